@@ -1,0 +1,185 @@
+"""The whole error tree. Every error has a stable code, a place and a next step.
+
+PointsmanError
+├── InputError             what the caller gave cannot be used          exit 2, HTTP 400
+│   ├── NumberError        a number that cannot be read exactly
+│   ├── ValueRefused       a value that has no canonical bytes
+│   ├── NotFound           an id that names nothing here
+│   └── DocumentError      one or many problems in a JSON or YAML text, each with its place
+├── HomeError              the home folder is missing, incomplete or readable by others
+├── LedgerError
+│   ├── LedgerUnavailable  the ledger cannot be written now             exit 1, HTTP 503
+│   ├── LedgerBroken       a stored entry is not what was recorded      exit 1
+│   ├── LedgerRolledBack   the database is older than its checkpoints   exit 1
+│   └── ChainHeld          another process writes this chain            exit 2
+└── ReplayError            a recorded decision cannot be re-run         exit 1
+    ├── MissingSnapshot    something it looked at is gone
+    ├── IntegrityFailure   something it looked at was changed
+    └── UnknownDecision    no code is left for this kind and version
+
+A class docstring is the error's default message. Messages are one line, in lower case, with
+backticks round what the user wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a text something stands: lines and columns count from 1."""
+
+    source: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a document: where, which kind, what, and what to do about it."""
+
+    place: Place
+    code: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.place}: {self.code}: {self.message}"
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class PointsmanError(Exception):
+    """something went wrong"""
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 2
+    http_status: ClassVar[int] = 500
+
+    def __init__(self, message: str = "", *, where: str = "", hint: str = "") -> None:
+        self.message = message or (type(self).__doc__ or "").partition("\n")[0]
+        self.where = where
+        self.hint = hint
+        super().__init__(self.message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross processes in bulk replay; keyword arguments do not survive by default.
+        return (_rebuild, (type(self), self.message, self.where, self.hint))
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.where, self.code, self.message) if part)
+
+
+def _rebuild(kind: type[PointsmanError], message: str, where: str, hint: str) -> PointsmanError:
+    return kind(message, where=where, hint=hint)
+
+
+class InputError(PointsmanError):
+    """this input cannot be used"""
+
+    code = "input.invalid"
+    http_status = 400
+
+
+class NumberError(InputError):
+    """not a number that can be read exactly"""
+
+    code = "input.number"
+
+
+class ValueRefused(InputError):
+    """this value has no canonical bytes"""
+
+    code = "input.value_refused"
+
+
+class NotFound(InputError):
+    """nothing is recorded under this id"""
+
+    code = "input.not_found"
+    http_status = 404
+
+
+class DocumentError(InputError):
+    """the document has problems"""
+
+    code = "input.document"
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(str(problem) for problem in problems))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (DocumentError, (self.problems,))
+
+    def __str__(self) -> str:
+        # Each problem carries its own place and code.
+        return self.message
+
+
+class HomeError(PointsmanError):
+    """the home folder cannot be used"""
+
+    code = "home.unusable"
+
+
+class LedgerError(PointsmanError):
+    """the ledger cannot be used"""
+
+    code = "ledger.error"
+    exit_code = 1
+
+
+class LedgerUnavailable(LedgerError):
+    """the ledger cannot be written now; nothing was acknowledged"""
+
+    code = "ledger.unavailable"
+    http_status = 503
+
+
+class LedgerBroken(LedgerError):
+    """a stored entry is not what was recorded"""
+
+    code = "ledger.broken"
+
+
+class LedgerRolledBack(LedgerError):
+    """the database is older than its last checkpoint"""
+
+    code = "ledger.rolled_back"
+
+
+class ChainHeld(LedgerError):
+    """another process writes this chain"""
+
+    code = "ledger.chain_held"
+    exit_code = 2
+
+
+class ReplayError(PointsmanError):
+    """this decision cannot be re-run"""
+
+    code = "REPLAY_ERROR"
+    exit_code = 1
+
+
+class MissingSnapshot(ReplayError):
+    """something this decision looked at is no longer there"""
+
+    code = "MISSING_SNAPSHOT"
+
+
+class IntegrityFailure(ReplayError):
+    """something this decision looked at is not what was recorded"""
+
+    code = "INTEGRITY_FAILURE"
+
+
+class UnknownDecision(ReplayError):
+    """no code is registered for this kind and decision version"""
+
+    code = "UNKNOWN_DECISION"

@@ -1,0 +1,118 @@
+"""Signed checkpoints of a chain, in the C2SP tlog-checkpoint form: text anybody can verify.
+
+A checkpoint says "this chain had so many entries with this root". It carries the tree's frontier
+and the last entry's hash as extension lines, so a writer can go on from it without the entries.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from pointsman.errors import LedgerBroken
+from pointsman.kernel.entry import Chain
+from pointsman.kernel.instant import Instant, instant_text, read_instant
+from pointsman.kernel.merkle import Frontier, is_whole, root
+from pointsman.kernel.signing import SigningKey, VerifyKey
+
+EVERY_ENTRIES = 256
+EVERY_SECONDS = 5
+
+_ED25519 = b"\x01"
+_DASH = "\N{EM DASH} "
+
+
+class Checkpoint(Struct, frozen=True):
+    """What a checkpoint says, once its signature was verified."""
+
+    size: int
+    root: bytes
+    head: bytes
+    frontier: Frontier
+    at: Instant
+    text: str
+
+
+def origin(chain: Chain) -> str:
+    """Name a chain in its checkpoints; also the name of the signing key."""
+    return f"pointsman/{chain.ledger}/{chain.name}"
+
+
+def signed_checkpoint(
+    chain: Chain, frontier: Frontier, head: bytes, at: Instant, key: SigningKey
+) -> str:
+    """Write and sign a checkpoint; `head` and `at` are the last entry's hash and time."""
+    lines = [
+        origin(chain),
+        str(frontier.size),
+        _b64(root(frontier)),
+        f"head {_b64(head)}",
+        f"at {instant_text(at)}",
+        *(f"peak {_b64(peak)}" for peak in frontier.peaks),
+    ]
+    body = "\n".join(lines) + "\n"
+    signature = _key_hash(chain, key) + key.sign(body.encode())
+    return f"{body}\n{_DASH}{origin(chain)} {_b64(signature)}\n"
+
+
+def read_checkpoint(chain: Chain, text: str, keys: Sequence[VerifyKey]) -> Checkpoint:
+    """Read a checkpoint and verify everything it says about itself."""
+    body, signature = _split(chain, text)
+    if not any(_is_signed(chain, key, body, signature) for key in keys):
+        raise LedgerBroken("its signature is not by a key of this ledger", where=origin(chain))
+    # INVARIANT: from here on every byte is what a holder of the key wrote.
+    lines = body.splitlines()
+    frontier = Frontier(int(lines[1]), tuple(_unb64(line[5:]) for line in lines[5:]))
+    at = read_instant(lines[4][3:])
+    checkpoint = Checkpoint(
+        frontier.size, _unb64(lines[2]), _unb64(lines[3][5:]), frontier, at, text
+    )
+    if lines[0] != origin(chain) or not is_whole(frontier) or root(frontier) != checkpoint.root:
+        raise LedgerBroken("it is signed, but speaks of another tree", where=origin(chain))
+    return checkpoint
+
+
+def split_checkpoints(text: str) -> tuple[list[str], str]:
+    """Split a file of checkpoints, each followed by an empty line, and give the torn rest."""
+    parts = text.split("\n\n")
+    notes = [f"{body}\n\n{sig}\n" for body, sig in zip(parts[:-1:2], parts[1:-1:2], strict=False)]
+    whole = "".join(note + "\n" for note in notes)
+    return notes, text[len(whole) :]
+
+
+def _split(chain: Chain, text: str) -> tuple[str, bytes]:
+    body, gap, line = text.partition("\n\n")
+    name = f"{_DASH}{origin(chain)} "
+    if not gap or not line.startswith(name) or not line.endswith("\n") or "\n" in line[:-1]:
+        raise LedgerBroken("it is not a signed checkpoint of this chain", where=origin(chain))
+    try:
+        return body + "\n", _unb64(line[len(name) : -1])
+    except ValueError as error:
+        raise LedgerBroken("its signature cannot be read", where=origin(chain)) from error
+
+
+def _is_signed(chain: Chain, key: VerifyKey, body: str, signature: bytes) -> bool:
+    return signature[:4] == _key_hash(chain, key) and key.verifies(body.encode(), signature[4:])
+
+
+def _key_hash(chain: Chain, key: VerifyKey) -> bytes:
+    return hashlib.sha256(origin(chain).encode() + b"\n" + _ED25519 + key.public).digest()[:4]
+
+
+def _b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _unb64(text: str) -> bytes:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(text) from error
+    if _b64(data) != text:
+        # Unused bits in the last character would let two texts mean the same.
+        raise ValueError(text)
+    return data

@@ -1,0 +1,128 @@
+"""The ledger's entries and the chain they form: each entry's hash covers the one before it.
+
+The hash of an entry is also its leaf hash in the tree that checkpoints sign, so one hash per entry
+serves both. `docs/ledger-format.md` gives the bytes for other implementations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from struct import Struct as Packing
+
+from msgspec import Struct
+
+from pointsman.errors import InputError
+from pointsman.kernel.instant import Instant
+from pointsman.kernel.merkle import leaf_hash
+
+MAX_NAME = 128
+MAX_PAYLOAD = 1 << 20
+MAX_ATTACHMENTS = 64
+
+_MAGIC = b"pointsman/entry/1\0"
+_GENESIS = b"pointsman/genesis/1\0"
+_CHAIN_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
+_LEDGER_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_HEAD = Packing(">Q32sqHHHHI")
+
+
+class Draft(Struct, frozen=True):
+    """What somebody wants recorded, before it has a place in a chain.
+
+    `id` names what happened, `ref` what it belongs to: a decision's turn, an attempt's decision.
+    `attachments` are larger bytes that the entry names by digest: facts, snapshots.
+    """
+
+    kind: str
+    id: str
+    ref: str
+    at: Instant
+    payload: bytes
+    attachments: tuple[bytes, ...] = ()
+
+
+class Entry(Struct, frozen=True):
+    """One recorded entry; `attached` is the SHA-256 of each attachment, one after the other."""
+
+    seq: int
+    at: Instant
+    kind: str
+    id: str
+    ref: str
+    payload: bytes
+    attached: bytes
+    prev: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Which chain of which ledger: part of every entry's hash, so no entry fits elsewhere.
+
+    `prefix` is what the bytes of every entry begin with, `genesis` what the first entry has in
+    place of a predecessor's hash.
+    """
+
+    ledger: str
+    name: str
+    prefix: bytes = field(init=False, repr=False, compare=False)
+    genesis: bytes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not _CHAIN_NAME.fullmatch(self.name) or not _LEDGER_ID.fullmatch(self.ledger):
+            raise InputError(f"`{self.name}` of `{self.ledger}` cannot name a chain")
+        name = self.name.encode()
+        prefix = _MAGIC + bytes.fromhex(self.ledger) + len(name).to_bytes(2, "big") + name
+        object.__setattr__(self, "prefix", prefix)
+        object.__setattr__(self, "genesis", hashlib.sha256(_GENESIS + prefix).digest())
+
+
+class Head(Struct, frozen=True):
+    """Where a chain ends: how many entries, the last one's hash and time."""
+
+    size: int
+    hash: bytes
+    at: Instant
+
+
+def empty_head(chain: Chain) -> Head:
+    """Give the head of a chain that has no entry yet."""
+    return Head(0, chain.genesis, Instant(0))
+
+
+def entry_bytes(prefix: bytes, entry: Entry) -> bytes:
+    """Give the bytes an entry's hash is taken over."""
+    kind, name, ref = entry.kind.encode(), entry.id.encode(), entry.ref.encode()
+    payload, attached = entry.payload, entry.attached
+    head = _HEAD.pack(
+        entry.seq, entry.prev, entry.at,
+        len(kind), len(name), len(ref), len(attached), len(payload),
+    )  # fmt: skip
+    return b"".join((prefix, head, kind, name, ref, attached, payload))
+
+
+def joined(chain: Chain, head: Head, draft: Draft) -> Entry:
+    """Give the entry that puts a draft at the end of a chain."""
+    attached = b"".join(hashlib.sha256(body).digest() for body in draft.attachments)
+    # INVARIANT: a chain's time never goes back, whatever the clock does.
+    at = max(head.at, draft.at)
+    parts = (head.size, at, draft.kind, draft.id, draft.ref, draft.payload, attached, head.hash)
+    return Entry(*parts, leaf_hash(entry_bytes(chain.prefix, Entry(*parts, b""))))
+
+
+def head_after(entry: Entry) -> Head:
+    """Give the head of a chain that ends in this entry."""
+    return Head(entry.seq + 1, entry.hash, entry.at)
+
+
+def check_draft(draft: Draft) -> None:
+    """Refuse what cannot be recorded, before it is queued with others."""
+    for name in (draft.kind, draft.id, draft.ref):
+        if len(name) > MAX_NAME or not name.isascii() or not name.isprintable():
+            raise InputError(f"`{name[:MAX_NAME]}` cannot name a ledger entry")
+    if len(draft.payload) > MAX_PAYLOAD:
+        raise InputError(
+            f"an entry of {len(draft.payload)} bytes is past the {MAX_PAYLOAD} allowed"
+        )

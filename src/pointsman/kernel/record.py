@@ -1,0 +1,101 @@
+"""What every decision leaves behind, in one shape for all rooms, and what is linked to it later.
+
+The `decision` part is what a replay must reproduce byte for byte. The `aside` part is recorded and
+chained, but stands outside the replayed bytes: elapsed time, trace id, whether it was a preview.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Raw, Struct
+
+from pointsman.kernel.canonical import ContentId, Form
+from pointsman.kernel.entry import Draft
+from pointsman.kernel.instant import Instant
+
+Room = Literal["turn", "placement", "agent", "branch"]
+
+DECISION = "decision."
+ATTEMPT = "attempt"
+OUTCOME = "outcome"
+
+
+class DecisionRecord(Struct, frozen=True, forbid_unknown_fields=True):
+    """The replayed part: what was decided, by which code, over which inputs, and why."""
+
+    kind: Room
+    decision_version: int
+    policy_id: ContentId
+    facts_id: ContentId
+    snapshot_ids: dict[str, ContentId]
+    outcome: Raw
+    trace: Raw
+
+
+class Aside(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is worth knowing about a decision but cannot be the same twice."""
+
+    elapsed_us: int
+    trace_id: str
+    is_preview: bool
+    product_version: str
+
+
+class Recorded(Struct, frozen=True, forbid_unknown_fields=True):
+    """The payload of a decision's ledger entry."""
+
+    decision: Raw
+    aside: Aside
+
+
+class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
+    """One try at acting on a decision; a further try is a further entry."""
+
+    number: int
+    target: str
+    detail: Raw
+
+
+class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
+    """How acting on a decision ended."""
+
+    status: Literal["done", "failed", "unknown"]
+    detail: Raw
+
+
+DECISION_FORM = Form(DecisionRecord)
+RECORDED_FORM = Form(Recorded)
+ATTEMPT_FORM = Form(Attempt)
+OUTCOME_FORM = Form(Outcome)
+
+
+class Names(Struct, frozen=True):
+    """The ids and the instant that the caller made for one entry."""
+
+    id: str
+    ref: str
+    at: Instant
+
+
+def decision_draft(names: Names, record: DecisionRecord, aside: Aside, facts: bytes) -> Draft:
+    """Make the entry of a decision, carrying its facts; `ref` is what was decided about."""
+    payload = RECORDED_FORM.encode(Recorded(Raw(DECISION_FORM.encode(record)), aside))
+    return Draft(DECISION + record.kind, names.id, names.ref, names.at, payload, (facts,))
+
+
+def attempt_draft(names: Names, attempt: Attempt) -> Draft:
+    """Make the entry of an attempt; `ref` is the decision it acts on."""
+    return Draft(ATTEMPT, names.id, names.ref, names.at, ATTEMPT_FORM.encode(attempt))
+
+
+def outcome_draft(names: Names, outcome: Outcome) -> Draft:
+    """Make the entry of an outcome; `ref` is the decision it ends."""
+    return Draft(OUTCOME, names.id, names.ref, names.at, OUTCOME_FORM.encode(outcome))
+
+
+def read_recorded(payload: bytes) -> tuple[bytes, DecisionRecord, Aside]:
+    """Read a decision entry's payload: the replayed bytes, what they say, and the aside."""
+    recorded = RECORDED_FORM.decode(payload)
+    decision = bytes(recorded.decision)
+    return decision, DECISION_FORM.decode(decision), recorded.aside

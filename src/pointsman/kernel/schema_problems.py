@@ -1,0 +1,263 @@
+"""From a schema violation to what the user is told: place, code, one line, and a next step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import TypeAlias
+
+from jsonschema_rs import ValidationError
+
+from pointsman.errors import Problem
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import Document, Path, escaped, path_text
+from pointsman.kernel.nearest import nearest
+from pointsman.kernel.schema_numbers import BOUNDS, DECIMAL, WHOLE
+from pointsman.kernel.schema_tree import Schema, schema_at
+
+_MOST_LISTED = 12
+_NUMERIC = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a text",
+    "boolean": "`true` or `false`",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "nothing",
+}
+_LIMITS = {
+    "minimum": (Code.OUT_OF_RANGE, "must be at least {}"),
+    "maximum": (Code.OUT_OF_RANGE, "must be at most {}"),
+    "exclusiveMinimum": (Code.OUT_OF_RANGE, "must be more than {}"),
+    "exclusiveMaximum": (Code.OUT_OF_RANGE, "must be less than {}"),
+    "multipleOf": (Code.OUT_OF_RANGE, "must be a multiple of {}"),
+    "minLength": (Code.TOO_SHORT, "must have at least {} characters"),
+    "maxLength": (Code.TOO_LONG, "must have at most {} characters"),
+    "minItems": (Code.TOO_SHORT, "must have at least {} items"),
+    "maxItems": (Code.TOO_LONG, "must have at most {} items"),
+    "minProperties": (Code.TOO_SHORT, "must have at least {} keys"),
+    "maxProperties": (Code.TOO_LONG, "must have at most {} keys"),
+    "pattern": (Code.PATTERN, "must match `{}`"),
+}
+
+
+class _Seen:
+    """One violation: what was found where, and the document and schema it is judged in."""
+
+    def __init__(self, document: Document, schema: Schema, error: ValidationError) -> None:
+        self.document = document
+        self.schema = schema
+        self.error = error
+        self.path: Path = tuple(error.instance_path)
+        self.value: object = error.instance
+
+    def problem(self, code: Code, message: str, hint: str = "") -> Problem:
+        """Return a problem with the value found."""
+        where = f"`{path_text(self.path)}`: " if self.path else ""
+        return self.document.problem(self.path, code, where + message, hint)
+
+    def inside(self, errors: Iterable[ValidationError]) -> Iterator[Problem]:
+        """Return the problems of other violations in the same document."""
+        for error in errors:
+            yield from problems(self.document, self.schema, error)
+
+
+def problems(document: Document, schema: Schema, error: ValidationError) -> Iterator[Problem]:
+    """Return the problems that one violation of `schema` stands for."""
+    seen = _Seen(document, schema, error)
+    tell = _TELLERS.get(error.kind.name, _other)
+    yield from tell(seen)
+
+
+_Teller: TypeAlias = Callable[[_Seen], Iterator[Problem]]
+
+
+def _unknown_keys(seen: _Seen) -> Iterator[Problem]:
+    known = list(schema_at(seen.schema, seen.error.schema_path[:-1])["properties"])
+    for key in seen.error.kind.as_dict()["unexpected"]:
+        path = (*seen.path, key)
+        message = f"unknown key `{escaped(path_text(path), 120)}`"
+        hint = _suggestion(key, known) or f"known here: {_listed(known)}"
+        yield seen.document.problem(path, Code.UNKNOWN_KEY, message, hint, key=True)
+
+
+def _missing_key(seen: _Seen) -> Iterator[Problem]:
+    key = seen.error.kind.as_dict()["property"]
+    message = f"missing key `{path_text((*seen.path, key))}`"
+    yield seen.document.problem(seen.path, Code.MISSING_KEY, message, f"add `{key}`")
+
+
+def _wrong_type(seen: _Seen) -> Iterator[Problem]:
+    yield _of_type(seen, seen.error.kind.as_dict()["types"])
+
+
+def _of_type(seen: _Seen, types: Sequence[str]) -> Problem:
+    # A decimal may also be given as the text of a number; that is no other type to the user.
+    wanted = [each for each in types if not ("number" in types and each == "string")]
+    expected = " or ".join(_TYPES[each] for each in wanted)
+    message = f"expected {expected}, got {_shown(seen.value)}"
+    return seen.problem(Code.WRONG_TYPE, message, _type_hint(wanted, seen.value))
+
+
+def _type_hint(wanted: Sequence[str], value: object) -> str:
+    if "string" in wanted and isinstance(value, bool | int | Decimal):
+        return "put it in quotes"
+    if not isinstance(value, str):
+        return ""
+    if "boolean" in wanted and value.lower() in ("yes", "no", "on", "off"):
+        return "write `true` or `false`"
+    is_number = {"integer", "number"} & set(wanted) and _NUMERIC.fullmatch(value)
+    return "write it without quotes" if is_number else ""
+
+
+def _unknown_value(seen: _Seen) -> Iterator[Problem]:
+    options = [_plain(each) for each in seen.error.kind.as_dict()["options"]]
+    yield _not_among(seen, options)
+
+
+def _not_among(seen: _Seen, options: Sequence[str]) -> Problem:
+    wanted = f"one of {_listed(options)}" if len(options) > 1 else _listed(options)
+    message = f"expected {wanted}, got {_shown(seen.value)}"
+    hint = _suggestion(seen.value, options) if isinstance(seen.value, str) else ""
+    return seen.problem(Code.UNKNOWN_VALUE, message, hint)
+
+
+def _limit(seen: _Seen) -> Iterator[Problem]:
+    code, words = _LIMITS[seen.error.kind.name]
+    (limit,) = seen.error.kind.as_dict().values()
+    got = _length(seen.value) if code in (Code.TOO_SHORT, Code.TOO_LONG) else _shown(seen.value)
+    yield seen.problem(code, f"{words.format(limit)}, got {got}")
+
+
+def _exact_number(seen: _Seen) -> Iterator[Problem]:
+    keyword, reason = seen.error.kind.name, str(seen.error.kind.as_dict()["message"])
+    got = _shown(seen.value)
+    if keyword == WHOLE:
+        yield seen.problem(Code.WRONG_TYPE, f"expected a whole number, got {got}", reason)
+    elif keyword == BOUNDS:
+        yield seen.problem(Code.OUT_OF_RANGE, f"{reason}, got {got}")
+    else:
+        yield seen.problem(Code.WRONG_TYPE, f"expected a number, got {got}")
+
+
+def _bad_key(seen: _Seen) -> Iterator[Problem]:
+    inner: ValidationError = seen.error.kind.as_dict()["error"]
+    key = _Seen(seen.document, seen.schema, inner)
+    key.path = (*seen.path, str(inner.instance))
+    place = seen.document.place(key.path, key=True)
+    tell = _TELLERS.get(inner.kind.name, _other)
+    for problem in tell(key):
+        yield replace(problem, place=place, message=f"key {problem.message}")
+
+
+def _nothing(_seen: _Seen) -> Iterator[Problem]:
+    """An item too many of a fixed list: its number of items is told already."""
+    yield from ()
+
+
+def _other(seen: _Seen) -> Iterator[Problem]:
+    message = f"{_shown(seen.value)} breaks the rule `{seen.error.kind.name}`"
+    yield seen.problem(Code.INVALID_VALUE, message)
+
+
+def _any_of(seen: _Seen) -> Iterator[Problem]:
+    """Tell about the alternative that was meant: by type, then by tag, then by fewest faults."""
+    branches: list[list[ValidationError]] = seen.error.kind.as_dict()["context"]
+    fitting = [branch for branch in branches if not _types_refused(seen, branch)]
+    if not fitting:
+        refused = [name for branch in branches for name in _types_refused(seen, branch)]
+        yield _of_type(seen, list(dict.fromkeys(refused)))
+        return
+    meant = [branch for branch in fitting if _tag_refused(seen, branch) is None]
+    if meant:
+        fewest = min(meant, key=len)
+        yield from seen.inside(_common_absence(meant) or fewest)
+    else:
+        yield from _unknown_tag(seen, fitting)
+
+
+def _types_refused(seen: _Seen, branch: list[ValidationError]) -> list[str]:
+    """Return the types that an alternative wanted instead of the type of the value itself."""
+    here = [error for error in branch if len(error.instance_path) == len(seen.path)]
+    names: list[str] = []
+    for error in here:
+        if error.kind.name == "type":
+            names += error.kind.as_dict()["types"]
+        elif error.kind.name in (WHOLE, DECIMAL):
+            names.append("integer" if error.kind.name == WHOLE else "number")
+    return names
+
+
+def _tag_refused(seen: _Seen, branch: list[ValidationError]) -> ValidationError | None:
+    """Return the violation that says: this is another alternative's tag."""
+    for error in branch:
+        is_member = len(error.instance_path) == len(seen.path) + 1
+        if is_member and len(error.kind.as_dict().get("options", ())) == 1:
+            return error
+    return None
+
+
+def _unknown_tag(seen: _Seen, branches: list[list[ValidationError]]) -> Iterator[Problem]:
+    tags = [tag for branch in branches if (tag := _tag_refused(seen, branch))]
+    options = [_plain(tag.kind.as_dict()["options"][0]) for tag in tags]
+    yield _not_among(_Seen(seen.document, seen.schema, tags[0]), options)
+
+
+def _common_absence(branches: list[list[ValidationError]]) -> list[ValidationError]:
+    """Return the one violation all alternatives share: the key that tells them apart is missing."""
+    for error in branches[0]:
+        if len(branches) > 1 and all(
+            any(_is_same(error, one) for one in each) for each in branches
+        ):
+            return [error]
+    return []
+
+
+def _is_same(left: ValidationError, right: ValidationError) -> bool:
+    both = (left, right)
+    keys = [each.kind.as_dict().get("property") for each in both]
+    return keys[0] is not None and keys[0] == keys[1] and left.instance_path == right.instance_path
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    meant = nearest(name, known)
+    return f"did you mean `{meant}`?" if meant else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{escaped(each)}`" for each in names[:_MOST_LISTED])
+    return f"{shown} and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else shown
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a mapping"
+    if value is None:
+        return "nothing"
+    return f"text `{escaped(value)}`" if isinstance(value, str) else f"`{_plain(value)}`"
+
+
+def _length(value: object) -> str:
+    return str(len(value)) if isinstance(value, str | list | dict) else ""
+
+
+def _plain(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
+
+
+_TELLERS: dict[str, _Teller] = {
+    "additionalProperties": _unknown_keys,
+    "anyOf": _any_of,
+    "enum": _unknown_value,
+    "falseSchema": _nothing,
+    "propertyNames": _bad_key,
+    "required": _missing_key,
+    "type": _wrong_type,
+    **dict.fromkeys(_LIMITS, _limit),
+    **dict.fromkeys((WHOLE, DECIMAL, BOUNDS), _exact_number),
+}

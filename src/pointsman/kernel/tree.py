@@ -1,0 +1,142 @@
+"""A document while it is being read: values, their positions, and the problems met so far.
+
+Both text formats grow the same tree, so limits and duplicate keys are judged in one place.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from pointsman.errors import DocumentError, Place, Problem
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import (
+    Document,
+    Json,
+    Limits,
+    Path,
+    Position,
+    escaped,
+    in_order,
+    refuse,
+)
+
+MOST_PROBLEMS = 100
+"""Reading stops here: a list longer than this helps nobody."""
+
+
+class _Open:
+    """A list or mapping whose end has not been read yet."""
+
+    __slots__ = ("items", "key", "path")
+
+    def __init__(self, items: list[Json] | dict[str, Json], path: Path) -> None:
+        self.items = items
+        self.path = path
+        self.key: str | None = None
+
+    def child(self) -> Path:
+        """Return the path of the value that comes next."""
+        step = len(self.items) if self.key is None else self.key
+        return (*self.path, step)
+
+    def put(self, value: Json) -> None:
+        """Add a value. Where a key belongs, it stands for the key: a problem noted before."""
+        if isinstance(self.items, list):
+            self.items.append(value)
+        elif self.key is None:
+            self.key = ""
+        else:
+            self.items[self.key] = value
+            self.key = None
+
+
+class Tree:
+    """Grows from calls in document order: `open`, `key`, `leaf`, `close`, then `document`."""
+
+    def __init__(self, source: str, limits: Limits) -> None:
+        self._source = source
+        self._limits = limits
+        self._root: list[Json] = []
+        self._stack: list[_Open] = []
+        self._values: dict[Path, Position] = {}
+        self._keys: dict[Path, Position] = {}
+        self._problems: list[Problem] = []
+        self._nodes = 0
+
+    @property
+    def depth(self) -> int:
+        """How many lists and mappings are open."""
+        return len(self._stack)
+
+    @property
+    def in_mapping(self) -> bool:
+        """Whether the innermost open container is a mapping."""
+        return bool(self._stack) and isinstance(self._stack[-1].items, dict)
+
+    @property
+    def wants_key(self) -> bool:
+        """Whether the next thing must be a key."""
+        return self.in_mapping and self._stack[-1].key is None
+
+    def open(self, items: list[Json] | dict[str, Json], position: Position) -> None:
+        """Begin a list or mapping."""
+        if self.depth == self._limits.depth:
+            message = f"more than {self._limits.depth} lists and mappings inside each other"
+            self.fail(position, Code.TOO_DEEP, message, "flatten the document")
+        path = self._add(position)
+        self._stack.append(_Open(items, path))
+
+    def close(self) -> None:
+        """End the innermost list or mapping."""
+        self._put(self._stack.pop().items)
+
+    def key(self, name: str, position: Position) -> None:
+        """Take the key of the mapping member that comes next."""
+        mapping = self._stack[-1]
+        path = (*mapping.path, name)
+        # A key that could not be read left its value in the mapping, but no position of its own.
+        if name in mapping.items and path in self._keys:
+            line = self._keys[path][0]
+            message = f"key `{escaped(name)}` is already in this mapping, on line {line}"
+            self.report(position, Code.DUPLICATE_KEY, message, "keep one of the two")
+        else:
+            self._keys[path] = position
+        mapping.key = name
+
+    def leaf(self, value: Json, position: Position) -> None:
+        """Take a scalar."""
+        self._add(position)
+        self._put(value)
+
+    def report(self, position: Position, code: Code, message: str, hint: str = "") -> None:
+        """Note a problem after which reading can go on."""
+        self._problems.append(Problem(Place(self._source, *position), code, message, hint))
+        if len(self._problems) == MOST_PROBLEMS:
+            message = f"reading stopped after {MOST_PROBLEMS} problems"
+            self.fail(position, Code.TOO_MANY_PROBLEMS, message, "mend these and read again")
+
+    def fail(self, position: Position, code: Code, message: str, hint: str = "") -> NoReturn:
+        """Raise this problem together with all noted before it."""
+        last = Problem(Place(self._source, *position), code, message, hint)
+        raise DocumentError(in_order([*self._problems, last])) from None
+
+    def document(self) -> Document:
+        """Return the whole document, or raise the problems noted."""
+        refuse(self._problems)
+        value = self._root[0] if self._root else None
+        return Document(self._source, value, self._values, self._keys)
+
+    def _add(self, position: Position) -> Path:
+        self._nodes += 1
+        if self._nodes > self._limits.nodes:
+            message = f"more than {self._limits.nodes} values in one document"
+            self.fail(position, Code.TOO_MANY_VALUES, message, "split the file")
+        path = self._stack[-1].child() if self._stack else ()
+        self._values[path] = position
+        return path
+
+    def _put(self, value: Json) -> None:
+        if self._stack:
+            self._stack[-1].put(value)
+        else:
+            self._root.append(value)

@@ -1,0 +1,77 @@
+"""Checkpoints on disk, outside the database: one folder a chain, with `notes` and `leaves`.
+
+`notes` holds the signed checkpoints one after the other; `leaves` the hash of every entry they
+cover, 32 bytes each, so that a verifier can name the very entry that somebody rewrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pointsman.errors import LedgerBroken
+from pointsman.kernel.checkpoint import Checkpoint, read_checkpoint, split_checkpoints
+from pointsman.kernel.entry import Chain
+from pointsman.kernel.signing import VerifyKey
+from pointsman.kernel.verification import HASH_SIZE
+from pointsman.storage.files import make_folder, write_at
+
+
+class CheckpointFolder:
+    """The checkpoints of one chain."""
+
+    def __init__(self, root: Path, chain: Chain) -> None:
+        self.chain = chain
+        self._root = root
+        self._notes = root / chain.name / "notes"
+        self._leaves = root / chain.name / "leaves"
+
+    def texts(self) -> tuple[list[str], str]:
+        """Give the whole checkpoints and what a crash left of an unfinished one."""
+        if not self._notes.exists():
+            return [], ""
+        try:
+            return split_checkpoints(self._notes.read_bytes().decode())
+        except UnicodeDecodeError as error:
+            raise LedgerBroken("the checkpoints are not text", where=str(self._notes)) from error
+
+    def all(self, keys: Sequence[VerifyKey]) -> list[Checkpoint]:
+        """Read and verify every checkpoint; sizes must grow."""
+        found: list[Checkpoint] = []
+        for text in self.texts()[0]:
+            found.append(read_checkpoint(self.chain, text, keys))
+            if len(found) > 1 and found[-2].size >= found[-1].size:
+                raise LedgerBroken("checkpoints are out of order", where=str(self._notes))
+        return found
+
+    def tail(self, keys: Sequence[VerifyKey], *, back_to: int) -> list[Checkpoint]:
+        """Read the newest checkpoint and, where there is one, the last that covers `back_to`."""
+        texts = self.texts()[0]
+        older = [text for text in texts[:-1] if _claimed_size(text) <= back_to]
+        return [read_checkpoint(self.chain, text, keys) for text in (*older[-1:], *texts[-1:])]
+
+    def leaves(self) -> bytes:
+        """Give the hashes of the entries that checkpoints cover."""
+        return self._leaves.read_bytes() if self._leaves.exists() else b""
+
+    def append(self, text: str, leaves: Sequence[bytes], *, before: int) -> None:
+        """Add a checkpoint durably, with the hashes of the entries since the one before it."""
+        make_folder(self._notes.parent)
+        self.keep_leaves(leaves, before=before)
+        end = sum(len(note.encode()) + 1 for note in self.texts()[0])
+        write_at(self._notes, f"{text}\n".encode(), end, durable=True)
+
+    def keep_leaves(self, leaves: Sequence[bytes], *, before: int) -> None:
+        """Write hashes from an entry on. Not synced: a writer that starts writes them again."""
+        write_at(self._leaves, b"".join(leaves), before * HASH_SIZE, durable=False)
+
+
+def _claimed_size(text: str) -> int:
+    """Give the size a checkpoint claims, unverified: only good for choosing which to verify."""
+    line = text.split("\n", 2)[1]
+    return int(line) if line.isascii() and line.isdigit() else 0
+
+
+def chains_with_checkpoints(root: Path) -> list[str]:
+    """Name the chains that have checkpoints here, whether or not the database knows them."""
+    return sorted(path.name for path in root.iterdir() if path.is_dir()) if root.exists() else []

@@ -1,0 +1,40 @@
+"""The lease on a chain: a lock that the operating system drops when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from pointsman.errors import ChainHeld
+from pointsman.storage.files import FILE_MODE, make_folder
+
+MOST_WRITERS = 64
+
+
+class Lease:
+    """Sole right to write one chain of a home."""
+
+    def __init__(self, folder: Path, chain: str) -> None:
+        make_folder(folder)
+        self.chain = chain
+        self._descriptor = os.open(folder / f"{chain}.lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._descriptor)
+            raise ChainHeld(f"another process writes the chain `{chain}`") from error
+
+    def release(self) -> None:
+        """Give the right up."""
+        os.close(self._descriptor)
+
+
+def first_free_lease(folder: Path, writer: str) -> Lease:
+    """Lease `writer`, or `writer-2`, `writer-3`, … when others hold those before it."""
+    for number in range(1, MOST_WRITERS + 1):
+        try:
+            return Lease(folder, writer if number == 1 else f"{writer}-{number}")
+        except ChainHeld:
+            continue
+    raise ChainHeld(f"{MOST_WRITERS} processes write as `{writer}` already")

@@ -1,0 +1,256 @@
+"""One configuration file that people edit while it is in use, with its last good content kept.
+
+It knows nothing of what the file says: a function that it is given reads the bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+from pointsman.errors import DocumentError, Place, Problem
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import DEFAULT_LIMITS
+from pointsman.kernel.source_text import too_large
+
+T = TypeVar("T")
+
+_TRIES = 3
+_READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+"""A pipe in the file's place must not make the reader wait."""
+
+
+class Loaded(msgspec.Struct, Generic[T], frozen=True):
+    """What is in force: the value, the id of the bytes it came from, and what is wrong.
+
+    `content_id` is empty for the default value. With `last_known_good`, `problems` say what is
+    wrong with the file; with `default`, they are empty when there is no file.
+    """
+
+    value: T
+    content_id: str
+    source: Literal["file", "last_known_good", "default"]
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def using_last_known_good(self) -> bool:
+        """Whether the file is invalid and an earlier content of it is in force."""
+        return self.source == "last_known_good"
+
+
+class _Good(msgspec.Struct, Generic[T], frozen=True):
+    value: T
+    content_id: str
+
+
+class _Refused(Exception):
+    """The file has no content to judge."""
+
+    def __init__(self, code: Code, message: str, hint: str = "") -> None:
+        self.code = code
+        self.message = message
+        self.hint = hint
+        super().__init__(message)
+
+
+_Key = tuple[int, ...]
+
+
+class PolicyFile(Generic[T]):
+    """A file read once per change: hash, parse, validate, then swap as a whole.
+
+    `parse` gets the bytes and the name to show, and raises `DocumentError` for an invalid content.
+    `keep` is the folder of the last good content; files that share it need different names.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        parse: Callable[[bytes, str], T],
+        keep: Path,
+        *,
+        default: T,
+        limit: int = DEFAULT_LIMITS.bytes,
+    ) -> None:
+        self._path = path
+        self._parse = parse
+        self._kept = LastGood(keep / f"{path.name}.last-known-good")
+        self._default = default
+        self._limit = limit
+        self._key: _Key | None = None
+        self._seen = ""
+        self._good: _Good[T] | None = None
+        self._loaded: Loaded[T] | None = None
+
+    def current(self) -> Loaded[T]:
+        """Return what is in force; read the file only when it looks changed."""
+        if self._loaded is None or self._key is None or _stat_key(self._path) != self._key:
+            return self.reload()
+        return self._loaded
+
+    def reload(self) -> Loaded[T]:
+        """Read the file whatever its time and size say; parse it only if its bytes are new."""
+        self._key = None
+        try:
+            content, key = self._read()
+        except FileNotFoundError:
+            return self._swap("", Loaded(self._default, "", "default"))
+        except _Refused as refusal:
+            problem = _problem(self._path, refusal.code, refusal.message, refusal.hint)
+            return self._swap("", self._fallback((problem,)))
+        content_id = _content_id(content)
+        loaded = self._loaded
+        if loaded is None or content_id != self._seen:
+            loaded = self._swap(content_id, self._judge(content, content_id))
+        self._key = key
+        return loaded
+
+    def _swap(self, content_id: str, loaded: Loaded[T]) -> Loaded[T]:
+        self._seen, self._loaded = content_id, loaded
+        return loaded
+
+    def _judge(self, content: bytes, content_id: str) -> Loaded[T]:
+        try:
+            value = self._parse(content, str(self._path))
+        except DocumentError as error:
+            return self._fallback(error.problems)
+        self._good = _Good(value, content_id)
+        return Loaded(value, content_id, "file", self._kept.store(content))
+
+    def _fallback(self, problems: tuple[Problem, ...]) -> Loaded[T]:
+        """Return the last good content in force again, or the default when there is none."""
+        if self._good is None:
+            problems += self._restore()
+        if self._good is None:
+            return Loaded(self._default, "", "default", problems)
+        return Loaded(self._good.value, self._good.content_id, "last_known_good", problems)
+
+    def _restore(self) -> tuple[Problem, ...]:
+        """Take up what an earlier process kept, or say why not."""
+        content, problems = self._kept.load()
+        if content is None:
+            return problems
+        try:
+            value = self._parse(content, str(self._kept.path))
+        except DocumentError as error:
+            reason = "the last good file is no longer valid"
+            return (_problem(self._kept.path, Code.LAST_GOOD_BROKEN, reason), *error.problems)
+        self._good = _Good(value, _content_id(content))
+        return ()
+
+    def _read(self) -> tuple[bytes, _Key]:
+        """Return the bytes of one moment: a file that changes while it is read is read again."""
+        for _ in range(_TRIES):
+            try:
+                content, before, after = _read_once(self._path, self._limit)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                raise _Refused(Code.UNREADABLE, f"cannot be read: {_reason(error)}") from error
+            if before == after == _stat_key(self._path):
+                return content, after
+        message = f"the file changed {_TRIES} times while it was read"
+        raise _Refused(Code.CHANGING, message, "write to another file and rename it")
+
+
+class LastGood:
+    """The last good content of a file, in one file that also holds its hash."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def load(self) -> tuple[bytes | None, tuple[Problem, ...]]:
+        """Return the content kept, or None with a problem when it is not what was kept."""
+        try:
+            stored = self.path.read_bytes()
+        except FileNotFoundError:
+            return None, ()
+        except OSError as error:
+            message = f"the last good file cannot be read: {_reason(error)}"
+            return None, (_problem(self.path, Code.LAST_GOOD_BROKEN, message),)
+        content_id, _, content = stored.partition(b"\n")
+        if content_id.decode("ascii", "replace") != _content_id(content):
+            message = "the last good file is not what was stored"
+            hint = "it is ignored, and replaced by the next good one"
+            return None, (_problem(self.path, Code.LAST_GOOD_BROKEN, message, hint),)
+        return content, ()
+
+    def store(self, content: bytes) -> tuple[Problem, ...]:
+        """Keep a content; it is whole on disk or not there at all. Return what went wrong."""
+        if self.load()[0] == content:
+            return ()
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write_atomically(self.path, _content_id(content).encode() + b"\n" + content)
+        except OSError as error:
+            message = f"the file is good, but could not be kept: {_reason(error)}"
+            return (_problem(self.path, Code.LAST_GOOD_NOT_KEPT, message),)
+        return ()
+
+
+def _read_once(path: Path, limit: int) -> tuple[bytes, _Key, _Key]:
+    descriptor = os.open(path, _READ_FLAGS)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise _Refused(Code.UNREADABLE, "is not a regular file")
+        if status.st_size > limit:
+            raise _Refused(Code.TOO_LARGE, too_large(limit), "split the file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(limit)
+        return content, _key(status), _key(os.fstat(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def _stat_key(path: Path) -> _Key | None:
+    try:
+        return _key(path.stat())
+    except OSError:
+        return None
+
+
+def _key(status: os.stat_result) -> _Key:
+    return (status.st_mtime_ns, status.st_size, status.st_ctime_ns, status.st_ino)
+
+
+def _write_atomically(path: Path, content: bytes) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    # Without this the new name may be lost in a power cut though the bytes are on disk.
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _content_id(content: bytes) -> str:
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def _problem(path: Path, code: Code, message: str, hint: str = "") -> Problem:
+    return Problem(Place(str(path), 1, 1), code, message, hint)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()

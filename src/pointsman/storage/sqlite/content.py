@@ -1,0 +1,93 @@
+"""Message text by keyed digest: kept, redacted or not at all, and erasable.
+
+Written by its own group commit beside the ledger's, so that keeping text costs no second wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+import apsw
+from msgspec import Struct
+
+from pointsman.errors import LedgerUnavailable, MissingSnapshot
+from pointsman.kernel.content import Retain, Sealed, sealed
+from pointsman.storage.sqlite.database import SQL, in_transaction, opened
+from pointsman.storage.sqlite.group import GroupCommit
+
+_WHY_NOT = {
+    "redacted": "was kept only in redacted form",
+    "erased": "was erased",
+}
+
+
+class _Kept(Struct, frozen=True):
+    digest: str
+    kept: str
+    text: bytes
+
+
+class ContentStore:
+    """Texts of one home."""
+
+    def __init__(
+        self, path: Path, key: bytes, retain: Retain, redact: Callable[[str], str]
+    ) -> None:
+        self._key = key
+        self._retain = retain
+        self._redact = redact
+        self._connection = opened(str(path), "content.sql")
+        self._group: GroupCommit[_Kept, None] = GroupCommit("content", self._committed)
+
+    def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
+        """Seal a text, and keep of it what the home retains; the future is done when durable."""
+        seal = sealed(text, self._key)
+        if self._retain == "digest":
+            return seal, None
+        kept = self._redact(text) if self._retain == "redacted" else text
+        data = kept.encode("utf-8", "surrogatepass")
+        return seal, self._group.submit(_Kept(seal.digest, self._retain, data))
+
+    def text(self, seal: Sealed) -> str:
+        """Give a text back whole, or say why it cannot be had."""
+        row = self._connection.execute(SQL["get_content"], (seal.digest,)).fetchone()
+        if row is None:
+            raise MissingSnapshot("the message text was not kept")
+        kept, data = row
+        if kept != "full":
+            raise MissingSnapshot(f"the message text {_WHY_NOT[kept]}")
+        text = bytes(data).decode("utf-8", "surrogatepass")
+        if sealed(text, self._key) != seal:
+            raise MissingSnapshot("the message text is not the one that was sealed")
+        return text
+
+    def shown(self, seal: Sealed) -> str | None:
+        """Give what is kept of a text for showing, redacted or not; None when nothing is."""
+        row = self._connection.execute(SQL["get_content"], (seal.digest,)).fetchone()
+        if row is None or row[0] == "erased":
+            return None
+        return bytes(row[1]).decode("utf-8", "surrogatepass")
+
+    def erase(self, digest: str) -> bool:
+        """Forget a text for good: also from the log and from freed pages."""
+        connection = self._connection
+        in_transaction(connection, lambda: connection.execute(SQL["erase_content"], (digest,)))
+        was_kept = connection.changes() > 0
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        return was_kept
+
+    def close(self) -> None:
+        """Write what was handed in and close."""
+        self._group.close()
+        self._connection.close()
+
+    def _committed(self, items: Sequence[_Kept]) -> list[None]:
+        rows = [(item.digest, item.kept, item.text) for item in items]
+        connection = self._connection
+        try:
+            in_transaction(connection, lambda: connection.executemany(SQL["put_content"], rows))
+        except apsw.Error as error:
+            raise LedgerUnavailable(f"the text could not be kept: {error}") from error
+        return [None] * len(items)

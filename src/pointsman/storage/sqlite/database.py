@@ -1,0 +1,96 @@
+"""Opening a SQLite file the way the ledger needs it, and the named SQL beside this module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from types import MappingProxyType
+
+import apsw
+
+from pointsman.errors import LedgerError, LedgerUnavailable
+
+MINIMUM_SQLITE = (3, 51, 3)
+"""Versions before this one can corrupt a WAL database that has several connections."""
+
+BUSY_MS = 10_000
+SCHEMA_VERSION = 1
+
+_BLOCK = re.compile(r"^-- (\w+): .*$", re.MULTILINE)
+
+
+def _sql_text(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+def _named_blocks(text: str) -> Mapping[str, str]:
+    _, *parts = _BLOCK.split(text)
+    return MappingProxyType(
+        {name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)}
+    )
+
+
+SQL = _named_blocks(_sql_text("queries.sql"))
+
+
+def opened(
+    path: str, schema: str, *, vfs: str | None = None, sync: str = "FULL"
+) -> apsw.Connection:
+    """Open a database for writing, making its tables if it is new."""
+    if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < MINIMUM_SQLITE:
+        raise LedgerError(
+            f"SQLite {apsw.sqlite_lib_version()} can corrupt a shared database",
+            hint="install apsw 3.51.3 or newer",
+        )
+    connection = apsw.Connection(path, vfs=vfs)
+    try:
+        _prepare(connection, schema, sync)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def opened_for_reading(path: str) -> apsw.Connection:
+    """Open a database that exists; nothing can be written through the connection."""
+    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(BUSY_MS)
+    connection.pragma("trusted_schema", 0)
+    return connection
+
+
+def in_transaction(connection: apsw.Connection, work: Callable[[], object]) -> None:
+    """Run work in one transaction that is durable when this returns, or undone when it raises."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        work()
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _prepare(connection: apsw.Connection, schema: str, sync: str) -> None:
+    connection.set_busy_timeout(BUSY_MS)
+    connection.pragma("journal_mode", "wal")
+    # DURABILITY: with anything less than FULL, a power loss takes acknowledged entries with it.
+    connection.pragma("synchronous", sync)
+    connection.pragma("secure_delete", 1)
+    connection.pragma("trusted_schema", 0)
+    connection.pragma("cell_size_check", 1)
+    connection.pragma("mmap_size", 0)
+    in_transaction(connection, lambda: _make_tables(connection, schema))
+
+
+def _make_tables(connection: apsw.Connection, schema: str) -> None:
+    version = connection.pragma("user_version")
+    if version == 0:
+        connection.execute(_sql_text(schema))
+        connection.pragma("user_version", SCHEMA_VERSION)
+    elif version != SCHEMA_VERSION:
+        raise LedgerUnavailable(
+            f"the database has schema {version}, this program knows {SCHEMA_VERSION}",
+            hint="use the version of pointsman that wrote it, or a newer one",
+        )

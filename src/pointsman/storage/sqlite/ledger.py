@@ -1,0 +1,251 @@
+"""The ledger's writer: one chain, one thread, group commit, signed checkpoints outside.
+
+Hashing, chaining and verification are the kernel's; this module makes their results durable and
+stops writing, saying why, when it cannot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+import apsw
+from msgspec import Struct
+
+from pointsman.errors import (
+    LedgerBroken,
+    LedgerError,
+    LedgerRolledBack,
+    LedgerUnavailable,
+)
+from pointsman.kernel.checkpoint import (
+    EVERY_ENTRIES,
+    EVERY_SECONDS,
+    Checkpoint,
+    signed_checkpoint,
+)
+from pointsman.kernel.entry import Chain, Draft, Entry, Head, check_draft, head_after, joined
+from pointsman.kernel.merkle import Frontier, extended
+from pointsman.kernel.signing import SigningKey
+from pointsman.kernel.verification import FaultCode, Pass
+from pointsman.storage.checkpoints import CheckpointFolder
+from pointsman.storage.sqlite.database import SQL, in_transaction, opened
+from pointsman.storage.sqlite.group import MOST, GroupCommit
+
+TAIL_ENTRIES = 10_000
+RETRY_S = 0.25
+
+
+class Receipt(Struct, frozen=True):
+    """Where an entry stands; holding one means the entry is durable."""
+
+    chain: str
+    entry: Entry
+
+
+class Health(Struct, frozen=True):
+    """Whether the ledger takes entries, and if not, why."""
+
+    is_writable: bool
+    cause: str = ""
+
+
+class Place(Struct, frozen=True):
+    """Where a ledger's parts are, and how its database is opened."""
+
+    database: Path
+    checkpoints: Path
+    vfs: str | None = None
+    sync: str = "FULL"
+
+
+class LedgerWriter:
+    """Appends to one chain. The caller holds the chain's lease."""
+
+    def __init__(self, place: Place, chain: Chain, key: SigningKey, opening: Draft) -> None:
+        self.chain = chain
+        self._place = place
+        self._key = key
+        self._folder = CheckpointFolder(place.checkpoints, chain)
+        self._cause = ""
+        self._retry_at = 0.0
+        self._unsigned_since = time.monotonic()
+        self._open()
+        self._group: GroupCommit[Draft, Receipt] = GroupCommit(
+            f"ledger-{chain.name}", self._committed, self._rest
+        )
+        if self._head.size == 0:
+            self.append(opening).result()
+
+    @property
+    def health(self) -> Health:
+        """Tell whether entries are taken now."""
+        return Health(not self._cause, self._cause)
+
+    def append(self, draft: Draft) -> Future[Receipt]:
+        """Hand in an entry; the future gives its receipt once it is durable."""
+        check_draft(draft)
+        return self._group.submit(draft)
+
+    def close(self) -> None:
+        """Write what was handed in, sign it, and close the database."""
+        self._group.close()
+        try:
+            if not self._cause and self._head.size > self._frontier.size:
+                self._sign()
+        finally:
+            self._connection.close()
+
+    def _open(self) -> None:
+        self._connection = opened(
+            str(self._place.database), "schema.sql", vfs=self._place.vfs, sync=self._place.sync
+        )
+        try:
+            in_transaction(self._connection, self._claim)
+            self._head, self._frontier, self._pending = self._checked_tail()
+            if self._pending:
+                # What a crash left unsigned is signed before anything is added.
+                self._sign()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _claim(self) -> None:
+        """Tie database and ledger id together, and number the chain."""
+        known = self._connection.execute(SQL["read_meta"], ("ledger",)).get
+        if known is None:
+            self._connection.execute(SQL["write_meta"], ("ledger", self.chain.ledger))
+        elif known != self.chain.ledger:
+            raise LedgerBroken(f"the database belongs to ledger `{known}`")
+        number = self._connection.execute(SQL["find_chain"], (self.chain.name,)).get
+        if number is None:
+            self._connection.execute(SQL["add_chain"], (self.chain.name,))
+            number = self._connection.last_insert_rowid()
+        self._number = int(number)
+
+    def _checked_tail(self) -> tuple[Head, Frontier, list[bytes]]:
+        """Verify the end of the chain against its checkpoints, as it is on disk."""
+        _, last = self._connection.execute(SQL["chain_size"], (self._number,)).get
+        back_to = last + 1 - TAIL_ENTRIES
+        checkpoints = self._folder.tail([self._key], back_to=back_to)
+        is_long = bool(checkpoints) and checkpoints[0].size <= back_to
+        start = _start_of(checkpoints[0]) if is_long else None
+        first = start[0].size if start else 0
+        check = Pass(self.chain, checkpoints, start=start)
+        entries = list(self._entries(first))
+        report = check.run(entries)
+        if report.fault is not None and report.fault.code is FaultCode.TRUNCATED:
+            raise LedgerRolledBack(
+                f"the database ends before its last checkpoint: {report.fault.message}",
+                where=f"{self.chain.name}/{report.fault.seq}",
+                hint="restore the newest database, or keep this one aside and start a new home",
+            )
+        if report.fault is not None:
+            raise LedgerBroken(
+                report.fault.message,
+                where=f"{self.chain.name}/{report.fault.seq}",
+                hint="run `pointsman verify` to see every chain",
+            )
+        if report.signed > first:
+            covered = [entry.hash for entry in entries[: report.signed - first]]
+            self._folder.keep_leaves(covered, before=first)
+        return check.head, check.frontier, check.pending
+
+    def _entries(self, first: int) -> Iterator[Entry]:
+        rows = self._connection.execute(SQL["chain_entries"], (self._number, first))
+        return (Entry(*row) for row in rows)
+
+    def _committed(self, drafts: Sequence[Draft]) -> list[Receipt]:
+        """Make a group durable, or raise without having acknowledged any of it."""
+        if self._cause:
+            self._resume()
+        entries = self._chained(drafts)
+        try:
+            in_transaction(self._connection, lambda: self._insert(entries, drafts))
+        except (apsw.Error, OSError) as error:
+            self._stop(error)
+            raise LedgerUnavailable(
+                f"nothing was recorded: {self._cause}",
+                hint="entries are taken again once it is gone",
+            ) from error
+        self._head = head_after(entries[-1])
+        if not self._pending:
+            self._unsigned_since = time.monotonic()
+        self._pending.extend(entry.hash for entry in entries)
+        return [Receipt(self.chain.name, entry) for entry in entries]
+
+    def _chained(self, drafts: Sequence[Draft]) -> list[Entry]:
+        head, entries = self._head, []
+        for draft in drafts:
+            entries.append(joined(self.chain, head, draft))
+            head = head_after(entries[-1])
+        return entries
+
+    def _insert(self, entries: Sequence[Entry], drafts: Sequence[Draft]) -> None:
+        number = self._number
+        rows = [
+            (number, e.seq, e.at, e.kind, e.id, e.ref, e.payload, e.attached, e.prev, e.hash)
+            for e in entries
+        ]
+        bodies = [
+            (number, entry.seq, place, body)
+            for entry, draft in zip(entries, drafts, strict=True)
+            for place, body in enumerate(draft.attachments)
+        ]
+        self._connection.executemany(SQL["append_entry"], rows)
+        self._connection.executemany(SQL["append_attachment"], bodies)
+
+    def _rest(self) -> float | None:
+        """Sign when a checkpoint is due; give the seconds until the next one is."""
+        if self._cause or not self._pending:
+            return None
+        waited = time.monotonic() - self._unsigned_since
+        # A further group must still fit under the promised number of unsigned entries.
+        if len(self._pending) > EVERY_ENTRIES - MOST or waited >= EVERY_SECONDS:
+            try:
+                self._sign()
+            except (apsw.Error, OSError, LedgerError) as error:
+                self._stop(error)
+            return None
+        return EVERY_SECONDS - waited
+
+    def _sign(self) -> None:
+        """Sign a checkpoint over what is stored, which must be what is in memory."""
+        stored = [entry.hash for entry in self._entries(self._frontier.size)]
+        if stored != self._pending:
+            raise LedgerBroken("what is stored is not what was written", where=self.chain.name)
+        frontier = extended(self._frontier, self._pending)
+        text = signed_checkpoint(self.chain, frontier, self._head.hash, self._head.at, self._key)
+        self._folder.append(text, self._pending, before=self._frontier.size)
+        self._frontier, self._pending = frontier, []
+
+    def _stop(self, error: Exception) -> None:
+        self._cause = f"{type(error).__name__}: {error}"
+        self._retry_at = time.monotonic() + RETRY_S
+
+    def _resume(self) -> None:
+        """Go on after a failure: open anew, verify the tail, and lose nothing acknowledged."""
+        if time.monotonic() < self._retry_at:
+            raise LedgerUnavailable(f"nothing was recorded: {self._cause}")
+        acknowledged = self._head
+        try:
+            self._connection.close()
+            self._open()
+            # A sync that failed may have left pages marked clean that never reached the disk:
+            # rewriting them from the log into the database is the only proof that they did.
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except (apsw.Error, OSError, LedgerError) as error:
+            self._head = acknowledged
+            self._stop(error)
+            raise LedgerUnavailable(f"nothing was recorded: {self._cause}") from error
+        if self._head.size < acknowledged.size:
+            self._stop(LedgerBroken("acknowledged entries are gone"))
+            raise LedgerUnavailable(f"nothing was recorded: {self._cause}")
+        self._cause = ""
+
+
+def _start_of(checkpoint: Checkpoint) -> tuple[Head, Frontier]:
+    head = Head(checkpoint.size, checkpoint.head, checkpoint.at)
+    return head, checkpoint.frontier

@@ -1,0 +1,69 @@
+-- read_meta: the ledger's own facts
+SELECT value FROM meta WHERE key = ?;
+
+-- write_meta: set one of the ledger's own facts, once
+INSERT INTO meta (key, value) VALUES (?, ?);
+
+-- find_chain: a chain's number by its name
+SELECT id FROM chains WHERE name = ?;
+
+-- add_chain: start a chain
+INSERT INTO chains (name) VALUES (?);
+
+-- list_chains: every chain, by name
+SELECT id, name FROM chains ORDER BY name;
+
+-- append_entry: one entry at the end of a chain
+INSERT INTO entries (chain, seq, at_us, kind, id, ref, payload, attached, prev, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- append_attachment: the bytes an entry names by digest
+INSERT INTO attachments (chain, seq, place, body) VALUES (?, ?, ?, ?);
+
+-- chain_size: how many entries a chain holds, and the last one's number
+SELECT count(*), coalesce(max(seq), -1) FROM entries WHERE chain = ?;
+
+-- chain_entries: a chain's entries in order, from one on
+SELECT seq, at_us, kind, id, ref, payload, attached, prev, hash
+FROM entries WHERE chain = ? AND seq >= ? ORDER BY seq;
+
+-- entries_of_kind: entries of one kind in the order they happened
+SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
+FROM entries WHERE kind >= ? AND kind < ? AND at_us >= ? ORDER BY at_us, chain, seq;
+
+-- newest_of_kind: the latest entry of one kind
+SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
+FROM entries WHERE kind = ? ORDER BY at_us DESC, chain DESC, seq DESC LIMIT 1;
+
+-- entries_with_id: entries by their own id
+SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
+FROM entries WHERE id = ? ORDER BY at_us, chain, seq;
+
+-- entries_with_ref: entries by what they belong to
+SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
+FROM entries WHERE ref = ? AND ref <> '' ORDER BY at_us, chain, seq;
+
+-- entry_attachments: what one entry carries
+SELECT body FROM attachments WHERE chain = ? AND seq = ? ORDER BY place;
+
+-- chain_attachments: what a chain's entries name and what is stored for them
+SELECT e.seq, e.attached, a.place, a.body
+FROM entries AS e LEFT JOIN attachments AS a ON a.chain = e.chain AND a.seq = e.seq
+WHERE e.chain = ? AND (e.attached <> x'' OR a.place IS NOT NULL) ORDER BY e.seq, a.place;
+
+-- stray_rows: rows that belong to no chain or no entry
+SELECT 'entry', e.chain, e.seq FROM entries AS e
+WHERE NOT EXISTS (SELECT 1 FROM chains AS c WHERE c.id = e.chain)
+UNION ALL
+SELECT 'attachment', a.chain, a.seq FROM attachments AS a
+WHERE NOT EXISTS (SELECT 1 FROM entries AS e WHERE e.chain = a.chain AND e.seq = a.seq)
+LIMIT 1;
+
+-- put_content: keep a text, unless one is kept or was erased
+INSERT INTO contents (digest, kept, text) VALUES (?, ?, ?) ON CONFLICT (digest) DO NOTHING;
+
+-- get_content: a kept text
+SELECT kept, text FROM contents WHERE digest = ?;
+
+-- erase_content: forget a text and remember that it was forgotten
+UPDATE contents SET kept = 'erased', text = x'' WHERE digest = ? AND kept <> 'erased';

@@ -1,0 +1,110 @@
+"""Reading the ledger: by id, by kind, chain by chain. Never writes, and takes no lease."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+from msgspec import Struct
+
+from pointsman.errors import IntegrityFailure, MissingSnapshot
+from pointsman.kernel.canonical import content_id
+from pointsman.kernel.entry import Entry
+from pointsman.kernel.instant import EPOCH, Instant
+from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, read_snapshot
+from pointsman.storage.sqlite.database import SQL, opened_for_reading
+
+
+class Stored(Struct, frozen=True):
+    """An entry and the number of the chain it stands in."""
+
+    chain: int
+    entry: Entry
+
+
+class LedgerReader:
+    """A view of the ledger as it is now."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = opened_for_reading(str(path))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+
+    def ledger(self) -> str:
+        """Give the id of the ledger the database belongs to."""
+        row = self._connection.execute(SQL["read_meta"], ("ledger",)).fetchone()
+        return str(row[0]) if row else ""
+
+    def chains(self) -> dict[str, int]:
+        """Give every chain's number by its name."""
+        rows = self._connection.execute(SQL["list_chains"])
+        return {str(name): int(number) for number, name in rows}
+
+    def chain_entries(self, number: int, first: int = 0) -> Iterator[Entry]:
+        """Give a chain's entries in order."""
+        rows = self._connection.execute(SQL["chain_entries"], (number, first))
+        return (Entry(*row) for row in rows)
+
+    def of_kind(self, prefix: str, since: Instant = EPOCH) -> Iterator[Stored]:
+        """Give the entries whose kind begins like this, in the order they happened."""
+        rows = self._connection.execute(SQL["entries_of_kind"], (prefix, prefix + "\x7f", since))
+        return (_stored(row) for row in rows)
+
+    def newest(self, kind: str) -> Stored | None:
+        """Give the latest entry of a kind."""
+        row = self._connection.execute(SQL["newest_of_kind"], (kind,)).fetchone()
+        return _stored(row) if row else None
+
+    def with_id(self, name: str) -> list[Stored]:
+        """Give the entries with this id."""
+        return [_stored(row) for row in self._connection.execute(SQL["entries_with_id"], (name,))]
+
+    def with_ref(self, ref: str) -> list[Stored]:
+        """Give the entries that belong to this."""
+        return [_stored(row) for row in self._connection.execute(SQL["entries_with_ref"], (ref,))]
+
+    def attachments(self, stored: Stored) -> list[bytes]:
+        """Give what an entry carries."""
+        rows = self._connection.execute(SQL["entry_attachments"], (stored.chain, stored.entry.seq))
+        return [bytes(row[0]) for row in rows]
+
+    def attachment(self, stored: Stored, name: str) -> bytes:
+        """Give the attachment with this content id."""
+        bodies = self.attachments(stored)
+        for body in bodies:
+            if content_id(body) == name:
+                return body
+        if bodies:
+            raise IntegrityFailure(f"what is stored as `{name}` holds other bytes")
+        raise MissingSnapshot(f"`{name}` is not stored")
+
+    def snapshot(self, name: str) -> Snapshot:
+        """Give a snapshot by its content id; the caller verifies its signature."""
+        for stored in self.with_id(name):
+            if stored.entry.kind == SNAPSHOT:
+                return read_snapshot(stored.entry, self.attachment(stored, name))
+        raise MissingSnapshot(f"the snapshot `{name}` is not stored")
+
+    def chain_attachments(self, number: int) -> Iterator[tuple[int, bytes, int | None, bytes]]:
+        """Give, for every entry that names or has attachments: seq, digests, place, body."""
+        return iter(self._connection.execute(SQL["chain_attachments"], (number,)))
+
+    def stray(self) -> tuple[str, int, int] | None:
+        """Give a row that belongs to no chain or entry: what, chain number, seq."""
+        return self._connection.execute(SQL["stray_rows"]).fetchone()
+
+    def damage(self) -> str:
+        """Give SQLite's own complaint about the file, or nothing."""
+        try:
+            found = self._connection.pragma("integrity_check")
+        except apsw.Error as error:
+            return str(error)
+        return "" if found == "ok" else str(found)
+
+
+def _stored(row: tuple[object, ...]) -> Stored:
+    chain, *rest = row
+    return Stored(chain, Entry(*rest))  # type: ignore[arg-type]  # STRICT tables fix the types
