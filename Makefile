@@ -2,35 +2,82 @@
 SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-STAMP := .venv/.complete
-PIP := -m pip --disable-pip-version-check --quiet
+PIP := -m pip --disable-pip-version-check --quiet install
+DEMO := build/demo-home
 
-.PHONY: help env run test check quick coverage other-pythons bench requirements docs lock clean
+.PHONY: help env envs run test check test-main test-others coverage bench requirements docs lock \
+        campaign-crash campaign-power-loss campaign-tamper campaign-canonical clean
 help: ## list the targets
-	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
-env: $(STAMP) ## build .venv with the product and its tests' needs
+env: .venv/.complete ## build .venv with the product and everything its tests need
 
-$(STAMP): pyproject.toml constraints.txt
+.venv/.complete: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python $(PIP) install --require-hashes -r constraints.txt
-	$(BIN)/python $(PIP) install --no-deps --no-build-isolation -e .
+	$(BIN)/python $(PIP) --require-hashes -r constraints.txt
+	$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-lock: ## pin every dependency with hashes, naming no host
-	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python $(PIP) install uv
-	.venv-lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --group dev pyproject.toml -o constraints.txt
+envs: env ## build .venv-3.X for every other supported CPython found on this machine
+	@$(BIN)/python scripts/interpreters.py | while read -r version path; do \
+	  $(MAKE) --no-print-directory .venv-$$version/.complete OTHER=$$path || exit 1; done
 
-run: env ## the main job: decide a turn, show why, replay it, verify the ledger
-	$(BIN)/python scripts/first_run.py
+.venv-%/.complete: pyproject.toml constraints-test.txt
+	$(OTHER) -m venv .venv-$*
+	.venv-$*/bin/python $(PIP) --require-hashes -r constraints-test.txt
+	.venv-$*/bin/python $(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
 
-test: env check quick-others ## every check and test
-	$(BIN)/python -m pytest -q
+run: env ## the main job, in build/demo-home: decide a turn, show why, replay it, verify the ledger
+	$(BIN)/pointsman init --home $(DEMO)
+	$(BIN)/pointsman route --home $(DEMO) "Summarise the release notes for me"
+	$(BIN)/pointsman replay --home $(DEMO) --all
+	$(BIN)/pointsman verify --home $(DEMO)
+
+test: check test-main test-others ## every check and test, on every supported CPython found
+
+test-main: env envs
+	$(BIN)/python -m coverage erase
+	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/python -m coverage run -m pytest -q
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python -m coverage report --include='src/pointsman/kernel/*' --fail-under=100
+
+test-others: envs
+	@for python in .venv-3.*/bin/python; do \
+	  [ -x "$$python" ] || { echo "no other CPython found"; break; }; \
+	  echo "$$python"; $$python -m pytest -q -m "not slow" tests/unit tests/property tests/replay || exit 1; done
 
 check: env ## formatting, lint, types and import rules
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+requirements: env ## which numbered requirements have a test, and which are still open
+	$(BIN)/python scripts/requirements_matrix.py
+
+docs: env ## write the generated pages anew
+	$(BIN)/python scripts/generate_docs.py
+
+bench: env ## speed, as ratios in one run; writes bench/results
+	$(BIN)/python bench/kernel.py
+	$(BIN)/python bench/ledger.py
+
+campaign-crash: env ## 1,000 kills
+	$(BIN)/python campaigns/crash.py
+campaign-power-loss: env ## 100,000 simulated power cuts
+	$(BIN)/python campaigns/power_loss.py
+campaign-tamper: env ## every bit of a bundle
+	$(BIN)/python campaigns/tamper.py
+campaign-canonical: env ## canonical bytes against rfc8785, and decisions over every environment
+	$(BIN)/python campaigns/canonical.py
+
+lock: ## pin every dependency with hashes, naming no host
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python $(PIP) uv
+	.venv-lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --group dev pyproject.toml -o constraints.txt
+	.venv-lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --group test --group build pyproject.toml -c constraints.txt -o constraints-test.txt
+
+clean: ## remove everything that was built
+	rm -rf .venv .venv-* build .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -183,5 +183,6 @@ def _parts(kind: inspect.Type, path: str) -> Iterator[tuple[str, inspect.Type]]:
     elif isinstance(kind, inspect.VarTupleType):
         yield f"{path}[]", kind.item_type
     elif isinstance(kind, inspect.DictType):
-        yield f"{path}{{key}}", kind.key_type
+        if not isinstance(kind.key_type, inspect.StrType):
+            raise ValueRefused("only text names a member", where=path)
         yield f"{path}{{}}", kind.value_type

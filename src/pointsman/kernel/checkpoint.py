@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pointsman.errors import LedgerBroken
+from pointsman.errors import InputError, LedgerBroken
 from pointsman.kernel.entry import Chain
 from pointsman.kernel.instant import Instant, instant_text, read_instant
 from pointsman.kernel.merkle import Frontier, is_whole, root
@@ -65,15 +65,21 @@ def read_checkpoint(chain: Chain, text: str, keys: Sequence[VerifyKey]) -> Check
     if not any(_is_signed(chain, key, body, signature) for key in keys):
         raise LedgerBroken("its signature is not by a key of this ledger", where=origin(chain))
     # INVARIANT: from here on every byte is what a holder of the key wrote.
-    lines = body.splitlines()
-    frontier = Frontier(int(lines[1]), tuple(_unb64(line[5:]) for line in lines[5:]))
-    at = read_instant(lines[4][3:])
-    checkpoint = Checkpoint(
-        frontier.size, _unb64(lines[2]), _unb64(lines[3][5:]), frontier, at, text
-    )
-    if lines[0] != origin(chain) or not is_whole(frontier) or root(frontier) != checkpoint.root:
-        raise LedgerBroken("it is signed, but speaks of another tree", where=origin(chain))
-    return checkpoint
+    try:
+        return _stated(chain, body.split("\n"), text)
+    except (ValueError, InputError) as error:
+        message = "it is signed, but speaks of another tree"
+        raise LedgerBroken(message, where=origin(chain)) from error
+
+
+def _stated(chain: Chain, lines: Sequence[str], text: str) -> Checkpoint:
+    name, size, tree, head, at, *peaks, _ = lines
+    frontier = Frontier(int(size), tuple(_unb64(peak.removeprefix("peak ")) for peak in peaks))
+    if name != origin(chain) or not is_whole(frontier) or root(frontier) != _unb64(tree):
+        raise ValueError(name)
+    instant = read_instant(at.removeprefix("at "))
+    last = _unb64(head.removeprefix("head "))
+    return Checkpoint(frontier.size, root(frontier), last, frontier, instant, text)
 
 
 def split_checkpoints(text: str) -> tuple[list[str], str]:

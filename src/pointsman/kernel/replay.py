@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from pointsman.errors import ReplayError, UnknownDecision
+from pointsman.errors import MissingSnapshot, ReplayError, UnknownDecision
 from pointsman.kernel.canonical import Form, check_content
 from pointsman.kernel.content import Texts
 from pointsman.kernel.difference import Difference, differences
@@ -30,14 +30,18 @@ class Decided(NamedTuple):
     trace: bytes
 
 
+Decide = Callable[[bytes, Texts], Decided]
+"""Decides on the bytes of recorded facts, under a policy that was read before."""
+
+
 class Decider(Protocol):
     """One decide function, reading and giving bytes."""
 
     kind: Room
     version: int
 
-    def run(self, policy: bytes, facts: bytes, texts: Texts) -> Decided:
-        """Decide on recorded bytes."""
+    def under(self, policy: bytes) -> Decide:
+        """Read a recorded policy once, for all the decisions made under it."""
         ...
 
 
@@ -58,27 +62,18 @@ class PureDecider(Generic[P, F]):
         self._decide = decide
         self._opened = opened
 
-    def run(self, policy: bytes, facts: bytes, texts: Texts) -> Decided:
-        """Decide on recorded bytes."""
-        stored = self._facts.decode(facts)
-        return self._decide(self._policy.decode(policy), self._opened(stored, texts))
+    def under(self, policy: bytes) -> Decide:
+        """Read a recorded policy once, for all the decisions made under it."""
+        value = self._policy.decode(policy)
+
+        def run(facts: bytes, texts: Texts) -> Decided:
+            return self._decide(value, self._opened(self._facts.decode(facts), texts))
+
+        return run
 
 
-class Inputs(Protocol):
-    """Where recorded inputs are read from; each raises a ReplayError when it cannot serve."""
-
-    def policy(self, name: str) -> bytes:
-        """Give a verified policy snapshot's body."""
-        ...
-
-    def facts(self, name: str) -> bytes:
-        """Give the bytes of recorded facts."""
-        ...
-
-    @property
-    def texts(self) -> Texts:
-        """Give sealed texts back."""
-        ...
+Policies = Callable[[str], bytes]
+"""Gives a verified policy's body by its content id, or raises a ReplayError."""
 
 
 class Verdict(StrEnum):
@@ -115,13 +110,23 @@ class Registry:
             raise UnknownDecision(f"no code for `{kind}` decisions of version {version}")
         return found
 
-    def replay(self, decision_id: str, payload: bytes, inputs: Inputs) -> Replayed:
+
+class Replayer:
+    """Re-runs decisions one after the other, reading each policy once."""
+
+    def __init__(self, registry: Registry, policies: Policies, texts: Texts) -> None:
+        self._registry = registry
+        self._policies = policies
+        self._texts = texts
+        self._ready: dict[tuple[str, int, str], Decide] = {}
+
+    def replay(self, decision_id: str, payload: bytes, facts: bytes | None) -> Replayed:
         """Run one recorded decision again; whatever stands in the way is a value, not an error."""
         kind = ""
         try:
             recorded, record, _ = read_recorded(payload)
             kind = record.kind
-            found = self._decided_again(record, inputs)
+            found = self._decided_again(record, facts)
         except ReplayError as error:
             return Replayed(decision_id, kind, Verdict.UNABLE, error.code, error.message)
         if found == recorded:
@@ -129,12 +134,21 @@ class Registry:
         rows = tuple(differences(msgspec.json.decode(recorded), msgspec.json.decode(found)))
         return Replayed(decision_id, kind, Verdict.DIVERGED, "REPLAY_DIVERGENCE", "", rows)
 
-    def _decided_again(self, record: DecisionRecord, inputs: Inputs) -> bytes:
-        decider = self.decider(record.kind, record.decision_version)
-        policy, facts = inputs.policy(record.policy_id), inputs.facts(record.facts_id)
-        check_content(record.policy_id, policy, "policy")
+    def _decided_again(self, record: DecisionRecord, facts: bytes | None) -> bytes:
+        if facts is None:
+            raise MissingSnapshot(f"the facts `{record.facts_id}` are not stored")
         check_content(record.facts_id, facts, "facts")
-        outcome, trace = decider.run(policy, facts, inputs.texts)
+        outcome, trace = self._decide(record)(facts, self._texts)
         return DECISION_FORM.encode(
             msgspec.structs.replace(record, outcome=Raw(outcome), trace=Raw(trace))
         )
+
+    def _decide(self, record: DecisionRecord) -> Decide:
+        key = (record.kind, record.decision_version, record.policy_id)
+        ready = self._ready.get(key)
+        if ready is None:
+            decider = self._registry.decider(record.kind, record.decision_version)
+            policy = self._policies(record.policy_id)
+            check_content(record.policy_id, policy, "policy")
+            ready = self._ready[key] = decider.under(policy)
+        return ready

@@ -39,15 +39,15 @@ class SnapshotForm(Generic[T]):
     def __init__(self, kind: str, schema_version: int, type_: type[T]) -> None:
         self.kind = kind
         self.schema_version = schema_version
-        self._form = Form(type_)
+        self.form = Form(type_)
 
     def id(self, value: T) -> ContentId:
         """Name a value without signing it."""
-        return self._form.id(value)
+        return self.form.id(value)
 
     def make(self, value: T, ledger: str, key: SigningKey) -> Snapshot:
         """Freeze and sign a value; every field is written, defaults too."""
-        body = self._form.encode(value)
+        body = self.form.encode(value)
         name = content_id(body)
         message = _statement(name, self.kind, self.schema_version, ledger)
         return Snapshot(name, self.kind, self.schema_version, body, key.id, key.sign(message))
@@ -60,7 +60,7 @@ class SnapshotForm(Generic[T]):
                 f"snapshot `{snapshot.id}` is a {snapshot.kind} of version "
                 f"{snapshot.schema_version}, not a {self.kind} of version {self.schema_version}"
             )
-        return self._form.decode(snapshot.body)
+        return self.form.decode(snapshot.body)
 
 
 class _Signed(Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from struct import error as PackingError  # noqa: N812 - it is an error class with a bare name
 
 from msgspec import Struct
 
@@ -53,6 +54,11 @@ class ChainReport(Struct, frozen=True):
     head: bytes
     fault: Fault | None
 
+    @property
+    def unsigned(self) -> int:
+        """How many entries stand past the last checkpoint."""
+        return self.entries - self.signed
+
 
 class _Broken(Exception):
     def __init__(self, seq: int, code: FaultCode, message: str) -> None:
@@ -80,7 +86,10 @@ class Pass:
         self._has_all_leaves = leaves is None or len(leaves) >= self._signed * HASH_SIZE
         self._leaves = (leaves or b"")[: self._signed * HASH_SIZE]
         self.pending: list[bytes] = []  # hashes past the last checkpoint that was reached
+        # The first entry whose kept leaf differs: among the pending ones, and among those that a
+        # checkpoint has since proved right, so that the leaf and not the entry was changed.
         self._suspect: int | None = None
+        self._false_leaf: int | None = None
         self._reached = self.head.size
 
     def run(self, entries: Iterable[Entry]) -> ChainReport:
@@ -91,6 +100,10 @@ class Pass:
             self._check_end()
         except _Broken as broken:
             fault = Fault(self.chain.name, broken.seq, broken.code, broken.message)
+        except (PackingError, UnicodeError, TypeError, AttributeError) as error:
+            # Only somebody who went round the schema can store what no entry can hold.
+            message = f"it cannot be read: {error}"
+            fault = Fault(self.chain.name, self.head.size, FaultCode.ENTRY_CHANGED, message)
         return ChainReport(self.chain.name, self.head.size, self._reached, self.head.hash, fault)
 
     def _check_entries(self, entries: Iterable[Entry]) -> None:
@@ -122,27 +135,32 @@ class Pass:
             message = f"entries from here to {checkpoint.size - 1} are not what was signed"
             raise _Broken(seq, FaultCode.REWRITTEN, message)
         self._reached = checkpoint.size
+        if self._false_leaf is None:
+            self._false_leaf = self._suspect
+        self._suspect = None
 
     def _compare_leaves(self) -> None:
         start = self.frontier.size * HASH_SIZE
         found = b"".join(self.pending)
         kept = self._leaves[start : start + len(found)]
-        if self._suspect is None and found[: len(kept)] != kept:
+        if found[: len(kept)] != kept:
             self._suspect = self.frontier.size + _first_difference(found, kept)
 
     def _check_end(self) -> None:
         size = self.head.size
         if size < self._signed:
             message = f"entries {size} to {self._signed - 1} were signed and are gone"
-            raise _Broken(size, FaultCode.TRUNCATED, message)
+            self._refuse(size, FaultCode.TRUNCATED, message)
         if size - self._reached > EVERY_ENTRIES:
             message = f"only {self._reached} of {size} entries are covered by a checkpoint"
             raise _Broken(self._reached, FaultCode.UNSIGNED, message)
-        if self._suspect is not None or not self._has_all_leaves:
+        if self._false_leaf is None and not self._has_all_leaves:
+            self._false_leaf = len(self._leaves) // HASH_SIZE
+        if self._false_leaf is not None:
             message = (
                 "the leaves file beside the checkpoints was changed; the entries are as signed"
             )
-            raise _Broken(self._suspect or 0, FaultCode.LEAVES_CHANGED, message)
+            raise _Broken(self._false_leaf, FaultCode.LEAVES_CHANGED, message)
 
     def _refuse_link(self, entry: Entry) -> None:
         expected = self.head.size

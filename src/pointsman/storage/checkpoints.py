@@ -16,6 +16,9 @@ from pointsman.kernel.signing import VerifyKey
 from pointsman.kernel.verification import HASH_SIZE
 from pointsman.storage.files import make_folder, write_at
 
+SYNC_LEAVES_EVERY = 4096
+"""Fewer than a starting writer verifies and writes again, so that no lost leaf stays lost."""
+
 
 class CheckpointFolder:
     """The checkpoints of one chain."""
@@ -25,15 +28,20 @@ class CheckpointFolder:
         self._root = root
         self._notes = root / chain.name / "notes"
         self._leaves = root / chain.name / "leaves"
+        self._end: int | None = None  # where the next note goes, once it is known
 
     def texts(self) -> tuple[list[str], str]:
         """Give the whole checkpoints and what a crash left of an unfinished one."""
         if not self._notes.exists():
             return [], ""
         try:
-            return split_checkpoints(self._notes.read_bytes().decode())
+            notes, rest = split_checkpoints(self._notes.read_bytes().decode())
         except UnicodeDecodeError as error:
             raise LedgerBroken("the checkpoints are not text", where=str(self._notes)) from error
+        if notes and "\0" in notes[-1]:
+            # A power cut fills with NUL what did not reach the disk of the last note.
+            rest = f"{notes.pop()}\n{rest}"
+        return notes, rest
 
     def all(self, keys: Sequence[VerifyKey]) -> list[Checkpoint]:
         """Read and verify every checkpoint; sizes must grow."""
@@ -58,12 +66,17 @@ class CheckpointFolder:
         """Add a checkpoint durably, with the hashes of the entries since the one before it."""
         make_folder(self._notes.parent)
         self.keep_leaves(leaves, before=before)
-        end = sum(len(note.encode()) + 1 for note in self.texts()[0])
-        write_at(self._notes, f"{text}\n".encode(), end, durable=True)
+        end, self._end = self._end, None
+        if end is None:
+            end = sum(len(note.encode()) + 1 for note in self.texts()[0])
+        data = f"{text}\n".encode()
+        write_at(self._notes, data, end, durable=True)
+        self._end = end + len(data)
 
     def keep_leaves(self, leaves: Sequence[bytes], *, before: int) -> None:
-        """Write hashes from an entry on. Not synced: a writer that starts writes them again."""
-        write_at(self._leaves, b"".join(leaves), before * HASH_SIZE, durable=False)
+        """Write hashes from an entry on, seldom synced: a starting writer writes them again."""
+        is_due = before // SYNC_LEAVES_EVERY != (before + len(leaves)) // SYNC_LEAVES_EVERY
+        write_at(self._leaves, b"".join(leaves), before * HASH_SIZE, durable=is_due)
 
 
 def _claimed_size(text: str) -> int:

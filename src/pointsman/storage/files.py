@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 FOLDER_MODE = 0o700
@@ -11,8 +13,20 @@ FILE_MODE = 0o600
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that only its owner may enter."""
-    path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    """Make a folder, with those above it, that only its owner may enter."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        sync_folder(each.parent)
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file that only its owner may read, unless there is a file already."""
+    # An existing file is not even opened: closing it again would drop SQLite's locks on it.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE))
 
 
 def sync_folder(path: Path) -> None:
@@ -44,26 +58,49 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def write_at(path: Path, data: bytes, at: int, *, durable: bool) -> None:
-    """Write data at a position, cutting what stands behind it."""
+    """Write data at a position, cutting what stands behind it; on failure, leave nothing there."""
     is_new = not path.exists()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
-        os.ftruncate(descriptor, at)
-        written = os.pwrite(descriptor, data, at)
-        if written != len(data):
-            raise OSError(f"only {written} of {len(data)} bytes were written to {path}")
-        if durable:
-            os.fsync(descriptor)
+        _cut(descriptor, at, durable=durable)
+        try:
+            _write_all(descriptor, data, at)
+            if durable:
+                os.fsync(descriptor)
+        except OSError:
+            # What a failed sync left may be in memory alone, yet would be read back as written.
+            with suppress(OSError):
+                os.ftruncate(descriptor, at)
+            raise
     finally:
         os.close(descriptor)
     if is_new:
         sync_folder(path.parent)
 
 
+def _cut(descriptor: int, size: int, *, durable: bool) -> None:
+    before = os.fstat(descriptor).st_size
+    os.ftruncate(descriptor, size)
+    if durable and before > size:
+        # Synced apart, or a power cut could leave a mix of what stood here and what comes.
+        os.fsync(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes, at: int) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = os.pwrite(descriptor, rest, at)
+        rest, at = rest[written:], at + written
+
+
 def _written_beside(path: Path, data: bytes) -> Path:
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        Path(name).unlink()
+        raise
     return Path(name)

@@ -27,6 +27,8 @@ class Lease:
 
     def release(self) -> None:
         """Give the right up."""
+        # Unlocked, not only closed: a forked child may have the same open file still.
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
 
 

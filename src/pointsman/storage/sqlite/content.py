@@ -5,17 +5,22 @@ Written by its own group commit beside the ledger's, so that keeping text costs 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 from msgspec import Struct
 
 from pointsman.errors import LedgerUnavailable, MissingSnapshot
 from pointsman.kernel.content import Retain, Sealed, sealed
-from pointsman.storage.sqlite.database import SQL, in_transaction, opened
+from pointsman.storage.sqlite.database import SQL, in_transaction, opened, opened_for_reading
 from pointsman.storage.sqlite.group import GroupCommit
+
+T = TypeVar("T")
 
 _WHY_NOT = {
     "redacted": "was kept only in redacted form",
@@ -38,7 +43,11 @@ class ContentStore:
         self._key = key
         self._retain = retain
         self._redact = redact
+        self._path = path
+        # A connection is used by one thread at a time; reading does not wait for syncs.
+        self._writing, self._reading = threading.Lock(), threading.Lock()
         self._connection = opened(str(path), "content.sql")
+        self._reader = opened_for_reading(str(path))
         self._group: GroupCommit[_Kept, None] = GroupCommit("content", self._committed)
 
     def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
@@ -52,42 +61,65 @@ class ContentStore:
 
     def text(self, seal: Sealed) -> str:
         """Give a text back whole, or say why it cannot be had."""
-        row = self._connection.execute(SQL["get_content"], (seal.digest,)).fetchone()
-        if row is None:
+        found = self._found(seal)
+        if found is None:
             raise MissingSnapshot("the message text was not kept")
-        kept, data = row
-        if kept != "full":
-            raise MissingSnapshot(f"the message text {_WHY_NOT[kept]}")
-        text = bytes(data).decode("utf-8", "surrogatepass")
+        if found.kept != "full":
+            raise MissingSnapshot(f"the message text {_WHY_NOT[found.kept]}")
+        text = found.text.decode("utf-8", "surrogatepass")
         if sealed(text, self._key) != seal:
             raise MissingSnapshot("the message text is not the one that was sealed")
         return text
 
     def shown(self, seal: Sealed) -> str | None:
         """Give what is kept of a text for showing, redacted or not; None when nothing is."""
-        row = self._connection.execute(SQL["get_content"], (seal.digest,)).fetchone()
-        if row is None or row[0] == "erased":
+        found = self._found(seal)
+        if found is None or found.kept == "erased":
             return None
-        return bytes(row[1]).decode("utf-8", "surrogatepass")
+        return found.text.decode("utf-8", "surrogatepass")
 
     def erase(self, digest: str) -> bool:
         """Forget a text for good: also from the log and from freed pages."""
+        return self._written(lambda: self._erased(digest))
+
+    def close(self) -> None:
+        """Write what was handed in and close."""
+        self._group.close()
+        self._reader.close()
+        self._connection.close()
+
+    def _found(self, seal: Sealed) -> _Kept | None:
+        with self._reading:
+            row = self._reader.execute(SQL["get_content"], (seal.digest,)).get
+        return _Kept(seal.digest, *row) if row else None
+
+    def _erased(self, digest: str) -> bool:
         connection = self._connection
         in_transaction(connection, lambda: connection.execute(SQL["erase_content"], (digest,)))
         was_kept = connection.changes() > 0
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         return was_kept
 
-    def close(self) -> None:
-        """Write what was handed in and close."""
-        self._group.close()
-        self._connection.close()
-
     def _committed(self, items: Sequence[_Kept]) -> list[None]:
         rows = [(item.digest, item.kept, item.text) for item in items]
-        connection = self._connection
-        try:
-            in_transaction(connection, lambda: connection.executemany(SQL["put_content"], rows))
-        except apsw.Error as error:
-            raise LedgerUnavailable(f"the text could not be kept: {error}") from error
+        self._written(lambda: self._put(rows))
         return [None] * len(items)
+
+    def _put(self, rows: Sequence[tuple[str, str, bytes]]) -> None:
+        connection = self._connection
+        in_transaction(connection, lambda: connection.executemany(SQL["put_content"], rows))
+
+    def _written(self, work: Callable[[], T]) -> T:
+        with self._writing:
+            try:
+                return work()
+            except apsw.Error as error:
+                # A failed sync must not be tried again on the same connection.
+                self._connection.close()
+                self._reopen()
+                raise LedgerUnavailable(f"the text could not be kept: {error}") from error
+
+    def _reopen(self) -> None:
+        # While this fails, so does every write on the closed connection, and comes here again.
+        with suppress(apsw.Error, OSError):
+            self._connection = opened(str(self._path), "content.sql")

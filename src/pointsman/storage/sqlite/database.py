@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 
 import apsw
 
 from pointsman.errors import LedgerError, LedgerUnavailable
+from pointsman.storage.files import make_file
 
 MINIMUM_SQLITE = (3, 51, 3)
 """Versions before this one can corrupt a WAL database that has several connections."""
@@ -35,16 +38,23 @@ SQL = _named_blocks(_sql_text("queries.sql"))
 
 
 def opened(
-    path: str, schema: str, *, vfs: str | None = None, sync: str = "FULL"
+    path: str, schema: str, *, vfs: str | None = None, sync: str = "FULL", exclusive: bool = False
 ) -> apsw.Connection:
-    """Open a database for writing, making its tables if it is new."""
+    """Open a database for writing, making its tables if it is new.
+
+    `exclusive` keeps every other connection out, for file systems without shared memory.
+    """
     if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < MINIMUM_SQLITE:
         raise LedgerError(
             f"SQLite {apsw.sqlite_lib_version()} can corrupt a shared database",
             hint="install apsw 3.51.3 or newer",
         )
+    if vfs is None:
+        make_file(Path(path))
     connection = apsw.Connection(path, vfs=vfs)
     try:
+        if exclusive:
+            connection.pragma("locking_mode", "exclusive")
         _prepare(connection, schema, sync)
     except BaseException:
         connection.close()
@@ -67,8 +77,10 @@ def in_transaction(connection: apsw.Connection, work: Callable[[], object]) -> N
         work()
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        # A failed rollback must not hide why: the caller gives the connection up either way.
+        with suppress(apsw.Error):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
         raise
 
 
@@ -88,9 +100,12 @@ def _make_tables(connection: apsw.Connection, schema: str) -> None:
     version = connection.pragma("user_version")
     if version == 0:
         connection.execute(_sql_text(schema))
-        connection.pragma("user_version", SCHEMA_VERSION)
     elif version != SCHEMA_VERSION:
         raise LedgerUnavailable(
             f"the database has schema {version}, this program knows {SCHEMA_VERSION}",
             hint="use the version of pointsman that wrote it, or a newer one",
         )
+    # DURABILITY: written also where it stands already, for the sync that comes with the commit.
+    # A killed process leaves commits in the log that were never synced; nothing may be built on
+    # them, and no checkpoint signed over them, while a power cut could still take them.
+    connection.pragma("user_version", SCHEMA_VERSION)

@@ -39,18 +39,25 @@ class GroupCommit(Generic[T, R]):
         self._commit = commit
         self._rest = rest
         self._queue: SimpleQueue[tuple[T, Future[R]] | None] = SimpleQueue()
-        self._closed = False
+        self._closed = ""
         self._busy = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
+    @property
+    def closed(self) -> str:
+        """Say why nothing is taken any more; empty while the group is open."""
+        return self._closed
+
     def submit(self, item: T) -> Future[R]:
         """Hand in one item; the future is done when the item is durable."""
         future: Future[R] = Future()
+        # What was handed in cannot be withdrawn: a cancelled future would refuse its result.
+        future.set_running_or_notify_cancel()
         with self._lock:
             if self._closed:
-                raise LedgerUnavailable("the ledger was closed")
+                raise LedgerUnavailable(self._closed)
             if self._queue.qsize() >= MOST_WAITING:
                 raise LedgerUnavailable(f"{MOST_WAITING} entries wait to be written already")
             self._queue.put((item, future))
@@ -60,11 +67,17 @@ class GroupCommit(Generic[T, R]):
         """Commit what was handed in, then end the thread."""
         with self._lock:
             if not self._closed:
-                self._closed = True
+                self._closed = "the ledger was closed"
                 self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._serve()
+        except Exception as error:  # noqa: BLE001 - a thread's outermost edge: callers get the error
+            self._give_up(f"writing ended: {type(error).__name__}: {error}")
+
+    def _serve(self) -> None:
         due: float | None = None
         is_open = True
         while is_open:
@@ -73,6 +86,14 @@ class GroupCommit(Generic[T, R]):
                 self._settle(batch)
             self._busy = len(batch) > 1
             due = self._rest()
+
+    def _give_up(self, why: str) -> None:
+        with self._lock:
+            self._closed = why
+            while not self._queue.empty():
+                waiting = self._queue.get()
+                if waiting is not None:
+                    waiting[1].set_exception(LedgerUnavailable(why))
 
     def _gathered(self, due: float | None) -> tuple[list[tuple[T, Future[R]]], bool]:
         try:

@@ -7,8 +7,9 @@ stops writing, saying why, when it cannot.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -30,7 +31,7 @@ from pointsman.kernel.entry import Chain, Draft, Entry, Head, check_draft, head_
 from pointsman.kernel.merkle import Frontier, extended
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import FaultCode, Pass
-from pointsman.storage.checkpoints import CheckpointFolder
+from pointsman.storage.checkpoints import CheckpointFolder, chains_with_checkpoints
 from pointsman.storage.sqlite.database import SQL, in_transaction, opened
 from pointsman.storage.sqlite.group import MOST, GroupCommit
 
@@ -59,30 +60,46 @@ class Place(Struct, frozen=True):
     checkpoints: Path
     vfs: str | None = None
     sync: str = "FULL"
+    exclusive: bool = False
 
 
 class LedgerWriter:
     """Appends to one chain. The caller holds the chain's lease."""
 
-    def __init__(self, place: Place, chain: Chain, key: SigningKey, opening: Draft) -> None:
+    def __init__(
+        self,
+        place: Place,
+        chain: Chain,
+        key: SigningKey,
+        opening: Draft,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.chain = chain
+        self._monotonic = monotonic
         self._place = place
         self._key = key
         self._folder = CheckpointFolder(place.checkpoints, chain)
         self._cause = ""
         self._retry_at = 0.0
-        self._unsigned_since = time.monotonic()
-        self._open()
+        self._unsigned_since = monotonic()
+        try:
+            self._open()
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            raise LedgerBroken(f"the database is damaged: {error}") from error
+        except (apsw.Error, OSError) as error:
+            raise LedgerUnavailable(f"the ledger cannot be opened: {_told(error)}") from error
         self._group: GroupCommit[Draft, Receipt] = GroupCommit(
             f"ledger-{chain.name}", self._committed, self._rest
         )
         if self._head.size == 0:
-            self.append(opening).result()
+            self._begin(opening)
 
     @property
     def health(self) -> Health:
         """Tell whether entries are taken now."""
-        return Health(not self._cause, self._cause)
+        cause = self._cause or self._group.closed
+        return Health(not cause, cause)
 
     def append(self, draft: Draft) -> Future[Receipt]:
         """Hand in an entry; the future gives its receipt once it is durable."""
@@ -90,21 +107,44 @@ class LedgerWriter:
         return self._group.submit(draft)
 
     def close(self) -> None:
-        """Write what was handed in, sign it, and close the database."""
+        """Write what was handed in, sign it, and close the database.
+
+        A ledger that is down is closed as it is: the next writer verifies and signs what is there.
+        """
         self._group.close()
         try:
-            if not self._cause and self._head.size > self._frontier.size:
+            if not self._cause and self._pending:
                 self._sign()
+        except (apsw.Error, OSError) as error:
+            raise LedgerUnavailable(
+                f"all is recorded, but the last checkpoint could not be signed: {_told(error)}",
+                hint="the next start signs it",
+            ) from error
         finally:
             self._connection.close()
 
-    def _open(self) -> None:
+    def _begin(self, opening: Draft) -> None:
+        try:
+            self.append(opening).result()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, acknowledged: Head | None = None) -> None:
+        """Open and verify; after a failure, also make sure of what was acknowledged before it."""
+        place = self._place
         self._connection = opened(
-            str(self._place.database), "schema.sql", vfs=self._place.vfs, sync=self._place.sync
+            str(place.database),
+            "schema.sql",
+            vfs=place.vfs,
+            sync=place.sync,
+            exclusive=place.exclusive,
         )
         try:
             in_transaction(self._connection, self._claim)
             self._head, self._frontier, self._pending = self._checked_tail()
+            if acknowledged is not None:
+                self._secure(acknowledged)
             if self._pending:
                 # What a crash left unsigned is signed before anything is added.
                 self._sign()
@@ -116,6 +156,7 @@ class LedgerWriter:
         """Tie database and ledger id together, and number the chain."""
         known = self._connection.execute(SQL["read_meta"], ("ledger",)).get
         if known is None:
+            self._check_is_first()
             self._connection.execute(SQL["write_meta"], ("ledger", self.chain.ledger))
         elif known != self.chain.ledger:
             raise LedgerBroken(f"the database belongs to ledger `{known}`")
@@ -124,6 +165,25 @@ class LedgerWriter:
             self._connection.execute(SQL["add_chain"], (self.chain.name,))
             number = self._connection.last_insert_rowid()
         self._number = int(number)
+
+    def _check_is_first(self) -> None:
+        """Refuse to start anew where a ledger was signed: its database is gone, not unborn."""
+        chains = chains_with_checkpoints(self._place.checkpoints)
+        if chains:
+            raise LedgerRolledBack(
+                f"the database is empty, but there are checkpoints of {', '.join(chains)}",
+                where=str(self._place.database),
+                hint="restore the newest database, or keep the checkpoints aside",
+            )
+
+    def _secure(self, acknowledged: Head) -> None:
+        """Make sure that what was acknowledged is stored, and independent of what failed."""
+        last = next(self._entries(acknowledged.size - 1), None) if acknowledged.size else None
+        if acknowledged.size and (last is None or last.hash != acknowledged.hash):
+            raise LedgerBroken("acknowledged entries are gone", where=self.chain.name)
+        # A failed sync may leave parts of the log marked clean that never reached the disk. They
+        # are read back as if they had: only a log begun anew can carry further entries.
+        self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def _checked_tail(self) -> tuple[Head, Frontier, list[bytes]]:
         """Verify the end of the chain against its checkpoints, as it is on disk."""
@@ -166,13 +226,10 @@ class LedgerWriter:
             in_transaction(self._connection, lambda: self._insert(entries, drafts))
         except (apsw.Error, OSError) as error:
             self._stop(error)
-            raise LedgerUnavailable(
-                f"nothing was recorded: {self._cause}",
-                hint="entries are taken again once it is gone",
-            ) from error
+            raise self._unavailable() from error
         self._head = head_after(entries[-1])
         if not self._pending:
-            self._unsigned_since = time.monotonic()
+            self._unsigned_since = self._monotonic()
         self._pending.extend(entry.hash for entry in entries)
         return [Receipt(self.chain.name, entry) for entry in entries]
 
@@ -198,18 +255,23 @@ class LedgerWriter:
         self._connection.executemany(SQL["append_attachment"], bodies)
 
     def _rest(self) -> float | None:
-        """Sign when a checkpoint is due; give the seconds until the next one is."""
-        if self._cause or not self._pending:
+        """Sign when a checkpoint is due, or try to go on; give the seconds until the next time."""
+        if self._cause:
+            with suppress(LedgerUnavailable):
+                self._resume()
+            return RETRY_S if self._cause else None
+        if not self._pending:
             return None
-        waited = time.monotonic() - self._unsigned_since
+        waited = self._monotonic() - self._unsigned_since
         # A further group must still fit under the promised number of unsigned entries.
-        if len(self._pending) > EVERY_ENTRIES - MOST or waited >= EVERY_SECONDS:
-            try:
-                self._sign()
-            except (apsw.Error, OSError, LedgerError) as error:
-                self._stop(error)
-            return None
-        return EVERY_SECONDS - waited
+        if len(self._pending) <= EVERY_ENTRIES - MOST and waited < EVERY_SECONDS:
+            return EVERY_SECONDS - waited
+        try:
+            self._sign()
+        except (apsw.Error, OSError, LedgerError) as error:
+            self._stop(error)
+            return RETRY_S
+        return None
 
     def _sign(self) -> None:
         """Sign a checkpoint over what is stored, which must be what is in memory."""
@@ -222,28 +284,33 @@ class LedgerWriter:
         self._frontier, self._pending = frontier, []
 
     def _stop(self, error: Exception) -> None:
-        self._cause = f"{type(error).__name__}: {error}"
-        self._retry_at = time.monotonic() + RETRY_S
+        self._cause = _told(error)
+        self._retry_at = self._monotonic() + RETRY_S
+
+    def _unavailable(self) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"nothing was acknowledged: {self._cause}",
+            hint="entries are taken again once the cause is gone",
+        )
 
     def _resume(self) -> None:
         """Go on after a failure: open anew, verify the tail, and lose nothing acknowledged."""
-        if time.monotonic() < self._retry_at:
-            raise LedgerUnavailable(f"nothing was recorded: {self._cause}")
-        acknowledged = self._head
+        if self._monotonic() < self._retry_at:
+            raise self._unavailable()
+        before = self._head, self._frontier, self._pending
         try:
+            # Close first: as long as one connection is open, SQLite goes on with the same files.
             self._connection.close()
-            self._open()
-            # A sync that failed may have left pages marked clean that never reached the disk:
-            # rewriting them from the log into the database is the only proof that they did.
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._open(self._head)
         except (apsw.Error, OSError, LedgerError) as error:
-            self._head = acknowledged
+            self._head, self._frontier, self._pending = before
             self._stop(error)
-            raise LedgerUnavailable(f"nothing was recorded: {self._cause}") from error
-        if self._head.size < acknowledged.size:
-            self._stop(LedgerBroken("acknowledged entries are gone"))
-            raise LedgerUnavailable(f"nothing was recorded: {self._cause}")
+            raise self._unavailable() from error
         self._cause = ""
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, LedgerError) else f"{type(error).__name__}: {error}"
 
 
 def _start_of(checkpoint: Checkpoint) -> tuple[Head, Frontier]:

@@ -67,3 +67,11 @@ SELECT kept, text FROM contents WHERE digest = ?;
 
 -- erase_content: forget a text and remember that it was forgotten
 UPDATE contents SET kept = 'erased', text = x'' WHERE digest = ? AND kept <> 'erased';
+
+-- decisions_in_range: decisions of one chain with their facts, for replay
+SELECT e.seq, e.at_us, e.kind, e.id, e.ref, e.payload, e.attached, e.prev, e.hash, a.body
+FROM entries AS e LEFT JOIN attachments AS a
+    ON a.chain = e.chain AND a.seq = e.seq AND a.place = 0
+WHERE e.chain = ? AND e.seq >= ? AND e.seq < ? AND e.at_us >= ?
+    AND e.kind >= 'decision.' AND e.kind < 'decision/'
+ORDER BY e.seq;

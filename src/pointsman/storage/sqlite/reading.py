@@ -10,10 +10,14 @@ from msgspec import Struct
 
 from pointsman.errors import IntegrityFailure, MissingSnapshot
 from pointsman.kernel.canonical import content_id
+from pointsman.kernel.content import Sealed, sealed
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, read_snapshot
 from pointsman.storage.sqlite.database import SQL, opened_for_reading
+
+
+_WHY_NOT = {"redacted": "was kept only in redacted form", "erased": "was erased"}
 
 
 class Stored(Struct, frozen=True):
@@ -52,6 +56,18 @@ class LedgerReader:
         """Give the entries whose kind begins like this, in the order they happened."""
         rows = self._connection.execute(SQL["entries_of_kind"], (prefix, prefix + "\x7f", since))
         return (_stored(row) for row in rows)
+
+    def decisions(
+        self, number: int, first: int, end: int, since: Instant = EPOCH
+    ) -> Iterator[tuple[Entry, bytes | None]]:
+        """Give a chain's decisions in a range of entries, each with its facts."""
+        rows = self._connection.execute(SQL["decisions_in_range"], (number, first, end, since))
+        return ((Entry(*row[:-1]), row[-1]) for row in rows)
+
+    def size(self, number: int) -> int:
+        """Give the number of the entry that would come next in a chain."""
+        _, last = self._connection.execute(SQL["chain_size"], (number,)).get
+        return int(last) + 1
 
     def newest(self, kind: str) -> Stored | None:
         """Give the latest entry of a kind."""
@@ -103,6 +119,44 @@ class LedgerReader:
         except apsw.Error as error:
             return str(error)
         return "" if found == "ok" else str(found)
+
+
+class ContentReader:
+    """A view of the kept texts."""
+
+    def __init__(self, path: Path, key: bytes) -> None:
+        self._key = key
+        self._connection = opened_for_reading(str(path)) if path.exists() else None
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def text(self, seal: Sealed) -> str:
+        """Give a text back whole, or say why it cannot be had."""
+        kept, data = self._row(seal)
+        if kept != "full":
+            raise MissingSnapshot(f"the message text {_WHY_NOT[kept]}")
+        text = data.decode("utf-8", "surrogatepass")
+        if sealed(text, self._key) != seal:
+            raise MissingSnapshot("the message text is not the one that was sealed")
+        return text
+
+    def shown(self, seal: Sealed) -> str:
+        """Give what is kept of a text for showing, redacted or not."""
+        kept, data = self._row(seal)
+        if kept == "erased":
+            raise MissingSnapshot(f"the message text {_WHY_NOT[kept]}")
+        return data.decode("utf-8", "surrogatepass")
+
+    def _row(self, seal: Sealed) -> tuple[str, bytes]:
+        row = None
+        if self._connection is not None:
+            row = self._connection.execute(SQL["get_content"], (seal.digest,)).fetchone()
+        if row is None:
+            raise MissingSnapshot("the message text was not kept")
+        return str(row[0]), bytes(row[1])
 
 
 def _stored(row: tuple[object, ...]) -> Stored:

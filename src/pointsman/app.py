@@ -1,0 +1,288 @@
+"""The composition root: from a home folder to services that route, explain, replay and verify.
+
+Time and ids are made here and handed down; nothing below this module looks at a clock.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import apsw
+from msgspec import Raw, Struct
+
+from pointsman.errors import InputError, NotFound
+from pointsman.kernel.canonical import ContentId, Form, content_id
+from pointsman.kernel.content import Sealed, sealed
+from pointsman.kernel.entry import Draft
+from pointsman.kernel.instant import EPOCH, Clock, IdSource, Instant
+from pointsman.kernel.record import (
+    DECISION,
+    Aside,
+    DecisionRecord,
+    Names,
+    decision_draft,
+    read_recorded,
+)
+from pointsman.kernel.snapshot import snapshot_draft
+from pointsman.runs.export import BundleSummary, export_bundle
+from pointsman.runs.recorder import Recorder
+from pointsman.runs.replay import Progress, ReplayReport, replay_all, replay_named
+from pointsman.runs.verify import LedgerReport, verify_ledger
+from pointsman.signals.redaction import redacted
+from pointsman.storage.home import Home, open_home
+from pointsman.storage.policies import InForce, PolicyFiles
+from pointsman.storage.sqlite.reading import LedgerReader, Stored
+from pointsman.turns.decide import (
+    DECISION_VERSION,
+    OUTCOME_FORM,
+    TRACE_FORM,
+    Trace,
+    TurnOutcome,
+    decide,
+)
+from pointsman.turns.explain import Shown
+from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_seal
+from pointsman.turns.override import override_token
+from pointsman.turns.policy import POLICY_FORM, TurnPolicy
+
+DEFAULT_HOME = "~/.pointsman"
+TURN = DECISION + "turn"
+
+_PRODUCT_VERSION = version("pointsman")
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> Instant:
+        """Give the present instant."""
+        return Instant(time.time_ns() // 1000)
+
+
+class Ulids:
+    """Ids that sort by when they were made: 48 bits of milliseconds, 80 bits that only grow."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = 0
+
+    def new_id(self) -> str:
+        """Give an id larger than every one given before."""
+        fresh = (self._clock.now() // 1000 << 80) | secrets.randbits(80)
+        self._last = fresh if fresh > self._last else self._last + 1
+        return "".join(_CROCKFORD[self._last >> shift & 31] for shift in range(125, -1, -5))
+
+
+def home_path(given: str | None = None) -> Path:
+    """Give the home folder: the one given, else POINTSMAN_HOME, else ~/.pointsman."""
+    return Path(given or os.environ.get("POINTSMAN_HOME") or DEFAULT_HOME).expanduser().absolute()
+
+
+class Pointsman:
+    """One home, opened. Nothing is written before the first decision is recorded."""
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        writer: str = "cli",
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+    ) -> None:
+        self.home: Home = open_home(home)
+        self.clock: Clock = clock or SystemClock()
+        self.ids: IdSource = ids or Ulids(self.clock)
+        self._writer_name = writer
+        self._files = PolicyFiles(self.home)
+        self._recorder: Recorder | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write and sign what was handed in, and let go of the home."""
+        if self._recorder is not None:
+            self._recorder.close()
+            self._recorder = None
+
+    def in_force(self) -> InForce:
+        """Give the policy in force and what is wrong with the files it came from."""
+        return self._files.in_force()
+
+    def facts(self, message: str) -> TurnFacts:
+        """Gather what a decision about this message may look at."""
+        alias = override_token(message)
+        if alias is not None:
+            raise InputError(
+                f"`@{alias}` names no model here" if alias else "`@` names no model",
+                hint="leave it out, or write `\\@` for a plain @",
+            )
+        return TurnFacts(message.removeprefix("\\") if message.startswith("\\@") else message)
+
+    def route(self, facts: TurnFacts, *, is_preview: bool = False, record: bool = True) -> Shown:
+        """Decide a turn and, unless told otherwise, record it durably before this returns."""
+        policy = self._files.in_force().policy
+        started = time.perf_counter_ns()
+        outcome, trace = decide(policy, facts)
+        elapsed_us = (time.perf_counter_ns() - started) // 1000
+        names = Names(self.ids.new_id(), self.ids.new_id(), self.clock.now())
+        aside = Aside(elapsed_us, self.ids.new_id(), is_preview, _PRODUCT_VERSION)
+        turn = _Turn(policy, facts, outcome, trace, aside)
+        facts_id = self._record(names, turn) if record else self._facts_id(facts)
+        return Shown(
+            turn_id=names.ref,
+            decision_id=names.id,
+            at=names.at,
+            policy_id=POLICY_FORM.id(policy),
+            facts_id=facts_id,
+            decision_version=DECISION_VERSION,
+            is_preview=is_preview,
+            elapsed_us=elapsed_us,
+            outcome=outcome,
+            trace=trace,
+        )
+
+    def _facts_id(self, facts: TurnFacts) -> ContentId:
+        """Name facts that are not recorded as they would be named if they were."""
+        message = facts.message
+        seal = message if isinstance(message, Sealed) else sealed(message, self.home.content_key())
+        return FACTS_FORM.id(with_seal(facts, seal))
+
+    def shown(self, name: str = "last") -> Shown:
+        """Give a recorded turn decision by its id, its turn's id, or `last`."""
+        return _shown(self._decision(name))
+
+    def replay(self, names: Sequence[str]) -> ReplayReport:
+        """Re-run recorded decisions by id or turn."""
+        self._check_recorded()
+        return replay_named(self.home, names)
+
+    def replay_all(
+        self, since: Instant = EPOCH, *, workers: int = 1, progress: Progress | None = None
+    ) -> ReplayReport:
+        """Re-run every recorded decision since an instant."""
+        if not self.home.database.exists():
+            return ReplayReport(0, 0, 0, ())
+        return replay_all(self.home, since, workers=workers, progress=progress)
+
+    def verify(self, progress: Callable[[int], None] | None = None) -> LedgerReport:
+        """Check chains, checkpoints and signatures."""
+        return verify_ledger(self.home, progress)
+
+    def export(self, target: Path) -> BundleSummary:
+        """Write a bundle that another machine can verify."""
+        self._check_recorded()
+        return export_bundle(self.home, target)
+
+    def _decision(self, name: str) -> Stored:
+        self._check_recorded()
+        ledger = LedgerReader(self.home.database)
+        try:
+            if name == "last":
+                found = [each for each in (ledger.newest(TURN),) if each is not None]
+            else:
+                found = [*ledger.with_id(name), *ledger.with_ref(name)]
+        finally:
+            ledger.close()
+        turns = [each for each in found if each.entry.kind == TURN]
+        if not turns:
+            raise NotFound(f"no turn is recorded as `{name}`")
+        return turns[0]
+
+    def _check_recorded(self) -> None:
+        if not self.home.database.exists():
+            raise NotFound(
+                "nothing is recorded yet",
+                where=str(self.home.path),
+                hint="try `pointsman route 'hello'`",
+            )
+
+    def _recording(self) -> Recorder:
+        if self._recorder is None:
+            retain = self._files.settings().value.retain
+            opening = _opening(self.home, self.clock.now())
+            self._recorder = Recorder(self.home, self._writer_name, opening, retain, redacted)
+        return self._recorder
+
+    def _record(self, names: Names, turn: _Turn) -> ContentId:
+        """Record a turn: its text, its policy if that is new, and the decision itself."""
+        recorder = self._recording()
+        message = turn.facts.message
+        seal, kept = (message, None) if isinstance(message, Sealed) else recorder.keep(message)
+        facts = FACTS_FORM.encode(with_seal(turn.facts, seal))
+        record = DecisionRecord(
+            kind="turn",
+            decision_version=DECISION_VERSION,
+            policy_id=POLICY_FORM.id(turn.policy),
+            facts_id=content_id(facts),
+            snapshot_ids={},
+            outcome=Raw(OUTCOME_FORM.encode(turn.outcome)),
+            trace=Raw(TRACE_FORM.encode(turn.trace)),
+        )
+        recorder.ensure_snapshot(
+            record.policy_id,
+            lambda: snapshot_draft(
+                POLICY_FORM.make(turn.policy, self.home.identity.ledger, recorder.key), names.at
+            ),
+        )
+        durable = recorder.append(decision_draft(names, record, turn.aside, facts))
+        if kept is not None:
+            kept.result()
+        durable.result()
+        return record.facts_id
+
+
+class _Turn(Struct, frozen=True):
+    policy: TurnPolicy
+    facts: TurnFacts
+    outcome: TurnOutcome
+    trace: Trace
+    aside: Aside
+
+
+def _opening(home: Home, at: Instant) -> Draft:
+    """Make a chain's first entry: by which key and program it was begun."""
+    opened = _ChainOpened(home.keys[-1].id, home.keys[-1].public.hex(), apsw.sqlite_lib_version())
+    return Draft("chain.opened", home.identity.ledger, "", at, _OPENED_FORM.encode(opened))
+
+
+class _ChainOpened(Struct, frozen=True, forbid_unknown_fields=True):
+    key_id: str
+    public_key: str
+    sqlite_version: str
+
+
+_OPENED_FORM = Form(_ChainOpened)
+
+
+def _shown(stored: Stored) -> Shown:
+    entry = stored.entry
+    _, record, aside = read_recorded(entry.payload)
+    return Shown(
+        turn_id=entry.ref,
+        decision_id=entry.id,
+        at=entry.at,
+        policy_id=record.policy_id,
+        facts_id=record.facts_id,
+        decision_version=record.decision_version,
+        is_preview=aside.is_preview,
+        elapsed_us=aside.elapsed_us,
+        outcome=OUTCOME_FORM.decode(bytes(record.outcome)),
+        trace=TRACE_FORM.decode(bytes(record.trace)),
+    )

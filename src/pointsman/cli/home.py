@@ -1,0 +1,38 @@
+"""`init` and `doctor`: write a starter home, and check that a home is in order."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from pointsman.cli.terms import Session, command
+from pointsman.runs.doctor import examined
+from pointsman.runs.starter import write_starter
+
+
+@click.command()
+@command
+def init(session: Session) -> None:
+    """Write a commented starter home; files that exist are left alone."""
+    with session.open() as pointsman:
+        written, kept = write_starter(pointsman.home)
+    lines = [f"home     {session.home}"]
+    lines += [f"written  {name}" for name in written]
+    lines += [f"kept     {name}" for name in kept]
+    lines.append("next     pointsman route 'hello'")
+    session.show("\n".join(lines), {"home": str(session.home), "written": written, "kept": kept})
+
+
+@click.command()
+@command
+def doctor(session: Session) -> None:
+    """Check everything that can be checked, and say what to fix."""
+    with session.open() as pointsman:
+        findings = examined(pointsman.home, pointsman.in_force())
+    lines = []
+    for each in findings:
+        lines.append(f"{each.state:<7}  {each.subject:<14} {each.detail}")
+        lines += [f"         {'':<14} next: {each.hint}"] if each.hint else []
+    session.show("\n".join(lines), findings)
+    sys.exit(1 if any(each.state == "fault" for each in findings) else 0)

@@ -1,0 +1,161 @@
+"""`replay` and `verify`: is what was recorded still what was decided, and still all there?"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from pointsman.cli.terms import Session, command
+from pointsman.errors import InputError
+from pointsman.kernel.instant import EPOCH, read_instant
+from pointsman.kernel.replay import Replayed
+from pointsman.runs.export import BundleSummary
+from pointsman.runs.replay import ReplayReport
+from pointsman.runs.verify import LedgerReport
+from pointsman.turns.explain import printable
+
+MOST_LISTED = 20
+
+
+class Advance(Protocol):
+    """Moves a bar on."""
+
+    def __call__(self, done: int, total: int | None = None, /) -> None:
+        """Show how much is done, and of how much where that is known."""
+        ...
+
+
+@click.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "everything", is_flag=True, help="Re-run every recorded decision.")
+@click.option("--since", metavar="INSTANT", help="Only decisions from this instant on (RFC 3339).")
+@click.option("--workers", type=click.IntRange(1, 64), default=None, help="Processes [one a core].")
+@command
+def replay(
+    session: Session,
+    ids: tuple[str, ...],
+    everything: bool,  # noqa: FBT001 - click passes flags so
+    since: str | None,
+    workers: int | None,
+) -> None:
+    """Re-run recorded decisions and compare their bytes."""
+    if bool(ids) == (everything or since is not None):
+        raise InputError("give either ids or --all", hint="pointsman replay --all")
+    with session.open() as pointsman:
+        if ids:
+            report = pointsman.replay(ids)
+        else:
+            start = EPOCH if since is None else read_instant(since)
+            with _bar("replaying", session) as progress:
+                report = pointsman.replay_all(
+                    start, workers=workers or os.cpu_count() or 1, progress=progress
+                )
+    session.show(_replay_text(report), _replay_value(report))
+    sys.exit(0 if report.is_clean else 1)
+
+
+@click.command()
+@click.option("--export", "target", metavar="FILE", help="Also write a bundle for another machine.")
+@command
+def verify(session: Session, target: str | None) -> None:
+    """Check every chain, checkpoint and signature of the ledger."""
+    with session.open() as pointsman:
+        with _bar("verifying", session) as progress:
+            report = pointsman.verify(progress)
+        summary = None
+        if target is not None and report.is_intact:
+            summary = pointsman.export(Path(target))
+    session.show(_verify_text(report), _verify_value(report, summary))
+    if summary is not None and not session.as_json:
+        click.echo(f"exported to {target}, with pointsman_verify.py beside it")
+        click.echo(f"signed by  {summary.key_id}: publish this id apart from the bundle")
+    sys.exit(0 if report.is_intact else 1)
+
+
+@contextmanager
+def _bar(what: str, session: Session) -> Iterator[Advance | None]:
+    """Show a bar on a terminal, and nothing anywhere else."""
+    console = Console(stderr=True)
+    if session.as_json or not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total=None: bar.update(task, completed=done, total=total)
+
+
+def _replay_text(report: ReplayReport) -> str:
+    lines = [f"{report.identical} of {report.total} decisions identical"]
+    for each in report.others[:MOST_LISTED]:
+        lines += _replayed_lines(each)
+    if len(report.others) > MOST_LISTED:
+        lines.append(f"… and more; --json lists up to {len(report.others)}")
+    return "\n".join(lines)
+
+
+def _replayed_lines(each: Replayed) -> list[str]:
+    head = f"{each.decision_id}  {each.code}  {each.reason}".rstrip()
+    return [
+        printable(head),
+        *(
+            printable(f"    {row.path}: recorded {row.recorded!r}, now {row.found!r}")
+            for row in each.differences[:MOST_LISTED]
+        ),
+    ]
+
+
+def _replay_value(report: ReplayReport) -> dict[str, object]:
+    return {
+        "total": report.total,
+        "identical": report.identical,
+        "diverged": report.diverged,
+        "unable": report.unable,
+        "others": report.others,
+    }
+
+
+def _verify_text(report: LedgerReport) -> str:
+    lines = [
+        f"{each.chain:<12} {each.entries} entries, {each.signed} signed, "
+        f"head {each.head.hex()[:16]}"
+        for each in report.chains
+    ]
+    lines += [
+        printable(f"FAULT {each.chain}/{each.seq}: {each.code}: {each.message}")
+        for each in report.faults[:MOST_LISTED]
+    ]
+    state = "intact" if report.is_intact else "NOT INTACT"
+    chains = len(report.chains)
+    return "\n".join(
+        [*lines, f"ledger {report.ledger}: {report.entries} entries, {chains} chains, {state}"]
+    )
+
+
+def _verify_value(report: LedgerReport, summary: BundleSummary | None) -> dict[str, object]:
+    return {
+        "ledger": report.ledger,
+        "is_intact": report.is_intact,
+        "entries": report.entries,
+        "chains": [
+            {
+                "chain": each.chain,
+                "entries": each.entries,
+                "signed": each.signed,
+                "head": each.head.hex(),
+                "fault": each.fault,
+            }
+            for each in report.chains
+        ],
+        "faults": report.faults,
+        "export": summary,
+    }

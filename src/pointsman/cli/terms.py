@@ -1,0 +1,104 @@
+"""What every command shares: where home is, how answers are printed, how errors end a run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, NoReturn, ParamSpec
+
+import click
+import msgspec
+
+from pointsman.app import Pointsman, home_path
+from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
+
+P = ParamSpec("P")
+
+MOST_INPUT = 16 * 1024 * 1024
+
+
+class Session:
+    """One run of one command."""
+
+    def __init__(self, home: Path, *, as_json: bool) -> None:
+        self.home = home
+        self.as_json = as_json
+
+    def open(self) -> Pointsman:
+        """Open the home."""
+        return Pointsman(self.home)
+
+    def show(self, text: str, value: object) -> None:
+        """Print an answer: text for people, one JSON document for programs."""
+        if self.as_json:
+            click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+        else:
+            click.echo(text)
+
+    def warn(self, problems: Iterable[Problem]) -> None:
+        """Tell about broken configuration without changing how the run ends."""
+        for problem in problems:
+            click.echo(f"warning: {problem}", err=True)
+
+    def fail(self, error: PointsmanError) -> NoReturn:
+        """Print an error once, clearly, and end the run."""
+        if self.as_json:
+            click.echo(msgspec.json.format(msgspec.json.encode(_error_value(error)), indent=2))
+        else:
+            for line in str(error).splitlines():
+                click.echo(f"error: {line}", err=True)
+            if error.hint:
+                click.echo(f"  next: {error.hint}", err=True)
+        sys.exit(error.exit_code)
+
+
+def command(
+    function: Callable[Concatenate[Session, P], None],
+) -> Callable[..., None]:
+    """Give a command `--home` and `--json`, and turn errors into one clear line."""
+
+    @click.option("--home", metavar="DIR", help="The home folder [POINTSMAN_HOME, ~/.pointsman].")
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+    @wraps(function)
+    def run(home: str | None, as_json: bool, *args: P.args, **kwargs: P.kwargs) -> None:  # noqa: FBT001 - click passes flags so
+        session = Session(home_path(home), as_json=as_json)
+        try:
+            function(session, *args, **kwargs)
+        except PointsmanError as error:
+            session.fail(error)
+
+    return run
+
+
+def read_input(name: str) -> tuple[bytes, str]:
+    """Read a file, or standard input for `-`; gives the bytes and the name to show."""
+    try:
+        stream = click.open_file(name, "rb")
+        with stream:
+            data = stream.read(MOST_INPUT + 1)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=name) from error
+    if len(data) > MOST_INPUT:
+        raise InputError(f"is larger than {MOST_INPUT} bytes", where=name)
+    return data, "standard input" if name == "-" else name
+
+
+def _error_value(error: PointsmanError) -> dict[str, object]:
+    problems = error.problems if isinstance(error, DocumentError) else ()
+    return {
+        "error_code": error.code,
+        "message": error.message,
+        "where": error.where,
+        "hint": error.hint,
+        "problems": [
+            {
+                "place": str(each.place),
+                "code": each.code,
+                "message": each.message,
+                "hint": each.hint,
+            }
+            for each in problems
+        ],
+    }

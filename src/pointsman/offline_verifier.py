@@ -1,0 +1,455 @@
+"""Verify an exported ledger bundle on any machine: Python 3.9 or newer and this one file.
+
+Written apart from the product, from the published format alone, so that an audit does not inherit
+the product's mistakes. Usage: python pointsman_verify.py BUNDLE [--key KEY] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import re
+import struct
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    IS_FAST = True
+except ImportError:  # an auditor needs nothing but Python
+    IS_FAST = False
+
+FORMAT = "pointsman/bundle/1"
+MAX_LINE = 64 << 20
+MAX_UNSIGNED = 256
+NAME = re.compile(r"[ -~]{0,128}")
+CHAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+ENTRY = {"at", "attached", "hash", "id", "kind", "prev", "ref", "seq"}
+NO_ENTRY = (b'{"chain":', b'{"checkpoint":', b'{"end":', b'{"digest":')
+NOTE = (
+    r"(%s\n(0|[1-9][0-9]{0,18})\n(.{44})\nhead (.{44})\nat [-0-9T:.]{26}Z\n((?:peak .{44}\n)*))"
+    "\n\N{EM DASH} %s (.{92})\n"
+)
+UNKNOWN_KEY = (
+    "compare it with the key that the ledger's owner published: anybody can sign with their own"
+)
+
+
+class Unusable(Exception):
+    """The input is not a bundle."""
+
+
+class Bad(Exception):
+    """Something is not what was recorded; `seq` where it is not the entry at hand."""
+
+    def __init__(self, message: str, seq: int | None = None) -> None:
+        super().__init__(message)
+        self.seq = seq
+
+
+# Ed25519 of RFC 8032, strict: there is one encoding of every point and number.
+P = 2**255 - 19
+L = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, P - 2, P) % P
+Point = tuple[int, int, int, int]
+
+
+def _add(a: Point, b: Point) -> Point:
+    m, n = (a[1] - a[0]) * (b[1] - b[0]) % P, (a[1] + a[0]) * (b[1] + b[0]) % P
+    s, t = 2 * a[3] * b[3] * D % P, 2 * a[2] * b[2] % P
+    e, f, g, h = n - m, t - s, t + s, n + m
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+
+def _times(number: int, point: Point) -> Point:
+    total = (0, 1, 1, 0)
+    while number:
+        if number & 1:
+            total = _add(total, point)
+        point = _add(point, point)
+        number >>= 1
+    return total
+
+
+@lru_cache(maxsize=64)
+def _point(encoded: bytes) -> Point | None:
+    y = int.from_bytes(encoded, "little")
+    sign, y = y >> 255, y & (2**255 - 1)
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P:
+        x = x * pow(2, (P - 1) // 4, P) % P
+    if y >= P or (x * x - square) % P or (x == 0 and sign):
+        return None
+    x = P - x if x & 1 != sign else x
+    return x, y, 1, x * y % P
+
+
+BASE = (
+    15112221349535400772501151409588531511454012693041857206046113283949847762202,
+    4 * pow(5, P - 2, P) % P, 1,
+    46827403850823179245072216630277197565144205554125654976674165829533817101731,
+)  # fmt: skip
+
+
+def verifies_slowly(public: bytes, message: bytes, signature: bytes) -> bool:
+    """Verify a signature with nothing but Python."""
+    key, commitment = _point(public), _point(signature[:32])
+    s = int.from_bytes(signature[32:], "little")
+    if key is None or commitment is None or s >= L:
+        return False
+    k = int.from_bytes(hashlib.sha512(signature[:32] + public + message).digest(), "little") % L
+    left, right = _times(s, BASE), _add(commitment, _times(k, key))
+    return all((left[i] * right[2] - right[i] * left[2]) % P == 0 for i in (0, 1))
+
+
+def verifies_fast(public: bytes, message: bytes, signature: bytes) -> bool:
+    """Verify a signature by the `cryptography` package, which reads keys less strictly."""
+    if _point(public) is None:
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def verifies(public: bytes, message: bytes, signature: bytes) -> bool:
+    """Tell whether the signature was made over exactly this message."""
+    if len(public) != 32 or len(signature) != 64:
+        return False
+    return (verifies_fast if IS_FAST else verifies_slowly)(public, message, signature)
+
+
+def sha256(data: bytes) -> bytes:
+    """Give the SHA-256 digest."""
+    return hashlib.sha256(data).digest()
+
+
+def key_id(public: bytes) -> str:
+    """Name a public key the way the ledger's owner publishes it."""
+    return "ed25519:" + sha256(public).hex()[:32]
+
+
+def _refuse_number(text: str) -> NoReturn:
+    raise ValueError(f"{text[:20]} is not a whole number in range")
+
+
+def _integer(text: str) -> int:
+    return int(text) if len(text) <= 20 else _refuse_number(text)
+
+
+DECODER = json.JSONDecoder(
+    parse_float=_refuse_number, parse_constant=_refuse_number, parse_int=_integer
+)
+ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """Read one line, which must be the one way to write its object."""
+    try:
+        text = line.decode("utf-8")
+        value = DECODER.decode(text)
+        is_exact = ENCODER.encode(value) + "\n" == text
+    except (ValueError, RecursionError) as error:
+        raise Bad(f"the line cannot be read: {str(error)[:80]}") from None
+    if not is_exact or not isinstance(value, dict):
+        raise Bad("the line is not written in its one allowed form")
+    return value
+
+
+def _unhex(value: object, size: int) -> bytes:
+    if not isinstance(value, str) or not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", value):
+        raise Bad(f"a value is not {size} bytes in lower-case hex")
+    return bytes.fromhex(value)
+
+
+def _bytes(value: dict[str, Any], text: str, hexed: str) -> bytes:
+    """Read bytes that are written as text where they are UTF-8, as hex where they are not."""
+    given = value.get(text, value.get(hexed))
+    if not isinstance(given, str):
+        raise Bad(f"`{text}` is not text")
+    if text in value:
+        return given.encode("utf-8")
+    data = _unhex(given, len(given) // 2)
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data
+    raise Bad(f"`{hexed}` holds text")
+
+
+def _whole(value: object, least: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
+        raise Bad("a value is not a whole number in range")
+    return value
+
+
+def _unbase64(text: str) -> bytes:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError:
+        data = b""
+    if base64.b64encode(data).decode() != text:
+        raise Bad("the checkpoint is not base64")
+    return data
+
+
+class Audit:
+    """One pass over a bundle; `run` gives the first fault, or nothing."""
+
+    def __init__(self, lines: BinaryIO) -> None:
+        self.lines, self.digest, self.number = lines, hashlib.sha256(), 0
+        self.ledger, self.signer, self.chain, self.last = "", "", "", ""
+        self.keys: list[bytes] = []
+        self.chains = self.entries = self.checkpoints = self.size = self.signed = 0
+        self.prefix = self.head = b""
+        self.peaks: list[bytes] = []
+        self.wanted: list[tuple[int, bytes]] = []  # the attachments that must come next
+        self.snapshot: tuple[str, str, bytes] | None = None
+
+    def run(self) -> dict[str, Any] | None:
+        """Check every line in order."""
+        self._header(self._next_line())
+        while True:
+            line = self._next_line()
+            try:
+                if self._take(line):
+                    return None
+            except Bad as bad:
+                return self._fault(bad, line)
+
+    def _fault(self, bad: Bad, line: bytes) -> dict[str, Any]:
+        seq = bad.seq
+        if seq is None and self.chain and (self.wanted or not line.startswith(NO_ENTRY)):
+            seq = self.size - 1 if self.wanted else self.size
+        chain = self.chain if seq is not None else ""
+        return {"chain": chain, "seq": seq, "line": self.number, "message": str(bad)}
+
+    def _next_line(self) -> bytes:
+        self.number += 1
+        return self.lines.readline(MAX_LINE + 1)
+
+    def _header(self, line: bytes) -> None:
+        try:
+            value = parse(line)
+            is_header = value.get("format") == FORMAT and set(value) == {"format", "keys", "ledger"}
+            if not is_header or not isinstance(value["keys"], list):
+                raise Unusable("not a bundle: its first line is not a header")
+            self.ledger = _unhex(value["ledger"], 16).hex()
+            self.keys = [_unhex(key, 32) for key in value["keys"]]
+        except Bad as bad:
+            raise Unusable(f"not a bundle: {bad}") from None
+        self.digest.update(line)
+
+    def _take(self, line: bytes) -> bool:
+        if not line.endswith(b"\n"):
+            raise Bad("the bundle was cut off" if len(line) <= MAX_LINE else "the line is too long")
+        value = parse(line)
+        keys = set(value)
+        if self.wanted:
+            self._attachment(value, keys)
+        elif not self.chain and keys == {"digest", "key", "lines", "signature"}:
+            self._footer(value)
+            return True
+        elif not self.chain and keys == {"chain"}:
+            self._begin(value["chain"])
+        elif self.chain and keys in (ENTRY | {"payload"}, ENTRY | {"payload_hex"}):
+            self._entry(value)
+        elif self.chain and keys == {"checkpoint"}:
+            self._checkpoint(value["checkpoint"])
+        elif self.chain and keys == {"end", "entries", "head"}:
+            self._end(value)
+        else:
+            raise Bad("the line is out of place")
+        self.digest.update(line)
+        return False
+
+    def _begin(self, name: object) -> None:
+        if not isinstance(name, str) or not CHAIN.fullmatch(name) or name <= self.last:
+            raise Bad("a chain is misnamed, out of order or there twice")
+        self.chain = self.last = name
+        self.chains, self.size, self.signed, self.peaks = self.chains + 1, 0, 0, []
+        place = bytes.fromhex(self.ledger) + struct.pack(">H", len(name)) + name.encode()
+        self.prefix = b"pointsman/entry/1\0" + place
+        self.head = sha256(b"pointsman/genesis/1\0" + self.prefix)
+
+    def _entry(self, value: dict[str, Any]) -> None:
+        names = [value["kind"], value["id"], value["ref"]]
+        if not all(isinstance(name, str) and NAME.fullmatch(name) for name in names):
+            raise Bad("the entry has a name that cannot be recorded")
+        if _whole(value["seq"]) != self.size:
+            raise Bad(f"the entry is missing: the one here says it is {value['seq']}")
+        if _unhex(value["prev"], 32) != self.head:
+            raise Bad("the entry does not follow the one before it")
+        if not isinstance(value["attached"], list) or len(value["attached"]) > 2047:
+            raise Bad("the entry's attachments cannot be read")
+        digests = [_unhex(each, 32) for each in value["attached"]]
+        payload, at = _bytes(value, "payload", "payload_hex"), _whole(value["at"], -(2**63))
+        texts = [name.encode() for name in names]
+        sizes = [*map(len, texts), 32 * len(digests), len(payload)]
+        fixed = struct.pack(">Q32sqHHHHI", self.size, self.head, at, *sizes)
+        leaf = sha256(b"".join([b"\0", self.prefix, fixed, *texts, *digests, payload]))
+        if leaf != _unhex(value["hash"], 32):
+            raise Bad("the entry is not what was recorded")
+        self.head, self.size, self.entries = leaf, self.size + 1, self.entries + 1
+        self._grow(leaf)
+        self.wanted = list(enumerate(digests))
+        self.snapshot = (names[1], names[2], payload) if names[0] == "snapshot" else None
+        if self.snapshot and len(digests) != 1:
+            raise Bad("the snapshot does not have one body", self.size - 1)
+
+    def _grow(self, leaf: bytes) -> None:
+        # The tree of RFC 6962, kept as its perfect subtrees; the size counts this leaf already.
+        level = self.size
+        while not level & 1:
+            leaf, level = sha256(b"\1" + self.peaks.pop() + leaf), level >> 1
+        self.peaks.append(leaf)
+
+    def _root(self) -> bytes:
+        peaks = self.peaks[:] or [sha256(b"")]
+        while len(peaks) > 1:
+            right, left = peaks.pop(), peaks.pop()
+            peaks.append(sha256(b"\1" + left + right))
+        return peaks[0]
+
+    def _attachment(self, value: dict[str, Any], keys: set[str]) -> None:
+        place, digest = self.wanted[0]
+        is_one = keys in ({"attachment", "text"}, {"attachment", "hex"})
+        if not is_one or _whole(value["attachment"]) != place:
+            raise Bad(f"its attachment {place} is missing")
+        body = _bytes(value, "text", "hex")
+        if sha256(body) != digest:
+            raise Bad(f"its attachment {place} is not what was recorded")
+        if self.snapshot:
+            self._check_snapshot(body, *self.snapshot)
+        self.wanted.pop(0)
+
+    def _check_snapshot(self, body: bytes, name: str, kind: str, payload: bytes) -> None:
+        signed = parse(payload + b"\n")
+        if set(signed) != {"key_id", "schema_version", "signature"}:
+            raise Bad("the snapshot's signature cannot be read")
+        version, signature = str(_whole(signed["schema_version"])), _unhex(signed["signature"], 64)
+        parts = [part.encode() for part in (self.ledger, kind, version, name)]
+        framed = b"".join(struct.pack(">H", len(part)) + part for part in parts)
+        if name != "sha256:" + sha256(body).hex():
+            raise Bad("the snapshot is not named by its content")
+        self._check_signed(b"pointsman/snapshot/1\0" + framed, signature, signed["key_id"])
+
+    def _check_signed(self, message: bytes, signature: bytes, name: object) -> None:
+        signers = [key for key in self.keys if key_id(key) == name]
+        if not any(verifies(key, message, signature) for key in signers):
+            raise Bad("it is not signed by a key of this ledger")
+
+    def _checkpoint(self, text: object) -> None:
+        origin = f"pointsman/{self.ledger}/{self.chain}"
+        note = re.fullmatch(NOTE % (origin, origin), text) if isinstance(text, str) else None
+        if note is None:
+            raise Bad("it is not a checkpoint of this chain")
+        size, signature = int(note[2]), _unbase64(note[6])
+        for key in self.keys:
+            short = sha256(f"{origin}\n\x01".encode() + key)[:4]
+            if short == signature[:4] and verifies(key, note[1].encode(), signature[4:]):
+                break
+        else:
+            raise Bad("the checkpoint is not signed by a key of this ledger")
+        if size > self.size:
+            raise Bad(f"entries {self.size} to {size - 1} were signed and are gone", self.size)
+        if size != self.size or size <= self.signed:
+            raise Bad("the checkpoint is out of place")
+        peaks = [_unbase64(line[5:]) for line in note[5].splitlines()]
+        if [_unbase64(note[3]), _unbase64(note[4]), *peaks] != [
+            self._root(), self.head, *self.peaks,
+        ]:  # fmt: skip
+            raise Bad(f"entries from here to {size - 1} are not what was signed", self.signed)
+        self._check_covered()
+        self.signed, self.checkpoints = size, self.checkpoints + 1
+
+    def _check_covered(self) -> None:
+        if self.size - self.signed > MAX_UNSIGNED:
+            raise Bad("entries from here on lack the checkpoints they had", self.signed)
+
+    def _end(self, value: dict[str, Any]) -> None:
+        is_end = value["end"] == self.chain and _whole(value["entries"]) == self.size
+        if not is_end or _unhex(value["head"], 32) != self.head:
+            raise Bad("the chain does not end where it ended when exported", self.size)
+        self._check_covered()
+        self.chain = ""
+
+    def _footer(self, value: dict[str, Any]) -> None:
+        digest, lines = self.digest.digest(), self.number - 1
+        if _whole(value["lines"]) != lines or _unhex(value["digest"], 32) != digest:
+            raise Bad("bytes outside entries were changed, or lines added or removed")
+        message = b"pointsman/bundle/1\0" + digest + struct.pack(">Q", lines)
+        self._check_signed(message, _unhex(value["signature"], 64), value["key"])
+        if self.lines.read(1):
+            raise Bad("something follows the end of the bundle")
+        self.signer = value["key"]
+
+
+def audit(lines: BinaryIO, expected: str = "") -> dict[str, Any]:
+    """Verify a bundle from a binary file; `expected` is a key id, or empty."""
+    work = Audit(lines)
+    fault = work.run()
+    is_expected = work.signer == expected if expected else None
+    if fault is None and is_expected is False:
+        message = f"the bundle is signed by {work.signer}, not by {expected}"
+        fault = {"chain": "", "seq": None, "line": work.number, "message": message}
+    return {
+        "is_intact": fault is None, "ledger": work.ledger, "key": work.signer,
+        "is_expected_key": is_expected, "chains": work.chains, "entries": work.entries,
+        "checkpoints": work.checkpoints, "fault": fault,
+    }  # fmt: skip
+
+
+def expected_key(text: str) -> str:
+    """Read a key id, or a public key in hex."""
+    if re.fullmatch("[0-9a-f]{64}", text):
+        return key_id(bytes.fromhex(text))
+    if text and not re.fullmatch("ed25519:[0-9a-f]{32}", text):
+        raise Unusable("a key is `ed25519:` and 32 hex digits, or 64 hex digits")
+    return text
+
+
+def described(report: dict[str, Any]) -> Iterator[str]:
+    """Tell a report in lines of text."""
+    fault = report["fault"]
+    counts = "{entries} entries in {chains} chains, {checkpoints} checkpoints".format(**report)
+    if fault:
+        place = f"{fault['chain']}/{fault['seq']}: " if fault["chain"] else ""
+        yield f"NOT INTACT: {place}{fault['message']} (line {fault['line']})"
+        yield f"read before that: {counts}"
+    else:
+        yield f"intact: {counts}"
+    if report["key"]:
+        known = {None: UNKNOWN_KEY, True: "the expected key", False: "NOT the expected key"}
+        yield f"signed by {report['key']}: {known[report['is_expected_key']]}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run as a command: exit 0 intact, 1 not intact, 2 unusable input."""
+    parser = argparse.ArgumentParser(description="Verify an exported ledger bundle.")
+    parser.add_argument("bundle")
+    parser.add_argument("--key", default="", help="the key id or public key the owner published")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    options = parser.parse_args(arguments)
+    try:
+        with Path(options.bundle).open("rb") as lines:
+            report = audit(lines, expected_key(options.key))
+    except (OSError, ValueError, Unusable) as error:
+        sys.stderr.write(f"cannot verify {options.bundle!a}: {error}\n")
+        return 2
+    text = json.dumps(report, sort_keys=True) if options.json else "\n".join(described(report))
+    sys.stdout.write(text + "\n")
+    return 0 if report["is_intact"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

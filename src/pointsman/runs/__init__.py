@@ -1,0 +1,1 @@
+"""Jobs over a whole home: verification, export, and what else runs in bulk."""

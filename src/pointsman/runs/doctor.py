@@ -1,0 +1,119 @@
+"""What `pointsman doctor` looks at: everything that can be checked without changing anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Literal
+
+import apsw
+from msgspec import Struct
+
+from pointsman.errors import PointsmanError
+from pointsman.runs.verify import verify_ledger
+from pointsman.storage.home import OPEN_TO_OTHERS, Home
+from pointsman.storage.policies import InForce
+
+LITTLE_SPACE = 100 * 1024 * 1024
+SLOW_SYNC_MS = 50
+
+
+class Finding(Struct, frozen=True):
+    """One thing looked at, how it is, and what to do about it."""
+
+    state: Literal["ok", "warning", "fault"]
+    subject: str
+    detail: str
+    hint: str = ""
+
+
+def examined(home: Home, in_force: InForce) -> list[Finding]:
+    """Look at a home."""
+    return [
+        *_program(),
+        *_folder(home),
+        *_keys(home),
+        *_configuration(in_force),
+        *_ledger(home),
+        *_disk(home),
+    ]
+
+
+def _program() -> Iterator[Finding]:
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    yield Finding("ok", "program", f"Python {python}, SQLite {apsw.sqlite_lib_version()}")
+
+
+def _folder(home: Home) -> Iterator[Finding]:
+    exposed = [
+        path.relative_to(home.path)
+        for path in sorted(home.path.rglob("*"))
+        if path.is_file() and path.stat().st_mode & OPEN_TO_OTHERS
+    ]
+    if exposed:
+        names = ", ".join(str(name) for name in exposed[:5])
+        detail = f"{len(exposed)} files can be read by others: {names}"
+        yield Finding("warning", "home", detail, f"chmod -R go= {home.path}")
+    else:
+        yield Finding("ok", "home", f"{home.path}, closed to others")
+
+
+def _keys(home: Home) -> Iterator[Finding]:
+    try:
+        key = home.signing_key()
+        home.content_key()
+    except PointsmanError as error:
+        yield Finding("fault", "keys", str(error), error.hint)
+        return
+    yield Finding("ok", "keys", f"ledger {home.identity.ledger}, signs as {key.id}")
+
+
+def _configuration(in_force: InForce) -> Iterator[Finding]:
+    for problem in in_force.problems:
+        hint = "until this is mended the last good version, or the default, is in force"
+        yield Finding("fault", "configuration", str(problem), hint)
+    if not in_force.problems:
+        policy = in_force.policy
+        detail = f"{len(policy.models)} models, default {policy.global_default}"
+        yield Finding("ok", "configuration", detail)
+
+
+def _ledger(home: Home) -> Iterator[Finding]:
+    report = verify_ledger(home)
+    if report.is_intact:
+        yield Finding("ok", "ledger", f"{report.entries} entries in {len(report.chains)} chains")
+    elif report.fault is not None:
+        fault = report.fault
+        detail = f"{fault.chain}/{fault.seq}: {fault.code}: {fault.message}"
+        yield Finding("fault", "ledger", detail, "keep a copy of the home, then `pointsman verify`")
+
+
+def _disk(home: Home) -> Iterator[Finding]:
+    free = shutil.disk_usage(home.path).free
+    sync_ms = _sync_ms(home)
+    detail = f"{free // 2**20} MiB free, a sync takes {sync_ms:.1f} ms"
+    if free < LITTLE_SPACE:
+        yield Finding("warning", "disk", detail, "make room: a full disk stops the ledger")
+    elif sync_ms > SLOW_SYNC_MS:
+        yield Finding(
+            "warning", "disk", detail, "every decision waits for a sync; use a faster disk"
+        )
+    else:
+        yield Finding("ok", "disk", detail)
+
+
+def _sync_ms(home: Home) -> float:
+    """Give the middle one of five syncs of a small file in the home."""
+    times = []
+    with tempfile.TemporaryFile(dir=home.path) as file:
+        for _ in range(5):
+            file.write(b"x" * 4096)
+            file.flush()
+            start = time.perf_counter()
+            os.fsync(file.fileno())
+            times.append((time.perf_counter() - start) * 1000)
+    return sorted(times)[2]

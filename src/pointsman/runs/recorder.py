@@ -1,0 +1,70 @@
+"""The recording end of a home: one leased chain, the texts beside it, and the snapshots in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from pointsman.kernel.content import Retain, Sealed
+from pointsman.kernel.entry import Chain, Draft
+from pointsman.kernel.snapshot import SNAPSHOT
+from pointsman.storage.home import Home
+from pointsman.storage.lease import first_free_lease
+from pointsman.storage.sqlite.content import ContentStore
+from pointsman.storage.sqlite.ledger import LedgerWriter, Place, Receipt
+from pointsman.storage.sqlite.reading import LedgerReader
+
+
+class Recorder:
+    """Records for one process. Closing it signs what it wrote."""
+
+    def __init__(
+        self,
+        home: Home,
+        writer: str,
+        opening: Draft,
+        retain: Retain = "full",
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        self.key = home.signing_key()
+        self._lease = first_free_lease(home.leases, writer)
+        try:
+            chain = Chain(home.identity.ledger, self._lease.chain)
+            place = Place(home.database, home.checkpoints)
+            self._ledger = LedgerWriter(place, chain, self.key, opening)
+            self._content = ContentStore(home.content, home.content_key(), retain, redact)
+            self._reader = LedgerReader(home.database)
+        except BaseException:
+            self._lease.release()
+            raise
+        self._snapshots: set[str] = set()
+
+    @property
+    def chain(self) -> str:
+        """The chain this process writes."""
+        return self._lease.chain
+
+    def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
+        """Seal a text and keep of it what the home retains."""
+        return self._content.keep(text)
+
+    def ensure_snapshot(self, name: str, make: Callable[[], Draft]) -> None:
+        """Record a snapshot ahead of the first entry that refers to it, once."""
+        if name in self._snapshots:
+            return
+        if not any(each.entry.kind == SNAPSHOT for each in self._reader.with_id(name)):
+            self._ledger.append(make())
+        self._snapshots.add(name)
+
+    def append(self, draft: Draft) -> Future[Receipt]:
+        """Hand in an entry; it is durable when the future is done."""
+        return self._ledger.append(draft)
+
+    def close(self) -> None:
+        """Write and sign what was handed in, and give the chain up."""
+        try:
+            self._content.close()
+            self._reader.close()
+            self._ledger.close()
+        finally:
+            self._lease.release()

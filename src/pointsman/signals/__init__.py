@@ -1,0 +1,1 @@
+"""Facts out of text."""
