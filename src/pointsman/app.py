@@ -143,12 +143,13 @@ class Pointsman:
         elapsed_us = (time.perf_counter_ns() - started) // 1000
         names = Names(self.ids.new_id(), self.ids.new_id(), self.clock.now())
         aside = Aside(elapsed_us, self.ids.new_id(), is_preview, _PRODUCT_VERSION)
-        turn = _Turn(policy, facts, outcome, trace, aside)
-        facts_id = self._record(names, turn) if record else self._facts_id(facts)
+        at, facts_id = names.at, self._facts_id(facts)
+        if record:
+            at = self._record(names, _Turn(policy, facts, outcome, trace, aside))
         return Shown(
             turn_id=names.ref,
             decision_id=names.id,
-            at=names.at,
+            at=at,
             policy_id=POLICY_FORM.id(policy),
             facts_id=facts_id,
             decision_version=DECISION_VERSION,
@@ -159,7 +160,7 @@ class Pointsman:
         )
 
     def _facts_id(self, facts: TurnFacts) -> ContentId:
-        """Name facts that are not recorded as they would be named if they were."""
+        """Name facts as they are recorded, or would be."""
         message = facts.message
         seal = message if isinstance(message, Sealed) else sealed(message, self.home.content_key())
         return FACTS_FORM.id(with_seal(facts, seal))
@@ -220,8 +221,11 @@ class Pointsman:
             self._recorder = Recorder(self.home, self._writer_name, opening, retain, redacted)
         return self._recorder
 
-    def _record(self, names: Names, turn: _Turn) -> ContentId:
-        """Record a turn: its text, its policy if that is new, and the decision itself."""
+    def _record(self, names: Names, turn: _Turn) -> Instant:
+        """Record a turn: its text, its policy if that is new, and the decision itself.
+
+        Gives the recorded instant: a chain's time never goes back, so it may be later than asked.
+        """
         recorder = self._recording()
         message = turn.facts.message
         seal, kept = (message, None) if isinstance(message, Sealed) else recorder.keep(message)
@@ -244,8 +248,7 @@ class Pointsman:
         durable = recorder.append(decision_draft(names, record, turn.aside, facts))
         if kept is not None:
             kept.result()
-        durable.result()
-        return record.facts_id
+        return durable.result().entry.at
 
 
 class _Turn(Struct, frozen=True):

@@ -16,7 +16,6 @@ from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, read_snapshot
 from pointsman.storage.sqlite.database import SQL, opened_for_reading
 
-
 _WHY_NOT = {"redacted": "was kept only in redacted form", "erased": "was erased"}
 
 

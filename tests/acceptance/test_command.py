@@ -1,0 +1,207 @@
+"""The installed command, as a person or a script uses it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+POINTSMAN = Path(sys.executable).with_name("pointsman")
+
+
+class Home:
+    """A home folder and the command that works on it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def run(self, *words: str, text: str | None = None) -> "subprocess.CompletedProcess[str]":
+        environment = {**os.environ, "POINTSMAN_HOME": str(self.path)}
+        return subprocess.run(
+            [POINTSMAN, *words],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=environment,
+        )
+
+    def json(self, *words: str, text: str | None = None) -> Any:
+        return json.loads(self.run(*words, "--json", text=text).stdout)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def test_init_writes_commented_files_once_and_keeps_what_was_edited(home: Home) -> None:
+    assert home.json("init")["written"] == ["pointsman.yaml", "models.yaml", "routing.yaml"]
+    (home.path / "routing.yaml").write_text("schema_version: 1\n")
+    assert home.json("init") == {
+        "home": str(home.path),
+        "written": [],
+        "kept": ["pointsman.yaml", "models.yaml", "routing.yaml"],
+    }
+    assert (home.path / "routing.yaml").read_text() == "schema_version: 1\n"
+
+
+def test_a_fresh_home_is_in_order(home: Home) -> None:
+    home.run("init")
+    done = home.run("doctor")
+    assert done.returncode == 0, done.stdout
+    assert {line.split()[0] for line in done.stdout.splitlines()} == {"ok"}
+
+
+@pytest.mark.req(245)
+def test_route_prints_the_contracts_payload(home: Home) -> None:
+    value = home.json("route", "hello")
+    assert list(value) == [
+        "decision_id",
+        "turn_id",
+        "chosen_model",
+        "winner_index",
+        "decision_version",
+        "policy_id",
+        "facts_id",
+        "elapsed_ms",
+        "banners",
+        "chain",
+    ]
+    assert value["chosen_model"] == "embedded:smollm2-135m"
+    assert value["chain"][value["winner_index"]]["policy"] == "global_default"
+    assert isinstance(value["elapsed_ms"], float)
+
+
+def test_why_shows_what_route_showed(home: Home) -> None:
+    routed = home.run("route", "hello").stdout
+    assert home.run("why").stdout == routed
+    assert home.run("why", routed.split()[1]).stdout == routed
+
+
+@pytest.mark.req(155)
+def test_hard_failure_ends_with_one(home: Home) -> None:
+    done = home.run("route", "--facts", "-", text='{"message": "hi", "configured": []}')
+    assert done.returncode == 1
+    assert "No model available for this turn." in done.stdout
+
+
+def test_facts_decide_alone_and_are_recorded(home: Home, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.json"
+    facts.write_text('{"message": "hi", "availability": {"embedded": "healthy"}}')
+    first, second = (home.json("route", "--facts", str(facts)) for _ in range(2))
+    assert first["facts_id"] == second["facts_id"]
+    assert first["decision_id"] != second["decision_id"]
+    assert home.json("replay", "--all")["identical"] == 2
+
+
+def test_nothing_is_recorded_with_no_record(home: Home) -> None:
+    assert home.run("route", "hello", "--no-record").returncode == 0
+    assert not (home.path / "ledger.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "part"),
+    [
+        (("route",), None, "give either a message or --facts"),
+        (("route", "hi", "--facts", "-"), "{}", "give either a message or --facts"),
+        (("route", "@opus hi"), None, "`@opus` names no model here"),
+        (("route", "--facts", "-"), '{"message": 1}', "standard input:1:13: config.wrong_type"),
+        (("route", "--facts", "-"), '{"messag": "x"}', "did you mean `message`?"),
+        (("route", "--facts", "-"), '{"message": "x", "message": "y"}', "config.duplicate_key"),
+        (("route", "--facts", "-"), '{"message": "\\ud800"}', "standard input:1:"),
+        (("route", "--facts", "-"), "", "standard input:1:1"),
+        (("route", "--facts", "nowhere.json"), None, "nowhere.json: input.invalid: cannot be read"),
+        (("why",), None, "nothing is recorded yet"),
+        (("replay",), None, "give either ids or --all"),
+        (("replay", "x", "--all"), None, "give either ids or --all"),
+        (("replay", "--since", "yesterday"), None, "`yesterday` is not an instant"),
+        (("verify", "--export", "/nowhere/at/all"), None, "nothing is recorded yet"),
+    ],
+)
+def test_bad_input_gets_one_clear_error_and_exit_two(
+    home: Home, words: tuple[str, ...], text: str | None, part: str
+) -> None:
+    done = home.run(*words, text=text)
+    assert done.returncode == 2, done.stderr
+    assert part in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert not (home.path / "ledger.db").exists()
+
+
+def test_errors_are_json_on_request(home: Home) -> None:
+    value = home.json("route", "--facts", "-", text='{"messag": "x"}')
+    assert value["error_code"] == "input.document"
+    assert {each["code"] for each in value["problems"]} == {
+        "config.unknown_key",
+        "config.missing_key",
+    }
+
+
+@pytest.mark.req(158)
+def test_a_broken_policy_warns_and_the_last_good_one_stands(home: Home) -> None:
+    home.run("init")
+    good = home.json("route", "one")["policy_id"]
+    (home.path / "routing.yaml").write_text("schema_version: 1\nglobal_default: gone:model\n")
+    done = home.run("route", "two", "--json")
+    assert done.returncode == 0
+    assert "routing.yaml:2:17: config.unknown_value" in done.stderr
+    assert json.loads(done.stdout)["policy_id"] == good
+    assert home.run("doctor").returncode == 1
+
+
+def test_replay_and_verify_are_clean_after_several_commands(home: Home) -> None:
+    for number in range(3):
+        home.run("route", f"message {number}")
+    assert home.run("replay", "--all").stdout == "3 of 3 decisions identical\n"
+    report = home.json("verify")
+    assert report["is_intact"]
+    assert report["entries"] == 5
+
+
+def test_an_edited_ledger_is_named_by_verify_and_ends_with_one(home: Home) -> None:
+    import apsw
+
+    turn = home.json("route", "hello")
+    connection = apsw.Connection(str(home.path / "ledger.db"))
+    connection.execute(
+        "UPDATE entries SET payload = CAST(replace(CAST(payload AS TEXT), 'smollm2', 'smollm3')"
+        " AS BLOB) WHERE kind = 'decision.turn'"
+    )
+    connection.close()
+    done = home.run("verify")
+    assert done.returncode == 1
+    assert "FAULT cli/2: ledger.entry_changed" in done.stdout
+    assert home.run("replay", turn["turn_id"]).returncode == 1
+    assert home.run("route", "more").returncode == 1
+    assert home.run("doctor").returncode == 1
+
+
+def test_an_exported_bundle_is_verified_by_the_file_beside_it(home: Home, tmp_path: Path) -> None:
+    home.run("route", "hello")
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    done = home.run("verify", "--export", str(folder / "bundle"))
+    key = done.stdout.split("signed by")[1].split()[0].rstrip(":")
+    check = [sys.executable, "-I", str(folder / "pointsman_verify.py"), str(folder / "bundle")]
+    good = subprocess.run(
+        [*check, "--key", key], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert good.returncode == 0, good.stdout + good.stderr
+    data = bytearray((folder / "bundle").read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / "bundle").write_bytes(data)
+    bad = subprocess.run(check, capture_output=True, text=True, check=False, timeout=60)
+    assert bad.returncode == 1
+
+
+@pytest.mark.parametrize("command", ["init", "doctor", "route", "why", "replay", "verify"])
+def test_every_command_has_help_with_home_and_json(home: Home, command: str) -> None:
+    text = home.run(command, "--help").stdout
+    assert "--home" in text
+    assert "--json" in text

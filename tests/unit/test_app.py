@@ -1,0 +1,283 @@
+"""A home as a program uses it: route, explain, replay, verify."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pointsman import (
+    HomeError,
+    InputError,
+    NotFound,
+    Pointsman,
+    Ulids,
+    Verdict,
+    home_path,
+)
+from pointsman.storage.sqlite.content import ContentStore
+from pointsman.testing import FrozenClock, a_home, a_turn, assert_replays, some_facts
+from pointsman.turns.facts import FACTS_FORM
+
+
+def test_a_turn_is_recorded_and_replays_to_the_same_bytes(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        turn = a_turn(pointsman, "hello")
+        assert turn.outcome.chosen_model == "embedded:smollm2-135m"
+        assert pointsman.shown(turn.turn_id) == turn
+        assert pointsman.shown(turn.decision_id) == turn
+        assert pointsman.shown("last") == turn
+        assert assert_replays(pointsman) == 1
+    assert pointsman.verify().is_intact
+
+
+@pytest.mark.req(2, 97, 100)
+def test_a_replay_does_not_look_at_the_files_of_today(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        a_turn(pointsman)
+        (pointsman.home.path / "models.yaml").write_text(
+            "schema_version: 1\nproviders: {acme: {kind: openai}}\n"
+            "models: {'acme:a': {location: cloud}}\n"
+        )
+        (pointsman.home.path / "routing.yaml").write_text(
+            "schema_version: 1\nglobal_default: acme:a\n"
+        )
+        assert a_turn(pointsman).outcome.chosen_model == "acme:a"
+        assert assert_replays(pointsman) == 2
+
+
+@pytest.mark.req(106)
+def test_an_edited_policy_takes_effect_on_the_next_turn_and_has_another_id(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        first = a_turn(pointsman)
+        (pointsman.home.path / "models.yaml").write_text(
+            "schema_version: 1\nproviders: {acme: {kind: openai}}\n"
+            "models: {'acme:a': {location: cloud}}\n"
+        )
+        assert a_turn(pointsman).policy_id != first.policy_id
+
+
+@pytest.mark.req(158)
+def test_an_invalid_policy_leaves_the_last_good_one_in_force_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "home"
+    with a_home(home) as pointsman:
+        (home / "routing.yaml").write_text("schema_version: 1\n")
+        good = a_turn(pointsman).policy_id
+        (home / "routing.yaml").write_text("schema_version: 1\nglobal_default: no:such\n")
+        assert a_turn(pointsman).policy_id == good
+        problems = pointsman.in_force().problems
+    assert [problem.code for problem in problems] == ["config.unknown_value"]
+    with a_home(home) as again:
+        assert again.in_force().problems == problems
+
+
+def test_a_default_that_another_models_file_no_longer_knows_is_found_out(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with a_home(home) as pointsman:
+        (home / "models.yaml").write_text(
+            "schema_version: 1\nproviders: {acme: {kind: openai}}\n"
+            "models: {'acme:a': {location: cloud}}\n"
+        )
+        (home / "routing.yaml").write_text("schema_version: 1\nglobal_default: acme:a\n")
+        assert a_turn(pointsman).outcome.chosen_model == "acme:a"
+        (home / "models.yaml").write_text("schema_version: 1\n")
+        assert [problem.code for problem in pointsman.in_force().problems]
+
+
+def test_nothing_is_recorded_on_request(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        turn = pointsman.route(some_facts(), record=False)
+        recorded = a_turn(pointsman)
+        assert turn.facts_id == recorded.facts_id
+        assert pointsman.replay_all().total == 1
+
+
+def test_an_empty_home_has_nothing_to_show(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        for ask in (pointsman.shown, lambda: pointsman.replay(["x"])):
+            with pytest.raises(NotFound, match="nothing is recorded yet"):
+                ask()
+        assert pointsman.replay_all().total == 0
+        assert pointsman.verify().is_intact
+
+
+def test_an_unknown_name_is_told(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        a_turn(pointsman)
+        with pytest.raises(NotFound, match="`nope`"):
+            pointsman.shown("nope")
+        with pytest.raises(NotFound, match="`nope`"):
+            pointsman.replay(["nope"])
+
+
+@pytest.mark.parametrize("message", ["@opus hi", "@", "@ hi"])
+def test_an_unknown_alias_is_an_error_and_records_nothing(tmp_path: Path, message: str) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        with pytest.raises(InputError, match="names no model"):
+            pointsman.facts(message)
+        assert not pointsman.home.database.exists()
+
+
+@pytest.mark.req(275)
+def test_a_backslash_before_the_at_sign_is_stripped(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        assert pointsman.facts("\\@opus hi").message == "@opus hi"
+        assert pointsman.facts("\\n hi").message == "\\n hi"
+
+
+@pytest.mark.parametrize("retain", ["full", "redacted", "digest"])
+def test_what_is_kept_of_a_message_is_what_the_home_retains(tmp_path: Path, retain: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "pointsman.yaml").write_text(f"retain: {retain}\n")
+    with a_home(home) as pointsman:
+        a_turn(pointsman, "call 0170123456 about plans")
+        assert assert_replays(pointsman) == 1
+    files = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+    assert (b"0170123456" in files) == (retain == "full")
+    assert (b"about plans" in files) == (retain != "digest")
+
+
+def test_an_erased_text_leaves_the_chain_and_text_free_decisions_intact(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        a_turn(pointsman, "forget me please")
+        home = pointsman.home
+    store = ContentStore(home.content, home.content_key(), "full", str)
+    seal, _ = store.keep("forget me please")
+    assert store.erase(seal.digest)
+    store.close()
+    files = b"".join(path.read_bytes() for path in home.path.rglob("*") if path.is_file())
+    assert b"forget me" not in files
+    assert pointsman.verify().is_intact
+    assert pointsman.replay_all().is_clean
+
+
+def test_a_decision_whose_entry_was_edited_is_not_replayed(tmp_path: Path) -> None:
+    import apsw
+
+    with a_home(tmp_path / "home") as pointsman:
+        turn = a_turn(pointsman)
+    connection = apsw.Connection(str(pointsman.home.database))
+    connection.execute("UPDATE entries SET at_us = at_us + 1 WHERE id = ?", (turn.decision_id,))
+    connection.close()
+    report = pointsman.replay([turn.turn_id])
+    assert (report.others[0].verdict, report.others[0].code) == (
+        Verdict.UNABLE,
+        "INTEGRITY_FAILURE",
+    )
+    assert not pointsman.verify().is_intact
+
+
+@pytest.mark.slow
+def test_a_process_pool_gives_the_same_report(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        for number in range(2_100):
+            pointsman.route(some_facts(f"m{number}"))
+        seen: list[tuple[int, int]] = []
+        alone = pointsman.replay_all(progress=lambda done, total: seen.append((done, total)))
+        pooled = pointsman.replay_all(workers=2)
+    assert alone == pooled
+    assert alone.identical == 2_100
+    assert seen[-1][0] == seen[-1][1] == 2_102
+
+
+def test_since_leaves_earlier_decisions_out(tmp_path: Path) -> None:
+    clock = FrozenClock()
+    with Pointsman(tmp_path / "home", clock=clock) as pointsman:
+        a_turn(pointsman)
+        clock.advance(seconds=60)
+        a_turn(pointsman)
+        assert pointsman.replay_all(clock.now()).total == 1
+        assert pointsman.replay_all().total == 2
+
+
+def test_two_processes_record_in_one_home_at_once(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with a_home(home) as pointsman:
+        a_turn(pointsman)
+        code = (
+            "import sys, pathlib; from pointsman.testing import a_home, a_turn\n"
+            "with a_home(pathlib.Path(sys.argv[1])) as p: a_turn(p)"
+        )
+        subprocess.run([sys.executable, "-c", code, str(home)], check=True, timeout=60)
+        assert {each.chain for each in pointsman.verify().chains} == {"cli", "cli-2"}
+        assert assert_replays(pointsman) == 2
+
+
+def test_ids_sort_by_the_order_they_were_made_in() -> None:
+    clock = FrozenClock()
+    ids = Ulids(clock)
+    made = [ids.new_id() for _ in range(50)]
+    clock.advance(seconds=-5)
+    made += [ids.new_id() for _ in range(50)]
+    assert made == sorted(made)
+    assert len(set(made)) == 100
+    assert all(len(each) == 26 for each in made)
+
+
+def test_the_home_is_the_one_given_else_of_the_environment_else_in_the_users_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("POINTSMAN_HOME", "/x/y")
+    assert home_path("/a") == Path("/a")
+    assert home_path() == Path("/x/y")
+    monkeypatch.delenv("POINTSMAN_HOME")
+    monkeypatch.setenv("HOME", "/h")
+    assert home_path() == Path("/h/.pointsman")
+
+
+def test_a_key_that_others_may_read_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        key = pointsman.home.path / "keys" / "signing"
+        key.chmod(0o644)
+        with pytest.raises(HomeError) as caught:
+            a_turn(pointsman)
+    assert caught.value.hint.startswith("chmod 600")
+
+
+@pytest.mark.parametrize("content", ["zz", "00", ""])
+def test_a_key_that_is_no_key_is_refused(tmp_path: Path, content: str) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        (pointsman.home.path / "keys" / "content").write_text(content)
+        with pytest.raises(HomeError, match="key"):
+            a_turn(pointsman)
+
+
+def test_another_signing_key_is_refused(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        (pointsman.home.path / "keys" / "signing").write_text("11" * 32)
+        with pytest.raises(HomeError, match="not the one this home is known by"):
+            a_turn(pointsman)
+
+
+def test_a_home_whose_identity_is_gone_is_not_begun_anew(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        a_turn(pointsman)
+    (tmp_path / "home" / "identity.json").unlink()
+    with pytest.raises(HomeError, match=r"identity\.json is gone"):
+        a_home(tmp_path / "home")
+
+
+def test_a_broken_identity_is_told(tmp_path: Path) -> None:
+    a_home(tmp_path / "home").close()
+    (tmp_path / "home" / "identity.json").write_text("{")
+    with pytest.raises(HomeError, match="identity"):
+        a_home(tmp_path / "home")
+
+
+def test_a_home_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HomeError) as caught:
+        a_home(tmp_path / "file" / "home")
+    assert "--home" in caught.value.hint
+
+
+def test_facts_hold_no_message_text(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        a_turn(pointsman, "a secret sentence")
+        ledger = pointsman.home.database.read_bytes()
+        ledger += Path(f"{pointsman.home.database}-wal").read_bytes()
+    assert b"a secret sentence" not in ledger
+    assert FACTS_FORM.kind.__name__ == "TurnFacts"

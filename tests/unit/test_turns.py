@@ -1,0 +1,155 @@
+"""The turns room: decide, explain, facts and the override token."""
+
+import msgspec
+import pytest
+
+from pointsman.kernel.content import Sealed, no_texts
+from pointsman.kernel.instant import Instant
+from pointsman.testing import a_policy, some_facts
+from pointsman.turns.decide import DECIDER, Banner, Evaluation, Trace, TurnOutcome, decide
+from pointsman.turns.explain import HEIGHT, WIDTH, Shown, why_screen
+from pointsman.turns.facts import FACTS_FORM, with_seal, with_text
+from pointsman.turns.override import override_token
+from pointsman.turns.policy import POLICY_FORM
+
+SEAL = Sealed("hmac-sha256:" + "0" * 64, 5)
+
+
+def _shown(outcome: TurnOutcome, trace: Trace, **changes: object) -> Shown:
+    shown = Shown(
+        turn_id="01HZ",
+        decision_id="01HY",
+        at=Instant(0),
+        policy_id="sha256:" + "a" * 64,
+        facts_id="sha256:" + "b" * 64,
+        decision_version=1,
+        is_preview=False,
+        elapsed_us=80,
+        outcome=outcome,
+        trace=trace,
+    )
+    return msgspec.structs.replace(shown, **changes)
+
+
+@pytest.mark.req(100)
+def test_the_same_policy_and_facts_give_the_same_bytes() -> None:
+    policy = POLICY_FORM.form.encode(a_policy())
+    facts = FACTS_FORM.encode(with_seal(some_facts(), SEAL))
+    first, second = (DECIDER.under(policy)(facts, no_texts) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.req(119, 246, 247)
+def test_the_chain_has_seven_slots_in_fixed_order() -> None:
+    _, trace = decide(a_policy(), some_facts())
+    assert [each.policy for each in trace.chain] == [
+        "per_message_override",
+        "manual_sticky",
+        "rule",
+        "pattern",
+        "delegate_request",
+        "workspace_default",
+        "global_default",
+    ]
+    silent = trace.chain[:-1]
+    assert {each.verdict for each in silent} == {"not_applicable"}
+    assert all(each.candidate_model is None and each.reason for each in silent)
+
+
+@pytest.mark.req(155, 156)
+def test_hard_failure_names_what_was_tried_and_uses_no_other_model() -> None:
+    outcome, _ = decide(
+        a_policy("acme:a", "acme:a"), some_facts(availability={"acme": "unavailable"})
+    )
+    assert (outcome.chosen_model, outcome.winner_index) == ("", -1)
+    assert outcome.banners == (
+        Banner(
+            "turns.no_model",
+            "No model available for this turn. Tried: acme:a (provider_unavailable)",
+        ),
+    )
+
+
+def test_a_policy_without_a_default_says_that_nothing_was_tried() -> None:
+    outcome, trace = decide(a_policy(None), some_facts())
+    assert trace.chain[-1].verdict == "not_applicable"
+    assert "no slot had a candidate" in outcome.banners[0].text
+
+
+@pytest.mark.req(109)
+def test_a_default_outside_the_registry_is_not_configured() -> None:
+    _, trace = decide(a_policy("acme:gone"), some_facts())
+    assert trace.chain[-1].validation_failure == "not_configured"
+
+
+@pytest.mark.req(102, 254)
+def test_the_why_screen_shows_turn_choice_and_numbered_chain_on_one_screen() -> None:
+    screen = why_screen(_shown(*decide(a_policy(), some_facts()), is_preview=True))
+    lines = screen.splitlines()
+    assert lines[0] == "Turn 01HZ · 1970-01-01T00:00:00.000000Z · preview"
+    assert lines[1] == "Chose: embedded:smollm2-135m   (global default)"
+    assert lines[4] == "  [1] PER_MESSAGE_OVERRIDE   not_applicable  no @model token in message"
+    assert lines[10] == "  [7] GLOBAL_DEFAULT         chose           embedded:smollm2-135m"
+    assert len(lines) <= HEIGHT
+    assert max(map(len, lines)) <= WIDTH
+
+
+@pytest.mark.req(102)
+def test_a_rejection_is_shown_with_its_cause() -> None:
+    shown = _shown(*decide(a_policy(), some_facts(configured=())))
+    screen = why_screen(shown)
+    assert "Chose: no model" in screen
+    assert "[not_configured]" in screen
+    assert "No model available for this turn." in screen
+
+
+def test_no_decision_is_too_long_or_too_wide_for_the_screen() -> None:
+    chain = tuple(
+        Evaluation(
+            "rule",
+            "rejected",
+            "p:" + "m" * 90,
+            "because " * 60,
+            validation_failure="not_configured",
+        )
+        for _ in range(30)
+    )
+    outcome = TurnOutcome("", -1, (Banner("x", "tried " * 90),))
+    lines = why_screen(_shown(outcome, Trace(chain))).splitlines()
+    assert len(lines) == HEIGHT
+    assert max(map(len, lines)) <= WIDTH
+    assert any("more lines" in line for line in lines)
+
+
+def test_text_from_outside_cannot_move_the_cursor_of_the_why_screen() -> None:
+    chain = (Evaluation("rule", "chose", "p:m", "x", rule_name="\x1b[2J\u202e"),)
+    screen = why_screen(_shown(TurnOutcome("p:\x1b[31m", 0, ()), Trace(chain)))
+    assert "\x1b" not in screen
+    assert "\u202e" not in screen
+    assert "\\u001b" in screen
+
+
+def test_facts_are_recorded_sealed_and_opened_where_the_text_is_kept() -> None:
+    stored = with_seal(some_facts("hello"), SEAL)
+    assert b"hello" not in FACTS_FORM.encode(stored)
+    assert with_text(stored, lambda _seal: "hello") == some_facts("hello")
+    assert with_text(stored, no_texts) == stored
+    assert with_text(some_facts("hello"), no_texts) == some_facts("hello")
+
+
+@pytest.mark.parametrize(
+    ("message", "token"),
+    [
+        ("@opus do it", "opus"),
+        ("@opus", "opus"),
+        ("@ hi", ""),
+        ("@", ""),
+        ("hello @opus", None),
+        ("\\@opus hi", None),
+        (" @opus hi", None),
+        ("", None),
+    ],
+)
+@pytest.mark.req(274)
+def test_only_a_token_at_the_very_start_is_an_override(message: str, token: str | None) -> None:
+    assert override_token(message) == token
