@@ -9,7 +9,6 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -51,11 +50,11 @@ from pointsman.turns.explain import Shown
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_seal
 from pointsman.turns.override import override_token
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
+from pointsman.version import VERSION
 
 DEFAULT_HOME = "~/.pointsman"
 TURN = DECISION + "turn"
 
-_PRODUCT_VERSION = version("pointsman")
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -142,7 +141,7 @@ class Pointsman:
         outcome, trace = decide(policy, facts)
         elapsed_us = (time.perf_counter_ns() - started) // 1000
         names = Names(self.ids.new_id(), self.ids.new_id(), self.clock.now())
-        aside = Aside(elapsed_us, self.ids.new_id(), is_preview, _PRODUCT_VERSION)
+        aside = Aside(elapsed_us, self.ids.new_id(), is_preview, VERSION)
         at, facts_id = names.at, self._facts_id(facts)
         if record:
             at = self._record(names, _Turn(policy, facts, outcome, trace, aside))

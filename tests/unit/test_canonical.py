@@ -185,4 +185,10 @@ def test_nesting_past_the_limit_is_refused_with_a_place() -> None:
     assert canonical_json(_deep(64))
     with pytest.raises(ValueRefused) as caught:
         canonical_json(_deep(65))
-    assert caught.value.where.startswith("$[0]")
+    assert caught.value.where.startswith("[0][0]")
+
+
+def test_a_refusal_names_its_place() -> None:
+    with pytest.raises(ValueRefused) as caught:
+        canonical_json({"a": [1, {"b": 0.5}]})  # type: ignore[list-item,dict-item]
+    assert caught.value.where == ".a[1].b"

@@ -6,13 +6,19 @@ import click
 
 from pointsman.cli.home import doctor, init
 from pointsman.cli.records import replay, verify
+from pointsman.cli.terms import Shared
 from pointsman.cli.turns import route, why
+from pointsman.version import VERSION
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
-@click.version_option(package_name="pointsman")
-def main() -> None:
+@click.version_option(VERSION, prog_name="pointsman")
+@click.option("--home", metavar="DIR", help="The home folder; may also stand behind the command.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document; likewise.")
+@click.pass_context
+def main(context: click.Context, home: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     """Decide where each piece of agent work goes, and prove why."""
+    context.obj = Shared(home, as_json=as_json)
 
 
 for _command in (init, doctor, route, why, replay, verify):

@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Protocol
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
@@ -84,12 +81,16 @@ def verify(session: Session, target: str | None) -> None:
 @contextmanager
 def _bar(what: str, session: Session) -> Iterator[Advance | None]:
     """Show a bar on a terminal, and nothing anywhere else."""
-    console = Console(stderr=True)
-    if session.as_json or not console.is_terminal:
+    if session.as_json or not sys.stderr.isatty():
         yield None
         return
+    # Imported here: it costs more time than most commands take, and few show a bar.
+    from rich.console import Console  # noqa: PLC0415 - see above
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415 - see above
+    from rich.progress import Progress as Bar  # noqa: PLC0415 - see above
+
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True) as bar:
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total=None: bar.update(task, completed=done, total=total)
 

@@ -10,6 +10,7 @@ from typing import Concatenate, NoReturn, ParamSpec
 
 import click
 import msgspec
+from msgspec import Struct
 
 from pointsman.app import Pointsman, home_path
 from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
@@ -17,6 +18,13 @@ from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
 P = ParamSpec("P")
 
 MOST_INPUT = 16 * 1024 * 1024
+
+
+class Shared(Struct, frozen=True):
+    """The options that stood before the command."""
+
+    home: str | None
+    as_json: bool
 
 
 class Session:
@@ -63,7 +71,8 @@ def command(
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
     @wraps(function)
     def run(home: str | None, as_json: bool, *args: P.args, **kwargs: P.kwargs) -> None:  # noqa: FBT001 - click passes flags so
-        session = Session(home_path(home), as_json=as_json)
+        shared = click.get_current_context().find_object(Shared) or Shared(None, as_json=False)
+        session = Session(home_path(home or shared.home), as_json=as_json or shared.as_json)
         try:
             function(session, *args, **kwargs)
         except PointsmanError as error:

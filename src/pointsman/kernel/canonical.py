@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 MAX_INT: Final = 2**53 - 1
 MAX_DEPTH: Final = 64
+MAX_PLACE: Final = 80
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
 _AS_GIVEN = msgspec.json.Encoder()
@@ -85,7 +86,7 @@ class Form(Generic[T]):
 
 def canonical_json(value: Json) -> bytes:
     """Give the canonical bytes of a value a user brings: any keys, decimals as tagged strings."""
-    return _encoded(_tagged(value, "$", MAX_DEPTH))
+    return _encoded(_tagged(value, MAX_DEPTH))
 
 
 def untagged(value: Json) -> Json:
@@ -118,39 +119,66 @@ def _sorted_utf16(value: Json) -> Json:
     return value
 
 
-def _tagged(value: Json, path: str, depth: int) -> Json:
-    if depth < 0:
-        raise ValueRefused(f"nested deeper than {MAX_DEPTH}", where=path[:80])
+def _tagged(value: Json, depth: int) -> Json:
+    """Check a value and tag its decimals; a refusal collects its place on the way out."""
+    if isinstance(value, str):
+        return "s:" + value if _TAGGED.match(value) else value
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return _whole(value, path)
-    if isinstance(value, str):
-        return "s:" + value if _TAGGED.match(value) else value
-    if isinstance(value, Decimal):
-        return _tagged_decimal(value, path)
-    if isinstance(value, list):
-        return [_tagged(item, f"{path}[{index}]", depth - 1) for index, item in enumerate(value)]
+        return _whole(value)
     if isinstance(value, dict):
-        return {_key(key, path): _tagged(value[key], f"{path}.{key}", depth - 1) for key in value}
-    raise ValueRefused("only text, whole numbers, decimals, lists and maps are exact", where=path)
+        return _tagged_map(value, depth)
+    if isinstance(value, list):
+        return _tagged_list(value, depth)
+    if isinstance(value, Decimal):
+        return _tagged_decimal(value)
+    raise ValueRefused("only text, whole numbers, decimals, lists and maps are exact")
 
 
-def _key(key: object, path: str) -> str:
+def _tagged_map(value: dict[str, Json], depth: int) -> dict[str, Json]:
+    tagged: dict[str, Json] = {}
+    key = ""
+    try:
+        for key, item in value.items():
+            _check_key(key, depth)
+            tagged[key] = _tagged(item, depth - 1)
+    except ValueRefused as refusal:
+        raise _inside(f".{key}", refusal) from None
+    return tagged
+
+
+def _tagged_list(value: list[Json], depth: int) -> list[Json]:
+    tagged: list[Json] = []
+    try:
+        for item in value:
+            _check_key("", depth)
+            tagged.append(_tagged(item, depth - 1))
+    except ValueRefused as refusal:
+        raise _inside(f"[{len(tagged)}]", refusal) from None
+    return tagged
+
+
+def _inside(step: str, refusal: ValueRefused) -> ValueRefused:
+    return ValueRefused(refusal.message, where=(step + refusal.where)[:MAX_PLACE])
+
+
+def _check_key(key: object, depth: int) -> None:
+    if depth <= 0:
+        raise ValueRefused(f"nested deeper than {MAX_DEPTH}")
     if not isinstance(key, str):
-        raise ValueRefused(f"the key `{key}` is not text", where=path)
-    return key
+        raise ValueRefused(f"the key `{key}` is not text")
 
 
-def _whole(value: int, path: str) -> int:
+def _whole(value: int) -> int:
     if abs(value) > MAX_INT:
-        raise ValueRefused(f"the whole number `{value}` is past 2^53 - 1", where=path)
+        raise ValueRefused("a whole number is past 2^53 - 1")
     return value
 
 
-def _tagged_decimal(value: Decimal, path: str) -> int | str:
+def _tagged_decimal(value: Decimal) -> int | str:
     if not value.is_finite() or abs(value.adjusted()) > MAX_DEPTH:
-        raise ValueRefused(f"the number `{value}` cannot be kept exactly", where=path)
+        raise ValueRefused(f"the number `{value}` cannot be kept exactly")
     if value == value.to_integral_value() and abs(value) <= MAX_INT:
         # 1.0 and 1 are one number and must have one content id.
         return int(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from pathlib import Path
 
 from pointsman.storage.files import write_new
 from pointsman.storage.home import Home
@@ -12,7 +12,7 @@ NAMES = ("pointsman.yaml", "models.yaml", "routing.yaml")
 
 def starter_text(name: str) -> bytes:
     """Give a starter file's content."""
-    return (files(__package__) / "starter_home" / name).read_bytes()
+    return (Path(__file__).parent / "starter_home" / name).read_bytes()
 
 
 def write_starter(home: Home) -> tuple[list[str], list[str]]:

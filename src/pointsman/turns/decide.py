@@ -12,9 +12,10 @@ from typing import Literal
 from msgspec import Struct
 
 from pointsman.kernel.canonical import Form
+from pointsman.kernel.content import Texts
 from pointsman.kernel.number import Billionths
 from pointsman.kernel.replay import Decided, PureDecider
-from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
+from pointsman.turns.facts import FACTS_FORM, TurnFacts
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy, provider_of
 
 DECISION_VERSION = 1
@@ -163,4 +164,9 @@ def _decided(policy: TurnPolicy, facts: TurnFacts) -> Decided:
     return Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
 
 
-DECIDER = PureDecider("turn", DECISION_VERSION, (POLICY_FORM.form, FACTS_FORM), _decided, with_text)
+def _opened(facts: TurnFacts, _texts: Texts) -> TurnFacts:
+    # No slot of this version reads the message: a text that is gone stands in nobody's way.
+    return facts
+
+
+DECIDER = PureDecider("turn", DECISION_VERSION, (POLICY_FORM.form, FACTS_FORM), _decided, _opened)

@@ -7,9 +7,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.errors import MissingSnapshot
 from pointsman.kernel.canonical import Form
-from pointsman.kernel.content import Sealed, Texts
+from pointsman.kernel.content import Sealed
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
 
@@ -50,16 +49,3 @@ def read_facts(document: Document) -> TurnFacts:
 def with_seal(facts: TurnFacts, seal: Sealed) -> TurnFacts:
     """Give the facts as they are recorded: the text replaced by its seal."""
     return replace(facts, message=seal)
-
-
-def with_text(facts: TurnFacts, texts: Texts) -> TurnFacts:
-    """Give recorded facts their text back where it is still kept.
-
-    A text that is gone stays sealed: only a policy that reads the text cannot be re-run then.
-    """
-    if isinstance(facts.message, str):
-        return facts
-    try:
-        return replace(facts, message=texts(facts.message))
-    except MissingSnapshot:
-        return facts
