@@ -92,11 +92,12 @@ class Pointsman:
         self,
         home: Path,
         *,
+        create: bool = True,
         writer: str = "cli",
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
-        self.home: Home = open_home(home)
+        self.home: Home = open_home(home, create=create)
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or Ulids(self.clock)
         self._writer_name = writer
@@ -210,7 +211,7 @@ class Pointsman:
             raise NotFound(
                 "nothing is recorded yet",
                 where=str(self.home.path),
-                hint="try `pointsman route 'hello'`",
+                hint="record a decision first, with `pointsman route`",
             )
 
     def _recording(self) -> Recorder:

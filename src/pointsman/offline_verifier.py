@@ -34,9 +34,9 @@ CHAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 ENTRY = {"at", "attached", "hash", "id", "kind", "prev", "ref", "seq"}
 NO_ENTRY = (b'{"chain":', b'{"checkpoint":', b'{"end":', b'{"digest":')
 NOTE = (
-    r"(%s\n(0|[1-9][0-9]{0,18})\n(.{44})\nhead (.{44})\nat [-0-9T:.]{26}Z\n((?:peak .{44}\n)*))"
-    "\n\N{EM DASH} %s (.{92})\n"
-)
+    r"(%s\n(0|[1-9][0-9]{0,18})\n(B{43}=)\nhead (B{43}=)\nat [-0-9T:.]{26}Z\n((?:peak B{43}=\n)*))"
+    "\n\N{EM DASH} %s (B{91}=)\n"
+).replace("B", "[A-Za-z0-9+/]")
 UNKNOWN_KEY = (
     "compare it with the key that the ledger's owner published: anybody can sign with their own"
 )
@@ -52,6 +52,11 @@ class Bad(Exception):
     def __init__(self, message: str, seq: int | None = None) -> None:
         super().__init__(message)
         self.seq = seq
+
+
+def _need(is_right: object, message: str, seq: int | None = None) -> None:
+    if not is_right:
+        raise Bad(message, seq)
 
 
 # Ed25519 of RFC 8032, strict: there is one encoding of every point and number.
@@ -92,11 +97,7 @@ def _point(encoded: bytes) -> Point | None:
     return x, y, 1, x * y % P
 
 
-BASE = (
-    15112221349535400772501151409588531511454012693041857206046113283949847762202,
-    4 * pow(5, P - 2, P) % P, 1,
-    46827403850823179245072216630277197565144205554125654976674165829533817101731,
-)  # fmt: skip
+BASE = _point((4 * pow(5, P - 2, P) % P).to_bytes(32, "little")) or (0, 1, 1, 0)
 
 
 def verifies_slowly(public: bytes, message: bytes, signature: bytes) -> bool:
@@ -112,20 +113,17 @@ def verifies_slowly(public: bytes, message: bytes, signature: bytes) -> bool:
 
 def verifies_fast(public: bytes, message: bytes, signature: bytes) -> bool:
     """Verify a signature by the `cryptography` package, which reads keys less strictly."""
-    if _point(public) is None:
-        return False
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except InvalidSignature:
         return False
-    return True
+    return _point(public) is not None
 
 
 def verifies(public: bytes, message: bytes, signature: bytes) -> bool:
     """Tell whether the signature was made over exactly this message."""
-    if len(public) != 32 or len(signature) != 64:
-        return False
-    return (verifies_fast if IS_FAST else verifies_slowly)(public, message, signature)
+    check = verifies_fast if IS_FAST else verifies_slowly
+    return len(public) == 32 and len(signature) == 64 and check(public, message, signature)
 
 
 def sha256(data: bytes) -> bytes:
@@ -160,15 +158,14 @@ def parse(line: bytes) -> dict[str, Any]:
         is_exact = ENCODER.encode(value) + "\n" == text
     except (ValueError, RecursionError) as error:
         raise Bad(f"the line cannot be read: {str(error)[:80]}") from None
-    if not is_exact or not isinstance(value, dict):
-        raise Bad("the line is not written in its one allowed form")
-    return value
+    _need(is_exact and isinstance(value, dict), "the line is not written in its one allowed form")
+    return dict(value)
 
 
 def _unhex(value: object, size: int) -> bytes:
-    if not isinstance(value, str) or not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", value):
-        raise Bad(f"a value is not {size} bytes in lower-case hex")
-    return bytes.fromhex(value)
+    is_hex = isinstance(value, str) and re.fullmatch(f"[0-9a-f]{{{2 * size}}}", value)
+    _need(is_hex, f"a value is not {size} bytes in lower-case hex")
+    return bytes.fromhex(str(value))
 
 
 def _bytes(value: dict[str, Any], text: str, hexed: str) -> bytes:
@@ -179,27 +176,14 @@ def _bytes(value: dict[str, Any], text: str, hexed: str) -> bytes:
     if text in value:
         return given.encode("utf-8")
     data = _unhex(given, len(given) // 2)
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data
-    raise Bad(f"`{hexed}` holds text")
-
-
-def _whole(value: object, least: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
-        raise Bad("a value is not a whole number in range")
-    return value
-
-
-def _unbase64(text: str) -> bytes:
-    try:
-        data = base64.b64decode(text, validate=True)
-    except ValueError:
-        data = b""
-    if base64.b64encode(data).decode() != text:
-        raise Bad("the checkpoint is not base64")
+    _need(data.decode("utf-8", "ignore").encode("utf-8") != data, f"`{hexed}` holds text")
     return data
+
+
+def _whole(value: Any, least: int = 0) -> int:
+    is_whole = type(value) is int and least <= value < 2**63
+    _need(is_whole, "a value is not a whole number in range")
+    return int(value)
 
 
 class Audit:
@@ -218,6 +202,10 @@ class Audit:
     def run(self) -> dict[str, Any] | None:
         """Check every line in order."""
         self._header(self._next_line())
+        return self.rest()
+
+    def rest(self) -> dict[str, Any] | None:
+        """Check the lines after the header, or those after any other."""
         while True:
             line = self._next_line()
             try:
@@ -250,8 +238,8 @@ class Audit:
         self.digest.update(line)
 
     def _take(self, line: bytes) -> bool:
-        if not line.endswith(b"\n"):
-            raise Bad("the bundle was cut off" if len(line) <= MAX_LINE else "the line is too long")
+        _need(len(line) <= MAX_LINE, "the line is too long")
+        _need(line.endswith(b"\n"), "the bundle was cut off")
         value = parse(line)
         keys = set(value)
         if self.wanted:
@@ -272,9 +260,9 @@ class Audit:
         self.digest.update(line)
         return False
 
-    def _begin(self, name: object) -> None:
-        if not isinstance(name, str) or not CHAIN.fullmatch(name) or name <= self.last:
-            raise Bad("a chain is misnamed, out of order or there twice")
+    def _begin(self, name: Any) -> None:
+        is_next = isinstance(name, str) and CHAIN.fullmatch(name) and name > self.last
+        _need(is_next, "a chain is misnamed, out of order or there twice")
         self.chain = self.last = name
         self.chains, self.size, self.signed, self.peaks = self.chains + 1, 0, 0, []
         place = bytes.fromhex(self.ledger) + struct.pack(">H", len(name)) + name.encode()
@@ -283,28 +271,26 @@ class Audit:
 
     def _entry(self, value: dict[str, Any]) -> None:
         names = [value["kind"], value["id"], value["ref"]]
-        if not all(isinstance(name, str) and NAME.fullmatch(name) for name in names):
-            raise Bad("the entry has a name that cannot be recorded")
-        if _whole(value["seq"]) != self.size:
-            raise Bad(f"the entry is missing: the one here says it is {value['seq']}")
-        if _unhex(value["prev"], 32) != self.head:
-            raise Bad("the entry does not follow the one before it")
-        if not isinstance(value["attached"], list) or len(value["attached"]) > 2047:
-            raise Bad("the entry's attachments cannot be read")
+        are_names = all(isinstance(name, str) and NAME.fullmatch(name) for name in names)
+        _need(are_names, "the entry has a name that cannot be recorded")
+        seq = _whole(value["seq"])
+        _need(seq == self.size, f"the entry is missing: the one here says it is {seq}")
+        _need(_unhex(value["prev"], 32) == self.head, "the entry does not follow the one before it")
+        is_list = isinstance(value["attached"], list) and len(value["attached"]) < 2048
+        _need(is_list, "the entry's attachments cannot be read")
         digests = [_unhex(each, 32) for each in value["attached"]]
         payload, at = _bytes(value, "payload", "payload_hex"), _whole(value["at"], -(2**63))
         texts = [name.encode() for name in names]
         sizes = [*map(len, texts), 32 * len(digests), len(payload)]
         fixed = struct.pack(">Q32sqHHHHI", self.size, self.head, at, *sizes)
         leaf = sha256(b"".join([b"\0", self.prefix, fixed, *texts, *digests, payload]))
-        if leaf != _unhex(value["hash"], 32):
-            raise Bad("the entry is not what was recorded")
+        _need(leaf == _unhex(value["hash"], 32), "the entry is not what was recorded")
         self.head, self.size, self.entries = leaf, self.size + 1, self.entries + 1
         self._grow(leaf)
         self.wanted = list(enumerate(digests))
         self.snapshot = (names[1], names[2], payload) if names[0] == "snapshot" else None
-        if self.snapshot and len(digests) != 1:
-            raise Bad("the snapshot does not have one body", self.size - 1)
+        is_right = not self.snapshot or len(digests) == 1
+        _need(is_right, "the snapshot does not have one body", self.size - 1)
 
     def _grow(self, leaf: bytes) -> None:
         # The tree of RFC 6962, kept as its perfect subtrees; the size counts this leaf already.
@@ -323,74 +309,69 @@ class Audit:
     def _attachment(self, value: dict[str, Any], keys: set[str]) -> None:
         place, digest = self.wanted[0]
         is_one = keys in ({"attachment", "text"}, {"attachment", "hex"})
-        if not is_one or _whole(value["attachment"]) != place:
-            raise Bad(f"its attachment {place} is missing")
+        is_one = is_one and _whole(value["attachment"]) == place
+        _need(is_one, f"its attachment {place} is missing")
         body = _bytes(value, "text", "hex")
-        if sha256(body) != digest:
-            raise Bad(f"its attachment {place} is not what was recorded")
+        _need(sha256(body) == digest, f"its attachment {place} is not what was recorded")
         if self.snapshot:
             self._check_snapshot(body, *self.snapshot)
         self.wanted.pop(0)
 
     def _check_snapshot(self, body: bytes, name: str, kind: str, payload: bytes) -> None:
         signed = parse(payload + b"\n")
-        if set(signed) != {"key_id", "schema_version", "signature"}:
-            raise Bad("the snapshot's signature cannot be read")
+        is_whole = set(signed) == {"key_id", "schema_version", "signature"}
+        _need(is_whole, "the snapshot's signature cannot be read")
         version, signature = str(_whole(signed["schema_version"])), _unhex(signed["signature"], 64)
         parts = [part.encode() for part in (self.ledger, kind, version, name)]
         framed = b"".join(struct.pack(">H", len(part)) + part for part in parts)
-        if name != "sha256:" + sha256(body).hex():
-            raise Bad("the snapshot is not named by its content")
+        _need(name == "sha256:" + sha256(body).hex(), "the snapshot is not named by its content")
         self._check_signed(b"pointsman/snapshot/1\0" + framed, signature, signed["key_id"])
 
     def _check_signed(self, message: bytes, signature: bytes, name: object) -> None:
         signers = [key for key in self.keys if key_id(key) == name]
-        if not any(verifies(key, message, signature) for key in signers):
-            raise Bad("it is not signed by a key of this ledger")
+        is_signed = any(verifies(key, message, signature) for key in signers)
+        _need(is_signed, "it is not signed by a key of this ledger")
 
     def _checkpoint(self, text: object) -> None:
         origin = f"pointsman/{self.ledger}/{self.chain}"
         note = re.fullmatch(NOTE % (origin, origin), text) if isinstance(text, str) else None
         if note is None:
             raise Bad("it is not a checkpoint of this chain")
-        size, signature = int(note[2]), _unbase64(note[6])
-        for key in self.keys:
-            short = sha256(f"{origin}\n\x01".encode() + key)[:4]
-            if short == signature[:4] and verifies(key, note[1].encode(), signature[4:]):
-                break
-        else:
-            raise Bad("the checkpoint is not signed by a key of this ledger")
-        if size > self.size:
-            raise Bad(f"entries {self.size} to {size - 1} were signed and are gone", self.size)
-        if size != self.size or size <= self.signed:
-            raise Bad("the checkpoint is out of place")
-        peaks = [_unbase64(line[5:]) for line in note[5].splitlines()]
-        if [_unbase64(note[3]), _unbase64(note[4]), *peaks] != [
-            self._root(), self.head, *self.peaks,
-        ]:  # fmt: skip
-            raise Bad(f"entries from here to {size - 1} are not what was signed", self.signed)
+        texts = [note[3], note[4], *re.findall("peak (.*)", note[5])]
+        size, signature = int(note[2]), base64.b64decode(note[6])
+        hashed, short = f"{origin}\n\x01".encode(), signature[:4]
+        signers = [key for key in self.keys if sha256(hashed + key)[:4] == short]
+        is_signed = any(verifies(key, note[1].encode(), signature[4:]) for key in signers)
+        # Unused bits at the end of base64 would let two texts mean the same.
+        is_exact = base64.b64encode(signature).decode() == note[6]
+        _need(is_signed and is_exact, "the checkpoint is not signed by a key of this ledger")
+        gone = f"entries {self.size} to {size - 1} were signed and are gone"
+        _need(size <= self.size, gone, self.size)
+        _need(size == self.size > self.signed, "the checkpoint is out of place")
+        found = [base64.b64encode(each).decode() for each in (self._root(), self.head, *self.peaks)]
+        changed = f"entries from here to {size - 1} are not what was signed"
+        _need(texts == found, changed, self.signed)
         self._check_covered()
         self.signed, self.checkpoints = size, self.checkpoints + 1
 
     def _check_covered(self) -> None:
-        if self.size - self.signed > MAX_UNSIGNED:
-            raise Bad("entries from here on lack the checkpoints they had", self.signed)
+        is_covered = self.size - self.signed <= MAX_UNSIGNED
+        _need(is_covered, "entries from here on lack the checkpoints they had", self.signed)
 
     def _end(self, value: dict[str, Any]) -> None:
         is_end = value["end"] == self.chain and _whole(value["entries"]) == self.size
-        if not is_end or _unhex(value["head"], 32) != self.head:
-            raise Bad("the chain does not end where it ended when exported", self.size)
+        is_end = is_end and _unhex(value["head"], 32) == self.head
+        _need(is_end, "the chain does not end where it ended when exported", self.size)
         self._check_covered()
         self.chain = ""
 
     def _footer(self, value: dict[str, Any]) -> None:
         digest, lines = self.digest.digest(), self.number - 1
-        if _whole(value["lines"]) != lines or _unhex(value["digest"], 32) != digest:
-            raise Bad("bytes outside entries were changed, or lines added or removed")
+        is_same = _whole(value["lines"]) == lines and _unhex(value["digest"], 32) == digest
+        _need(is_same, "bytes outside entries were changed, or lines added or removed")
         message = b"pointsman/bundle/1\0" + digest + struct.pack(">Q", lines)
         self._check_signed(message, _unhex(value["signature"], 64), value["key"])
-        if self.lines.read(1):
-            raise Bad("something follows the end of the bundle")
+        _need(not self.lines.read(1), "something follows the end of the bundle")
         self.signer = value["key"]
 
 

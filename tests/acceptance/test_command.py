@@ -116,11 +116,12 @@ def test_nothing_is_recorded_with_no_record(home: Home) -> None:
         (("route", "--facts", "-"), '{"message": "\\ud800"}', "standard input:1:"),
         (("route", "--facts", "-"), "", "standard input:1:1"),
         (("route", "--facts", "nowhere.json"), None, "nowhere.json: input.invalid: cannot be read"),
-        (("why",), None, "nothing is recorded yet"),
-        (("replay",), None, "give either ids or --all"),
-        (("replay", "x", "--all"), None, "give either ids or --all"),
-        (("replay", "--since", "yesterday"), None, "`yesterday` is not an instant"),
-        (("verify", "--export", "/nowhere/at/all"), None, "nothing is recorded yet"),
+        (("why",), None, "there is no home here"),
+        (("verify",), None, "there is no home here"),
+        (("doctor",), None, "there is no home here"),
+        (("replay",), None, "give ids, or --all, or --since"),
+        (("replay", "x", "--all"), None, "give ids, or --all, or --since"),
+        (("replay", "--all"), None, "there is no home here"),
     ],
 )
 def test_bad_input_gets_one_clear_error_and_exit_two(
@@ -132,6 +133,46 @@ def test_bad_input_gets_one_clear_error_and_exit_two(
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert not (home.path / "ledger.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("why",), "nothing is recorded yet"),
+        (("replay", "--since", "yesterday"), "`yesterday` is not an instant"),
+        (("verify", "--export", "/nowhere/at/all"), "nothing is recorded yet"),
+        (("why", "\x1b[31mx"), "nothing is recorded yet"),
+    ],
+)
+def test_a_home_without_a_ledger_says_so(home: Home, words: tuple[str, ...], part: str) -> None:
+    home.run("init")
+    done = home.run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert part in done.stderr
+
+
+def test_commands_that_only_read_make_no_home(home: Home) -> None:
+    for words in (("why",), ("verify",), ("doctor",), ("replay", "--all")):
+        home.run(*words)
+    assert not home.path.exists()
+
+
+def test_what_the_user_wrote_cannot_move_the_cursor(home: Home) -> None:
+    home.run("route", "hello")
+    done = home.run("why", "\x1b[31mx")
+    assert "\x1b" not in done.stderr
+    assert "\\u001b[31mx" in done.stderr
+
+
+def test_home_and_json_may_stand_before_the_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [POINTSMAN, "--home", str(tmp_path / "h"), "--json", "init"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert json.loads(done.stdout)["home"] == str(tmp_path / "h")
 
 
 def test_errors_are_json_on_request(home: Home) -> None:

@@ -1,5 +1,7 @@
 """A small real ledger: three chains, snapshots, attachments, several checkpoints."""
 
+from pathlib import Path
+
 from msgspec import Struct
 
 from pointsman.kernel.entry import Chain, Draft
@@ -19,26 +21,22 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True):
 FORM = SnapshotForm("weights", 1, Weights)
 
 
-def place_of(home: Home) -> Place:
-    # What is tested here is not the disk: OFF saves the syncs.
-    return Place(home.database, home.checkpoints, sync="OFF")
-
-
 def opened_writer(home: Home, name: str) -> LedgerWriter:
+    # What is tested here is not the disk: OFF saves the syncs.
+    place = Place(home.database, home.checkpoints, sync="OFF")
+    chain = Chain(home.identity.ledger, name)
     opening = Draft("ledger.opened", "open", "", Instant(START), b'{"writer":"test"}')
-    return LedgerWriter(
-        place_of(home), Chain(home.identity.ledger, name), home.signing_key(), opening
-    )
+    return LedgerWriter(place, chain, home.signing_key(), opening)
 
 
-def draft(number: int, attachments=()):
-    payload = b'{"n":%d}' % number
-    return Draft(
-        "decision.turn", f"d-{number}", "t-1", Instant(START + number), payload, attachments
-    )
+def draft(number: int, attachments: tuple[bytes, ...] = (), padding: int = 0) -> Draft:
+    payload = b'{"n":%d,"text":"%s"}' % (number, b"x" * padding)
+    at = Instant(START + number)
+    return Draft("decision.turn", f"d-{number}", "t-1", at, payload, attachments)
 
 
 def special_drafts(home: Home) -> list[Draft]:
+    """A snapshot, a decision with two attachments, and bytes that are no text."""
     snapshot = FORM.make(Weights("first", 3), home.identity.ledger, home.signing_key())
     return [
         snapshot_draft(snapshot, Instant(START + 5)),
@@ -47,11 +45,9 @@ def special_drafts(home: Home) -> list[Draft]:
     ]
 
 
-def fill(home: Home, name: str, count: int, *, with_specials: bool) -> None:
-    """Append this many entries to a chain; a small group each, so that checkpoints are several."""
+def fill(home: Home, name: str, drafts: list[Draft]) -> None:
+    """Append to a chain and close it, which signs a checkpoint."""
     writer = opened_writer(home, name)
-    specials = special_drafts(home) if with_specials else []
-    drafts = [*specials, *(draft(number) for number in range(count - 1 - len(specials)))]
     for start in range(0, len(drafts), 64):
         futures = [writer.append(each) for each in drafts[start : start + 64]]
         for future in futures:
@@ -59,8 +55,22 @@ def fill(home: Home, name: str, count: int, *, with_specials: bool) -> None:
     writer.close()
 
 
-def make_home(path, sizes=(("alpha", 12), ("cli", 600), ("serve-1", 30))) -> Home:
+def make_home(path: Path) -> Home:
+    """Make a ledger of 642 entries in three chains, the largest with several checkpoints."""
     home = open_home(path)
-    for name, count in sizes:
-        fill(home, name, count, with_specials=name != "alpha")
+    fill(home, "alpha", [draft(number) for number in range(11)])
+    fill(home, "cli", [*special_drafts(home), *(draft(number) for number in range(596))])
+    fill(home, "serve-1", [*special_drafts(home), *(draft(number) for number in range(26))])
+    return home
+
+
+def make_bundle_home(path: Path) -> Home:
+    """Make a ledger whose bundle has about 60 kB: 96 entries in three chains, 6 checkpoints."""
+    home = open_home(path)
+    for start in (0, 20, 40, 60):
+        specials = special_drafts(home) if start in (0, 40) else []
+        numbers = range(start, start + 16)
+        fill(home, "cli", [*specials, *(draft(number, padding=320) for number in numbers)])
+    fill(home, "alpha", [draft(number, padding=320) for number in range(11)])
+    fill(home, "web", [*special_drafts(home), *(draft(number, padding=320) for number in range(9))])
     return home

@@ -15,12 +15,13 @@ from pointsman.runs.starter import write_starter
 @command
 def init(session: Session) -> None:
     """Write a commented starter home; files that exist are left alone."""
-    with session.open() as pointsman:
+    with session.open(create=True) as pointsman:
         written, kept = write_starter(pointsman.home)
     lines = [f"home     {session.home}"]
     lines += [f"written  {name}" for name in written]
     lines += [f"kept     {name}" for name in kept]
-    lines.append("next     pointsman route 'hello'")
+    where = f" --home {session.home}" if session.is_home_given else ""
+    lines.append(f"next     pointsman route{where} 'hello'")
     session.show("\n".join(lines), {"home": str(session.home), "written": written, "kept": kept})
 
 

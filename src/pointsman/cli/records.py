@@ -11,14 +11,14 @@ from typing import Protocol
 
 import click
 
-from pointsman.cli.terms import Session, command
+from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import InputError
+from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, read_instant
 from pointsman.kernel.replay import Replayed
 from pointsman.runs.export import BundleSummary
 from pointsman.runs.replay import ReplayReport
 from pointsman.runs.verify import LedgerReport
-from pointsman.turns.explain import printable
 
 MOST_LISTED = 20
 
@@ -46,7 +46,7 @@ def replay(
 ) -> None:
     """Re-run recorded decisions and compare their bytes."""
     if bool(ids) == (everything or since is not None):
-        raise InputError("give either ids or --all", hint="pointsman replay --all")
+        raise InputError("give ids, or --all, or --since", hint="pointsman replay --all")
     with session.open() as pointsman:
         if ids:
             report = pointsman.replay(ids)
@@ -96,7 +96,7 @@ def _bar(what: str, session: Session) -> Iterator[Advance | None]:
 
 
 def _replay_text(report: ReplayReport) -> str:
-    lines = [f"{report.identical} of {report.total} decisions identical"]
+    lines = [f"{report.identical} of {counted(report.total, 'decision')} identical"]
     for each in report.others[:MOST_LISTED]:
         lines += _replayed_lines(each)
     if len(report.others) > MOST_LISTED:
@@ -127,19 +127,21 @@ def _replay_value(report: ReplayReport) -> dict[str, object]:
 
 def _verify_text(report: LedgerReport) -> str:
     lines = [
-        f"{each.chain:<12} {each.entries} entries, {each.signed} signed, "
+        f"{each.chain:<12} {counted(each.entries, 'entry', 'entries')}, {each.signed} signed, "
         f"head {each.head.hex()[:16]}"
+        if each.fault is None
+        else f"{each.chain:<12} checked up to entry {each.entries}"
         for each in report.chains
     ]
     lines += [
         printable(f"FAULT {each.chain}/{each.seq}: {each.code}: {each.message}")
         for each in report.faults[:MOST_LISTED]
     ]
-    state = "intact" if report.is_intact else "NOT INTACT"
-    chains = len(report.chains)
-    return "\n".join(
-        [*lines, f"ledger {report.ledger}: {report.entries} entries, {chains} chains, {state}"]
-    )
+    state = "NOT INTACT"
+    if report.is_intact:
+        entries = counted(report.entries, "entry", "entries")
+        state = f"{entries} in {counted(len(report.chains), 'chain')}, intact"
+    return "\n".join([*lines, f"ledger {report.ledger}: {state}"])
 
 
 def _verify_value(report: LedgerReport, summary: BundleSummary | None) -> dict[str, object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
-from pathlib import Path
 from typing import Concatenate, NoReturn, ParamSpec
 
 import click
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from pointsman.app import Pointsman, home_path
 from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
+from pointsman.kernel.document import printable
 
 P = ParamSpec("P")
 
@@ -30,13 +30,14 @@ class Shared(Struct, frozen=True):
 class Session:
     """One run of one command."""
 
-    def __init__(self, home: Path, *, as_json: bool) -> None:
-        self.home = home
+    def __init__(self, given: str | None, *, as_json: bool) -> None:
+        self.home = home_path(given)
+        self.is_home_given = given is not None
         self.as_json = as_json
 
-    def open(self) -> Pointsman:
-        """Open the home."""
-        return Pointsman(self.home)
+    def open(self, *, create: bool = False) -> Pointsman:
+        """Open the home; only commands that write make one where there is none."""
+        return Pointsman(self.home, create=create)
 
     def show(self, text: str, value: object) -> None:
         """Print an answer: text for people, one JSON document for programs."""
@@ -48,7 +49,7 @@ class Session:
     def warn(self, problems: Iterable[Problem]) -> None:
         """Tell about broken configuration without changing how the run ends."""
         for problem in problems:
-            click.echo(f"warning: {problem}", err=True)
+            click.echo(f"warning: {printable(str(problem))}", err=True)
 
     def fail(self, error: PointsmanError) -> NoReturn:
         """Print an error once, clearly, and end the run."""
@@ -56,9 +57,9 @@ class Session:
             click.echo(msgspec.json.format(msgspec.json.encode(_error_value(error)), indent=2))
         else:
             for line in str(error).splitlines():
-                click.echo(f"error: {line}", err=True)
+                click.echo(f"error: {printable(line)}", err=True)
             if error.hint:
-                click.echo(f"  next: {error.hint}", err=True)
+                click.echo(f"  next: {printable(error.hint)}", err=True)
         sys.exit(error.exit_code)
 
 
@@ -72,13 +73,18 @@ def command(
     @wraps(function)
     def run(home: str | None, as_json: bool, *args: P.args, **kwargs: P.kwargs) -> None:  # noqa: FBT001 - click passes flags so
         shared = click.get_current_context().find_object(Shared) or Shared(None, as_json=False)
-        session = Session(home_path(home or shared.home), as_json=as_json or shared.as_json)
+        session = Session(home or shared.home, as_json=as_json or shared.as_json)
         try:
             function(session, *args, **kwargs)
         except PointsmanError as error:
             session.fail(error)
 
     return run
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Write a number of things in words: `1 chain`, `2 chains`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def read_input(name: str) -> tuple[bytes, str]:

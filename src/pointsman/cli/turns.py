@@ -24,7 +24,7 @@ from pointsman.turns.facts import TurnFacts, read_facts
 @command
 def route(session: Session, message: str | None, facts: str | None, no_record: bool) -> None:  # noqa: FBT001 - click passes flags so
     """Decide which model would take this turn; call none."""
-    with session.open() as pointsman:
+    with session.open(create=True) as pointsman:
         given = _facts(pointsman, message, facts)
         session.warn(pointsman.in_force().problems)
         shown = pointsman.route(given, is_preview=True, record=not no_record)

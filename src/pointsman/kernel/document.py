@@ -102,5 +102,9 @@ def quoted(text: str) -> str:
 
 def escaped(text: str, most: int = 60) -> str:
     """Return text cut to `most` characters, on one line, with what cannot be shown escaped."""
-    cut = text if len(text) <= most else text[: most - 1] + "…"
-    return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in cut)
+    return printable(text if len(text) <= most else text[: most - 1] + "…")
+
+
+def printable(text: str) -> str:
+    """Return text with controls and direction marks escaped, so that it cannot move a cursor."""
+    return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)

@@ -56,7 +56,7 @@ def _folder(home: Home) -> Iterator[Finding]:
     ]
     if exposed:
         names = ", ".join(str(name) for name in exposed[:5])
-        detail = f"{len(exposed)} files can be read by others: {names}"
+        detail = f"others can read {names}"
         yield Finding("warning", "home", detail, f"chmod -R go= {home.path}")
     else:
         yield Finding("ok", "home", f"{home.path}, closed to others")
@@ -74,18 +74,18 @@ def _keys(home: Home) -> Iterator[Finding]:
 
 def _configuration(in_force: InForce) -> Iterator[Finding]:
     for problem in in_force.problems:
-        hint = "until this is mended the last good version, or the default, is in force"
+        hint = "mend it; until then the last good version, or the default, is in force"
         yield Finding("fault", "configuration", str(problem), hint)
     if not in_force.problems:
         policy = in_force.policy
-        detail = f"{len(policy.models)} models, default {policy.global_default}"
+        detail = f"models: {len(policy.models)}, default {policy.global_default}"
         yield Finding("ok", "configuration", detail)
 
 
 def _ledger(home: Home) -> Iterator[Finding]:
     report = verify_ledger(home)
     if report.is_intact:
-        yield Finding("ok", "ledger", f"{report.entries} entries in {len(report.chains)} chains")
+        yield Finding("ok", "ledger", f"entries: {report.entries}, chains: {len(report.chains)}")
     elif report.fault is not None:
         fault = report.fault
         detail = f"{fault.chain}/{fault.seq}: {fault.code}: {fault.message}"

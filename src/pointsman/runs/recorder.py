@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import ExitStack
 
 from pointsman.kernel.content import Retain, Sealed
 from pointsman.kernel.entry import Chain, Draft
@@ -27,17 +28,20 @@ class Recorder:
         redact: Callable[[str], str] = str,
     ) -> None:
         self.key = home.signing_key()
-        self._lease = first_free_lease(home.leases, writer)
-        try:
+        self._snapshots: set[str] = set()
+        with ExitStack() as opened:
+            self._lease = first_free_lease(home.leases, writer)
+            opened.callback(self._lease.release)
             chain = Chain(home.identity.ledger, self._lease.chain)
             place = Place(home.database, home.checkpoints)
             self._ledger = LedgerWriter(place, chain, self.key, opening)
-            self._content = ContentStore(home.content, home.content_key(), retain, redact)
+            opened.callback(self._ledger.close)
             self._reader = LedgerReader(home.database)
-        except BaseException:
-            self._lease.release()
-            raise
-        self._snapshots: set[str] = set()
+            opened.callback(self._reader.close)
+            self._content = ContentStore(home.content, home.content_key(), retain, redact)
+            opened.callback(self._content.close)
+            # Only a recorder that is whole keeps what it opened; `close` undoes it in this order.
+            self._opened = opened.pop_all()
 
     @property
     def chain(self) -> str:
@@ -53,7 +57,8 @@ class Recorder:
         if name in self._snapshots:
             return
         if not any(each.entry.kind == SNAPSHOT for each in self._reader.with_id(name)):
-            self._ledger.append(make())
+            # INVARIANT: no decision is handed in before its policy is durable.
+            self._ledger.append(make()).result()
         self._snapshots.add(name)
 
     def append(self, draft: Draft) -> Future[Receipt]:
@@ -62,9 +67,4 @@ class Recorder:
 
     def close(self) -> None:
         """Write and sign what was handed in, and give the chain up."""
-        try:
-            self._content.close()
-            self._reader.close()
-            self._ledger.close()
-        finally:
-            self._lease.release()
+        self._opened.close()

@@ -148,7 +148,7 @@ def _replayed_here(home: Home, ranges: Iterable[Range], since: Instant) -> Itera
 
 
 def _replayed_there(path: Path, each: Range, since: Instant) -> ReplayReport:
-    return next(_replayed_here(open_home(path), [each], since))
+    return next(_replayed_here(open_home(path, create=False), [each], since))
 
 
 def _ranges(home: Home) -> list[Range]:

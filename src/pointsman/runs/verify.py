@@ -237,25 +237,15 @@ class _Verifier:
             leaves = again
 
     def _counted(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        if self._progress is None:
-            return entries
-        return _telling(entries, self._tell)
+        return entries if self._progress is None else self._telling(entries, self._progress)
 
-    def _tell(self, more: int) -> None:
-        self._read += more
-        if self._progress is not None:
-            self._progress(self._read)
-
-
-def _telling(entries: Iterator[Entry], tell: Progress) -> Iterator[Entry]:
-    count = 0
-    for entry in entries:
-        yield entry
-        count += 1
-        if count == PROGRESS_ENTRIES:
-            tell(count)
-            count = 0
-    tell(count)
+    def _telling(self, entries: Iterator[Entry], progress: Progress) -> Iterator[Entry]:
+        for entry in entries:
+            yield entry
+            self._read += 1
+            if self._read % PROGRESS_ENTRIES == 0:
+                progress(self._read)
+        progress(self._read)
 
 
 def _texts(folder: CheckpointFolder) -> Notes:

@@ -78,8 +78,14 @@ class Home:
         return _read_secret(self.path / "keys" / "content")
 
 
-def open_home(path: Path) -> Home:
-    """Open a home, making its identity and keys if the folder has none."""
+def open_home(path: Path, *, create: bool = True) -> Home:
+    """Open a home, making its folder, identity and keys where there are none."""
+    if not create and not (path / "identity.json").exists() and not (path / "ledger.db").exists():
+        raise HomeError(
+            "there is no home here",
+            where=str(path),
+            hint="name another with --home DIR or POINTSMAN_HOME, or make one: `pointsman init`",
+        )
     try:
         make_folder(path)
         if not (path / "identity.json").exists():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from textwrap import wrap
 
 from msgspec import Struct
 
+from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text
 from pointsman.turns.decide import Evaluation, Slot, Trace, TurnOutcome
 
@@ -61,14 +61,6 @@ def why_screen(shown: Shown) -> str:
         f"facts    {shown.facts_id}",
     ]
     return "\n".join(_fitted([printable(line) for line in lines]))
-
-
-def printable(text: str) -> str:
-    """Show control and bidirectional characters as escapes, so that text cannot move the cursor."""
-    return "".join(
-        f"\\u{ord(char):04x}" if unicodedata.category(char) in {"Cc", "Cf", "Cs"} else char
-        for char in text
-    )
 
 
 def _slot(index: int, evaluation: Evaluation) -> list[str]:

@@ -1,0 +1,254 @@
+"""Write the reference pages that come from the code: errors, commands, JSON Schemas.
+
+With --check nothing is written; the run ends with 1 and names the pages that are stale. A code
+without a description here or in the code is an error: no page is written then.
+"""
+
+import argparse
+import inspect
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from pointsman import errors
+from pointsman.cli.main import main as command
+from pointsman.kernel.codes import Code
+from pointsman.kernel.replay import Verdict
+from pointsman.kernel.schema import json_schema
+from pointsman.kernel.verification import FaultCode
+from pointsman.storage.settings import Settings
+from pointsman.turns.decide import ValidationFailure
+from pointsman.turns.facts import GivenFacts
+from pointsman.turns.policy import ModelsFile, RoutingFile
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = "docs/reference"
+WIDTH = 80
+
+GENERATED = (
+    "<!-- Written by scripts/generate_docs.py from the code: do not edit, run `make docs`. -->"
+)
+
+SCHEMAS: Mapping[str, tuple[type, str]] = {
+    "pointsman": (Settings, "`pointsman.yaml`, how a home is run"),
+    "models": (ModelsFile, "`models.yaml`, the models there are and who serves them"),
+    "routing": (RoutingFile, "`routing.yaml`, which model takes a turn"),
+    "turn-facts": (GivenFacts, "the facts of a turn, as `pointsman route --facts` reads them"),
+}
+
+FAULTS = {
+    "ENTRY_MISSING": "an entry is gone, and later ones are still there",
+    "ENTRY_CHANGED": "an entry's content does not give the hash stored with it",
+    "ENTRY_UNLINKED": "an entry does not follow the one before it, or belongs to no chain",
+    "TRUNCATED": "entries that a checkpoint covers are gone from the end of the chain",
+    "REWRITTEN": "entries fit together, but are not the ones a checkpoint signed",
+    "UNSIGNED": "more entries than the 256 allowed stand past the last checkpoint",
+    "LEAVES_CHANGED": "the `leaves` file was changed; the entries themselves are as signed",
+    "CHECKPOINT_BROKEN": "a checkpoint is cut, changed, out of order or not signed by this ledger",
+    "VALUE_CHANGED": "an attachment is not the one its entry names, or no entry names it",
+    "VALUE_MISSING": "an attachment that an entry names is gone",
+    "SNAPSHOT_FORGED": "a snapshot is not signed by a key of this ledger",
+    "DATABASE_DAMAGED": "SQLite cannot read the database, or it belongs to another ledger",
+}
+VERDICTS = {
+    "IDENTICAL": "the decision came out the same, byte for byte",
+    "DIVERGED": "the decision came out differently; the differences are listed",
+    "UNABLE": "the decision could not be re-run; one of the replay errors above says why",
+}
+REJECTIONS = {
+    "not_permitted": "the model is not among the `allowed_models`",
+    "not_configured": "the model is not in the registry, or lacks a key or an address",
+    "provider_unavailable": "the provider, or this one model, is marked `unavailable`",
+}
+BANNERS = {
+    "turns.no_model": "no slot of the chain had a candidate that may take this turn (exit 1)",
+}
+
+
+class Undescribed(Exception):
+    """A code that no page could explain."""
+
+
+def pages() -> dict[str, str]:
+    """Give every generated page by its path under the repository's root."""
+    return {
+        f"{REFERENCE}/errors.md": errors_page(),
+        f"{REFERENCE}/cli.md": cli_page(),
+        f"{REFERENCE}/schemas/README.md": schemas_page(),
+        **{f"{REFERENCE}/schemas/{name}.json": schema_text(name) for name in SCHEMAS},
+    }
+
+
+def errors_page() -> str:
+    return _page(
+        "# Errors and codes",
+        GENERATED,
+        "A code is stable: scripts may compare it. The words of a message may change. An error\n"
+        "prints as `place: code: message`, and as `next: …` when there is something to do about\n"
+        "it. With `--json` an error is a document with `error_code`, `message`, `where`, `hint`\n"
+        "and `problems`.",
+        "## Errors",
+        "Each row is a class of `pointsman.errors`; a class further in is a kind of the class\n"
+        "above it. Exit is what the command ends with, HTTP what a server answers with.",
+        _table(("code", "class", "meaning", "exit", "HTTP"), _error_rows()),
+        "## Problems in a document",
+        "What can be wrong with a JSON or YAML text. Every problem of a text is listed in one\n"
+        "run as `file:line:col: code: message`.",
+        _table(("code", "meaning"), ((f"`{each}`", each.meaning) for each in Code)),
+        "## Faults in a ledger",
+        "What `pointsman verify` and `pointsman doctor` report, with the chain and the number of\n"
+        "the first entry concerned.",
+        _table(("code", "meaning"), _enum_rows(FaultCode, FAULTS)),
+        "## How a replay ends",
+        "The verdict on each decision that `pointsman replay` re-runs.",
+        _table(("verdict", "meaning"), _enum_rows(Verdict, VERDICTS)),
+        "## Why a candidate is rejected",
+        "The `validation_failure` of a slot in a turn's chain. Checks run in this order and the\n"
+        "first that fails is reported.",
+        _table(("code", "meaning"), _described(get_args(ValidationFailure), REJECTIONS)),
+        "## Banners",
+        "What a decision asks a surface to show to the user.",
+        _table(("code", "meaning"), ((f"`{code}`", text) for code, text in BANNERS.items())),
+    )
+
+
+def _error_rows() -> Iterator[tuple[str, ...]]:
+    for kind, depth in _error_tree(errors.PointsmanError, 0):
+        name = "&nbsp;" * 2 * depth + f"`{kind.__name__}`"
+        meaning = (kind.__dict__.get("__doc__") or "").partition("\n")[0]
+        if not meaning:
+            raise Undescribed(f"{kind.__name__} has no docstring")
+        yield f"`{kind.code}`", name, meaning, str(kind.exit_code), str(kind.http_status)
+
+
+def _error_tree(
+    kind: type[errors.PointsmanError], depth: int
+) -> Iterator[tuple[type[errors.PointsmanError], int]]:
+    yield kind, depth
+    for each in kind.__subclasses__():
+        if each.__module__ == errors.__name__:
+            yield from _error_tree(each, depth + 1)
+
+
+def _enum_rows(codes: type[StrEnum], described: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for each in codes:
+        meaning = getattr(each, "meaning", "") or described.get(each.name, "")
+        if not meaning:
+            raise Undescribed(f"{codes.__name__}.{each.name} has no description")
+        yield f"`{each.value}`", meaning
+
+
+def _described(codes: Iterable[str], described: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for each in codes:
+        if each not in described:
+            raise Undescribed(f"`{each}` has no description")
+        yield f"`{each}`", described[each]
+
+
+def cli_page() -> str:
+    texts = [(path, help_) for path, help_ in _helps(command, None, "pointsman")]
+    return _page(
+        "# Command line",
+        GENERATED,
+        "Every command takes `--home DIR` and `--json`. The home folder is the one given, else\n"
+        "`POINTSMAN_HOME`, else `~/.pointsman`. Exit codes: 0 = done; 1 = decided against, or\n"
+        "something is broken (no model may take the turn, a replay differs, a ledger is not\n"
+        "intact, `doctor` found a fault); 2 = bad input or configuration. Warnings never change\n"
+        "the code.",
+        *(part for path, help_ in texts for part in (f"## {path}", f"```text\n{help_}\n```")),
+    )
+
+
+def _helps(
+    each: click.Command, parent: click.Context | None, name: str
+) -> Iterator[tuple[str, str]]:
+    settings = {"terminal_width": WIDTH, **each.context_settings}
+    with click.Context(each, parent, info_name=name, **settings) as context:
+        yield context.command_path, each.get_help(context)
+        if isinstance(each, click.Group):
+            for sub in each.list_commands(context):
+                found = each.get_command(context, sub)
+                if found is not None:
+                    yield from _helps(found, context, sub)
+
+
+def schema_text(name: str) -> str:
+    return json.dumps(json_schema(SCHEMAS[name][0]), indent=2, ensure_ascii=False) + "\n"
+
+
+def schemas_page() -> str:
+    return _page(
+        "# JSON Schemas",
+        GENERATED,
+        "JSON Schema 2020-12, generated from the types that read the files. An editor can check\n"
+        "a file against its schema while it is written. Some rules cannot be said in a schema,\n"
+        "such as that a named model exists; `pointsman doctor` checks those too.",
+        _table(
+            ("schema", "describes"),
+            ((f"[{name}.json]({name}.json)", about) for name, (_, about) in SCHEMAS.items()),
+        ),
+    )
+
+
+def _page(*parts: str) -> str:
+    return "\n\n".join(inspect.cleandoc(part) for part in parts) + "\n"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+                     for row in lines)  # fmt: skip
+
+
+def stale(root: Path) -> list[str]:
+    """Name the pages that are missing, differ from the code, or that nothing generates any more."""
+    wanted = pages()
+    found = {path: root / path for path in wanted}
+    differing = [
+        path
+        for path, file in found.items()
+        if not file.exists() or file.read_text(encoding="utf-8") != wanted[path]
+    ]
+    return differing + _left_over(root, wanted)
+
+
+def _left_over(root: Path, wanted: Mapping[str, str]) -> list[str]:
+    there = sorted((root / REFERENCE / "schemas").glob("*.json"))
+    names = [path.relative_to(root).as_posix() for path in there]
+    return [name for name in names if name not in wanted]
+
+
+def write(root: Path) -> list[str]:
+    """Write the stale pages and give their names."""
+    wanted, names = pages(), stale(root)
+    for name in names:
+        path = root / name
+        if name in wanted:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[name], encoding="utf-8")
+        else:
+            path.unlink()
+    return names
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; name stale pages")
+    options = parser.parse_args(arguments)
+    try:
+        names = stale(root) if options.check else write(root)
+    except Undescribed as error:
+        print(f"error: {error}; describe it in scripts/generate_docs.py", file=sys.stderr)
+        return 1
+    for name in names:
+        print(f"{'stale' if options.check else 'written'}  {name}")
+    return 1 if options.check and names else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

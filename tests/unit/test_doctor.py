@@ -1,0 +1,84 @@
+"""What the doctor finds."""
+
+from pathlib import Path
+
+import pytest
+
+from pointsman.runs import doctor
+from pointsman.runs.doctor import examined
+from pointsman.runs.starter import NAMES, starter_text, write_starter
+from pointsman.storage.settings import Settings, read_settings
+from pointsman.testing import a_home, a_turn
+from pointsman.turns.policy import EMBEDDED_MODEL, NO_MODELS, read_models, read_routing
+
+
+def _states(path: Path) -> dict[str, str]:
+    with a_home(path) as pointsman:
+        return {each.subject: each.state for each in examined(pointsman.home, pointsman.in_force())}
+
+
+def test_a_home_in_order_has_no_fault(tmp_path: Path) -> None:
+    with a_home(tmp_path) as pointsman:
+        a_turn(pointsman)
+    assert set(_states(tmp_path).values()) == {"ok"}
+
+
+def test_files_that_others_may_read_are_a_warning(tmp_path: Path) -> None:
+    with a_home(tmp_path) as pointsman:
+        write_starter(pointsman.home)
+    (tmp_path / "routing.yaml").chmod(0o644)
+    assert _states(tmp_path)["home"] == "warning"
+
+
+def test_a_key_that_is_gone_is_a_fault(tmp_path: Path) -> None:
+    with a_home(tmp_path):
+        pass
+    (tmp_path / "keys" / "signing").unlink()
+    assert _states(tmp_path)["keys"] == "fault"
+
+
+def test_a_broken_file_is_a_fault_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "models.yaml").write_text("schema_version: 1\nmodles: {}\n")
+    with a_home(tmp_path) as pointsman:
+        found = examined(pointsman.home, pointsman.in_force())
+    (fault,) = [each for each in found if each.state == "fault"]
+    assert "models.yaml:2:1: config.unknown_key" in fault.detail
+
+
+def test_a_broken_ledger_is_a_fault(tmp_path: Path) -> None:
+    with a_home(tmp_path) as pointsman:
+        a_turn(pointsman)
+        database = pointsman.home.database
+    database.write_bytes(b"not a database at all, really not" * 100)
+    assert _states(tmp_path)["ledger"] == "fault"
+
+
+def test_little_space_and_slow_syncs_are_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "LITTLE_SPACE", 1 << 62)
+    assert _states(tmp_path)["disk"] == "warning"
+    monkeypatch.setattr(doctor, "LITTLE_SPACE", 0)
+    monkeypatch.setattr(doctor, "SLOW_SYNC_MS", -1)
+    assert _states(tmp_path)["disk"] == "warning"
+
+
+def test_the_starter_files_are_valid_and_say_what_the_defaults_are() -> None:
+    assert NAMES == ("pointsman.yaml", "models.yaml", "routing.yaml")
+    assert read_settings(starter_text("pointsman.yaml"), "x") == Settings()
+    assert read_models(starter_text("models.yaml"), "x") == NO_MODELS
+    routing = read_routing(starter_text("routing.yaml"), "x", NO_MODELS)
+    assert routing.global_default == EMBEDDED_MODEL
+
+
+def test_the_examples_in_the_starter_comments_are_valid_too() -> None:
+    lines = starter_text("models.yaml").decode().splitlines()
+    shown = [line.removeprefix("#").removeprefix(" ") for line in lines[4:]]
+    text = "\n".join(["schema_version: 1", *shown]).encode()
+    models = read_models(text, "models.yaml")
+    assert list(models.models) == ["anthropic:claude-sonnet-4-6"]
+
+
+def test_an_empty_settings_file_means_the_defaults() -> None:
+    assert read_settings(b"", "x") == Settings()
+    assert read_settings(b"retain: digest\n", "x").retain == "digest"

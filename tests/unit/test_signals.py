@@ -1,0 +1,25 @@
+"""Redaction for keeping."""
+
+import pytest
+
+from pointsman.signals.redaction import redacted
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("mail jane@example.org now", "mail [address] now"),
+        ("call +49-170-1234567!", "call [number]"),
+        ("key sk-abcdefghijklmnopqrstuvwxyz", "key [long]"),
+        ("room 1234 is\nfine  here", "room 1234 is\nfine  here"),
+        ("@opus hello", "@opus hello"),
+        ("", ""),
+    ],
+)
+def test_what_looks_like_an_address_a_number_or_a_key_is_replaced(text: str, kept: str) -> None:
+    assert redacted(text) == kept
+
+
+def test_redacting_twice_changes_nothing_more() -> None:
+    once = redacted("a@b.c 12345 " + "x" * 30)
+    assert redacted(once) == once
