@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import apsw
+
 from pointsman.kernel.checkpoint import Checkpoint
 from pointsman.kernel.entry import Chain, Draft, Entry, Head
 from pointsman.kernel.instant import Instant
@@ -221,12 +223,14 @@ class Killer:
 
 
 def _stored(home: Home, first: int) -> list[Entry]:
-    if not home.database.exists() or home.database.stat().st_size == 0:
+    if not home.database.exists():
         return []
     reader = LedgerReader(home.database)
     try:
         number = reader.chains().get(CHAIN)
         return [] if number is None else list(reader.chain_entries(number, first))
+    except (apsw.SQLError, apsw.ReadOnlyError):
+        return []  # killed before the tables were made, or while the file was made a database
     finally:
         reader.close()
 

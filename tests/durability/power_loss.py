@@ -32,6 +32,7 @@ from pointsman.storage.sqlite.ledger import LedgerWriter, Place
 SECTOR = 512
 DATABASE = "/disk/ledger.db"
 MODES = ("lost", "kept", "sectors", "torn")
+FAULTS = ("lost", "unreadable", "broken", "ahead", "unattached")
 
 KEY = SigningKey(bytes(range(32)))
 CHAIN = Chain("0123456789abcdef" * 2, "cli")
@@ -328,8 +329,6 @@ def recorded(vfs: SimulatedVFS, folder: Path, *, sync: str = "FULL", rounds: int
     number = 1
     for _ in range(rounds):
         writer = opened_writer(vfs, folder / "checkpoints", sync=sync)
-        # Small, so that the log is written back and begun anew many times.
-        writer._connection.wal_autocheckpoint(40)
         for size in (1, 2, 1, 5, 1, 17, 3, 1, 8, 1, 30, 2, 40, 1, 60, 4, 1, 1, 9, 50, 1, 6):
             futures = [writer.append(draft) for draft in drafts(number, size)]
             for future in futures:
@@ -347,7 +346,10 @@ def recorded(vfs: SimulatedVFS, folder: Path, *, sync: str = "FULL", rounds: int
 
 def opened_writer(vfs: SimulatedVFS, checkpoints: Path, *, sync: str = "FULL") -> LedgerWriter:
     """Open a ledger on the simulated disk, its checkpoints on the real one."""
-    place = Place(Path(DATABASE), checkpoints, vfs=vfs.name, sync=sync, exclusive=True)
+    # A small log, so that it is written back and begun anew many times.
+    place = Place(
+        Path(DATABASE), checkpoints, vfs=vfs.name, sync=sync, exclusive=True, log_pages=40
+    )
     return LedgerWriter(place, CHAIN, KEY, OPENING)
 
 
@@ -371,7 +373,13 @@ class Tally:
 
     @property
     def is_clean(self) -> bool:
-        return not (self.lost or self.unreadable or self.broken or self.ahead or self.unattached)
+        return not any(getattr(self, name) for name in FAULTS)
+
+    def add(self, other: Tally) -> None:
+        for name in ("states", "with_acknowledged", *FAULTS):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.examples += other.examples
+        self.seen |= other.seen
 
     def note(self, what: str, state: object) -> None:
         setattr(self, what, getattr(self, what) + 1)

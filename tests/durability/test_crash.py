@@ -18,7 +18,7 @@ def test_killed_writers_lose_nothing_acknowledged_and_restart_quickly(tmp_path):
         assert tally.failed_starts == []
         assert tally.slowest_start_s < RESTART_S
         assert tally.kills == KILLS
-        assert KILLS // 2 < tally.starts < KILLS, "some die while starting, most while writing"
+        assert KILLS // 5 < tally.starts < KILLS, "some die while starting, some while writing"
         assert tally.acknowledged > 10 * KILLS
         killer.check_all()
         assert (tally.lost, tally.broken) == (0, [])

@@ -14,7 +14,7 @@ from struct import Struct as Packing
 from msgspec import Struct
 
 from pointsman.errors import InputError
-from pointsman.kernel.instant import Instant
+from pointsman.kernel.instant import LATEST, Instant
 from pointsman.kernel.merkle import leaf_hash
 
 MAX_NAME = 128
@@ -122,7 +122,9 @@ def check_draft(draft: Draft) -> None:
     for name in (draft.kind, draft.id, draft.ref):
         if len(name) > MAX_NAME or not name.isascii() or not name.isprintable():
             raise InputError(f"`{name[:MAX_NAME]}` cannot name a ledger entry")
-    if len(draft.payload) > MAX_PAYLOAD:
-        raise InputError(
-            f"an entry of {len(draft.payload)} bytes is past the {MAX_PAYLOAD} allowed"
-        )
+    if max(map(len, (draft.payload, *draft.attachments))) > MAX_PAYLOAD:
+        raise InputError(f"an entry and its attachments hold at most {MAX_PAYLOAD} bytes each")
+    if len(draft.attachments) > MAX_ATTACHMENTS:
+        raise InputError(f"an entry carries at most {MAX_ATTACHMENTS} attachments")
+    if not 0 <= draft.at <= LATEST:
+        raise InputError(f"`{draft.at}` is not an instant between 1970 and 9999")

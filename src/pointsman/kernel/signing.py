@@ -11,7 +11,7 @@ from typing import Literal
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-Purpose = Literal["snapshot", "bundle"]
+Purpose = Literal["snapshot", "bundle", "head"]
 
 
 def key_id(public: bytes) -> str:

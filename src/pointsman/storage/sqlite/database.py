@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
@@ -24,7 +23,7 @@ _BLOCK = re.compile(r"^-- (\w+): .*$", re.MULTILINE)
 
 
 def _sql_text(name: str) -> str:
-    return (files(__package__) / name).read_text(encoding="utf-8")
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _named_blocks(text: str) -> Mapping[str, str]:

@@ -40,7 +40,7 @@ class GroupCommit(Generic[T, R]):
         self._rest = rest
         self._queue: SimpleQueue[tuple[T, Future[R]] | None] = SimpleQueue()
         self._closed = ""
-        self._busy = False
+        self._last = 1  # the size of the last group
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -84,7 +84,7 @@ class GroupCommit(Generic[T, R]):
             batch, is_open = self._gathered(due)
             if batch:
                 self._settle(batch)
-            self._busy = len(batch) > 1
+                self._last = len(batch)
             due = self._rest()
 
     def _give_up(self, why: str) -> None:
@@ -103,11 +103,13 @@ class GroupCommit(Generic[T, R]):
         if first is None:
             return [], False
         batch = [first]
-        # Lingering pays only when several callers are about: a lone one would just wait longer.
-        deadline = time.monotonic() + (LINGER_S if self._busy else 0)
+        # Lingering pays until as many as last time are there: those callers come again, others
+        # would be waited for in vain.
+        deadline = time.monotonic() + LINGER_S
         while len(batch) < MOST:
+            left = deadline - time.monotonic() if len(batch) < self._last else 0.0
             try:
-                item = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
+                item = self._queue.get(timeout=max(0.0, left))
             except Empty:
                 break
             if item is None:

@@ -37,6 +37,7 @@ from pointsman.storage.sqlite.group import MOST, GroupCommit
 
 TAIL_ENTRIES = 10_000
 RETRY_S = 0.25
+LOG_PAGES = 1000
 
 
 class Receipt(Struct, frozen=True):
@@ -61,6 +62,7 @@ class Place(Struct, frozen=True):
     vfs: str | None = None
     sync: str = "FULL"
     exclusive: bool = False
+    log_pages: int = LOG_PAGES
 
 
 class LedgerWriter:
@@ -112,8 +114,11 @@ class LedgerWriter:
         A ledger that is down is closed as it is: the next writer verifies and signs what is there.
         """
         self._group.close()
+        if self._cause:
+            self._let_go()
+            return
         try:
-            if not self._cause and self._pending:
+            if self._pending:
                 self._sign()
         except (apsw.Error, OSError) as error:
             raise LedgerUnavailable(
@@ -140,6 +145,8 @@ class LedgerWriter:
             sync=place.sync,
             exclusive=place.exclusive,
         )
+        self._log_pages = 0
+        self._connection.set_wal_hook(self._log_grew)
         try:
             in_transaction(self._connection, self._claim)
             self._head, self._frontier, self._pending = self._checked_tail()
@@ -149,7 +156,7 @@ class LedgerWriter:
                 # What a crash left unsigned is signed before anything is added.
                 self._sign()
         except BaseException:
-            self._connection.close()
+            self._let_go()
             raise
 
     def _claim(self) -> None:
@@ -260,17 +267,32 @@ class LedgerWriter:
             with suppress(LedgerUnavailable):
                 self._resume()
             return RETRY_S if self._cause else None
+        try:
+            if self._log_pages >= self._place.log_pages:
+                self._write_log_back()
+            return self._sign_if_due()
+        except (apsw.Error, OSError, LedgerError) as error:
+            self._stop(error)
+            return RETRY_S
+
+    def _log_grew(self, _connection: apsw.Connection, _schema: str, pages: int) -> int:
+        # In place of SQLite's own checkpoints, which would hide that a sync failed and try again.
+        self._log_pages = pages
+        return apsw.SQLITE_OK
+
+    def _write_log_back(self) -> None:
+        with suppress(apsw.BusyError):  # another process is at it
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._log_pages = 0
+
+    def _sign_if_due(self) -> float | None:
         if not self._pending:
             return None
         waited = self._monotonic() - self._unsigned_since
         # A further group must still fit under the promised number of unsigned entries.
         if len(self._pending) <= EVERY_ENTRIES - MOST and waited < EVERY_SECONDS:
             return EVERY_SECONDS - waited
-        try:
-            self._sign()
-        except (apsw.Error, OSError, LedgerError) as error:
-            self._stop(error)
-            return RETRY_S
+        self._sign()
         return None
 
     def _sign(self) -> None:
@@ -299,14 +321,19 @@ class LedgerWriter:
             raise self._unavailable()
         before = self._head, self._frontier, self._pending
         try:
-            # Close first: as long as one connection is open, SQLite goes on with the same files.
-            self._connection.close()
+            self._let_go()
             self._open(self._head)
         except (apsw.Error, OSError, LedgerError) as error:
             self._head, self._frontier, self._pending = before
             self._stop(error)
             raise self._unavailable() from error
         self._cause = ""
+
+    def _let_go(self) -> None:
+        """Close the connection after a failure; nothing more is written or synced through it."""
+        with suppress(apsw.Error):
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._connection.close()
 
 
 def _told(error: Exception) -> str:

@@ -1,0 +1,232 @@
+import os
+import stat
+import threading
+from itertools import pairwise
+
+import apsw
+import pytest
+
+from pointsman.errors import InputError, LedgerBroken, LedgerUnavailable
+from pointsman.kernel.checkpoint import EVERY_ENTRIES, EVERY_SECONDS
+from pointsman.kernel.entry import Chain, Draft
+from pointsman.kernel.instant import Instant
+from pointsman.kernel.signing import SigningKey
+from pointsman.kernel.verification import Pass
+from pointsman.storage.checkpoints import SYNC_LEAVES_EVERY, CheckpointFolder
+from pointsman.storage.sqlite.ledger import TAIL_ENTRIES, LedgerWriter, Place
+from pointsman.storage.sqlite.reading import LedgerReader
+
+KEY = SigningKey(bytes(range(32)))
+CHAIN = Chain("0123456789abcdef" * 2, "cli")
+OPENING = Draft("ledger.opened", "opening", "", Instant(1), b"{}")
+
+
+class Time:
+    """Stands still until it is moved."""
+
+    def __init__(self):
+        self.now = 50.0
+
+    def __call__(self):
+        return self.now
+
+
+class Ledger:
+    """A ledger in a folder of its own."""
+
+    def __init__(self, folder):
+        self.place = Place(folder / "ledger.db", folder / "checkpoints")
+        self.folder = CheckpointFolder(self.place.checkpoints, CHAIN)
+        self.time = Time()
+        self.writer = self.opened()
+
+    def opened(self):
+        return LedgerWriter(self.place, CHAIN, KEY, OPENING, monotonic=self.time)
+
+    def append(self, count=1, at=2):
+        drafts = [Draft("decision", f"entry-{n}", "", Instant(at), b"{}") for n in range(count)]
+        return [future.result() for future in [self.writer.append(draft) for draft in drafts]]
+
+    def signed(self):
+        """Give how far the checkpoints reach, once the writer has rested after its last group."""
+        checkpoints = self.folder.all([KEY])
+        return checkpoints[-1].size if checkpoints else 0
+
+    def entries(self):
+        reader = LedgerReader(self.place.database)
+        entries = list(reader.chain_entries(reader.chains()[CHAIN.name]))
+        reader.close()
+        return entries
+
+    def verified(self):
+        return Pass(CHAIN, self.folder.all([KEY]), self.folder.leaves()).run(self.entries())
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path)
+    yield ledger
+    ledger.writer.close()
+
+
+def test_chain_begins_with_its_opening_once(ledger):
+    ledger.writer.close()
+    ledger.writer = ledger.opened()
+    assert [entry.id for entry in ledger.entries()] == ["opening"]
+
+
+def test_receipt_says_where_the_stored_entry_stands(ledger):
+    receipts = ledger.append(5)
+    assert [receipt.entry.seq for receipt in receipts] == [1, 2, 3, 4, 5]
+    assert {receipt.chain for receipt in receipts} == {"cli"}
+    assert ledger.entries()[1:] == [receipt.entry for receipt in receipts]
+
+
+def test_attachments_are_stored_with_their_entry(ledger):
+    draft = Draft("decision", "with", "", Instant(2), b"{}", (b"facts", b"", b"more"))
+    ledger.writer.append(draft).result()
+    reader = LedgerReader(ledger.place.database)
+    assert reader.attachments(reader.with_id("with")[0]) == [b"facts", b"", b"more"]
+    reader.close()
+
+
+def test_chain_time_never_goes_back(ledger):
+    times = [ledger.append(at=at)[0].entry.at for at in (10, 5, 0, 11, 7)]
+    assert times == [10, 10, 10, 11, 11]
+    ledger.writer.close()
+    ledger.writer = ledger.opened()
+    assert ledger.append(at=3)[0].entry.at == 11
+
+
+def test_draft_that_cannot_be_recorded_harms_no_other(ledger):
+    with pytest.raises(InputError):
+        ledger.writer.append(Draft("decision", "name\n", "", Instant(2), b"{}"))
+    assert ledger.append()[0].entry.seq == 1
+
+
+def test_clean_close_signs_everything(ledger):
+    ledger.append(3)
+    assert ledger.signed() == 0
+    ledger.writer.close()
+    assert ledger.signed() == 4
+    assert ledger.verified().signed == 4
+    ledger.writer = ledger.opened()
+
+
+def test_never_more_than_256_entries_are_unsigned(ledger):
+    for size in (1, 64, 3, 200, 64, 64, 64, 1, 300, 64, 64):
+        ledger.append(size)
+    ledger.writer.close()
+    sizes = [0, *(checkpoint.size for checkpoint in ledger.folder.all([KEY]))]
+    assert sizes[-1] == 890
+    assert max(later - earlier for earlier, later in pairwise(sizes)) <= EVERY_ENTRIES
+    assert ledger.verified().fault is None
+    ledger.writer = ledger.opened()
+
+
+def test_entries_are_signed_after_five_seconds(ledger):
+    ledger.append()
+    ledger.time.now += EVERY_SECONDS - 0.001
+    ledger.append()
+    ledger.append()
+    assert ledger.signed() == 0
+    ledger.time.now += 0.001
+    ledger.append()
+    ledger.append()
+    assert ledger.signed() == 5, "the group after which five seconds had passed was signed with it"
+
+
+def test_what_a_crash_left_unsigned_is_signed_at_the_next_start(ledger):
+    ledger.append(7)
+    ledger.writer._group.close()
+    ledger.writer._connection.close()
+    ledger.writer = ledger.opened()
+    assert ledger.signed() == 8
+
+
+def test_rewritten_entry_is_not_signed(ledger):
+    ledger.append(3)
+    connection = apsw.Connection(str(ledger.place.database))
+    connection.execute("UPDATE entries SET hash = zeroblob(32) WHERE seq = 2")
+    connection.close()
+    ledger.time.now += EVERY_SECONDS
+    ledger.append()
+    with pytest.raises(LedgerUnavailable, match="what is stored is not what was written"):
+        ledger.append()
+    ledger.writer.close()
+    with pytest.raises(LedgerBroken, match="it is not what was recorded") as caught:
+        ledger.opened()
+    assert caught.value.where == "cli/2"
+
+
+def test_long_chain_starts_from_a_checkpoint_and_repairs_its_leaves(ledger):
+    for _ in range(11):
+        ledger.append(TAIL_ENTRIES // 10)
+    ledger.writer.close()
+    leaves = ledger.place.checkpoints / "cli" / "leaves"
+    assert ledger.verified().fault is None
+    synced = leaves.stat().st_size // 32 // SYNC_LEAVES_EVERY * SYNC_LEAVES_EVERY
+    os.truncate(leaves, synced * 32)
+    ledger.writer = ledger.opened()
+    assert ledger.verified().fault is None
+    assert ledger.append()[0].entry.seq == TAIL_ENTRIES // 10 * 11 + 1
+
+
+def test_files_and_folders_are_private(tmp_path):
+    before = os.umask(0)
+    ledger = Ledger(tmp_path)
+    try:
+        ledger.append()
+        files = [
+            ledger.place.database.with_name(f"ledger.db{each}") for each in ("", "-wal", "-shm")
+        ]
+        assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600] * 3
+    finally:
+        ledger.writer.close()
+        os.umask(before)
+    folders = [ledger.place.checkpoints, ledger.place.checkpoints / "cli"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in folders] == [0o700] * 2
+    notes = [folders[1] / "notes", folders[1] / "leaves"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in notes] == [0o600] * 2
+
+
+def test_closed_ledger_takes_nothing_and_says_so(ledger):
+    ledger.writer.close()
+    assert ledger.writer.health.cause == "the ledger was closed"
+    with pytest.raises(LedgerUnavailable, match="the ledger was closed"):
+        ledger.append()
+
+
+def test_two_chains_share_a_database(ledger):
+    other = Chain(CHAIN.ledger, "serve-1")
+    writer = LedgerWriter(ledger.place, other, KEY, OPENING)
+    writer.append(Draft("decision", "other", "", Instant(2), b"{}")).result()
+    ledger.append(2)
+    writer.close()
+    assert len(ledger.entries()) == 3
+    assert ledger.verified().fault is None
+
+
+def test_many_threads_get_a_place_each(ledger):
+    seqs = []
+
+    def append_some():
+        seqs.extend(ledger.append()[0].entry.seq for _ in range(20))
+
+    threads = [threading.Thread(target=append_some) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seqs) == list(range(1, 161))
+    assert ledger.verified().fault is None
+
+
+def test_last_checkpoint_that_cannot_be_written_is_told_at_the_close(ledger):
+    ledger.append()
+    ledger.place.checkpoints.write_text("in the way")
+    with pytest.raises(LedgerUnavailable, match="all is recorded, but the last checkpoint"):
+        ledger.writer.close()
+    ledger.place.checkpoints.unlink()
+    ledger.writer = ledger.opened()
+    assert ledger.signed() == 2
