@@ -48,6 +48,7 @@ FAULTS = {
     "TRUNCATED": "entries that a checkpoint covers are gone from the end of the chain",
     "REWRITTEN": "entries fit together, but are not the ones a checkpoint signed",
     "UNSIGNED": "more entries than the 256 allowed stand past the last checkpoint",
+    "END_CHANGED": "the chain does not end where its writer signed that it does",
     "LEAVES_CHANGED": "the `leaves` file was changed; the entries themselves are as signed",
     "CHECKPOINT_BROKEN": "a checkpoint is cut, changed, out of order or not signed by this ledger",
     "VALUE_CHANGED": "an attachment is not the one its entry names, or no entry names it",

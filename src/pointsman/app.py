@@ -9,6 +9,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -37,6 +38,7 @@ from pointsman.runs.verify import LedgerReport, verify_ledger
 from pointsman.signals.redaction import redacted
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.policies import InForce, PolicyFiles
+from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 from pointsman.turns.decide import (
     DECISION_VERSION,
@@ -172,7 +174,8 @@ class Pointsman:
     def replay(self, names: Sequence[str]) -> ReplayReport:
         """Re-run recorded decisions by id or turn."""
         self._check_recorded()
-        return replay_named(self.home, names)
+        with told_errors(self.home.database):
+            return replay_named(self.home, names)
 
     def replay_all(
         self, since: Instant = EPOCH, *, workers: int = 1, progress: Progress | None = None
@@ -180,7 +183,8 @@ class Pointsman:
         """Re-run every recorded decision since an instant."""
         if not self.home.database.exists():
             return ReplayReport(0, 0, 0, ())
-        return replay_all(self.home, since, workers=workers, progress=progress)
+        with told_errors(self.home.database):
+            return replay_all(self.home, since, workers=workers, progress=progress)
 
     def verify(self, progress: Callable[[int], None] | None = None) -> LedgerReport:
         """Check chains, checkpoints and signatures."""
@@ -193,14 +197,11 @@ class Pointsman:
 
     def _decision(self, name: str) -> Stored:
         self._check_recorded()
-        ledger = LedgerReader(self.home.database)
-        try:
+        with told_errors(self.home.database), closing(LedgerReader(self.home.database)) as ledger:
             if name == "last":
                 found = [each for each in (ledger.newest(TURN),) if each is not None]
             else:
                 found = [*ledger.with_id(name), *ledger.with_ref(name)]
-        finally:
-            ledger.close()
         turns = [each for each in found if each.entry.kind == TURN]
         if not turns:
             raise NotFound(f"no turn is recorded as `{name}`")

@@ -221,6 +221,19 @@ def test_an_edited_ledger_is_named_by_verify_and_ends_with_one(home: Home) -> No
     assert home.run("replay", turn["turn_id"]).returncode == 1
     assert home.run("route", "more").returncode == 1
     assert home.run("doctor").returncode == 1
+    refused = home.run("verify", "--export", str(home.path / "bundle"))
+    assert "not exported" in refused.stderr
+    assert not (home.path / "bundle").exists()
+
+
+@pytest.mark.parametrize("content", [b"garbage" * 1000, b""], ids=["garbage", "empty"])
+def test_a_damaged_database_is_told_by_every_command(home: Home, content: bytes) -> None:
+    home.run("route", "hello")
+    (home.path / "ledger.db").write_bytes(content)
+    for words in (("why",), ("replay", "--all"), ("replay", "x"), ("verify",), ("route", "more")):
+        done = home.run(*words)
+        assert done.returncode in {1, 2}, (words, done)
+        assert "Traceback" not in done.stderr
 
 
 def test_an_exported_bundle_is_verified_by_the_file_beside_it(home: Home, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from pointsman.errors import InputError
 from pointsman.kernel.entry import (
+    MAX_ATTACHMENTS,
     MAX_NAME,
     MAX_PAYLOAD,
     Chain,
@@ -16,7 +17,7 @@ from pointsman.kernel.entry import (
     head_after,
     joined,
 )
-from pointsman.kernel.instant import Instant
+from pointsman.kernel.instant import LATEST, Instant
 from pointsman.kernel.merkle import leaf_hash
 
 LEDGER = "00112233445566778899aabbccddeeff"
@@ -97,6 +98,23 @@ def test_a_name_that_is_long_or_not_printable_ascii_is_refused(name):
             check_draft(Draft(*names, Instant(0), b""))
 
 
-def test_a_payload_past_the_limit_is_refused():
-    with pytest.raises(InputError, match=f"past the {MAX_PAYLOAD} allowed"):
-        check_draft(Draft("k", "", "", Instant(0), bytes(MAX_PAYLOAD + 1)))
+@pytest.mark.parametrize(
+    ("draft", "part"),
+    [
+        (Draft("k", "", "", Instant(0), bytes(MAX_PAYLOAD + 1)), "bytes each"),
+        (Draft("k", "", "", Instant(0), b"", (bytes(MAX_PAYLOAD + 1),)), "bytes each"),
+        (Draft("k", "", "", Instant(0), b"", (b"",) * (MAX_ATTACHMENTS + 1)), "attachments"),
+        (Draft("k", "", "", Instant(-1), b""), "not an instant"),
+        (Draft("k", "", "", Instant(LATEST + 1), b""), "not an instant"),
+    ],
+    ids=["payload", "attachment", "attachments", "before 1970", "past 9999"],
+)
+def test_what_could_spoil_a_whole_group_is_refused_before_it_is_queued(draft, part):
+    with pytest.raises(InputError, match=part):
+        check_draft(draft)
+
+
+def test_a_draft_at_every_limit_is_taken():
+    names = "n" * MAX_NAME
+    bodies = (bytes(MAX_PAYLOAD),) + (b"",) * (MAX_ATTACHMENTS - 1)
+    check_draft(Draft(names, names, names, Instant(LATEST), bytes(MAX_PAYLOAD), bodies))

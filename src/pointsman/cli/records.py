@@ -75,6 +75,8 @@ def verify(session: Session, target: str | None) -> None:
     if summary is not None and not session.as_json:
         click.echo(f"exported to {target}, with pointsman_verify.py beside it")
         click.echo(f"signed by  {summary.key_id}: publish this id apart from the bundle")
+    if target is not None and summary is None:
+        click.echo("not exported: only an intact ledger is", err=True)
     sys.exit(0 if report.is_intact else 1)
 
 

@@ -28,6 +28,7 @@ class FaultCode(StrEnum):
     TRUNCATED = "ledger.truncated"
     REWRITTEN = "ledger.rewritten"
     UNSIGNED = "ledger.unsigned"
+    END_CHANGED = "ledger.end_changed"
     LEAVES_CHANGED = "ledger.leaves_changed"
     CHECKPOINT_BROKEN = "ledger.checkpoint_broken"
     VALUE_CHANGED = "ledger.value_changed"

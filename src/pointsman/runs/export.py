@@ -120,7 +120,7 @@ def _write_stored(
     if number is None:
         _write_chain(bundle, known.folder.chain, (), known.with_later(0)[0])
         return
-    texts, _ = known.with_later(reader.end(number))
+    texts, _ = known.with_later(reader.size(number))
     _write_chain(bundle, known.folder.chain, _with_bodies(reader, number), texts)
 
 

@@ -34,7 +34,7 @@ class Recorder:
             opened.callback(self._lease.release)
             chain = Chain(home.identity.ledger, self._lease.chain)
             place = Place(home.database, home.checkpoints)
-            self._ledger = LedgerWriter(place, chain, self.key, opening)
+            self._ledger = LedgerWriter(place, chain, self.key, opening, older_keys=home.keys[:-1])
             opened.callback(self._ledger.close)
             self._reader = LedgerReader(home.database)
             opened.callback(self._reader.close)

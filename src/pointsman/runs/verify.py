@@ -20,10 +20,10 @@ from pointsman.kernel.entry import Chain, Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import VerifyKey
 from pointsman.kernel.snapshot import SNAPSHOT, read_snapshot, verify_snapshot
+from pointsman.kernel.stamp import is_stamped
 from pointsman.kernel.verification import HASH_SIZE, ChainReport, Fault, FaultCode, Pass
 from pointsman.storage.checkpoints import CheckpointFolder, chains_with_checkpoints
 from pointsman.storage.home import Home
-from pointsman.storage.sqlite.database import SQL
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 
 Progress = Callable[[int], None]
@@ -84,11 +84,6 @@ class FrozenReader(LedgerReader):
     def all_entries(self, number: int) -> Iterator[Entry]:
         """Give a chain's entries in order, also those that pretend to stand before the first."""
         return self.chain_entries(number, LOWEST)
-
-    def end(self, number: int) -> int:
-        """Give the number that the next entry of a chain would have."""
-        _, last = self._connection.execute(SQL["chain_size"], (number,)).get
-        return int(last) + 1
 
 
 class ChainNotes:
@@ -196,16 +191,17 @@ class _Verifier:
     ) -> ChainReport:
         chain = notes.folder.chain
         try:
-            end = reader.end(number)
+            end = reader.size(number)
             texts = notes.with_later(end)
             checkpoints, broken = _read_notes(chain, texts, self._keys)
             report = self._pass(reader, number, notes.folder, checkpoints)
             values = _value_fault(reader, number)
+            ends = None if broken else _end_fault(chain, report, reader.stamp(number), self._keys)
         except UNREADABLE as error:
             empty = Pass(chain, ()).run(())
             return _with_fault(empty, Fault(chain.name, 0, FaultCode.DATABASE_DAMAGED, str(error)))
         named = [_named(fault, chain.name) for fault in (values, forged) if fault]
-        return _with_fault(report, _first_of([report.fault, *named], broken))
+        return _with_fault(report, _first_of([report.fault, *named, ends], broken))
 
     def _pass(
         self,
@@ -301,6 +297,17 @@ def _finished(chain: Chain, rest: str, keys: Sequence[VerifyKey]) -> Checkpoint 
         return read_checkpoint(chain, rest.removesuffix("\n") + "\n", keys)
     except LedgerBroken:
         return None
+
+
+def _end_fault(
+    chain: Chain, report: ChainReport, stamp: bytes, keys: Sequence[VerifyKey]
+) -> Fault | None:
+    """Tell whether the chain ends where its writer signed that it does."""
+    # A pass that stopped at a fault did not reach the end.
+    if report.fault or is_stamped(chain, report.entries, report.head, stamp, keys):
+        return None
+    message = "the chain does not end where its writer left it"
+    return Fault(chain.name, report.signed, FaultCode.END_CHANGED, message)
 
 
 def _value_fault(reader: LedgerReader, number: int) -> Fault | None:

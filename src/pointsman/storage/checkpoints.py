@@ -34,10 +34,14 @@ class CheckpointFolder:
         """Give the whole checkpoints and what a crash left of an unfinished one."""
         if not self._notes.exists():
             return [], ""
+        data = self._notes.read_bytes()
+        # A crash may cut within a character; only what follows the last whole note can be torn.
+        whole = data.rfind(b"\n\n") + 2
         try:
-            notes, rest = split_checkpoints(self._notes.read_bytes().decode())
+            notes, rest = split_checkpoints(data[:whole].decode())
         except UnicodeDecodeError as error:
             raise LedgerBroken("the checkpoints are not text", where=str(self._notes)) from error
+        rest += data[whole:].decode(errors="replace")
         if notes and "\0" in notes[-1]:
             # A power cut fills with NUL what did not reach the disk of the last note.
             rest = f"{notes.pop()}\n{rest}"

@@ -15,17 +15,12 @@ from typing import TypeVar
 import apsw
 from msgspec import Struct
 
-from pointsman.errors import LedgerUnavailable, MissingSnapshot
+from pointsman.errors import LedgerUnavailable
 from pointsman.kernel.content import Retain, Sealed, sealed
-from pointsman.storage.sqlite.database import SQL, in_transaction, opened, opened_for_reading
+from pointsman.storage.sqlite.database import SQL, in_transaction, opened
 from pointsman.storage.sqlite.group import GroupCommit
 
 T = TypeVar("T")
-
-_WHY_NOT = {
-    "redacted": "was kept only in redacted form",
-    "erased": "was erased",
-}
 
 
 class _Kept(Struct, frozen=True):
@@ -35,7 +30,7 @@ class _Kept(Struct, frozen=True):
 
 
 class ContentStore:
-    """Texts of one home."""
+    """Keeps and erases the texts of one home; `reading.ContentReader` gives them back."""
 
     def __init__(
         self, path: Path, key: bytes, retain: Retain, redact: Callable[[str], str]
@@ -44,10 +39,9 @@ class ContentStore:
         self._retain = retain
         self._redact = redact
         self._path = path
-        # A connection is used by one thread at a time; reading does not wait for syncs.
-        self._writing, self._reading = threading.Lock(), threading.Lock()
+        # The commit thread and a caller that erases share the connection.
+        self._writing = threading.Lock()
         self._connection = opened(str(path), "content.sql")
-        self._reader = opened_for_reading(str(path))
         self._group: GroupCommit[_Kept, None] = GroupCommit("content", self._committed)
 
     def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
@@ -59,25 +53,6 @@ class ContentStore:
         data = kept.encode("utf-8", "surrogatepass")
         return seal, self._group.submit(_Kept(seal.digest, self._retain, data))
 
-    def text(self, seal: Sealed) -> str:
-        """Give a text back whole, or say why it cannot be had."""
-        found = self._found(seal)
-        if found is None:
-            raise MissingSnapshot("the message text was not kept")
-        if found.kept != "full":
-            raise MissingSnapshot(f"the message text {_WHY_NOT[found.kept]}")
-        text = found.text.decode("utf-8", "surrogatepass")
-        if sealed(text, self._key) != seal:
-            raise MissingSnapshot("the message text is not the one that was sealed")
-        return text
-
-    def shown(self, seal: Sealed) -> str | None:
-        """Give what is kept of a text for showing, redacted or not; None when nothing is."""
-        found = self._found(seal)
-        if found is None or found.kept == "erased":
-            return None
-        return found.text.decode("utf-8", "surrogatepass")
-
     def erase(self, digest: str) -> bool:
         """Forget a text for good: also from the log and from freed pages."""
         return self._written(lambda: self._erased(digest))
@@ -85,13 +60,7 @@ class ContentStore:
     def close(self) -> None:
         """Write what was handed in and close."""
         self._group.close()
-        self._reader.close()
         self._connection.close()
-
-    def _found(self, seal: Sealed) -> _Kept | None:
-        with self._reading:
-            row = self._reader.execute(SQL["get_content"], (seal.digest,)).get
-        return _Kept(seal.digest, *row) if row else None
 
     def _erased(self, digest: str) -> bool:
         connection = self._connection

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
 import apsw
 
-from pointsman.errors import LedgerError, LedgerUnavailable
+from pointsman.errors import LedgerBroken, LedgerError, LedgerUnavailable
 from pointsman.storage.files import make_file
 
 MINIMUM_SQLITE = (3, 51, 3)
@@ -67,6 +67,20 @@ def opened_for_reading(path: str) -> apsw.Connection:
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("trusted_schema", 0)
     return connection
+
+
+@contextmanager
+def told_errors(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises into an error that says what to do."""
+    try:
+        yield
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        hint = "keep a copy, then run `pointsman verify`"
+        raise LedgerBroken(
+            f"the database is damaged: {error}", where=str(path), hint=hint
+        ) from error
+    except apsw.Error as error:
+        raise LedgerUnavailable(f"it cannot be read now: {error}", where=str(path)) from error
 
 
 def in_transaction(connection: apsw.Connection, work: Callable[[], object]) -> None:

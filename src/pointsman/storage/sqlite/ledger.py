@@ -29,7 +29,8 @@ from pointsman.kernel.checkpoint import (
 )
 from pointsman.kernel.entry import Chain, Draft, Entry, Head, check_draft, head_after, joined
 from pointsman.kernel.merkle import Frontier, extended
-from pointsman.kernel.signing import SigningKey
+from pointsman.kernel.signing import SigningKey, VerifyKey
+from pointsman.kernel.stamp import is_stamped, stamp
 from pointsman.kernel.verification import FaultCode, Pass
 from pointsman.storage.checkpoints import CheckpointFolder, chains_with_checkpoints
 from pointsman.storage.sqlite.database import SQL, in_transaction, opened
@@ -75,9 +76,11 @@ class LedgerWriter:
         key: SigningKey,
         opening: Draft,
         *,
+        older_keys: Sequence[VerifyKey] = (),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.chain = chain
+        self._keys = (*older_keys, key)
         self._monotonic = monotonic
         self._place = place
         self._key = key
@@ -194,9 +197,9 @@ class LedgerWriter:
 
     def _checked_tail(self) -> tuple[Head, Frontier, list[bytes]]:
         """Verify the end of the chain against its checkpoints, as it is on disk."""
-        _, last = self._connection.execute(SQL["chain_size"], (self._number,)).get
-        back_to = last + 1 - TAIL_ENTRIES
-        checkpoints = self._folder.tail([self._key], back_to=back_to)
+        size = int(self._connection.execute(SQL["chain_size"], (self._number,)).get)
+        back_to = size - TAIL_ENTRIES
+        checkpoints = self._folder.tail(self._keys, back_to=back_to)
         is_long = bool(checkpoints) and checkpoints[0].size <= back_to
         start = _start_of(checkpoints[0]) if is_long else None
         first = start[0].size if start else 0
@@ -213,6 +216,13 @@ class LedgerWriter:
             raise LedgerBroken(
                 report.fault.message,
                 where=f"{self.chain.name}/{report.fault.seq}",
+                hint="run `pointsman verify` to see every chain",
+            )
+        stamp_found = bytes(self._connection.execute(SQL["read_stamp"], (self._number,)).get)
+        if not is_stamped(self.chain, report.entries, report.head, stamp_found, self._keys):
+            raise LedgerBroken(
+                "the chain does not end where its writer left it",
+                where=f"{self.chain.name}/{report.signed}",
                 hint="run `pointsman verify` to see every chain",
             )
         if report.signed > first:
@@ -260,6 +270,9 @@ class LedgerWriter:
         ]
         self._connection.executemany(SQL["append_entry"], rows)
         self._connection.executemany(SQL["append_attachment"], bodies)
+        last = entries[-1]
+        signed = stamp(self.chain, last.seq + 1, last.hash, self._key)
+        self._connection.execute(SQL["write_stamp"], (signed, number))
 
     def _rest(self) -> float | None:
         """Sign when a checkpoint is due, or try to go on; give the seconds until the next time."""

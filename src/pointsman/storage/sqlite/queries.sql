@@ -20,8 +20,14 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- append_attachment: the bytes an entry names by digest
 INSERT INTO attachments (chain, seq, place, body) VALUES (?, ?, ?, ?);
 
--- chain_size: how many entries a chain holds, and the last one's number
-SELECT count(*), coalesce(max(seq), -1) FROM entries WHERE chain = ?;
+-- chain_size: the number that the next entry of a chain would have
+SELECT coalesce(max(seq), -1) + 1 FROM entries WHERE chain = ?;
+
+-- write_stamp: sign where a chain ends now
+UPDATE chains SET stamp = ? WHERE id = ?;
+
+-- read_stamp: what was signed about where a chain ends
+SELECT stamp FROM chains WHERE id = ?;
 
 -- chain_entries: a chain's entries in order, from one on
 SELECT seq, at_us, kind, id, ref, payload, attached, prev, hash

@@ -65,8 +65,11 @@ class LedgerReader:
 
     def size(self, number: int) -> int:
         """Give the number of the entry that would come next in a chain."""
-        _, last = self._connection.execute(SQL["chain_size"], (number,)).get
-        return int(last) + 1
+        return int(self._connection.execute(SQL["chain_size"], (number,)).get)
+
+    def stamp(self, number: int) -> bytes:
+        """Give what was signed about where a chain ends."""
+        return bytes(self._connection.execute(SQL["read_stamp"], (number,)).get)
 
     def newest(self, kind: str) -> Stored | None:
         """Give the latest entry of a kind."""

@@ -7,7 +7,8 @@ CREATE TABLE meta (
 
 CREATE TABLE chains (
     id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE
+    name TEXT NOT NULL UNIQUE,
+    stamp BLOB NOT NULL DEFAULT x''
 ) STRICT;
 
 CREATE TABLE entries (

@@ -1,0 +1,106 @@
+"""The end of a chain, where no checkpoint reaches yet: nobody without the key can touch it."""
+
+import apsw
+import pytest
+from small_ledger import draft, opened_writer
+
+from pointsman.errors import LedgerBroken
+from pointsman.kernel.entry import Chain, Entry, Head, head_after, joined
+from pointsman.kernel.signing import SigningKey
+from pointsman.kernel.stamp import stamp
+from pointsman.kernel.verification import FaultCode
+from pointsman.runs.verify import verify_ledger
+from pointsman.storage.home import open_home
+
+
+@pytest.fixture
+def tail(tmp_path):
+    """A home whose writer died with entries that no checkpoint covers."""
+    home = open_home(tmp_path / "home")
+    writer = opened_writer(home, "cli")
+    writer.append(draft(1)).result()
+    writer.close()
+    writer = opened_writer(home, "cli")
+    for number in range(2, 6):
+        writer.append(draft(number)).result()
+    writer._group.close()
+    writer._connection.close()
+    assert verify_ledger(home).is_intact
+    return home
+
+
+def sql(home, text, *values):
+    connection = apsw.Connection(str(home.database))
+    connection.execute(text, values)
+    connection.close()
+
+
+def entries(home, number=1):
+    connection = apsw.Connection(str(home.database))
+    rows = connection.execute(
+        "SELECT seq, at_us, kind, id, ref, payload, attached, prev, hash FROM entries"
+        " WHERE chain = ? ORDER BY seq",
+        (number,),
+    )
+    found = [Entry(*row) for row in rows]
+    connection.close()
+    return found
+
+
+def insert(home, number, entry):
+    values = (number, *(getattr(entry, name) for name in entry.__struct_fields__))
+    sql(home, f"INSERT INTO entries VALUES ({','.join('?' * 10)})", *values)
+
+
+def fault(home):
+    found = verify_ledger(home).fault
+    return found.chain, found.seq, found.code
+
+
+def refuses_to_start(home, name="cli"):
+    with pytest.raises(LedgerBroken, match="does not end where its writer left it"):
+        opened_writer(home, name)
+
+
+def test_a_well_formed_entry_added_without_the_key_is_found(tail):
+    chain = Chain(tail.identity.ledger, "cli")
+    insert(tail, 1, joined(chain, head_after(entries(tail)[-1]), draft(9)))
+    assert fault(tail) == ("cli", 2, FaultCode.END_CHANGED)
+    refuses_to_start(tail)
+
+
+def test_a_whole_chain_made_without_the_key_is_found(tail):
+    chain = Chain(tail.identity.ledger, "evil")
+    sql(tail, "INSERT INTO chains (id, name) VALUES (7, 'evil')")
+    insert(tail, 7, joined(chain, Head(0, chain.genesis, 0), draft(9)))
+    assert fault(tail) == ("evil", 0, FaultCode.END_CHANGED)
+    refuses_to_start(tail, "evil")
+
+
+def test_entries_removed_before_any_checkpoint_covers_them_are_found(tail):
+    sql(tail, "DELETE FROM entries WHERE seq = 5")
+    assert fault(tail) == ("cli", 2, FaultCode.END_CHANGED)
+    refuses_to_start(tail)
+
+
+def test_the_end_rewritten_by_someone_who_knows_the_algorithm_is_found(tail):
+    chain = Chain(tail.identity.ledger, "cli")
+    *before, last = entries(tail)
+    sql(tail, "DELETE FROM entries WHERE seq = ?", last.seq)
+    forged = joined(chain, head_after(before[-1]), draft(9))
+    insert(tail, 1, forged)
+    sql(tail, "UPDATE chains SET stamp = ?", stamp(chain, 6, forged.hash, SigningKey(b"x" * 32)))
+    assert fault(tail) == ("cli", 2, FaultCode.END_CHANGED)
+    refuses_to_start(tail)
+
+
+def test_a_missing_stamp_is_found(tail):
+    sql(tail, "UPDATE chains SET stamp = x''")
+    assert fault(tail) == ("cli", 2, FaultCode.END_CHANGED)
+    refuses_to_start(tail)
+
+
+def test_a_writer_signs_what_an_honest_crash_left(tail):
+    opened_writer(tail, "cli").close()
+    (report,) = verify_ledger(tail).chains
+    assert (report.entries, report.signed, report.fault) == (6, 6, None)
