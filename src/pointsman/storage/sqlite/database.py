@@ -18,6 +18,7 @@ MINIMUM_SQLITE = (3, 51, 3)
 
 BUSY_MS = 10_000
 SCHEMA_VERSION = 1
+CACHE_KIB = 32 * 1024
 
 _BLOCK = re.compile(r"^-- (\w+): .*$", re.MULTILINE)
 
@@ -106,6 +107,8 @@ def _prepare(connection: apsw.Connection, schema: str, sync: str) -> None:
     connection.pragma("trusted_schema", 0)
     connection.pragma("cell_size_check", 1)
     connection.pragma("mmap_size", 0)
+    # Hashes come in random order: with the index in memory an insert does not wait for a page.
+    connection.pragma("cache_size", -CACHE_KIB)
     in_transaction(connection, lambda: _make_tables(connection, schema))
 
 

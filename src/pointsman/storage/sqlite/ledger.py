@@ -38,7 +38,7 @@ from pointsman.storage.sqlite.group import MOST, GroupCommit
 
 TAIL_ENTRIES = 10_000
 RETRY_S = 0.25
-LOG_PAGES = 1000
+LOG_PAGES = 4000
 
 
 class Receipt(Struct, frozen=True):
