@@ -161,11 +161,11 @@ def in_flight(ledger: LedgerWriter, writers: int, each: int) -> float:
 def threads(ledger: LedgerWriter, writers: int, each: int) -> float:
     """Many blocking threads."""
 
-    def work(who: int) -> None:
+    def work() -> None:
         for _ in range(each):
             ledger.append(draft()).result()
 
-    running = [threading.Thread(target=work, args=(who,)) for who in range(writers)]
+    running = [threading.Thread(target=work) for _ in range(writers)]
     start = time.perf_counter()
     for thread in running:
         thread.start()
