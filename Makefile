@@ -39,7 +39,7 @@ test: check test-main test-others ## every check and test, on every supported CP
 
 test-main: env envs
 	$(BIN)/python -m coverage erase
-	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/python -m coverage run -m pytest -q
+	$(BIN)/python -m coverage run -m pytest -q
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --include='src/pointsman/kernel/*' --fail-under=100
 
