@@ -41,6 +41,7 @@ class Everything(Struct, frozen=True):
     items: tuple[Inner, ...]
     named: dict[str, Inner]
     raw: Raw
+    told: Annotated[int, Meta(description="a number")] = 0
     more: "Everything | None" = None
 
 
