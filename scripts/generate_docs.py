@@ -22,9 +22,10 @@ from pointsman.kernel.replay import Verdict
 from pointsman.kernel.schema import json_schema
 from pointsman.kernel.verification import FaultCode
 from pointsman.storage.settings import Settings
-from pointsman.turns.decide import ValidationFailure
 from pointsman.turns.facts import GivenFacts
-from pointsman.turns.policy import ModelsFile, RoutingFile
+from pointsman.turns.policy import RoutingFile
+from pointsman.turns.registry import ModelsFile
+from pointsman.turns.trace import ValidationFailure
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = "docs/reference"
@@ -62,12 +63,25 @@ VERDICTS = {
     "UNABLE": "the decision could not be re-run; one of the replay errors above says why",
 }
 REJECTIONS = {
+    "privacy_blocked": "the turn must stay on this machine, and the model is in the cloud",
     "not_permitted": "the model is not among the `allowed_models`",
     "not_configured": "the model is not in the registry, or lacks a key or an address",
-    "provider_unavailable": "the provider, or this one model, is marked `unavailable`",
+    "provider_unavailable": "the network, the provider, or this one model is unavailable",
+    "no_vision_support": "the turn has images, and the model cannot see",
+    "exceeds_context_window": "the turn has more tokens than the model takes",
+    "no_tool_support": "the turn defines tools, and the model cannot call any",
+    "no_system_prompt_support": "the turn has a system prompt, and the model takes none",
+    "no_structured_output_support": "the turn needs structured output, which the model lacks",
+    "over_budget": "a budget has too little left, or the model's price is unknown",
 }
 BANNERS = {
-    "turns.no_model": "no slot of the chain had a candidate that may take this turn (exit 1)",
+    "turns.choice_rejected": "the model the user chose by hand could not take the turn",
+    "turns.model_unavailable": "a model is unavailable, and routing fell through to another",
+    "turns.provider_unavailable": "a provider is unavailable, and routing fell through to another",
+    "turns.budget_breaker": "a rule about the day's spending took the turn",
+    "turns.pattern_disagreement": "similar turns speak for another model than the rule that won",
+    "turns.no_model": "no slot had a model that may take this turn",
+    "turns.no_model_for_tier": "no tier that a delegation may use has a model for it",
 }
 
 

@@ -31,9 +31,9 @@ from pointsman.kernel.replay import Replayed, Verdict
 from pointsman.runs.export import BundleSummary
 from pointsman.runs.replay import ReplayReport
 from pointsman.runs.verify import LedgerReport
-from pointsman.turns.decide import Evaluation, TurnOutcome
 from pointsman.turns.explain import Shown, why_screen
-from pointsman.turns.facts import TurnFacts
+from pointsman.turns.facts import GivenFacts, TurnFacts
+from pointsman.turns.trace import Evaluation, TurnOutcome
 
 __all__ = [
     "BundleSummary",
@@ -41,6 +41,7 @@ __all__ = [
     "Clock",
     "DocumentError",
     "Evaluation",
+    "GivenFacts",
     "HomeError",
     "IdSource",
     "InputError",

@@ -10,18 +10,21 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import apsw
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from pointsman.errors import InputError, NotFound
+from pointsman.errors import NotFound
 from pointsman.kernel.canonical import ContentId, Form, content_id
 from pointsman.kernel.content import Sealed, sealed
 from pointsman.kernel.entry import Draft
-from pointsman.kernel.instant import EPOCH, Clock, IdSource, Instant
+from pointsman.kernel.instant import EPOCH, SECOND, Clock, IdSource, Instant
+from pointsman.kernel.number import microusd_text
 from pointsman.kernel.record import (
     DECISION,
     Aside,
@@ -36,26 +39,33 @@ from pointsman.runs.recorder import Recorder
 from pointsman.runs.replay import Progress, ReplayReport, replay_all, replay_named
 from pointsman.runs.verify import LedgerReport, verify_ledger
 from pointsman.signals.redaction import redacted
+from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.policies import InForce, PolicyFiles
+from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
+from pointsman.storage.secrets import is_resolved
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
-from pointsman.turns.decide import (
-    DECISION_VERSION,
-    OUTCOME_FORM,
-    TRACE_FORM,
-    Trace,
-    TurnOutcome,
-    decide,
-)
+from pointsman.turns.decide import DECISION_VERSION, decide
 from pointsman.turns.explain import Shown
-from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_seal
-from pointsman.turns.override import override_token
-from pointsman.turns.policy import POLICY_FORM, TurnPolicy
+from pointsman.turns.facts import (
+    ANY_MODEL,
+    FACTS_FORM,
+    GivenBudget,
+    GivenFacts,
+    TurnFacts,
+    turn_facts,
+    with_seal,
+)
+from pointsman.turns.override import split_override
+from pointsman.turns.policy import POLICY_FORM
+from pointsman.turns.ready import ReadyPolicy
+from pointsman.turns.registry import provider_of
+from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM, Trace, TurnOutcome
 from pointsman.version import VERSION
 
 DEFAULT_HOME = "~/.pointsman"
 TURN = DECISION + "turn"
+POLICY_INVALID = "event.routing.policy_invalid"
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -82,6 +92,12 @@ class Ulids:
         return "".join(_CROCKFORD[self._last >> shift & 31] for shift in range(125, -1, -5))
 
 
+def local_minutes(instant: Instant) -> int:
+    """Give the minutes since midnight of an instant, in the zone of this machine."""
+    local = time.localtime(instant // SECOND)
+    return local.tm_hour * 60 + local.tm_min
+
+
 def home_path(given: str | None = None) -> Path:
     """Give the home folder: the one given, else POINTSMAN_HOME, else ~/.pointsman."""
     return Path(given or os.environ.get("POINTSMAN_HOME") or DEFAULT_HOME).expanduser().absolute()
@@ -105,6 +121,7 @@ class Pointsman:
         self._writer_name = writer
         self._files = PolicyFiles(self.home)
         self._recorder: Recorder | None = None
+        self._told_invalid: tuple[InvalidFile, ...] = ()
 
     def __enter__(self) -> Self:
         return self
@@ -128,31 +145,59 @@ class Pointsman:
         return self._files.in_force()
 
     def facts(self, message: str) -> TurnFacts:
-        """Gather what a decision about this message may look at."""
-        alias = override_token(message)
-        if alias is not None:
-            raise InputError(
-                f"`@{alias}` names no model here" if alias else "`@` names no model",
-                hint="leave it out, or write `\\@` for a plain @",
-            )
-        return TurnFacts(message.removeprefix("\\") if message.startswith("\\@") else message)
+        """Gather what a decision about this message may look at, here and now."""
+        ready = self._files.in_force().ready
+        budgets = tuple(
+            GivenBudget(each.name, Decimal(microusd_text(each.limit_microusd)))
+            for each in ready.policy.budgets
+        )
+        given = GivenFacts(message, configured=self._configured(ready), budgets=budgets)
+        return self._exact(given, ready, self.clock.now())
+
+    def given_facts(self, given: GivenFacts) -> TurnFacts:
+        """Give the exact facts of what a caller wrote; neither clock nor records are looked at."""
+        return self._exact(given, self._files.in_force().ready, None)
+
+    def _exact(self, given: GivenFacts, ready: ReadyPolicy, now: Instant | None) -> TurnFacts:
+        override, message = split_override(given.message, ready.aliases)
+        facts = turn_facts(given, override, message)
+        tokens, tokenizer = facts.estimated_input_tokens, "given"
+        if not tokens:
+            tokens, tokenizer = {ANY_MODEL: count_tokens(message)}, TOKENIZER
+        moment = {} if now is None else {"local_minutes": local_minutes(now)}
+        return replace(
+            facts,
+            estimated_input_tokens=tokens,
+            tokenizer=tokenizer,
+            price_table_id=self._files.prices.id,
+            **moment,
+        )
+
+    def _configured(self, ready: ReadyPolicy) -> tuple[str, ...]:
+        """Name the models whose provider has what it needs: its secrets can be found."""
+        providers = self._files.in_force().models.providers
+        return tuple(
+            name
+            for name in ready.models
+            if is_resolved(providers.get(provider_of(name)), self.home.path)
+        )
 
     def route(self, facts: TurnFacts, *, is_preview: bool = False, record: bool = True) -> Shown:
         """Decide a turn and, unless told otherwise, record it durably before this returns."""
-        policy = self._files.in_force().policy
+        in_force = self._files.in_force()
         started = time.perf_counter_ns()
-        outcome, trace = decide(policy, facts)
+        outcome, trace = decide(in_force.ready, facts)
         elapsed_us = (time.perf_counter_ns() - started) // 1000
         names = Names(self.ids.new_id(), self.ids.new_id(), self.clock.now())
         aside = Aside(elapsed_us, self.ids.new_id(), is_preview, VERSION)
         at, facts_id = names.at, self._facts_id(facts)
         if record:
-            at = self._record(names, _Turn(policy, facts, outcome, trace, aside))
+            at = self._record(names, _Turn(in_force, facts, outcome, trace, aside))
         return Shown(
             turn_id=names.ref,
             decision_id=names.id,
             at=at,
-            policy_id=POLICY_FORM.id(policy),
+            policy_id=in_force.policy_id,
             facts_id=facts_id,
             decision_version=DECISION_VERSION,
             is_preview=is_preview,
@@ -222,19 +267,34 @@ class Pointsman:
             self._recorder = Recorder(self.home, self._writer_name, opening, retain, redacted)
         return self._recorder
 
+    def _record_invalid(self, in_force: InForce, recorder: Recorder) -> None:
+        """Record once that a policy file is invalid, and again when it is so in another way."""
+        if in_force.invalid == self._told_invalid:
+            return
+        self._told_invalid = in_force.invalid
+        for file in in_force.invalid:
+            path = str(self.home.path / file.name)
+            errors = tuple(str(problem) for problem in file.problems)
+            event = _PolicyInvalid(path, errors, file.using_last_known_good)
+            payload = _INVALID_FORM.encode(event)
+            recorder.append(
+                Draft(POLICY_INVALID, self.ids.new_id(), "", self.clock.now(), payload)
+            ).result()
+
     def _record(self, names: Names, turn: _Turn) -> Instant:
         """Record a turn: its text, its policy if that is new, and the decision itself.
 
         Gives the recorded instant: a chain's time never goes back, so it may be later than asked.
         """
         recorder = self._recording()
+        self._record_invalid(turn.in_force, recorder)
         message = turn.facts.message
         seal, kept = (message, None) if isinstance(message, Sealed) else recorder.keep(message)
         facts = FACTS_FORM.encode(with_seal(turn.facts, seal))
         record = DecisionRecord(
             kind="turn",
             decision_version=DECISION_VERSION,
-            policy_id=POLICY_FORM.id(turn.policy),
+            policy_id=turn.in_force.policy_id,
             facts_id=content_id(facts),
             snapshot_ids={},
             outcome=Raw(OUTCOME_FORM.encode(turn.outcome)),
@@ -243,7 +303,10 @@ class Pointsman:
         recorder.ensure_snapshot(
             record.policy_id,
             lambda: snapshot_draft(
-                POLICY_FORM.make(turn.policy, self.home.identity.ledger, recorder.key), names.at
+                POLICY_FORM.make(
+                    turn.in_force.ready.policy, self.home.identity.ledger, recorder.key
+                ),
+                names.at,
             ),
         )
         durable = recorder.append(decision_draft(names, record, turn.aside, facts))
@@ -252,8 +315,17 @@ class Pointsman:
         return durable.result().entry.at
 
 
+class _PolicyInvalid(Struct, frozen=True, forbid_unknown_fields=True):
+    policy_path: str
+    errors: tuple[str, ...]
+    using_last_known_good: bool
+
+
+_INVALID_FORM = Form(_PolicyInvalid)
+
+
 class _Turn(Struct, frozen=True):
-    policy: TurnPolicy
+    in_force: InForce
     facts: TurnFacts
     outcome: TurnOutcome
     trace: Trace

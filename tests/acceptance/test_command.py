@@ -109,7 +109,7 @@ def test_nothing_is_recorded_with_no_record(home: Home) -> None:
     [
         (("route",), None, "give either a message or --facts"),
         (("route", "hi", "--facts", "-"), "{}", "give either a message or --facts"),
-        (("route", "@opus hi"), None, "`@opus` names no model here"),
+        (("route", "@opus hi"), None, "`@opus` names no model"),
         (("route", "--facts", "-"), '{"message": 1}', "standard input:1:13: config.wrong_type"),
         (("route", "--facts", "-"), '{"messag": "x"}', "did you mean `message`?"),
         (("route", "--facts", "-"), '{"message": "x", "message": "y"}', "config.duplicate_key"),

@@ -10,8 +10,11 @@ from pointsman.errors import DocumentError
 from pointsman.kernel.document import Document
 from pointsman.kernel.yaml_text import read_yaml
 from pointsman.turns.decide import decide
-from pointsman.turns.facts import read_facts
-from pointsman.turns.policy import NO_MODELS, NO_ROUTING, read_models, read_routing, turn_policy
+from pointsman.turns.facts import read_facts, turn_facts
+from pointsman.turns.override import split_override
+from pointsman.turns.policy import NO_ROUTING, read_routing, turn_policy
+from pointsman.turns.ready import ReadyPolicy
+from pointsman.turns.registry import NO_MODELS, read_models, registry
 
 FOLDER = Path(__file__).parent / "turns"
 
@@ -33,15 +36,20 @@ def _text(case: dict[str, Any], name: str) -> bytes | None:
 def _policy(case: dict[str, Any]) -> Any:
     models_text, routing_text = _text(case, "models"), _text(case, "routing")
     models = NO_MODELS if models_text is None else read_models(models_text, "models.yaml")
+    known = registry(models, lambda _name: None)
     if routing_text is None:
-        return turn_policy(NO_ROUTING, models)
-    return turn_policy(read_routing(routing_text, "routing.yaml", models), models)
+        return ReadyPolicy(turn_policy(NO_ROUTING, known, "/home/me"))
+    routing = read_routing(routing_text, "routing.yaml", known, "/home/me")
+    return ReadyPolicy(turn_policy(routing, known, "/home/me"))
 
 
 @pytest.mark.parametrize("case", _cases("global_default.yaml"))
 def test_turns_are_decided_as_told(case: dict[str, Any]) -> None:
-    facts = read_facts(Document("facts", case["facts"], {}, {}))
-    outcome, trace = decide(_policy(case), facts)
+    given = read_facts(Document("facts", case["facts"], {}, {}))
+    policy = _policy(case)
+    outcome, trace = decide(
+        policy, turn_facts(given, *split_override(given.message, policy.aliases))
+    )
     last = trace.chain[-1]
     want = case["want"]
     assert outcome.chosen_model == want["chosen_model"]

@@ -9,25 +9,97 @@ from itertools import product
 
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.content import sealed
+from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.testing.builders import a_policy, some_facts
+from pointsman.turns.condition import Condition, TimeWindow
 from pointsman.turns.decide import DECIDER
-from pointsman.turns.facts import FACTS_FORM, with_seal
-from pointsman.turns.policy import EMBEDDED_MODEL, POLICY_FORM
+from pointsman.turns.facts import FACTS_FORM, BudgetLeft, Override, with_seal
+from pointsman.turns.pattern_row import PatternRow, nearest_first
+from pointsman.turns.policy import POLICY_FORM, Disagreement, Rule, Workspace
+from pointsman.turns.registry import EMBEDDED_MODEL
 
+NAMES = ("acme:a", "acme:b", "größe:\U0001f600", "z:\ufb33")
 STATES = ("healthy", "degraded", "unavailable")
-MESSAGES = ("hello", "", "größe \U0001f600\ufb33", "line\nbreak\x00", "x" * 500)
+MESSAGES = (
+    "hello",
+    "",
+    "größe \U0001f600\ufb33 straße",
+    "line\nbreak\x00 /commit",
+    "please review the ARCHITECTURE and write a commit message",
+    "x" * 500,
+)
+RULES = (
+    Rule("first", Condition(message_matches=r"^/commit|write.*commit"), "acme:b"),
+    Rule("second", Condition(message_contains_any=("STRASSE", "GRÖSSE", "architecture")), "acme:a"),
+    Rule("night", Condition(time_of_day_between=TimeWindow(1320, 360)), EMBEDDED_MODEL),
+    Rule(
+        "tree",
+        Condition(
+            any_of=(
+                Condition(has_images=True),
+                Condition(all_of=(Condition(estimated_input_tokens_gt=100),)),
+                Condition(not_=Condition(message_matches=".")),
+            )
+        ),
+        "z:\ufb33",
+    ),
+    Rule("cost", Condition(cost_today_exceeds_microusd=MicroUsd(5_000_000)), EMBEDDED_MODEL),
+)
+ROWS = nearest_first(
+    PatternRow(
+        f"f{n}",
+        (EMBEDDED_MODEL, *NAMES)[n % 4],
+        None if n % 5 == 0 else Billionths(600_000_000 + 37_000_003 * (n % 7)),
+        MicroUsd(1_000 * (n % 3)),
+        n % 6,
+        Billionths(900_000_000 - 11_111_111 * n),
+    )
+    for n in range(14)
+)
+
+
+def policies():
+    """Give policies, as bytes, in a fixed order."""
+    workspace = Workspace("/w/größe", "acme:b", None, None, RULES[3:4])
+    for default, rules in product((None, EMBEDDED_MODEL, *NAMES), ((), RULES, RULES[::-1])):
+        ready = a_policy(
+            default,
+            *NAMES,
+            rules=rules,
+            workspaces=(workspace,),
+            tiers={"fast": "acme:a", "deep": "z:\ufb33"},
+            pattern_disagreement=Disagreement(True, Billionths(0), 1),
+        )
+        yield POLICY_FORM.form.encode(ready.policy)
+
+
+def turns():
+    """Give facts with their message, in a fixed order."""
+    for number, (message, state) in enumerate(product(MESSAGES, STATES)):
+        target = ("acme", "acme:a", EMBEDDED_MODEL)[number % 3]
+        yield some_facts(message, availability={target: state, "b": "healthy"})
+        yield some_facts(
+            message, pattern_rows=ROWS, local_minutes=1380, workspace_path="/w/größe/x"
+        )
+        yield some_facts(message, override=Override("a", "acme:a"), privacy_level="local")
+        yield some_facts(
+            message, sticky_model=NAMES[2], configured=(EMBEDDED_MODEL,), has_images=True
+        )
+        yield some_facts(message, delegate_tier="fast", is_worker=True, network_state="offline")
+        yield some_facts(
+            message,
+            cost_today_microusd=MicroUsd(5_420_000),
+            budgets=(BudgetLeft("day", MicroUsd(number)),),
+            estimated_input_tokens={"*": 99 + number, "acme:a": 10**6},
+        )
 
 
 def decisions():
     """Give the bytes of every decision of the corpus, with its inputs, in a fixed order."""
-    names = [EMBEDDED_MODEL, "acme:a", "acme:b", "größe:\U0001f600", "z:\ufb33"]
-    for default, message, state in product([None, *names], MESSAGES, STATES):
-        policy = POLICY_FORM.form.encode(a_policy(default, *names[1:]))
+    for policy in policies():
         run = DECIDER.under(policy)
-        for configured, target in product((None, tuple(names), ()), ("acme", default or "x")):
-            facts = some_facts(
-                message, configured=configured, availability={target: state, "b": STATES[0]}
-            )
+        for facts in turns():
+            message = facts.message
             stored = FACTS_FORM.encode(with_seal(facts, sealed(message, b"k" * 32)))
             yield policy, stored, run(stored, lambda _seal, text=message: text)
 

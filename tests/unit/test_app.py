@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pointsman import (
@@ -16,6 +17,7 @@ from pointsman import (
     home_path,
 )
 from pointsman.storage.sqlite.content import ContentStore
+from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.testing import FrozenClock, a_home, a_turn, assert_replays, some_facts
 from pointsman.turns.facts import FACTS_FORM
 
@@ -71,6 +73,53 @@ def test_an_invalid_policy_leaves_the_last_good_one_in_force_also_after_a_restar
     assert [problem.code for problem in problems] == ["config.unknown_value"]
     with a_home(home) as again:
         assert again.in_force().problems == problems
+
+
+@pytest.mark.req(158)
+def test_an_invalid_policy_is_recorded_once_as_an_event(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with a_home(home) as pointsman:
+        (home / "routing.yaml").write_text("schema_version: 1\nglobal_default: no:such\n")
+        a_turn(pointsman)
+        a_turn(pointsman)
+    reader = LedgerReader(pointsman.home.database)
+    (event,) = reader.of_kind("event.routing.policy_invalid")
+    reader.close()
+    told = msgspec.json.decode(event.entry.payload)
+    assert told["policy_path"].endswith("routing.yaml")
+    assert told["using_last_known_good"] is False
+    assert "config.unknown_value" in told["errors"][0]
+
+
+def test_a_budget_of_the_policy_is_among_the_facts(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "routing.yaml").write_text(
+        "schema_version: 1\nbudgets: [{name: day, limit_usd: 2.50}]\n"
+    )
+    with a_home(home) as pointsman:
+        (left,) = pointsman.facts("hello").budgets
+    assert (left.name, left.left_microusd) == ("day", 2_500_000)
+
+
+def test_a_model_whose_secret_is_missing_is_not_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "models.yaml").write_text(
+        "schema_version: 1\n"
+        "providers:\n"
+        "  acme: {kind: openai, api_key: {env: ACME_KEY}}\n"
+        "  b: {kind: openai, api_key: {file: k}}\n"
+        "models: {'acme:a': {location: cloud}, 'b:b': {location: cloud}}\n"
+    )
+    monkeypatch.delenv("ACME_KEY", raising=False)
+    with a_home(home) as pointsman:
+        assert pointsman.facts("hi").configured == ("embedded:smollm2-135m",)
+        monkeypatch.setenv("ACME_KEY", "x")
+        (home / "k").write_text("secret")
+        assert pointsman.facts("hi").configured == ("embedded:smollm2-135m", "acme:a", "b:b")
 
 
 def test_a_default_that_another_models_file_no_longer_knows_is_found_out(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pointsman.runs.doctor import examined
 from pointsman.runs.starter import NAMES, starter_text, write_starter
 from pointsman.storage.settings import Settings, read_settings
 from pointsman.testing import a_home, a_turn
-from pointsman.turns.policy import EMBEDDED_MODEL, NO_MODELS, read_models, read_routing
+from pointsman.turns.policy import read_routing
+from pointsman.turns.registry import EMBEDDED_MODEL, NO_MODELS, read_models, registry
 
 
 def _states(path: Path) -> dict[str, str]:
@@ -67,16 +68,33 @@ def test_the_starter_files_are_valid_and_say_what_the_defaults_are() -> None:
     assert NAMES == ("pointsman.yaml", "models.yaml", "routing.yaml")
     assert read_settings(starter_text("pointsman.yaml"), "x") == Settings()
     assert read_models(starter_text("models.yaml"), "x") == NO_MODELS
-    routing = read_routing(starter_text("routing.yaml"), "x", NO_MODELS)
+    known = registry(NO_MODELS, lambda _name: None)
+    routing = read_routing(starter_text("routing.yaml"), "x", known, "/home/me")
     assert routing.global_default == EMBEDDED_MODEL
 
 
+def _uncommented(name: str) -> bytes:
+    """Give a starter file with its examples switched on: comment lines that look like YAML."""
+    lines = starter_text(name).decode().splitlines()
+    keys = ("rules:", "workspaces:", "budgets:", "providers:", "models:")
+    shown, is_example = ["schema_version: 1"], False
+    for line in lines:
+        text = line.removeprefix("#").removeprefix(" ")
+        is_example = line.startswith("#") and (
+            text.startswith(keys) or (is_example and (not text or text[0] in " -"))
+        )
+        shown += [text] if is_example else []
+    return "\n".join(shown).encode()
+
+
 def test_the_examples_in_the_starter_comments_are_valid_too() -> None:
-    lines = starter_text("models.yaml").decode().splitlines()
-    shown = [line.removeprefix("#").removeprefix(" ") for line in lines[4:]]
-    text = "\n".join(["schema_version: 1", *shown]).encode()
-    models = read_models(text, "models.yaml")
-    assert list(models.models) == ["anthropic:claude-sonnet-4-6"]
+    models = read_models(_uncommented("models.yaml"), "models.yaml")
+    assert list(models.models) == ["anthropic:claude-haiku-4-5", "anthropic:claude-sonnet-4-6"]
+    known = registry(models, lambda _name: None)
+    routing = read_routing(_uncommented("routing.yaml"), "routing.yaml", known, "/home/me")
+    assert [rule.name for rule in routing.rules] == ["fast for commits", "budget breaker"]
+    assert list(routing.workspaces) == ["~/code/myproject"]
+    assert routing.budgets[0].name == "day"
 
 
 def test_an_empty_settings_file_means_the_defaults() -> None:

@@ -28,11 +28,15 @@ def _decide(policy: Limit, facts: Count) -> Decided:
     return Decided(Form(Result).encode(Result(facts.value <= policy.most)), b"[]")
 
 
-def _as_stored(facts: Count, texts: Texts) -> Count:
+def _as_is(policy: Limit) -> Limit:
+    return policy
+
+
+def _as_stored(policy: Limit, facts: Count, texts: Texts) -> Count:
     return facts
 
 
-DECIDER = PureDecider("branch", 1, (Form(Limit), Form(Count)), _decide, _as_stored)
+DECIDER = PureDecider("branch", 1, (Form(Limit), Form(Count)), _as_is, _decide, _as_stored)
 POLICY = Form(Limit).encode(Limit(5))
 FACTS = Form(Count).encode(Count(3))
 
@@ -116,14 +120,14 @@ def test_texts_reach_the_room_that_opens_its_facts() -> None:
     class Said(Struct, frozen=True):
         text: str | Sealed
 
-    def opened(facts: Said, texts: Texts) -> Said:
+    def opened(_policy: Limit, facts: Said, texts: Texts) -> Said:
         return Said(texts(facts.text)) if isinstance(facts.text, Sealed) else facts
 
     def decide(_policy: Limit, facts: Said) -> Decided:
         assert isinstance(facts.text, str)
         return Decided(Form(Result).encode(Result(len(facts.text) == 2)), b"[]")
 
-    decider = PureDecider("branch", 1, (Form(Limit), Form(Said)), decide, opened)
+    decider = PureDecider("branch", 1, (Form(Limit), Form(Said)), _as_is, decide, opened)
     facts = Form(Said).encode(Said(Sealed("hmac-sha256:00", 2)))
     run = decider.under(POLICY)
     assert run(facts, lambda _seal: "hi").outcome == b'{"passes":true}'

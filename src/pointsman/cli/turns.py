@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import click
@@ -12,9 +13,17 @@ from pointsman.cli.terms import Session, command, read_input
 from pointsman.errors import InputError
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import Billionths, billionths_text
-from pointsman.turns.decide import Evaluation
 from pointsman.turns.explain import Shown, why_screen
 from pointsman.turns.facts import TurnFacts, read_facts
+from pointsman.turns.trace import Evaluation, Neighbour
+
+_COLOURS = {
+    "chose": "green",
+    "rejected": "red",
+    "deferred": "yellow",
+    "not_applicable": "bright_black",
+}
+_VERDICT = re.compile(rf"(?<= )({'|'.join(_COLOURS)})(?= |$)", re.MULTILINE)
 
 
 @click.command()
@@ -47,12 +56,18 @@ def _facts(pointsman: Pointsman, message: str | None, name: str | None) -> TurnF
             "give either a message or --facts", hint="pointsman route 'hello', or --facts FILE"
         )
     if name is not None:
-        return read_facts(read_json(*read_input(name)))
+        return pointsman.given_facts(read_facts(read_json(*read_input(name))))
     return pointsman.facts(message or "")
 
 
 def _show(session: Session, shown: Shown) -> None:
-    session.show(why_screen(shown), _payload(shown))
+    text = why_screen(shown)
+    session.show(_coloured(text) if sys.stdout.isatty() else text, _payload(shown))
+
+
+def _coloured(text: str) -> str:
+    """Colour the verdicts; click leaves colours out where they are not wanted."""
+    return _VERDICT.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]]), text)
 
 
 def _payload(shown: Shown) -> dict[str, object]:
@@ -72,14 +87,24 @@ def _payload(shown: Shown) -> dict[str, object]:
 
 
 def _evaluation(evaluation: Evaluation) -> dict[str, object]:
-    alternatives = evaluation.pattern_alternatives
+    alternatives, neighbours = evaluation.pattern_alternatives, evaluation.neighbours
     return {
         **msgspec.structs.asdict(evaluation),
         "confidence": _number(evaluation.confidence),
+        "flip_margin": _number(evaluation.flip_margin),
+        "neighbours": neighbours and [_neighbour(each) for each in neighbours],
         "pattern_alternatives": alternatives
         and [
             {**msgspec.structs.asdict(each), "score": _number(each.score)} for each in alternatives
         ],
+    }
+
+
+def _neighbour(neighbour: Neighbour) -> dict[str, object]:
+    return {
+        **msgspec.structs.asdict(neighbour),
+        "similarity": _number(neighbour.similarity),
+        "success": _number(neighbour.success),
     }
 
 

@@ -20,6 +20,7 @@ from pointsman.kernel.difference import Difference, differences
 from pointsman.kernel.record import DECISION_FORM, DecisionRecord, Room, read_recorded
 
 P = TypeVar("P")
+R = TypeVar("R")
 F = TypeVar("F")
 
 
@@ -45,29 +46,35 @@ class Decider(Protocol):
         ...
 
 
-class PureDecider(Generic[P, F]):
-    """A room's `decide` with the forms of its policy and facts."""
+class PureDecider(Generic[P, R, F]):
+    """A room's `decide` with the forms of its policy and facts.
+
+    `ready` makes a policy ready once, for all decisions under it; `opened` gives recorded facts
+    their texts back where the policy reads them.
+    """
 
     def __init__(
         self,
         kind: Room,
         version: int,
         forms: tuple[Form[P], Form[F]],
-        decide: Callable[[P, F], Decided],
-        opened: Callable[[F, Texts], F],
+        ready: Callable[[P], R],
+        decide: Callable[[R, F], Decided],
+        opened: Callable[[R, F, Texts], F],
     ) -> None:
         self.kind = kind
         self.version = version
         self._policy, self._facts = forms
+        self._make_ready = ready
         self._decide = decide
         self._opened = opened
 
     def under(self, policy: bytes) -> Decide:
         """Read a recorded policy once, for all the decisions made under it."""
-        value = self._policy.decode(policy)
+        ready = self._make_ready(self._policy.decode(policy))
 
         def run(facts: bytes, texts: Texts) -> Decided:
-            return self._decide(value, self._opened(self._facts.decode(facts), texts))
+            return self._decide(ready, self._opened(ready, self._facts.decode(facts), texts))
 
         return run
 

@@ -77,7 +77,7 @@ def _configuration(in_force: InForce) -> Iterator[Finding]:
         hint = "mend it; until then the last good version, or the default, is in force"
         yield Finding("fault", "configuration", str(problem), hint)
     if not in_force.problems:
-        policy = in_force.policy
+        policy = in_force.ready.policy
         detail = f"models: {len(policy.models)}, default {policy.global_default}"
         yield Finding("ok", "configuration", detail)
 

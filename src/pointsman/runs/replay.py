@@ -10,7 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from pointsman.errors import NotFound
+from pointsman.errors import IntegrityFailure, NotFound
+from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import Chain, Entry, entry_bytes
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.merkle import leaf_hash
@@ -65,7 +66,7 @@ class HomeReplayer:
         self.ledger = LedgerReader(home.database)
         self._home = home
         self._content = ContentReader(home.content, home.content_key())
-        self._replayer = Replayer(REGISTRY, self._policy, self._content.text)
+        self._replayer = Replayer(REGISTRY, self.policy, self._content.text)
         self._chains = {
             number: Chain(home.identity.ledger, name)
             for name, number in self.ledger.chains().items()
@@ -78,19 +79,29 @@ class HomeReplayer:
 
     def replay(self, number: int, entry: Entry, facts: bytes | None) -> Replayed:
         """Re-run one decision, after checking that its entry is what was recorded."""
-        prefix = self._chains[number].prefix
-        if leaf_hash(entry_bytes(prefix, entry)) != entry.hash:
-            reason = "the entry is not what was recorded; run `pointsman verify`"
+        try:
+            self.check(number, entry)
+        except IntegrityFailure as error:
             kind = entry.kind.removeprefix(DECISION)
-            return Replayed(entry.id, kind, Verdict.UNABLE, "INTEGRITY_FAILURE", reason)
+            return Replayed(entry.id, kind, Verdict.UNABLE, error.code, error.message)
         return self._replayer.replay(entry.id, entry.payload, facts)
+
+    def check(self, number: int, entry: Entry) -> None:
+        """Raise unless an entry is what was recorded."""
+        if leaf_hash(entry_bytes(self._chains[number].prefix, entry)) != entry.hash:
+            raise IntegrityFailure("the entry is not what was recorded; run `pointsman verify`")
 
     def replay_range(self, each: Range, since: Instant) -> Iterator[Replayed]:
         """Re-run the decisions of a range."""
         for entry, facts in self.ledger.decisions(each.number, each.first, each.end, since):
             yield self.replay(each.number, entry, facts)
 
-    def _policy(self, name: str) -> bytes:
+    def text(self, seal: Sealed) -> str:
+        """Give a message's text back whole, or say why it cannot be had."""
+        return self._content.text(seal)
+
+    def policy(self, name: str) -> bytes:
+        """Give a recorded policy by its content id, verified."""
         snapshot = self.ledger.snapshot(name)
         verify_snapshot(snapshot, self._home.identity.ledger, self._home.keys)
         return snapshot.body
@@ -112,7 +123,7 @@ def replay_all(
     home: Home, since: Instant = EPOCH, *, workers: int = 1, progress: Progress | None = None
 ) -> ReplayReport:
     """Re-run every decision since an instant."""
-    ranges = _ranges(home)
+    ranges = ledger_ranges(home)
     total = sum(each.end - each.first for each in ranges)
     reports: list[ReplayReport] = []
     done = 0
@@ -151,7 +162,8 @@ def _replayed_there(path: Path, each: Range, since: Instant) -> ReplayReport:
     return next(_replayed_here(open_home(path, create=False), [each], since))
 
 
-def _ranges(home: Home) -> list[Range]:
+def ledger_ranges(home: Home) -> list[Range]:
+    """Divide a ledger into ranges of entries, chain by chain."""
     ledger = LedgerReader(home.database)
     try:
         return [

@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct
 
 from pointsman.errors import Problem
+from pointsman.kernel.canonical import ContentId
 from pointsman.storage.home import Home
 from pointsman.storage.policy_file import Loaded, PolicyFile
+from pointsman.storage.price_table import load_price_table
 from pointsman.storage.settings import Settings, read_settings
 from pointsman.turns.policy import (
-    NO_MODELS,
     NO_ROUTING,
-    ModelsFile,
+    POLICY_FORM,
     RoutingFile,
-    TurnPolicy,
-    read_models,
     read_routing,
     turn_policy,
 )
+from pointsman.turns.prices import PriceTable
+from pointsman.turns.ready import ReadyPolicy
+from pointsman.turns.registry import NO_MODELS, Model, ModelsFile, read_models, registry
 
 T = TypeVar("T")
+
+
+class InvalidFile(Struct, frozen=True):
+    """A file that cannot be used, and what stands in for it."""
+
+    name: str
+    problems: tuple[Problem, ...]
+    using_last_known_good: bool
 
 
 class InForce(Struct, frozen=True):
     """What is in force now, and what is wrong with the files it came from."""
 
-    policy: TurnPolicy
+    ready: ReadyPolicy
+    policy_id: ContentId
     models: ModelsFile
-    problems: tuple[Problem, ...]
+    invalid: tuple[InvalidFile, ...]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that is wrong, file by file."""
+        return tuple(problem for file in self.invalid for problem in file.problems)
 
 
 class PolicyFiles:
@@ -38,9 +55,12 @@ class PolicyFiles:
 
     def __init__(self, home: Home) -> None:
         self._home = home
+        self._user_home = str(Path.home())
+        self.prices: PriceTable = load_price_table()
         self._settings = self._file("pointsman.yaml", read_settings, Settings())
         self._models = self._file("models.yaml", read_models, NO_MODELS)
-        self._routing: tuple[str, PolicyFile[RoutingFile]] | None = None
+        self._known: tuple[str, dict[str, Model], PolicyFile[RoutingFile]] | None = None
+        self._made: tuple[object, ReadyPolicy, ContentId] | None = None
 
     def settings(self) -> Loaded[Settings]:
         """Give the settings in force."""
@@ -49,20 +69,53 @@ class PolicyFiles:
     def in_force(self) -> InForce:
         """Give the policy in force; an edited file counts from the next call on."""
         models = self._models.current()
-        routing = self._routing_for(models).current()
-        policy = turn_policy(routing.value, models.value)
-        problems = (*self.settings().problems, *models.problems, *routing.problems)
-        return InForce(policy, models.value, problems)
+        return self._together(models, self._routing_for(models).current())
+
+    def reload(self) -> InForce:
+        """Read every file anew, whatever its time and size say."""
+        self._settings.reload()
+        models = self._models.reload()
+        return self._together(models, self._routing_for(models).reload())
+
+    def _together(self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]) -> InForce:
+        ready, policy_id = self._ready(models, routing)
+        invalid = (
+            *_invalid("pointsman.yaml", self.settings()),
+            *_invalid("models.yaml", models),
+            *_invalid("routing.yaml", routing),
+        )
+        return InForce(ready, policy_id, models.value, invalid)
+
+    def _ready(
+        self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]
+    ) -> tuple[ReadyPolicy, ContentId]:
+        """Make the policy ready once for as long as neither file changes."""
+        key = (models.content_id, routing.content_id)
+        if self._made is None or self._made[0] != key:
+            policy = turn_policy(routing.value, self._registry(models), self._user_home)
+            self._made = (key, ReadyPolicy(policy), POLICY_FORM.id(policy))
+        return self._made[1], self._made[2]
+
+    def _registry(self, models: Loaded[ModelsFile]) -> dict[str, Model]:
+        return registry(models.value, self.prices.price)
 
     def _routing_for(self, models: Loaded[ModelsFile]) -> PolicyFile[RoutingFile]:
         # Rules name models: other models mean that the same text must be judged anew.
-        if self._routing is None or self._routing[0] != models.content_id:
-            known = models.value
+        if self._known is None or self._known[0] != models.content_id:
+            known = self._registry(models)
             file = self._file(
-                "routing.yaml", lambda text, name: read_routing(text, name, known), NO_ROUTING
+                "routing.yaml",
+                lambda text, name: read_routing(text, name, known, self._user_home),
+                NO_ROUTING,
             )
-            self._routing = (models.content_id, file)
-        return self._routing[1]
+            self._known = (models.content_id, known, file)
+        return self._known[2]
 
     def _file(self, name: str, parse: Callable[[bytes, str], T], default: T) -> PolicyFile[T]:
         return PolicyFile(self._home.path / name, parse, self._home.last_good, default=default)
+
+
+def _invalid(name: str, loaded: Loaded[T]) -> tuple[InvalidFile, ...]:
+    if not loaded.problems:
+        return ()
+    return (InvalidFile(name, loaded.problems, loaded.using_last_known_good),)

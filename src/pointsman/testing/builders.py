@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pointsman.app import Pointsman
 from pointsman.testing.time import CountedIds, FrozenClock
 from pointsman.turns.explain import Shown
-from pointsman.turns.facts import Availability, TurnFacts
-from pointsman.turns.policy import EMBEDDED_MODEL, Model, TurnPolicy
+from pointsman.turns.facts import TurnFacts
+from pointsman.turns.policy import NO_ROUTING, turn_policy
+from pointsman.turns.ready import ReadyPolicy
+from pointsman.turns.registry import (
+    EMBEDDED_MODEL,
+    GivenModel,
+    GivenPrice,
+    ModelsFile,
+    registry,
+)
 
 
-def a_policy(default: str | None = EMBEDDED_MODEL, *others: str) -> TurnPolicy:
-    """Give a policy with a global default; the models named are known, and run in the cloud."""
-    models = {EMBEDDED_MODEL: Model("local"), **{name: Model("cloud") for name in others}}
-    return TurnPolicy(default, models)
+def a_policy(default: str | None = EMBEDDED_MODEL, *others: str, **changes: object) -> ReadyPolicy:
+    """Give a policy with a global default; the models named are known, and run in the cloud.
+
+    Further keywords replace parts of the policy: `rules`, `tiers`, `models`, …
+    """
+    cloud = GivenModel(location="cloud", price=GivenPrice(Decimal(1), Decimal(5)))
+    models = registry(ModelsFile(1, models=dict.fromkeys(others, cloud)), lambda _name: None)
+    policy = turn_policy(NO_ROUTING, models, "/")
+    return ReadyPolicy(replace(policy, **{"global_default": default, **changes}))
 
 
-def some_facts(
-    message: str = "hello",
-    *,
-    configured: tuple[str, ...] | None = None,
-    allowed_models: tuple[str, ...] | None = None,
-    availability: dict[str, Availability] | None = None,
-) -> TurnFacts:
-    """Give the facts of a turn."""
-    return TurnFacts(message, configured, allowed_models, availability or {})
+def some_facts(message: str = "hello", **changes: object) -> TurnFacts:
+    """Give the facts of a turn; keywords replace parts of them."""
+    return replace(TurnFacts(message, estimated_input_tokens={"*": 2}), **changes)
 
 
 def a_home(path: Path, *, writer: str = "cli") -> Pointsman:

@@ -1,172 +1,230 @@
 """The policy chain: seven slots in fixed order, the first whose candidate validates wins.
 
-Pure, and never raises on valid facts. Of the seven, this version knows the last: the others are in
-the trace, saying that they had nothing to say. Document 002 §4.
+Pure, and never raises on valid facts. Document 002 §4.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from pointsman.kernel.canonical import Form
 from pointsman.kernel.content import Texts
-from pointsman.kernel.number import Billionths
+from pointsman.kernel.number import billionths_text
 from pointsman.kernel.replay import Decided, PureDecider
-from pointsman.turns.facts import FACTS_FORM, TurnFacts
-from pointsman.turns.policy import POLICY_FORM, TurnPolicy, provider_of
+from pointsman.turns.banners import banners
+from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
+from pointsman.turns.look import Look
+from pointsman.turns.pattern import Recommendation, recommend
+from pointsman.turns.policy import POLICY_FORM, TurnPolicy
+from pointsman.turns.ready import ReadyPolicy, Scope
+from pointsman.turns.registry import TIERS
+from pointsman.turns.trace import (
+    OUTCOME_FORM,
+    TRACE_FORM,
+    Evaluation,
+    ModelOption,
+    Neighbour,
+    RuleAttempt,
+    Slot,
+    Trace,
+    TurnOutcome,
+)
+from pointsman.turns.validation import rejection
 
 DECISION_VERSION = 1
 
-Slot = Literal[
-    "per_message_override",
-    "manual_sticky",
-    "rule",
-    "pattern",
-    "delegate_request",
-    "workspace_default",
-    "global_default",
-]
-Verdict = Literal["not_applicable", "deferred", "rejected", "chose"]
-ValidationFailure = Literal["not_permitted", "not_configured", "provider_unavailable"]
+Policy = Callable[["Turn"], Evaluation]
 
 
-class RuleAttempt(Struct, frozen=True, forbid_unknown_fields=True):
-    """A rule that matched and whose model was rejected."""
+class Turn:
+    """One turn on its way through the chain."""
 
-    rule_name: str
-    candidate_model: str
-    validation_failure: ValidationFailure
-    reason: str
+    __slots__ = ("facts", "look", "ready", "scope")
 
-
-class ModelOption(Struct, frozen=True, forbid_unknown_fields=True):
-    """A model that similar turns speak for."""
-
-    model: str
-    score: Billionths
-    sample_size: int
+    def __init__(self, ready: ReadyPolicy, facts: TurnFacts) -> None:
+        self.ready = ready
+        self.facts = facts
+        self.look: Look = ready.look(facts)
+        self.scope: Scope = ready.scope(facts.workspace_path)
 
 
-class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one slot said."""
-
-    policy: Slot
-    verdict: Verdict
-    candidate_model: str | None
-    reason: str
-    rule_name: str | None = None
-    rule_attempts: tuple[RuleAttempt, ...] = ()
-    confidence: Billionths | None = None
-    pattern_alternatives: tuple[ModelOption, ...] | None = None
-    validation_failure: ValidationFailure | None = None
-
-
-class Banner(Struct, frozen=True, forbid_unknown_fields=True):
-    """Something the user must be shown."""
-
-    code: str
-    text: str
-
-
-class TurnOutcome(Struct, frozen=True, forbid_unknown_fields=True):
-    """The choice: `winner_index` points into the trace, -1 when no model may take the turn."""
-
-    chosen_model: str
-    winner_index: int
-    banners: tuple[Banner, ...]
-
-
-class Trace(Struct, frozen=True, forbid_unknown_fields=True):
-    """Every slot that ran, in order."""
-
-    chain: tuple[Evaluation, ...]
-
-
-OUTCOME_FORM = Form(TurnOutcome)
-TRACE_FORM = Form(Trace)
-
-Policy = Callable[[TurnPolicy, TurnFacts], Evaluation]
-
-
-def decide(policy: TurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]:
+def decide(ready: ReadyPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]:
     """Run the chain."""
+    turn = Turn(ready, facts)
     chain: list[Evaluation] = []
+    winner = -1
     for slot in _CHAIN:
-        chain.append(slot(policy, facts))
+        chain.append(slot(turn))
         if chain[-1].verdict == "chose":
-            chosen = chain[-1].candidate_model or ""
-            return TurnOutcome(chosen, len(chain) - 1, ()), Trace(tuple(chain))
-    return TurnOutcome("", -1, (_no_model(chain),)), Trace(tuple(chain))
+            winner = len(chain) - 1
+            break
+        if chain[-1].policy == "delegate_request" and chain[-1].verdict == "rejected":
+            # The planner asked for a tier: no default may stand in for it (companion D-002-20).
+            break
+    if winner >= 0 and chain[winner].policy == "rule":
+        chain += _outranked(turn)
+    chosen = (chain[winner].candidate_model or "") if winner >= 0 else ""
+    outcome = TurnOutcome(chosen, winner, banners(ready, facts, chain, winner))
+    return outcome, Trace(tuple(chain))
 
 
-def _silent(slot: Slot, reason: str) -> Policy:
-    evaluation = Evaluation(slot, "not_applicable", None, reason)
-    return lambda _policy, _facts: evaluation
+def _override(turn: Turn) -> Evaluation:
+    override = turn.facts.override
+    if override is None or turn.facts.is_worker:
+        return _silent("per_message_override", "no @model token in message")
+    return _judged(turn, "per_message_override", override.model, f'override "@{override.alias}"')
 
 
-def _global_default(policy: TurnPolicy, facts: TurnFacts) -> Evaluation:
-    candidate = policy.global_default
-    if candidate is None:
-        return Evaluation("global_default", "not_applicable", None, "no global default set")
-    failure = _validated(candidate, policy, facts)
-    if failure is None:
-        return Evaluation("global_default", "chose", candidate, "global default")
-    code, reason = failure
-    return Evaluation("global_default", "rejected", candidate, reason, validation_failure=code)
+def _sticky(turn: Turn) -> Evaluation:
+    sticky = turn.facts.sticky_model
+    if sticky is None or turn.facts.is_worker:
+        return _silent("manual_sticky", "no sticky model set")
+    return _judged(turn, "manual_sticky", sticky, "sticky model of this session")
+
+
+def _rule(turn: Turn) -> Evaluation:
+    """Take the first rule that matches and whose model validates (companion D-002-1)."""
+    attempts: list[RuleAttempt] = []
+    for each in turn.scope.worth_asking(turn.look):
+        if not each.matches(turn.look):
+            continue
+        name, use = each.rule.name, each.rule.use
+        veto = rejection(use, turn.ready.models, turn.facts)
+        if veto is None:
+            return Evaluation("rule", "chose", use, f'rule "{name}" matched', name, tuple(attempts))
+        attempts.append(RuleAttempt(name, use, veto.code, veto.reason))
+    if not attempts:
+        return _silent("rule", "no rule matched")
+    last = attempts[-1]
+    return Evaluation(
+        "rule",
+        "rejected",
+        last.candidate_model,
+        f'rule "{last.rule_name}" matched, {last.reason}',
+        last.rule_name,
+        tuple(attempts),
+        validation_failure=last.validation_failure,
+    )
+
+
+def _pattern(turn: Turn) -> Evaluation:
+    settings = turn.scope.pattern
+    if turn.facts.is_worker or turn.facts.delegate_tier is not None:
+        return _silent("pattern", "delegate_request_in_flight")
+    if settings.mode == "off":
+        return _silent("pattern", "the pattern store is off")
+    found = recommend(turn.facts.pattern_rows, settings)
+    if found.model is None:
+        return _seen(found, Evaluation("pattern", "not_applicable", None, found.reason))
+    if settings.mode == "observe":
+        reason = f"observing only: would suggest {found.model}, {_evidence(found)}"
+        return _seen(found, Evaluation("pattern", "not_applicable", None, reason))
+    return _seen(found, _judged(turn, "pattern", found.model, _evidence(found)))
+
+
+def _outranked(turn: Turn) -> list[Evaluation]:
+    """After a rule won, tell what the pattern store would have said; it changes nothing."""
+    if turn.ready.policy.trace_deferred == "off":
+        return []
+    found = _pattern(turn)
+    if found.verdict == "not_applicable":
+        return [found]
+    return [replace(found, verdict="deferred", reason=f"{found.reason}, outranked by rule")]
+
+
+def _delegate(turn: Turn) -> Evaluation:
+    tier = turn.facts.delegate_tier
+    if tier is None:
+        return _silent("delegate_request", "not a delegation")
+    said: list[str] = []
+    last: Evaluation | None = None
+    for step in TIERS[TIERS.index(tier) :]:
+        model = turn.ready.tier_model(step, turn.scope)
+        if model is None:
+            said.append(f"tier {step} has no model")
+            if step == tier:
+                break
+            continue
+        last = _judged(turn, "delegate_request", model, f"tier {step}")
+        said.append(f"tier {step}: {last.reason}" if last.verdict == "rejected" else f"tier {step}")
+        if last.verdict == "chose":
+            return replace(last, reason="; upgraded: ".join(said))
+    reason = "no_model_available_for_tier: " + "; ".join(said)
+    if last is None:
+        return Evaluation("delegate_request", "rejected", None, reason)
+    return replace(last, reason=reason)
+
+
+def _workspace_default(turn: Turn) -> Evaluation:
+    default = turn.scope.default
+    if default is None:
+        return _silent("workspace_default", "no workspace default set")
+    return _judged(turn, "workspace_default", default, "workspace default")
+
+
+def _global_default(turn: Turn) -> Evaluation:
+    default = turn.ready.policy.global_default
+    if default is None:
+        return _silent("global_default", "no global default set")
+    return _judged(turn, "global_default", default, "global default")
 
 
 _CHAIN: tuple[Policy, ...] = (
-    _silent("per_message_override", "no @model token in message"),
-    _silent("manual_sticky", "no sticky model set"),
-    _silent("rule", "no rule matched"),
-    _silent("pattern", "no similar turns recorded"),
-    _silent("delegate_request", "not a delegation"),
-    _silent("workspace_default", "no workspace default set"),
+    _override,
+    _sticky,
+    _rule,
+    _pattern,
+    _delegate,
+    _workspace_default,
     _global_default,
 )
 
 
-def _validated(
-    candidate: str, policy: TurnPolicy, facts: TurnFacts
-) -> tuple[ValidationFailure, str] | None:
-    """Check a candidate in the fixed order; the first failure is the one reported."""
-    if facts.allowed_models is not None and candidate not in facts.allowed_models:
-        return "not_permitted", f"{candidate} is not among the allowed models"
-    if candidate not in policy.models:
-        return "not_configured", f"{candidate} is not in the registry"
-    if facts.configured is not None and candidate not in facts.configured:
-        return "not_configured", f"{candidate} lacks a key or an address"
-    if facts.availability.get(provider_of(candidate)) == "unavailable":
-        return (
-            "provider_unavailable",
-            f"all {provider_of(candidate)} models temporarily unavailable",
-        )
-    if facts.availability.get(candidate) == "unavailable":
-        return "provider_unavailable", f"{candidate} model-specific outage"
-    return None
+def _silent(slot: Slot, reason: str) -> Evaluation:
+    return Evaluation(slot, "not_applicable", None, reason)
 
 
-def _no_model(chain: list[Evaluation]) -> Banner:
-    tried = [
-        f"{each.candidate_model} ({each.validation_failure})"
-        for each in chain
-        if each.candidate_model
-    ]
-    listed = ", ".join(tried) or "nothing: no slot had a candidate"
-    return Banner("turns.no_model", f"No model available for this turn. Tried: {listed}")
+def _judged(turn: Turn, slot: Slot, candidate: str, reason: str) -> Evaluation:
+    """Let a slot's candidate pass the vetoes, or say which one it failed."""
+    veto = rejection(candidate, turn.ready.models, turn.facts)
+    if veto is None:
+        return Evaluation(slot, "chose", candidate, reason)
+    return Evaluation(slot, "rejected", candidate, veto.reason, validation_failure=veto.code)
 
 
-def _decided(policy: TurnPolicy, facts: TurnFacts) -> Decided:
-    outcome, trace = decide(policy, facts)
+def _seen(found: Recommendation, evaluation: Evaluation) -> Evaluation:
+    """Add what the pattern store looked at."""
+    if not found.neighbours:
+        return evaluation
+    return replace(
+        evaluation,
+        confidence=found.confidence,
+        pattern_alternatives=tuple(
+            ModelOption(each.model, each.score, each.sample_size) for each in found.options
+        ),
+        neighbours=tuple(
+            Neighbour(row.fingerprint_id, row.model, row.similarity, row.success, row.sample_size)
+            for row in found.neighbours
+        ),
+        flip_margin=found.flip_margin,
+    )
+
+
+def _evidence(found: Recommendation) -> str:
+    return f"confidence {billionths_text(found.confidence)}, {found.sample_size} samples"
+
+
+def _decided(ready: ReadyPolicy, facts: TurnFacts) -> Decided:
+    outcome, trace = decide(ready, facts)
     return Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
 
 
-def _opened(facts: TurnFacts, _texts: Texts) -> TurnFacts:
-    # No slot of this version reads the message: a text that is gone stands in nobody's way.
-    return facts
+def _opened(ready: ReadyPolicy, facts: TurnFacts, texts: Texts) -> TurnFacts:
+    # Only a policy that reads the text needs it: erasing leaves the others replayable.
+    return with_text(facts, texts) if ready.reads_text else facts
 
 
-DECIDER = PureDecider("turn", DECISION_VERSION, (POLICY_FORM.form, FACTS_FORM), _decided, _opened)
+DECIDER: PureDecider[TurnPolicy, ReadyPolicy, TurnFacts] = PureDecider(
+    "turn", DECISION_VERSION, (POLICY_FORM.form, FACTS_FORM), ReadyPolicy, _decided, _opened
+)

@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text
-from pointsman.turns.decide import Evaluation, Slot, Trace, TurnOutcome
+from pointsman.kernel.number import billionths_text
+from pointsman.turns.trace import Evaluation, Slot, Trace, TurnOutcome
 
 WIDTH = 80
 HEIGHT = 24
@@ -23,6 +24,7 @@ _NAMES: dict[Slot, str] = {
     "global_default": "GLOBAL_DEFAULT",
 }
 _REASON_COLUMN = 45
+_MORE_LINES = 2
 
 
 class Shown(Struct, frozen=True):
@@ -66,18 +68,43 @@ def why_screen(shown: Shown) -> str:
 def _slot(index: int, evaluation: Evaluation) -> list[str]:
     head = f"  [{index + 1}] {_NAMES[evaluation.policy]:<22} {evaluation.verdict:<15}"
     first, *more = wrap(_said(evaluation), WIDTH - _REASON_COLUMN) or [""]
-    return [f"{head} {first}".rstrip(), *(" " * _REASON_COLUMN + line for line in more[:2])]
+    said = [first, *more[:_MORE_LINES], *_neighbours(evaluation)]
+    if len(more) > _MORE_LINES:
+        said[_MORE_LINES] = said[_MORE_LINES][: WIDTH - _REASON_COLUMN - 1] + "…"
+    return [f"{head} {said[0]}".rstrip(), *(" " * _REASON_COLUMN + line for line in said[1:])]
 
 
 def _said(evaluation: Evaluation) -> str:
-    if evaluation.verdict == "chose" and evaluation.rule_name is None:
-        return evaluation.candidate_model or ""
-    if evaluation.candidate_model is None or evaluation.candidate_model in evaluation.reason:
-        said = evaluation.reason
-    else:
-        said = f"{evaluation.candidate_model} ({evaluation.reason})"
-    failure = evaluation.validation_failure
-    return f"{said} [{failure}]" if failure else said
+    candidate, reason = evaluation.candidate_model, evaluation.reason
+    if evaluation.verdict == "chose" and evaluation.policy.endswith("default"):
+        return candidate or ""
+    said = reason if candidate is None or candidate in reason else f"{candidate} ({reason})"
+    if evaluation.validation_failure:
+        said += f" [{evaluation.validation_failure}]"
+    return said + _earlier(evaluation)
+
+
+def _earlier(evaluation: Evaluation) -> str:
+    """Name the rules that matched before the one that is told about."""
+    attempts = evaluation.rule_attempts
+    if evaluation.verdict == "rejected":
+        attempts = attempts[:-1]
+    if not attempts:
+        return ""
+    listed = ", ".join(f'"{each.rule_name}" [{each.validation_failure}]' for each in attempts)
+    return f"; before it {listed}"
+
+
+def _neighbours(evaluation: Evaluation) -> list[str]:
+    """Name the nearest recorded turns behind a pattern, and what it would take to turn it."""
+    rows = evaluation.neighbours
+    if not rows:
+        return []
+    near = rows[0]
+    lines = [f"nearest {near.fingerprint_id} at {billionths_text(near.similarity)}, of {len(rows)}"]
+    if evaluation.flip_margin is not None:
+        lines.append(f"turned by +{billionths_text(evaluation.flip_margin)} success")
+    return [line[: WIDTH - _REASON_COLUMN] for line in lines]
 
 
 def _fitted(lines: list[str]) -> list[str]:

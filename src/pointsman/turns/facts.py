@@ -2,50 +2,217 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from decimal import Decimal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import Form
-from pointsman.kernel.content import Sealed
+from pointsman.kernel.content import Sealed, Texts
 from pointsman.kernel.document import Document
+from pointsman.kernel.number import MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
+from pointsman.turns.pattern_row import PatternRow, nearest_first
+from pointsman.turns.registry import Tier, model_id
 
-Availability = Literal["healthy", "degraded", "unavailable"]
+Health = Literal["healthy", "degraded", "unavailable"]
+Privacy = Literal["local", "cloud", "auto"]
+Network = Literal["online", "offline", "degraded"]
+
+ANY_MODEL = "*"
+
+Count = Annotated[int, Meta(ge=0)]
+Fraction = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
+Usd = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0})]
+LeftUsd = Decimal
+ClockTime = Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+
+
+class Override(Struct, frozen=True, forbid_unknown_fields=True):
+    """The `@alias` a message began with, and the model it stands for."""
+
+    alias: str
+    model: str
+
+
+class BudgetLeft(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a budget still allows; below zero when it was overdrawn."""
+
+    name: str
+    left_microusd: MicroUsd
 
 
 class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
-    """The facts of one turn.
-
-    `configured` and `allowed_models` are None where nothing narrows the registry. A model or
-    provider without an `availability` entry is healthy. The message is a seal once recorded.
-    """
+    """The facts of one turn, exact. The message is a seal once recorded."""
 
     message: str | Sealed
+    override: Override | None = None
+    sticky_model: str | None = None
+    workspace_path: str | None = None
+    is_worker: bool = False
+    has_images: bool = False
+    estimated_input_tokens: dict[str, int] = {}
+    has_tool_calls_in_history: bool = False
+    has_tool_definitions: bool = False
+    has_system_prompt: bool = False
+    requires_structured_output: bool = False
+    skills_matching_message: tuple[str, ...] = ()
+    file_extensions_in_context: tuple[str, ...] = ()
+    local_minutes: int = 720
+    cost_today_microusd: MicroUsd = MicroUsd(0)
+    privacy_level: Privacy = "auto"
+    network_state: Network = "online"
+    availability: dict[str, Health] = {}
+    pattern_rows: tuple[PatternRow, ...] = ()
+    delegate_tier: Tier | None = None
     configured: tuple[str, ...] | None = None
     allowed_models: tuple[str, ...] | None = None
-    availability: dict[str, Availability] = {}
+    budgets: tuple[BudgetLeft, ...] = ()
+    excluded_models: tuple[str, ...] = ()
+    price_table_id: str = ""
+    tokenizer: str = ""
+
+    def tokens_for(self, model: str) -> int:
+        """Give the estimate for a model, else the one for any."""
+        tokens = self.estimated_input_tokens
+        return tokens.get(model, tokens.get(ANY_MODEL, 0))
 
 
 FACTS_FORM = Form(TurnFacts)
 
 
+class GivenSession(Struct, frozen=True, forbid_unknown_fields=True):
+    """The session a turn belongs to, as a caller writes it."""
+
+    sticky_model: str | None = None
+    workspace_path: str | None = None
+    is_worker: bool = False
+
+
+class GivenRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """A neighbour from the pattern store, as a caller writes it."""
+
+    fingerprint_id: str
+    model: str
+    cost_usd: Usd
+    sample_size: Count
+    similarity: Fraction
+    success: Fraction | None = None
+
+
+class GivenBudget(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a budget still allows, as a caller writes it."""
+
+    name: str
+    left_usd: LeftUsd
+
+
 class GivenFacts(Struct, frozen=True, forbid_unknown_fields=True):
-    """The facts of a turn as a caller writes them."""
+    """The facts of a turn as a caller writes them: `pointsman route --facts`."""
 
     message: str
+    session: GivenSession = GivenSession()
+    has_images: bool = False
+    estimated_input_tokens: Count | dict[str, Count] | None = None
+    has_tool_calls_in_history: bool = False
+    has_tool_definitions: bool = False
+    has_system_prompt: bool = False
+    requires_structured_output: bool = False
+    skills_matching_message: tuple[str, ...] = ()
+    file_extensions_in_context: tuple[str, ...] = ()
+    local_time: ClockTime = "12:00"
+    cost_today_usd: Usd = Decimal(0)
+    privacy_level: Privacy = "auto"
+    network_state: Network = "online"
+    availability: dict[str, Health] = {}
+    pattern_rows: tuple[GivenRow, ...] = ()
+    delegate_tier: Tier | None = None
     configured: tuple[str, ...] | None = None
     allowed_models: tuple[str, ...] | None = None
-    availability: dict[str, Availability] = {}
+    budgets: tuple[GivenBudget, ...] = ()
+    excluded_models: tuple[str, ...] = ()
 
 
-def read_facts(document: Document) -> TurnFacts:
+def read_facts(document: Document) -> GivenFacts:
     """Read facts a caller wrote, or raise with every problem at its place."""
-    given = conform(document, GivenFacts)
-    return TurnFacts(given.message, given.configured, given.allowed_models, given.availability)
+    return conform(document, GivenFacts)
+
+
+def turn_facts(given: GivenFacts, override: Override | None, message: str) -> TurnFacts:
+    """Give the exact facts of what a caller wrote; `message` comes without its override."""
+    session = given.session
+    return TurnFacts(
+        message=message,
+        override=override,
+        sticky_model=None if session.sticky_model is None else model_id(session.sticky_model),
+        workspace_path=session.workspace_path,
+        is_worker=session.is_worker,
+        has_images=given.has_images,
+        estimated_input_tokens=_tokens(given.estimated_input_tokens),
+        has_tool_calls_in_history=given.has_tool_calls_in_history,
+        has_tool_definitions=given.has_tool_definitions,
+        has_system_prompt=given.has_system_prompt,
+        requires_structured_output=given.requires_structured_output,
+        skills_matching_message=given.skills_matching_message,
+        file_extensions_in_context=tuple(map(ascii_lower, given.file_extensions_in_context)),
+        local_minutes=minutes(given.local_time),
+        cost_today_microusd=microusd(f"{given.cost_today_usd:f}"),
+        privacy_level=given.privacy_level,
+        network_state=given.network_state,
+        availability={model_id(name): state for name, state in given.availability.items()},
+        pattern_rows=nearest_first([_row(each) for each in given.pattern_rows]),
+        delegate_tier=given.delegate_tier,
+        configured=_ids(given.configured),
+        allowed_models=_ids(given.allowed_models),
+        budgets=tuple(map(_budget, given.budgets)),
+        excluded_models=_ids(given.excluded_models) or (),
+    )
 
 
 def with_seal(facts: TurnFacts, seal: Sealed) -> TurnFacts:
     """Give the facts as they are recorded: the text replaced by its seal."""
     return replace(facts, message=seal)
+
+
+def with_text(facts: TurnFacts, texts: Texts) -> TurnFacts:
+    """Give recorded facts their text back."""
+    message = facts.message
+    return facts if isinstance(message, str) else replace(facts, message=texts(message))
+
+
+def minutes(text: str) -> int:
+    """Read `HH:MM` as minutes since midnight."""
+    return int(text[:2]) * 60 + int(text[3:])
+
+
+def ascii_lower(text: str) -> str:
+    """Lower ASCII letters only: the rest of Unicode changes with the Python version."""
+    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
+
+
+def _tokens(given: int | dict[str, int] | None) -> dict[str, int]:
+    if given is None:
+        return {}
+    if isinstance(given, int):
+        return {ANY_MODEL: given}
+    return {model_id(name): count for name, count in given.items()}
+
+
+def _ids(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(map(model_id, names))
+
+
+def _budget(given: GivenBudget) -> BudgetLeft:
+    return BudgetLeft(given.name, microusd(f"{given.left_usd:f}"))
+
+
+def _row(given: GivenRow) -> PatternRow:
+    return PatternRow(
+        given.fingerprint_id,
+        model_id(given.model),
+        None if given.success is None else billionths(f"{given.success:f}"),
+        microusd(f"{given.cost_usd:f}"),
+        given.sample_size,
+        billionths(f"{given.similarity:f}"),
+    )

@@ -1,60 +1,88 @@
-"""The policy of turns: `routing.yaml` and `models.yaml`, read, checked and put together.
+"""The policy of turns: `routing.yaml`, read, checked, and put together with the registry.
 
 A policy is complete in itself: every default is written into it before it is named and recorded.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document
-from pointsman.kernel.nearest import nearest
+from pointsman.kernel.document import Document, Path
+from pointsman.kernel.number import Billionths, MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.snapshot import SnapshotForm
 from pointsman.kernel.yaml_text import read_yaml
+from pointsman.turns import condition
+from pointsman.turns.condition import Condition, When
+from pointsman.turns.pattern import PatternSettings
+from pointsman.turns.registry import (
+    EMBEDDED_MODEL,
+    TIERS,
+    Model,
+    meant,
+    model_id,
+)
 
-EMBEDDED_MODEL = "embedded:smollm2-135m"
-"""The local model that is always there."""
-
-Location = Literal["local", "cloud"]
-ProviderName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9_.-]{0,62}$")]
-
-_MODEL_ID = re.compile(r"([a-z0-9][a-z0-9_.-]{0,62})[:/](\S{1,127})", re.ASCII)
-
-
-class SecretRef(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a secret is found; never the secret itself."""
-
-    env: str = ""
-    file: str = ""
-
-
-class Provider(Struct, frozen=True, forbid_unknown_fields=True):
-    """One upstream as `models.yaml` names it."""
-
-    kind: Literal["openai", "anthropic", "ollama", "embedded"]
-    base_url: str = ""
-    api_key: SecretRef | None = None
+Fraction = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
+Usd = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0})]
+AtLeastOne = Annotated[int, Meta(ge=1)]
 
 
-class Model(Struct, frozen=True, forbid_unknown_fields=True):
-    """One model: where it runs."""
+class GivenPattern(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the pattern store speaks, as it is written."""
 
-    location: Location
+    mode: Literal["apply", "observe", "off"] = "apply"
+    k: AtLeastOne = 10
+    cost_weight: Fraction = Decimal("0.05")
+    min_confidence: Fraction = Decimal("0.05")
+    min_sample_size: AtLeastOne = 5
 
 
-class ModelsFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """`models.yaml` as it is written."""
+class GivenDisagreement(Struct, frozen=True, forbid_unknown_fields=True):
+    """When a pattern that a rule outranks is shown to the user, as it is written."""
 
-    schema_version: Literal[1]
-    providers: dict[ProviderName, Provider] = {}
-    models: dict[str, Model] = {}
+    surface: bool = False
+    min_confidence: Fraction = Decimal("0.85")
+    min_sample_size: AtLeastOne = 20
+
+
+class GivenTiers(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which model serves a tier, as it is written."""
+
+    fast: str | None = None
+    balanced: str | None = None
+    deep: str | None = None
+
+
+class GivenRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """One rule, as it is written. There is no fallback list: document 002 §4.6."""
+
+    when: When
+    use: str
+    name: str | None = None
+
+
+class GivenWorkspace(Struct, frozen=True, forbid_unknown_fields=True):
+    """What holds in one workspace, as it is written."""
+
+    default: str | None = None
+    pattern: GivenPattern | None = None
+    tiers: GivenTiers | None = None
+    rules: tuple[GivenRule, ...] = ()
+
+
+class GivenBudget(Struct, frozen=True, forbid_unknown_fields=True):
+    """A cap on spending, as it is written."""
+
+    name: str
+    limit_usd: Usd
+    per: Literal["day", "month"] = "day"
 
 
 class RoutingFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,90 +90,239 @@ class RoutingFile(Struct, frozen=True, forbid_unknown_fields=True):
 
     schema_version: Literal[1]
     global_default: str | None = None
+    tiers: GivenTiers = GivenTiers()
+    pattern: GivenPattern = GivenPattern()
+    pattern_disagreement: GivenDisagreement = GivenDisagreement()
+    trace_deferred: Literal["rule_only", "off"] = "rule_only"
+    rules: tuple[GivenRule, ...] = ()
+    workspaces: dict[str, GivenWorkspace] = {}
+    budgets: tuple[GivenBudget, ...] = ()
+
+
+class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+    """One rule, exact, with its name."""
+
+    name: str
+    when: Condition
+    use: str
+
+
+class Disagreement(Struct, frozen=True, forbid_unknown_fields=True):
+    """When a pattern that a rule outranks is shown to the user."""
+
+    surface: bool
+    min_confidence: Billionths
+    min_sample_size: int
+
+
+class Workspace(Struct, frozen=True, forbid_unknown_fields=True):
+    """What holds in one workspace; None where the global section does."""
+
+    path: str
+    default: str | None
+    pattern: PatternSettings | None
+    tiers: dict[str, str] | None
+    rules: tuple[Rule, ...]
+
+
+class Budget(Struct, frozen=True, forbid_unknown_fields=True):
+    """A cap on spending."""
+
+    name: str
+    limit_microusd: MicroUsd
+    per: Literal["day", "month"]
 
 
 class TurnPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that decides about turns, besides the facts."""
 
     global_default: str | None
+    tiers: dict[str, str]
+    pattern: PatternSettings
+    pattern_disagreement: Disagreement
+    trace_deferred: Literal["rule_only", "off"]
+    rules: tuple[Rule, ...]
+    workspaces: tuple[Workspace, ...]
+    budgets: tuple[Budget, ...]
     models: dict[str, Model]
 
 
-POLICY_FORM = SnapshotForm("turn.policy", 1, TurnPolicy)
-NO_MODELS = ModelsFile(schema_version=1)
 NO_ROUTING = RoutingFile(schema_version=1)
 
 
-def read_models(text: bytes, source: str) -> ModelsFile:
-    """Read `models.yaml`, or raise with every problem at its place."""
-    return conform(read_yaml(text, source), ModelsFile, _model_problems)
+def read_routing(text: bytes, source: str, models: Mapping[str, Model], home: str) -> RoutingFile:
+    """Read `routing.yaml` against the models there are; `home` is what `~` stands for."""
+    check = _Check(models, home)
+    return conform(read_yaml(text, source), RoutingFile, check.problems)
 
 
-def read_routing(text: bytes, source: str, models: ModelsFile) -> RoutingFile:
-    """Read `routing.yaml` against the models there are."""
-    known = registry(models)
-
-    def problems(routing: RoutingFile, document: Document) -> Iterable[Problem]:
-        return _routing_problems(routing, document, known)
-
-    return conform(read_yaml(text, source), RoutingFile, problems)
-
-
-def registry(models: ModelsFile) -> dict[str, Model]:
-    """Give all models under their ids, the embedded one first."""
-    given = {model_id(name): model for name, model in models.models.items()}
-    return {EMBEDDED_MODEL: Model("local"), **given}
-
-
-def turn_policy(routing: RoutingFile, models: ModelsFile) -> TurnPolicy:
+def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> TurnPolicy:
     """Put the policy together; without a global default the embedded model is it."""
     default = EMBEDDED_MODEL if routing.global_default is None else routing.global_default
-    return TurnPolicy(model_id(default), registry(models))
-
-
-def model_id(text: str) -> str:
-    """Give the one spelling of a model's id: it splits at its first `:` or `/`."""
-    match = _MODEL_ID.fullmatch(text)
-    return f"{match[1]}:{match[2]}" if match else text
-
-
-def provider_of(model: str) -> str:
-    """Give the provider's name in a model's id."""
-    return model.partition(":")[0]
-
-
-def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
-    providers = [*models.providers, provider_of(EMBEDDED_MODEL)]
-    seen: dict[str, str] = {EMBEDDED_MODEL: EMBEDDED_MODEL}
-    for name in models.models:
-        path = ("models", name)
-        provider = provider_of(model_id(name))
-        if not _MODEL_ID.fullmatch(name):
-            hint = "write it like `provider:name`"
-            yield document.problem(
-                path, Code.INVALID_VALUE, f"`{name}` is no model id", hint, key=True
+    disagreement = routing.pattern_disagreement
+    return TurnPolicy(
+        global_default=model_id(default),
+        tiers=_tiers(routing.tiers),
+        pattern=_pattern(routing.pattern),
+        pattern_disagreement=Disagreement(
+            disagreement.surface,
+            _fraction(disagreement.min_confidence),
+            disagreement.min_sample_size,
+        ),
+        trace_deferred=routing.trace_deferred,
+        rules=_rules(routing.rules),
+        workspaces=tuple(
+            Workspace(
+                path=normal_path(path, home),
+                default=None if given.default is None else model_id(given.default),
+                pattern=None if given.pattern is None else _pattern(given.pattern),
+                tiers=None if given.tiers is None else _tiers(given.tiers),
+                rules=_rules(given.rules),
             )
-        elif model_id(name) in seen:
-            message = f"`{name}` is the same model as `{seen[model_id(name)]}`"
-            yield document.problem(path, Code.DUPLICATE_KEY, message, key=True)
-        elif provider not in providers:
-            message = f"`{name}` names the provider `{provider}`, which is not under `providers`"
-            yield document.problem(
-                path, Code.UNKNOWN_VALUE, message, _meant(provider, providers), key=True
-            )
-        seen.setdefault(model_id(name), name)
+            for path, given in routing.workspaces.items()
+        ),
+        budgets=tuple(
+            Budget(each.name, microusd(f"{each.limit_usd:f}"), each.per) for each in routing.budgets
+        ),
+        models=models,
+    )
 
 
-def _routing_problems(
-    routing: RoutingFile, document: Document, known: Mapping[str, Model]
-) -> Iterable[Problem]:
-    default = routing.global_default
-    if default is not None and model_id(default) not in known:
-        message = f"`{default}` is not a model of models.yaml"
-        hint = _meant(default, [*known]) or f"known: {', '.join(known)}"
-        yield document.problem(("global_default",), Code.UNKNOWN_VALUE, message, hint)
+def normal_path(path: str, home: str) -> str:
+    """Give a path without `~`, `.`, `..` and doubled slashes; links are not followed."""
+    if path == "~" or path.startswith("~/"):
+        path = home + path[1:]
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in {"", "."}:
+            parts.append(part)
+    return "/" + "/".join(parts)
 
 
-def _meant(name: str, known: list[str]) -> str:
-    close = nearest(name, known)
-    return f"did you mean `{close}`?" if close else ""
+def _rules(given: tuple[GivenRule, ...]) -> tuple[Rule, ...]:
+    names = rule_names(given)
+    return tuple(
+        Rule(name, condition.condition(rule.when), model_id(rule.use))
+        for name, rule in zip(names, given, strict=True)
+    )
+
+
+def rule_names(given: tuple[GivenRule, ...]) -> list[str]:
+    """Give every rule its name; one without gets `rule_<index>`, made unique where it clashes."""
+    taken = [rule.name for rule in given if rule.name is not None]
+    names: list[str] = []
+    for index, rule in enumerate(given):
+        name = rule.name or f"rule_{index}"
+        while rule.name is None and name in taken:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def _pattern(given: GivenPattern) -> PatternSettings:
+    return PatternSettings(
+        mode=given.mode,
+        k=given.k,
+        cost_weight=_fraction(given.cost_weight),
+        min_confidence=_fraction(given.min_confidence),
+        min_sample_size=given.min_sample_size,
+    )
+
+
+def _fraction(value: Decimal) -> Billionths:
+    return billionths(f"{value:f}")
+
+
+def _tiers(given: GivenTiers) -> dict[str, str]:
+    found = ((tier, getattr(given, tier)) for tier in TIERS)
+    return {tier: model_id(name) for tier, name in found if name is not None}
+
+
+class _Check:
+    """The checks of document 002 §5.7 that a schema cannot make."""
+
+    def __init__(self, models: Mapping[str, Model], home: str) -> None:
+        self._models = models
+        self._home = home
+
+    def problems(self, routing: RoutingFile, document: Document) -> Iterable[Problem]:
+        yield from self._known(routing.global_default, document, ("global_default",))
+        yield from self._known_tiers(routing.tiers, document, ("tiers",))
+        yield from self._rule_problems(routing.rules, document, ("rules",))
+        names = {rule.name for rule in routing.rules if rule.name is not None}
+        paths: dict[str, str] = {}
+        for path, given in routing.workspaces.items():
+            at: Path = ("workspaces", path)
+            yield from self._workspace_problems(given, document, at, names)
+            yield from self._path_problems(path, document, at, paths)
+        yield from _budget_problems(routing.budgets, document)
+
+    def _workspace_problems(
+        self, given: GivenWorkspace, document: Document, at: Path, global_names: set[str]
+    ) -> Iterable[Problem]:
+        yield from self._known(given.default, document, (*at, "default"))
+        if given.tiers is not None:
+            yield from self._known_tiers(given.tiers, document, (*at, "tiers"))
+            missing = [tier for tier in TIERS if getattr(given.tiers, tier) is None]
+            if missing:
+                message = f"the tiers of a workspace are all or none; missing: {', '.join(missing)}"
+                hint = "restate the others, or leave `tiers` out"
+                yield document.problem((*at, "tiers"), Code.MISSING_KEY, message, hint)
+        yield from self._rule_problems(given.rules, document, (*at, "rules"))
+        for index, rule in enumerate(given.rules):
+            if rule.name in global_names:
+                message = f"the name `{rule.name}` belongs to a global rule already"
+                path = (*at, "rules", index, "name")
+                yield document.problem(path, Code.DUPLICATE_KEY, message)
+
+    def _path_problems(
+        self, path: str, document: Document, at: Path, paths: dict[str, str]
+    ) -> Iterable[Problem]:
+        normal = normal_path(path, self._home)
+        if not path.startswith(("/", "~")):
+            hint = "write it from `/` or `~/` on"
+            message = f"`{path}` is not an absolute path"
+            yield document.problem(at, Code.INVALID_VALUE, message, hint, key=True)
+        elif normal in paths:
+            message = f"`{path}` is the same workspace as `{paths[normal]}`"
+            yield document.problem(at, Code.DUPLICATE_KEY, message, key=True)
+        paths.setdefault(normal, path)
+
+    def _rule_problems(
+        self, rules: tuple[GivenRule, ...], document: Document, at: Path
+    ) -> Iterable[Problem]:
+        seen: set[str] = set()
+        for index, rule in enumerate(rules):
+            path = (*at, index)
+            yield from self._known(rule.use, document, (*path, "use"))
+            yield from condition.problems(rule.when, document, (*path, "when"))
+            if rule.name is not None and rule.name in seen:
+                message = f"the name `{rule.name}` is taken by an earlier rule"
+                yield document.problem((*path, "name"), Code.DUPLICATE_KEY, message)
+            elif rule.name == "":
+                yield document.problem((*path, "name"), Code.TOO_SHORT, "a name cannot be empty")
+            seen.add(rule.name or "")
+
+    def _known_tiers(self, tiers: GivenTiers, document: Document, at: Path) -> Iterable[Problem]:
+        for tier in TIERS:
+            yield from self._known(getattr(tiers, tier), document, (*at, tier))
+
+    def _known(self, name: str | None, document: Document, at: Path) -> Iterable[Problem]:
+        if name is not None and model_id(name) not in self._models:
+            message = f"`{name}` is not a model of models.yaml"
+            hint = meant(name, self._models) or f"known: {', '.join([*self._models][:8])}"
+            yield document.problem(at, Code.UNKNOWN_VALUE, message, hint)
+
+
+def _budget_problems(budgets: tuple[GivenBudget, ...], document: Document) -> Iterable[Problem]:
+    seen: set[str] = set()
+    for index, budget in enumerate(budgets):
+        if budget.name in seen:
+            message = f"the name `{budget.name}` is taken by an earlier budget"
+            yield document.problem(("budgets", index, "name"), Code.DUPLICATE_KEY, message)
+        seen.add(budget.name)
+
+
+POLICY_FORM = SnapshotForm("turn.policy", 1, TurnPolicy)

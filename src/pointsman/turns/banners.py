@@ -1,0 +1,149 @@
+"""What a turn's decision asks a surface to show: outages, rejected choices, budgets, patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pointsman.kernel.number import Billionths, MicroUsd, billionths_text, microusd_text
+from pointsman.turns.facts import TurnFacts
+from pointsman.turns.policy import Disagreement
+from pointsman.turns.ready import ReadyPolicy, asks_about_cost
+from pointsman.turns.registry import provider_of
+from pointsman.turns.trace import Banner, Evaluation, Slot
+
+_SLOTS: dict[Slot, str] = {
+    "per_message_override": "@ override",
+    "manual_sticky": "sticky model",
+    "rule": "rule",
+    "pattern": "pattern",
+    "delegate_request": "delegation",
+    "workspace_default": "workspace default",
+    "global_default": "global default",
+}
+
+
+def banners(
+    ready: ReadyPolicy, facts: TurnFacts, chain: Sequence[Evaluation], winner: int
+) -> tuple[Banner, ...]:
+    """Give the banners of a decision, in the order they are shown."""
+    if winner < 0:
+        return (_no_model(ready, facts, chain),)
+    chosen = chain[winner]
+    return (
+        *_rejected_choices(chain[:winner], chosen),
+        *_outages(facts, chain[: winner + 1], chosen),
+        *_budget_breaker(ready, facts, chosen),
+        *_disagreement(ready.policy.pattern_disagreement, chain, chosen),
+    )
+
+
+def _rejected_choices(chain: Sequence[Evaluation], chosen: Evaluation) -> Iterator[Banner]:
+    """A choice the user made by hand is never dropped silently."""
+    for each in chain:
+        if each.policy in {"per_message_override", "manual_sticky"} and each.verdict == "rejected":
+            text = (
+                f"{each.candidate_model} ({_SLOTS[each.policy]}) could not take this turn:"
+                f" {each.reason}. Routing fell through to {_named(chosen)}."
+            )
+            yield Banner("turns.choice_rejected", text)
+
+
+def _outages(facts: TurnFacts, chain: Sequence[Evaluation], chosen: Evaluation) -> Iterator[Banner]:
+    seen: set[str] = set()
+    for model in _unavailable(chain):
+        provider = provider_of(model)
+        is_wide = facts.availability.get(provider) == "unavailable"
+        name = provider if is_wide else model
+        if name in seen or model in facts.excluded_models:
+            continue
+        seen.add(name)
+        fell = f"currently unavailable. Routing fell through to {_named(chosen)}."
+        if is_wide:
+            yield Banner("turns.provider_unavailable", f"{provider} provider {fell}")
+        else:
+            yield Banner("turns.model_unavailable", f"{model} {fell}")
+
+
+def _unavailable(chain: Sequence[Evaluation]) -> Iterator[str]:
+    for each in chain:
+        for attempt in each.rule_attempts:
+            if attempt.validation_failure == "provider_unavailable":
+                yield attempt.candidate_model
+        if each.validation_failure == "provider_unavailable" and each.candidate_model:
+            yield each.candidate_model
+
+
+def _named(chosen: Evaluation) -> str:
+    return f"{chosen.candidate_model} ({_SLOTS[chosen.policy]})"
+
+
+def _budget_breaker(ready: ReadyPolicy, facts: TurnFacts, chosen: Evaluation) -> Iterator[Banner]:
+    if chosen.rule_name is None:
+        return
+    scope = ready.scope(facts.workspace_path)
+    rule = next((each.rule for each in scope.rules if each.rule.name == chosen.rule_name), None)
+    limit = asks_about_cost(rule.when) if rule is not None else None
+    if rule is not None and limit is not None and facts.cost_today_microusd > limit:
+        text = (
+            f"Daily budget ${_usd(MicroUsd(limit))} exceeded (${_usd(facts.cost_today_microusd)}"
+            f' today). Routing per "{rule.name}" rule.'
+        )
+        yield Banner("turns.budget_breaker", text)
+
+
+def _usd(amount: MicroUsd) -> str:
+    """Write an amount with at least two decimals."""
+    whole, _, part = microusd_text(amount).partition(".")
+    return f"{whole}.{part.ljust(2, '0')}"
+
+
+def _disagreement(
+    settings: Disagreement, chain: Sequence[Evaluation], chosen: Evaluation
+) -> Iterator[Banner]:
+    for each in chain:
+        if each.policy != "pattern" or each.verdict != "deferred" or not settings.surface:
+            continue
+        samples = each.pattern_alternatives[0].sample_size if each.pattern_alternatives else 0
+        confidence = each.confidence or 0
+        if (
+            each.validation_failure is None
+            and each.candidate_model != chosen.candidate_model
+            and confidence >= settings.min_confidence
+            and samples >= settings.min_sample_size
+        ):
+            text = (
+                f'Routing to {chosen.candidate_model} per rule "{chosen.rule_name}". Pattern store'
+                f" suggests {each.candidate_model} (confidence"
+                f" {billionths_text(Billionths(confidence))}, {samples}"
+                " similar tasks). /route override to use it for this turn, /route ignore to"
+                " dismiss."
+            )
+            yield Banner("turns.pattern_disagreement", text)
+
+
+def _no_model(ready: ReadyPolicy, facts: TurnFacts, chain: Sequence[Evaluation]) -> Banner:
+    tried = _tried(chain)
+    if facts.delegate_tier is not None and chain[-1].policy == "delegate_request":
+        text = f"No model available for tier {facts.delegate_tier}. {chain[-1].reason}."
+        return Banner("turns.no_model_for_tier", text)
+    listed = ", ".join(f"{model} ({why})" for model, why in tried) or "nothing"
+    others = _other_providers(ready, facts, [model for model, _ in tried])
+    hint = f" Other configured providers: {', '.join(others)}." if others else ""
+    text = f"No model available for this turn. Tried: {listed}.{hint} Choose one with /model <id>,"
+    return Banner("turns.no_model", f"{text} or see /rules check.")
+
+
+def _tried(chain: Sequence[Evaluation]) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for each in chain:
+        rows += [(a.candidate_model, str(a.validation_failure)) for a in each.rule_attempts]
+        if each.verdict == "rejected" and each.candidate_model and not each.rule_attempts:
+            rows.append((each.candidate_model, str(each.validation_failure)))
+    return list(dict.fromkeys(rows))
+
+
+def _other_providers(ready: ReadyPolicy, facts: TurnFacts, tried: Sequence[str]) -> list[str]:
+    used = {provider_of(model) for model in tried}
+    names = ready.models if facts.configured is None else facts.configured
+    found = (provider_of(name) for name in names)
+    return [name for name in dict.fromkeys(found) if name not in used]

@@ -1,0 +1,41 @@
+"""One outcome that similar turns had, as the facts of a turn hold it. Companion of 002, §2.5."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from pointsman.kernel.canonical import MAX_INT
+from pointsman.kernel.number import SCALE, Billionths, MicroUsd
+
+Share = Annotated[Billionths, Meta(ge=0, le=SCALE)]
+Price = Annotated[MicroUsd, Meta(ge=0, le=MAX_INT)]
+Count = Annotated[int, Meta(ge=0, le=MAX_INT)]
+
+
+class PatternRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """How one model did on the turns of one fingerprint: both numbers are means over its samples.
+
+    `success` is None while nobody has judged any of them.
+    """
+
+    fingerprint_id: str
+    model: str
+    success: Share | None
+    cost_microusd: Price
+    sample_size: Count
+    similarity: Share
+
+
+def nearest_first(rows: Iterable[PatternRow]) -> tuple[PatternRow, ...]:
+    """Put rows in their one order: the most similar first, then by fingerprint, then by model."""
+    return tuple(sorted(rows, key=_rank))
+
+
+def _rank(row: PatternRow) -> tuple[int, str, str, int, int, int]:
+    # DETERMINISM: the last three matter only where a caller gives one row twice with other numbers.
+    success = -1 if row.success is None else row.success
+    identity = (row.fingerprint_id, row.model)
+    return (-row.similarity, *identity, -row.sample_size, row.cost_microusd, -success)

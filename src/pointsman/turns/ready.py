@@ -1,0 +1,133 @@
+"""A policy made ready: rules as functions, patterns as one matcher, workspaces as scopes.
+
+Made once when a policy is loaded, used for every turn under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from pointsman.turns.condition import Condition, Test, needed_patterns, reads_text, ready
+from pointsman.turns.facts import TurnFacts
+from pointsman.turns.look import Look, Patterns
+from pointsman.turns.pattern import PatternSettings
+from pointsman.turns.policy import Rule, TurnPolicy, Workspace, normal_path
+from pointsman.turns.registry import EMBEDDED_MODEL, Tier, aliases
+from pointsman.turns.text_patterns import TextPatterns
+
+
+class ReadyRule(Struct, frozen=True):
+    """A rule and its condition as a function."""
+
+    rule: Rule
+    matches: Test
+
+
+class Scope(Struct, frozen=True):
+    """What holds for the turns of one workspace, or of none.
+
+    `always` numbers the rules that must be asked every time, `by_pattern` those that can only hold
+    where a certain message pattern matches.
+    """
+
+    default: str | None
+    pattern: PatternSettings
+    tiers: Mapping[str, str]
+    rules: tuple[ReadyRule, ...]
+    always: tuple[int, ...]
+    by_pattern: Mapping[int, tuple[int, ...]]
+
+    def worth_asking(self, look: Look) -> Iterable[ReadyRule]:
+        """Give the rules that can hold, in their order."""
+        numbers: Iterable[int] = self.always
+        if self.by_pattern and look.hits:
+            found = {n for hit in look.hits for n in self.by_pattern.get(hit, ())}
+            numbers = sorted({*self.always, *found})
+        return (self.rules[number] for number in numbers)
+
+
+class ReadyPolicy:
+    """A policy that can decide."""
+
+    def __init__(self, policy: TurnPolicy) -> None:
+        self.policy = policy
+        self.models = policy.models
+        self.aliases = aliases(policy.models)
+        self._patterns = Patterns(TextPatterns(), TextPatterns())
+        shared = self._rules(policy.rules)
+        self._anywhere = self._made(None, policy.pattern, policy.tiers, shared)
+        self._workspaces = [
+            (tuple(each.path.split("/")[1:]) if each.path != "/" else (), self._scope(each, shared))
+            for each in policy.workspaces
+        ]
+        # DETERMINISM: the longest path first; equal lengths cannot both match.
+        self._workspaces.sort(key=lambda found: -len(found[0]))
+        self._patterns.message.ready()
+        self._patterns.path.ready()
+        self.reads_text = any(
+            reads_text(rule.when)
+            for rule in (*policy.rules, *(r for each in policy.workspaces for r in each.rules))
+        )
+
+    def look(self, facts: TurnFacts) -> Look:
+        """Look at a turn's facts."""
+        return Look(facts, self._patterns)
+
+    def scope(self, workspace_path: str | None) -> Scope:
+        """Give what holds in a workspace: of nested ones, the closest."""
+        if workspace_path is not None and workspace_path.startswith("/"):
+            normal = normal_path(workspace_path, "")
+            parts = tuple(part for part in normal.split("/") if part)
+            for prefix, scope in self._workspaces:
+                if parts[: len(prefix)] == prefix:
+                    return scope
+        return self._anywhere
+
+    def tier_model(self, tier: Tier, scope: Scope) -> str | None:
+        """Give the model of a tier: the workspace's, the policy's, else one of the registry's."""
+        named = scope.tiers.get(tier) or self.policy.tiers.get(tier)
+        if named is not None:
+            return named
+        # DETERMINISM: by id, as a recorded registry keeps no other order; the built-in one last.
+        found = (name for name, model in self.models.items() if model.tier == tier)
+        return min(found, key=lambda name: (name == EMBEDDED_MODEL, name), default=None)
+
+    def _scope(self, workspace: Workspace, shared: tuple[ReadyRule, ...]) -> Scope:
+        policy = self.policy
+        return self._made(
+            workspace.default,
+            policy.pattern if workspace.pattern is None else workspace.pattern,
+            policy.tiers if workspace.tiers is None else workspace.tiers,
+            (*self._rules(workspace.rules), *shared),
+        )
+
+    def _made(
+        self,
+        default: str | None,
+        pattern: PatternSettings,
+        tiers: Mapping[str, str],
+        rules: tuple[ReadyRule, ...],
+    ) -> Scope:
+        always: list[int] = []
+        by_pattern: dict[int, tuple[int, ...]] = {}
+        for number, each in enumerate(rules):
+            needed = needed_patterns(each.rule.when, self._patterns)
+            if needed is None:
+                always.append(number)
+            for hit in sorted(needed or ()):
+                by_pattern[hit] = (*by_pattern.get(hit, ()), number)
+        return Scope(default, pattern, tiers, rules, tuple(always), by_pattern)
+
+    def _rules(self, rules: tuple[Rule, ...]) -> tuple[ReadyRule, ...]:
+        return tuple(ReadyRule(rule, ready(rule.when, rule.use, self._patterns)) for rule in rules)
+
+
+def asks_about_cost(asked: Condition) -> int | None:
+    """Give the daily spend a condition asks about, outside of any `not`; None if it asks none."""
+    if asked.cost_today_exceeds_microusd is not None:
+        return asked.cost_today_exceeds_microusd
+    inner = (*(asked.all_of or ()), *(asked.any_of or ()))
+    found = (asks_about_cost(each) for each in inner)
+    return next((limit for limit in found if limit is not None), None)

@@ -1,0 +1,248 @@
+"""The models there are: `models.yaml`, read and checked. Says nothing about which one is chosen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from pointsman.errors import Problem
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import Document, Path
+from pointsman.kernel.nearest import nearest
+from pointsman.kernel.number import MicroUsd, microusd
+from pointsman.kernel.schema import conform
+from pointsman.kernel.yaml_text import read_yaml
+from pointsman.turns.prices import Price
+
+EMBEDDED_MODEL = "embedded:smollm2-135m"
+"""The local model that is always there."""
+
+Location = Literal["local", "cloud"]
+Tier = Literal["fast", "balanced", "deep"]
+TIERS: tuple[Tier, ...] = ("fast", "balanced", "deep")
+
+ProviderName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9_.-]{0,62}$")]
+Count = Annotated[int, Meta(ge=1)]
+Usd = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0})]
+
+_MODEL_ID = re.compile(r"([a-z0-9][a-z0-9_.-]{0,62})[:/](\S{1,127})", re.ASCII)
+_ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,126}", re.ASCII)
+
+
+class SecretRef(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a secret is found; never the secret itself."""
+
+    env: str = ""
+    file: str = ""
+
+
+class Provider(Struct, frozen=True, forbid_unknown_fields=True):
+    """One upstream as `models.yaml` names it."""
+
+    kind: Literal["openai", "anthropic", "ollama", "embedded"]
+    base_url: str = ""
+    api_key: SecretRef | tuple[SecretRef, ...] | None = None
+    headers: dict[str, str] = {}
+    query: dict[str, str] = {}
+    timeout_s: Count = 600
+    rpm: Count | None = None
+    tpm: Count | None = None
+
+
+class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a model can do. What is not declared is as in document 002 §4.4."""
+
+    max_context_tokens: Count | None = None
+    max_output_tokens: Count | None = None
+    supports_images: bool = False
+    supports_tools: bool = True
+    supports_system_prompt: bool = True
+    supports_structured_output: bool = False
+    supports_streaming: bool = True
+    supports_thinking: bool = False
+
+
+class GivenPrice(Struct, frozen=True, forbid_unknown_fields=True):
+    """A price as it is written: US dollars per million tokens."""
+
+    input: Usd
+    output: Usd
+    cached_input: Usd | None = None
+    cache_write: Usd | None = None
+
+
+class GivenModel(Struct, frozen=True, forbid_unknown_fields=True):
+    """One model as `models.yaml` describes it."""
+
+    location: Location
+    tier: Tier | None = None
+    can_delegate: bool = False
+    aliases: tuple[str, ...] = ()
+    capabilities: Capabilities = Capabilities()
+    price: GivenPrice | None = None
+
+
+class ModelsFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """`models.yaml` as it is written."""
+
+    schema_version: Literal[1]
+    providers: dict[ProviderName, Provider] = {}
+    models: dict[str, GivenModel] = {}
+    accept: dict[str, str] = {}
+
+
+class Model(Struct, frozen=True, forbid_unknown_fields=True):
+    """One model as policies hold it: complete, its price resolved."""
+
+    location: Location
+    tier: Tier | None = None
+    can_delegate: bool = False
+    aliases: tuple[str, ...] = ()
+    capabilities: Capabilities = Capabilities()
+    price: Price | None = None
+
+
+NO_MODELS = ModelsFile(schema_version=1)
+EMBEDDED = GivenModel(
+    location="local",
+    tier="fast",
+    aliases=("local",),
+    capabilities=Capabilities(
+        max_context_tokens=2048, max_output_tokens=1024, supports_tools=False
+    ),
+    price=GivenPrice(Decimal(0), Decimal(0)),
+)
+
+
+def read_models(text: bytes, source: str) -> ModelsFile:
+    """Read `models.yaml`, or raise with every problem at its place."""
+    return conform(read_yaml(text, source), ModelsFile, _problems)
+
+
+PriceOf = Callable[[str], Price | None]
+"""Gives the price of a model by its id; None when it is unknown."""
+
+
+def registry(models: ModelsFile, price_of: PriceOf) -> dict[str, Model]:
+    """Give all models under their ids, the embedded one first, priced by the file or the table."""
+    given = {model_id(name): model for name, model in models.models.items()}
+    return {
+        name: _complete(name, model, price_of)
+        for name, model in {EMBEDDED_MODEL: EMBEDDED, **given}.items()
+    }
+
+
+def aliases(models: Mapping[str, Model]) -> dict[str, str]:
+    """Give the model each alias stands for; every id is its own alias."""
+    named = {alias: name for name, model in models.items() for alias in model.aliases}
+    return {**named, **{name: name for name in models}}
+
+
+def model_id(text: str) -> str:
+    """Give the one spelling of a model's id: it splits at its first `:` or `/`."""
+    match = _MODEL_ID.fullmatch(text)
+    return f"{match[1]}:{match[2]}" if match else text
+
+
+def provider_of(model: str) -> str:
+    """Give the provider's name in a model's id."""
+    return model.partition(":")[0]
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Ask whether a close name was meant; empty when none is close."""
+    close = nearest(name, [*known])
+    return f"did you mean `{close}`?" if close else ""
+
+
+def _complete(name: str, model: GivenModel, price_of: PriceOf) -> Model:
+    price = _given_price(model.price) if model.price else price_of(name)
+    if price is None and model.location == "local":
+        # What runs here is paid for already.
+        price = Price(MicroUsd(0), MicroUsd(0), MicroUsd(0), MicroUsd(0))
+    return Model(
+        location=model.location,
+        tier=model.tier,
+        can_delegate=model.can_delegate,
+        aliases=model.aliases,
+        capabilities=model.capabilities,
+        price=price,
+    )
+
+
+def _given_price(price: GivenPrice) -> Price:
+    return Price(
+        _micro(price.input),
+        _micro(price.output),
+        None if price.cached_input is None else _micro(price.cached_input),
+        None if price.cache_write is None else _micro(price.cache_write),
+    )
+
+
+def _micro(value: Decimal) -> MicroUsd:
+    return microusd(f"{value:f}")
+
+
+def _problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    yield from _model_problems(models, document)
+    yield from _alias_problems(models, document)
+    yield from _accept_problems(models, document)
+    yield from _secret_problems(models, document)
+
+
+def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    providers = [*models.providers, provider_of(EMBEDDED_MODEL)]
+    seen: dict[str, str] = {}
+    for name in models.models:
+        path: Path = ("models", name)
+        provider = provider_of(model_id(name))
+        if not _MODEL_ID.fullmatch(name):
+            message, hint = f"`{name}` is no model id", "write it like `provider:name`"
+            yield document.problem(path, Code.INVALID_VALUE, message, hint, key=True)
+        elif model_id(name) in seen:
+            message = f"`{name}` is the same model as `{seen[model_id(name)]}`"
+            yield document.problem(path, Code.DUPLICATE_KEY, message, key=True)
+        elif provider not in providers:
+            message = f"`{name}` names the provider `{provider}`, which is not under `providers`"
+            hint = meant(provider, providers)
+            yield document.problem(path, Code.UNKNOWN_VALUE, message, hint, key=True)
+        seen.setdefault(model_id(name), name)
+
+
+def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    owners = {name: name for name in {EMBEDDED_MODEL: 0, **models.models}}
+    if model_id(EMBEDDED_MODEL) not in map(model_id, models.models):
+        owners.update(dict.fromkeys(EMBEDDED.aliases, EMBEDDED_MODEL))
+    for name, model in models.models.items():
+        for index, alias in enumerate(model.aliases):
+            path: Path = ("models", name, "aliases", index)
+            if not _ALIAS.fullmatch(alias):
+                hint = "letters, digits, `_`, `.`, `:`, `/` and `-`"
+                yield document.problem(path, Code.PATTERN, f"`{alias}` cannot be an alias", hint)
+            elif alias in owners:
+                message = f"the alias `{alias}` belongs to `{owners[alias]}` already"
+                yield document.problem(path, Code.DUPLICATE_KEY, message)
+            owners.setdefault(alias, name)
+
+
+def _accept_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    known = aliases(registry(models, lambda _name: None))
+    for name, target in models.accept.items():
+        if target != "auto" and model_id(target) not in known:
+            message = f"`{target}` is neither `auto` nor a model"
+            yield document.problem(
+                ("accept", name), Code.UNKNOWN_VALUE, message, meant(target, ["auto", *known])
+            )
+
+
+def _secret_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    for name, provider in models.providers.items():
+        keys = provider.api_key if isinstance(provider.api_key, tuple) else (provider.api_key,)
+        for key in keys:
+            if key is not None and bool(key.env) == bool(key.file):
+                message = "a secret is named by either `env` or `file`"
+                yield document.problem(("providers", name, "api_key"), Code.INVALID_VALUE, message)

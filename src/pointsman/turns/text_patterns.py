@@ -1,0 +1,71 @@
+"""All text patterns of a policy as one matcher, by RE2: linear time, whatever the text is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import re2
+
+MAX_PATTERN = 1_000
+"""Characters in one pattern."""
+
+MAX_TEXT = 32_768
+"""Characters of a message that patterns look at; what lies behind them is not seen."""
+
+_WARM_UP = ("hello", "Please write a commit message for the change to src/main.py.", "x" * 200)
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+def refusal(pattern: str) -> str:
+    """Say why a pattern cannot be used; empty when it can."""
+    if len(pattern) > MAX_PATTERN:
+        return f"it is longer than {MAX_PATTERN} characters"
+    try:
+        re2.compile(pattern, _options())
+    except re2.error as error:
+        reason = error.args[0] if error.args else "it cannot be read"
+        return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+    except UnicodeEncodeError:
+        return "it holds half of a surrogate pair"
+    return ""
+
+
+def literal_pattern(words: Sequence[str]) -> str:
+    """Give a pattern that finds any of the words, whatever their case."""
+    return "(?i:" + "|".join(str(re2.escape(word)) for word in words) + ")"
+
+
+class TextPatterns:
+    """The patterns of a policy, numbered; `ready` must be called once all have a number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._filter: re2.Filter | None = None
+
+    def number(self, pattern: str) -> int:
+        """Give the number of a pattern, the same for the same pattern."""
+        return self._numbers.setdefault(pattern, len(self._numbers))
+
+    def ready(self) -> None:
+        """Compile all patterns into one matcher and let it meet some text."""
+        if not self._numbers:
+            return
+        matcher = re2.Filter()
+        for pattern in self._numbers:
+            matcher.Add(pattern, _options())
+        matcher.Compile()
+        self._filter = matcher
+        for text in _WARM_UP:
+            self.hits(text)
+
+    def hits(self, text: str) -> frozenset[int]:
+        """Give the numbers of the patterns that match somewhere in the text."""
+        if self._filter is None:
+            return frozenset()
+        seen = text[:MAX_TEXT].encode("utf-8", "replace").decode()
+        return frozenset(self._filter.Match(seen) or ())

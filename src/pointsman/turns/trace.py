@@ -1,0 +1,101 @@
+"""What a turn's decision says: the choice, and what every slot had to say about it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from pointsman.kernel.canonical import Form
+from pointsman.kernel.number import Billionths
+
+Slot = Literal[
+    "per_message_override",
+    "manual_sticky",
+    "rule",
+    "pattern",
+    "delegate_request",
+    "workspace_default",
+    "global_default",
+]
+Verdict = Literal["not_applicable", "deferred", "rejected", "chose"]
+ValidationFailure = Literal[
+    "privacy_blocked",
+    "not_permitted",
+    "not_configured",
+    "provider_unavailable",
+    "no_vision_support",
+    "exceeds_context_window",
+    "no_tool_support",
+    "no_system_prompt_support",
+    "no_structured_output_support",
+    "over_budget",
+]
+
+
+class RuleAttempt(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule that matched and whose model was rejected."""
+
+    rule_name: str
+    candidate_model: str
+    validation_failure: ValidationFailure
+    reason: str
+
+
+class ModelOption(Struct, frozen=True, forbid_unknown_fields=True):
+    """A model that similar turns speak for."""
+
+    model: str
+    score: Billionths
+    sample_size: int
+
+
+class Neighbour(Struct, frozen=True, forbid_unknown_fields=True):
+    """A recorded turn like this one, and how it went."""
+
+    fingerprint_id: str
+    model: str
+    similarity: Billionths
+    success: Billionths | None
+    sample_size: int
+
+
+class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
+    """What one slot said. `flip_margin` is the success the runner-up lacks to be first."""
+
+    policy: Slot
+    verdict: Verdict
+    candidate_model: str | None
+    reason: str
+    rule_name: str | None = None
+    rule_attempts: tuple[RuleAttempt, ...] = ()
+    confidence: Billionths | None = None
+    pattern_alternatives: tuple[ModelOption, ...] | None = None
+    validation_failure: ValidationFailure | None = None
+    neighbours: tuple[Neighbour, ...] | None = None
+    flip_margin: Billionths | None = None
+
+
+class Banner(Struct, frozen=True, forbid_unknown_fields=True):
+    """Something the user must be shown."""
+
+    code: str
+    text: str
+
+
+class TurnOutcome(Struct, frozen=True, forbid_unknown_fields=True):
+    """The choice: `winner_index` points into the trace, -1 when no model may take the turn."""
+
+    chosen_model: str
+    winner_index: int
+    banners: tuple[Banner, ...]
+
+
+class Trace(Struct, frozen=True, forbid_unknown_fields=True):
+    """Every slot that ran, in order."""
+
+    chain: tuple[Evaluation, ...]
+
+
+OUTCOME_FORM = Form(TurnOutcome)
+TRACE_FORM = Form(Trace)

@@ -1,0 +1,151 @@
+"""May this model take this turn? The vetoes every candidate must pass, in one fixed order.
+
+The first that fails is the one reported. Nothing here prefers one model to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from pointsman.kernel.number import MicroUsd, divided, microusd_text
+from pointsman.turns.facts import TurnFacts
+from pointsman.turns.prices import PER_TOKENS
+from pointsman.turns.registry import Model, provider_of
+from pointsman.turns.trace import ValidationFailure
+
+
+class Rejection(Struct, frozen=True):
+    """Why a model may not take a turn."""
+
+    code: ValidationFailure
+    reason: str
+
+
+Veto = Callable[[str, Model, TurnFacts], Rejection | None]
+
+
+def rejection(candidate: str, models: Mapping[str, Model], facts: TurnFacts) -> Rejection | None:
+    """Give the first veto against a candidate, or nothing."""
+    model = models.get(candidate)
+    if model is None:
+        if facts.allowed_models is not None and candidate not in facts.allowed_models:
+            return _not_permitted(candidate)
+        return Rejection("not_configured", f"{candidate} is not in the registry")
+    for veto in _VETOES:
+        found = veto(candidate, model, facts)
+        if found is not None:
+            return found
+    return None
+
+
+def estimated_cost(model: Model, input_tokens: int) -> MicroUsd | None:
+    """Give what reading the input will cost at least; None where no price is known."""
+    if model.price is None or model.price.input is None:
+        return None
+    return MicroUsd(divided(model.price.input * input_tokens, PER_TOKENS))
+
+
+def _privacy(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
+    if facts.privacy_level == "local" and model.location != "local":
+        return Rejection("privacy_blocked", f"{candidate} is in the cloud, this turn stays local")
+    return None
+
+
+def _permission(candidate: str, _model: Model, facts: TurnFacts) -> Rejection | None:
+    if facts.allowed_models is not None and candidate not in facts.allowed_models:
+        return _not_permitted(candidate)
+    return None
+
+
+def _not_permitted(candidate: str) -> Rejection:
+    return Rejection("not_permitted", f"{candidate} is not among the allowed models")
+
+
+def _configuration(candidate: str, _model: Model, facts: TurnFacts) -> Rejection | None:
+    if facts.configured is not None and candidate not in facts.configured:
+        return Rejection("not_configured", f"{candidate} lacks a key or an address")
+    return None
+
+
+def _availability(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
+    provider = provider_of(candidate)
+    if facts.network_state == "offline" and model.location != "local":
+        return Rejection("provider_unavailable", f"network: offline, {candidate} is in the cloud")
+    if facts.availability.get(provider) == "unavailable":
+        return Rejection("provider_unavailable", f"all {provider} models temporarily unavailable")
+    if facts.availability.get(candidate) == "unavailable":
+        return Rejection("provider_unavailable", f"{candidate} model-specific outage")
+    if candidate in facts.excluded_models:
+        return Rejection("provider_unavailable", f"{candidate} failed earlier in this turn")
+    return None
+
+
+def _images(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
+    if facts.has_images and not model.capabilities.supports_images:
+        return Rejection("no_vision_support", f"{candidate} cannot see images")
+    return None
+
+
+def _context(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
+    most, tokens = model.capabilities.max_context_tokens, facts.tokens_for(candidate)
+    if most is not None and tokens > most:
+        reason = f"{tokens} tokens are past the {most} of {candidate}"
+        return Rejection("exceeds_context_window", reason)
+    return None
+
+
+def _tools(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
+    if facts.has_tool_definitions and not model.capabilities.supports_tools:
+        return Rejection("no_tool_support", f"{candidate} cannot call tools")
+    return None
+
+
+def _system_prompt(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
+    if facts.has_system_prompt and not model.capabilities.supports_system_prompt:
+        return Rejection("no_system_prompt_support", f"{candidate} takes no system prompt")
+    return None
+
+
+def _structured_output(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
+    if facts.requires_structured_output and not model.capabilities.supports_structured_output:
+        reason = f"{candidate} cannot promise structured output"
+        return Rejection("no_structured_output_support", reason)
+    return None
+
+
+def _budget(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
+    if not facts.budgets:
+        return None
+    cost = estimated_cost(model, facts.tokens_for(candidate))
+    if cost is None:
+        reason = f"the price of {candidate} is unknown, and a budget is in force"
+        return Rejection("over_budget", reason)
+    if not _is_paid(model):
+        return None
+    for budget in facts.budgets:
+        if budget.left_microusd <= 0 or cost > budget.left_microusd:
+            left = microusd_text(budget.left_microusd)
+            reason = f"budget {budget.name} has ${left} left, {candidate} needs more"
+            return Rejection("over_budget", reason)
+    return None
+
+
+def _is_paid(model: Model) -> bool:
+    # A model that costs nothing can overdraw nothing.
+    return model.price is not None and bool(model.price.input or model.price.output)
+
+
+_VETOES: tuple[Veto, ...] = (
+    _privacy,
+    _permission,
+    _configuration,
+    _availability,
+    _images,
+    _context,
+    _tools,
+    _system_prompt,
+    _structured_output,
+    _budget,
+)
