@@ -34,9 +34,11 @@ from pointsman.kernel.record import (
     read_recorded,
 )
 from pointsman.kernel.snapshot import snapshot_draft
+from pointsman.runs.backtest import Backtest, backtest
 from pointsman.runs.export import BundleSummary, export_bundle
 from pointsman.runs.recorder import Recorder
 from pointsman.runs.replay import Progress, ReplayReport, replay_all, replay_named
+from pointsman.runs.rules_test import Table, TableReport, run_table
 from pointsman.runs.verify import LedgerReport, verify_ledger
 from pointsman.signals.redaction import redacted
 from pointsman.signals.tokens import TOKENIZER, count_tokens
@@ -44,6 +46,7 @@ from pointsman.storage.home import Home, open_home
 from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.secrets import is_resolved
 from pointsman.storage.sqlite.database import told_errors
+from pointsman.storage.sqlite.patterns import PatternStore
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 from pointsman.turns.decide import DECISION_VERSION, decide
 from pointsman.turns.explain import Shown
@@ -56,10 +59,12 @@ from pointsman.turns.facts import (
     turn_facts,
     with_seal,
 )
+from pointsman.turns.fingerprint import Surroundings, fingerprint_of, hashed_vector
 from pointsman.turns.override import split_override
-from pointsman.turns.policy import POLICY_FORM
+from pointsman.turns.pattern_row import PatternRow
+from pointsman.turns.policy import POLICY_FORM, TurnPolicy, read_routing, turn_policy
 from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import provider_of
+from pointsman.turns.registry import provider_of, read_models, registry
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM, Trace, TurnOutcome
 from pointsman.version import VERSION
 
@@ -68,6 +73,9 @@ TURN = DECISION + "turn"
 POLICY_INVALID = "event.routing.policy_invalid"
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+Given = tuple[bytes, str]
+"""The bytes of a file, and the name to show."""
 
 
 class SystemClock:
@@ -144,6 +152,23 @@ class Pointsman:
         """Give the policy in force and what is wrong with the files it came from."""
         return self._files.in_force()
 
+    def reload(self) -> InForce:
+        """Read every policy file anew, whatever its time and size say."""
+        return self._files.reload()
+
+    def candidate_policy(self, routing: Given, models: Given | None = None) -> TurnPolicy:
+        """Read a policy that is not in force; without `models` it rests on those of the home."""
+        if models is None:
+            known = self._files.in_force().ready.models
+        else:
+            known = registry(read_models(*models), self._files.prices.price)
+        user_home = str(Path.home())
+        return turn_policy(read_routing(*routing, known, user_home), known, user_home)
+
+    def test_rules(self, table: Table) -> TableReport:
+        """Run a table of expected decisions against the policy in force; records nothing."""
+        return run_table(table, self._files.in_force().ready, self.given_facts)
+
     def facts(self, message: str) -> TurnFacts:
         """Gather what a decision about this message may look at, here and now."""
         ready = self._files.in_force().ready
@@ -164,14 +189,33 @@ class Pointsman:
         tokens, tokenizer = facts.estimated_input_tokens, "given"
         if not tokens:
             tokens, tokenizer = {ANY_MODEL: count_tokens(message)}, TOKENIZER
-        moment = {} if now is None else {"local_minutes": local_minutes(now)}
-        return replace(
+        counted = replace(
             facts,
             estimated_input_tokens=tokens,
             tokenizer=tokenizer,
             price_table_id=self._files.prices.id,
-            **moment,
         )
+        return counted if now is None else self._in_this_world(counted, ready, now)
+
+    def _in_this_world(self, facts: TurnFacts, ready: ReadyPolicy, now: Instant) -> TurnFacts:
+        """Add what the clock and the records say: the time of day, and how similar turns went."""
+        settings = ready.scope(facts.workspace_path).pattern
+        rows: tuple[PatternRow, ...] = ()
+        if settings.mode != "off" and self.home.patterns.exists():
+            rows = self._similar(facts, settings.k)
+        return replace(facts, local_minutes=local_minutes(now), pattern_rows=rows)
+
+    def _similar(self, facts: TurnFacts, k: int) -> tuple[PatternRow, ...]:
+        message = facts.message if isinstance(facts.message, str) else ""
+        around = Surroundings(
+            file_extensions=facts.file_extensions_in_context,
+            has_images=facts.has_images,
+            has_tool_calls_in_history=facts.has_tool_calls_in_history,
+            estimated_input_tokens=facts.tokens_for(ANY_MODEL),
+            workspace_path=facts.workspace_path,
+        )
+        with closing(PatternStore(self.home.patterns)) as store:
+            return store.found(fingerprint_of(message, around), hashed_vector(message), k).rows
 
     def _configured(self, ready: ReadyPolicy) -> tuple[str, ...]:
         """Name the models whose provider has what it needs: its secrets can be found."""
@@ -230,6 +274,18 @@ class Pointsman:
             return ReplayReport(0, 0, 0, ())
         with told_errors(self.home.database):
             return replay_all(self.home, since, workers=workers, progress=progress)
+
+    def backtest(
+        self,
+        policy: TurnPolicy,
+        since: Instant = EPOCH,
+        *,
+        previews: bool = True,
+        progress: Progress | None = None,
+    ) -> Backtest:
+        """Decide the recorded turns again under another policy; records nothing."""
+        with told_errors(self.home.database):
+            return backtest(self.home, policy, since, previews=previews, progress=progress)
 
     def verify(self, progress: Callable[[int], None] | None = None) -> LedgerReport:
         """Check chains, checkpoints and signatures."""

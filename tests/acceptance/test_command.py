@@ -175,6 +175,49 @@ def test_home_and_json_may_stand_before_the_command(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["home"] == str(tmp_path / "h")
 
 
+@pytest.mark.req(186, 194)
+def test_imported_patterns_speak_where_no_rule_does(home: Home) -> None:
+    home.run("init")
+    (home.path / "models.yaml").write_text(
+        "schema_version: 1\nproviders: {acme: {kind: openai}}\n"
+        "models: {'acme:a': {location: cloud, price: {input: 1, output: 5}},"
+        " 'acme:b': {location: cloud, price: {input: 1, output: 5}}}\n"
+    )
+    message = "please refactor the parser module and keep its tests green"
+    rows = [
+        {
+            "model": "acme:a",
+            "cost_usd": "0.01",
+            "sample_size": 9,
+            "success": "0.95",
+            "message": message,
+        },
+        {
+            "model": "acme:b",
+            "cost_usd": "0.01",
+            "sample_size": 9,
+            "success": "0.40",
+            "message": message,
+        },
+    ]
+    (home.path / "rows.json").write_text(json.dumps(rows))
+    assert home.run("patterns", "import", str(home.path / "rows.json")).returncode == 0
+    value = home.json("route", message)
+    assert value["chosen_model"] == "acme:a"
+    slot = value["chain"][value["winner_index"]]
+    assert slot["policy"] == "pattern"
+    assert [each["model"] for each in slot["pattern_alternatives"]] == ["acme:a", "acme:b"]
+    assert slot["neighbours"][0]["similarity"] == 1
+    assert home.run("replay", "--all").returncode == 0
+
+
+@pytest.mark.req(271)
+def test_an_alias_at_the_start_chooses_the_model(home: Home) -> None:
+    value = home.json("route", "@local hello")
+    assert value["chain"][0]["verdict"] == "chose"
+    assert value["chosen_model"] == "embedded:smollm2-135m"
+
+
 def test_errors_are_json_on_request(home: Home) -> None:
     value = home.json("route", "--facts", "-", text='{"messag": "x"}')
     assert value["error_code"] == "input.document"

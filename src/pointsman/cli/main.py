@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import click
 
+from pointsman.cli.backtest import backtest
 from pointsman.cli.home import doctor, init
+from pointsman.cli.models import models, providers
+from pointsman.cli.patterns import patterns
 from pointsman.cli.records import replay, verify
+from pointsman.cli.rules import rules
 from pointsman.cli.terms import Shared
 from pointsman.cli.turns import route, why
 from pointsman.version import VERSION
@@ -21,5 +25,7 @@ def main(context: click.Context, home: str | None, as_json: bool) -> None:  # no
     context.obj = Shared(home, as_json=as_json)
 
 
-for _command in (init, doctor, route, why, replay, verify):
+for _command in (
+    init, doctor, route, why, replay, verify, backtest, rules, models, providers, patterns,
+):  # fmt: skip
     main.add_command(_command)

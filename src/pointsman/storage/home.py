@@ -48,6 +48,11 @@ class Home:
         return self.path / "content.db"
 
     @property
+    def patterns(self) -> Path:
+        """Where outcomes of similar turns are kept."""
+        return self.path / "patterns.db"
+
+    @property
     def checkpoints(self) -> Path:
         """Where signed checkpoints are kept."""
         return self.path / "checkpoints"

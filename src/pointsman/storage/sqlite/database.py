@@ -23,18 +23,20 @@ CACHE_KIB = 32 * 1024
 _BLOCK = re.compile(r"^-- (\w+): .*$", re.MULTILINE)
 
 
-def _sql_text(name: str) -> str:
+def sql_text(name: str) -> str:
+    """Read a file of SQL beside this module."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def _named_blocks(text: str) -> Mapping[str, str]:
+def named_blocks(text: str) -> Mapping[str, str]:
+    """Split SQL into its blocks, each named by the comment above it."""
     _, *parts = _BLOCK.split(text)
     return MappingProxyType(
         {name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)}
     )
 
 
-SQL = _named_blocks(_sql_text("queries.sql"))
+SQL = named_blocks(sql_text("queries.sql"))
 
 
 def opened(
@@ -115,7 +117,7 @@ def _prepare(connection: apsw.Connection, schema: str, sync: str) -> None:
 def _make_tables(connection: apsw.Connection, schema: str) -> None:
     version = connection.pragma("user_version")
     if version == 0:
-        connection.execute(_sql_text(schema))
+        connection.execute(sql_text(schema))
     elif version != SCHEMA_VERSION:
         raise LedgerUnavailable(
             f"the database has schema {version}, this program knows {SCHEMA_VERSION}",

@@ -1,0 +1,257 @@
+"""`patterns`: what similar turns are remembered for: shown, forgotten, brought from elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from decimal import Decimal
+from typing import Annotated
+
+import click
+import msgspec
+from msgspec import Meta, Struct
+
+from pointsman.cli.terms import MOST_INPUT, Session, command, counted, read_input
+from pointsman.errors import Problem
+from pointsman.kernel.canonical import content_id
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import Document, Limits, printable
+from pointsman.kernel.instant import Instant, instant_text
+from pointsman.kernel.json_text import read_json
+from pointsman.kernel.number import (
+    Billionths,
+    MicroUsd,
+    billionths,
+    billionths_text,
+    microusd,
+    microusd_text,
+)
+from pointsman.kernel.schema import conform
+from pointsman.storage.sqlite.pattern_writing import ImportRow
+from pointsman.storage.sqlite.patterns import ModelTotal, Outcome, Pattern, PatternStore, Summary
+from pointsman.turns.fingerprint import Fingerprint, Surroundings, fingerprint_of, hashed_vector
+from pointsman.turns.registry import model_id
+
+SHORT_ID = 12
+_LIMITS = Limits(bytes=MOST_INPUT, nodes=1_000_000)
+
+
+class GivenRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """One row of an import: means over `sample_size` turns that looked alike.
+
+    How they looked is said by a `message`, by a `fingerprint`, or by both: then the message adds
+    its text, and its intents where the fingerprint has none.
+    """
+
+    model: Annotated[str, Meta(min_length=1, max_length=200)]
+    cost_usd: Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1_000})]
+    sample_size: Annotated[int, Meta(ge=1, le=1_000_000)]
+    success: Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})] | None = None
+    message: str | None = None
+    fingerprint: Fingerprint | None = None
+
+
+@click.group()
+def patterns() -> None:
+    """Look at, forget and import what similar turns are remembered for."""
+
+
+@patterns.command("list")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most.")
+@command
+def list_(session: Session, limit: int) -> None:
+    """List fingerprints, the most lately seen first."""
+    with _store(session) as (store, _):
+        found = store.listed(limit)
+    lines = [_summary_line(each) for each in found] or ["no pattern is recorded yet"]
+    session.show("\n".join(lines), [_summary_value(each) for each in found])
+
+
+@patterns.command()
+@click.argument("name", metavar="ID")
+@command
+def show(session: Session, name: str) -> None:
+    """Show one fingerprint and how each model did on it; the start of an id is enough."""
+    with _store(session) as (store, _):
+        pattern = store.show(name)
+    session.show(_pattern_text(pattern), _pattern_value(pattern))
+
+
+@patterns.command()
+@click.argument("name", metavar="ID")
+@command
+def delete(session: Session, name: str) -> None:
+    """Forget one fingerprint and all that was counted for it."""
+    with _store(session) as (store, _):
+        deleted = store.delete(name)
+    session.show(f"forgotten  {deleted}", {"deleted": deleted})
+
+
+@patterns.command("import")
+@click.argument("file", metavar="FILE|-")
+@command
+def import_(session: Session, file: str) -> None:
+    """Count outcomes from a JSON file that holds a list of rows.
+
+    Each row has a "message" or a "fingerprint", a "model", "cost_usd" and "sample_size", and may
+    have a "success" between 0 and 1. Rows that were imported before are skipped.
+    """
+    rows = _rows(read_json(*read_input(file), _LIMITS))
+    with _store(session, create=True) as (store, at):
+        done = store.import_rows(rows, at)
+    text = f"{counted(done.added, 'row')} imported, {done.skipped} known already"
+    evicted = sum(each.entries_evicted for each in done.evicted)
+    if evicted:
+        text += f", {counted(evicted, 'old fingerprint')} given up"
+    session.show(text, done)
+
+
+@patterns.command()
+@command
+def report(session: Session) -> None:
+    """Show for each model how much is known, its mean success and its mean cost."""
+    with _store(session) as (store, _):
+        totals = store.report()
+    lines = [_total_line(each) for each in totals] or ["no pattern is recorded yet"]
+    session.show("\n".join(lines), [_total_value(each) for each in totals])
+
+
+@contextmanager
+def _store(session: Session, *, create: bool = False) -> Iterator[tuple[PatternStore, Instant]]:
+    """Open the pattern store of the home, and tell the time."""
+    with (
+        session.open(create=create) as pointsman,
+        closing(PatternStore(pointsman.home.patterns)) as store,
+    ):
+        yield store, pointsman.clock.now()
+
+
+def _rows(document: Document) -> list[ImportRow]:
+    given = conform(document, tuple[GivenRow, ...], _problems)
+    seen: Counter[str] = Counter()
+    rows = []
+    for each in given:
+        # Two equal rows of one file are two; the same file again brings the same names again.
+        content = content_id(msgspec.json.encode(each, order="sorted"))
+        seen[content] += 1
+        rows.append(_row(each, f"{content}#{seen[content]}"))
+    return rows
+
+
+def _problems(given: tuple[GivenRow, ...], document: Document) -> Iterable[Problem]:
+    for place, row in enumerate(given):
+        if row.message is None and row.fingerprint is None:
+            message = "neither `message` nor `fingerprint` says what the turns looked like"
+            yield document.problem((place,), Code.MISSING_KEY, message)
+
+
+def _row(given: GivenRow, name: str) -> ImportRow:
+    message = given.message or ""
+    fingerprint = given.fingerprint or Fingerprint()
+    if not fingerprint.intent_tags:
+        tags = fingerprint_of(message, Surroundings()).intent_tags
+        fingerprint = msgspec.structs.replace(fingerprint, intent_tags=tags)
+    return ImportRow(
+        id=name,
+        fingerprint=fingerprint,
+        vector=hashed_vector(message),
+        model=model_id(given.model),
+        success=None if given.success is None else billionths(f"{given.success:f}"),
+        cost_microusd=microusd(f"{given.cost_usd:f}"),
+        sample_size=given.sample_size,
+    )
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("sha256:")[:SHORT_ID]
+
+
+def _summary_line(summary: Summary) -> str:
+    tags = ",".join(summary.fingerprint.intent_tags) or "-"
+    models = " ".join(summary.models)
+    seen = instant_text(summary.updated)[:10]
+    samples = counted(summary.samples, "sample")
+    return printable(f"{_short(summary.fingerprint_id)}  {seen}  {samples:<12} {tags:<20} {models}")
+
+
+def _summary_value(summary: Summary) -> dict[str, object]:
+    return {**msgspec.structs.asdict(summary), "updated": instant_text(summary.updated)}
+
+
+def _pattern_text(pattern: Pattern) -> str:
+    summary = pattern.summary
+    text = "with a text vector" if summary.has_vector else "without a text vector"
+    seen = f"last seen {instant_text(summary.updated)}"
+    lines = [summary.fingerprint_id, f"{seen}, {counted(summary.samples, 'sample')}, {text}"]
+    fields = msgspec.structs.asdict(summary.fingerprint)
+    lines += [f"  {name:<30} {_field_text(value)}" for name, value in fields.items()]
+    lines += [_outcome_line(each) for each in pattern.outcomes]
+    return "\n".join(printable(line) for line in lines)
+
+
+def _field_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value) or "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value in {None, ""} else str(value)
+
+
+def _outcome_line(outcome: Outcome) -> str:
+    return (
+        f"{outcome.model:<40} success {_score_text(outcome.success):<12} "
+        f"cost ${microusd_text(outcome.mean_cost):<10} {counted(outcome.samples, 'sample')}"
+    )
+
+
+def _pattern_value(pattern: Pattern) -> dict[str, object]:
+    return {
+        **_summary_value(pattern.summary),
+        "models": [each.model for each in pattern.outcomes],
+        "outcomes": [_outcome_value(each) for each in pattern.outcomes],
+    }
+
+
+def _outcome_value(outcome: Outcome) -> dict[str, object]:
+    return {
+        "model": outcome.model,
+        "success": _number(outcome.success),
+        "cost_usd": _price(outcome.mean_cost),
+        "sample_size": outcome.samples,
+        "judged": outcome.score_count,
+        "latency_sum_ms": outcome.latency_ms,
+        "pricing_version": outcome.pricing_version,
+        "updated": instant_text(outcome.updated),
+    }
+
+
+def _total_line(total: ModelTotal) -> str:
+    success, cost = _score_text(total.mean_success), microusd_text(total.mean_cost_microusd)
+    return printable(
+        f"{total.model:<40} {counted(total.fingerprints, 'fingerprint'):<18} "
+        f"{counted(total.samples, 'sample'):<14} success {success:<12} cost ${cost}"
+    )
+
+
+def _total_value(total: ModelTotal) -> dict[str, object]:
+    return {
+        "model": total.model,
+        "fingerprints": total.fingerprints,
+        "samples": total.samples,
+        "judged": total.judged,
+        "mean_success": _number(total.mean_success),
+        "mean_cost_usd": _price(total.mean_cost_microusd),
+    }
+
+
+def _score_text(score: Billionths | None) -> str:
+    return "-" if score is None else billionths_text(score)
+
+
+def _number(score: Billionths | None) -> msgspec.Raw | None:
+    return None if score is None else msgspec.Raw(billionths_text(score).encode())
+
+
+def _price(cost: MicroUsd) -> str:
+    return microusd_text(cost)

@@ -1,0 +1,346 @@
+"""The pattern store: what turns looked like, which model took them, what it cost, how it went.
+
+It only remembers; what to make of it is decided in `turns`. Its file can be deleted at any time:
+every decision has the rows it looked at in its own facts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import apsw
+import msgspec
+from msgspec import Struct
+
+from pointsman.errors import (
+    InputError,
+    IntegrityFailure,
+    LedgerUnavailable,
+    NotFound,
+    PointsmanError,
+)
+from pointsman.kernel.instant import Instant
+from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd, divided
+from pointsman.storage.sqlite.database import in_transaction, opened
+from pointsman.storage.sqlite.pattern_look import Look
+from pointsman.storage.sqlite.pattern_writing import (
+    DEFAULT_CAPS,
+    SQL,
+    Caps,
+    Imported,
+    ImportRow,
+    Recorded,
+    Sample,
+    ScoreUpdate,
+    Verdict,
+    Writing,
+)
+from pointsman.turns.fingerprint import Fingerprint
+from pointsman.turns.pattern_row import PatternRow, nearest_first
+
+if TYPE_CHECKING:
+    from pointsman.storage.sqlite.pattern_index import PatternIndex
+
+T = TypeVar("T")
+
+MIN_EVAL_CONFIDENCE = Billionths(500_000_000)
+"""Verdicts that are less sure than this are remembered, but count for nothing."""
+
+LOADED_AT_ONCE = 1_024
+
+_BODY = msgspec.json.Decoder(Fingerprint)
+
+
+class Found(Struct, frozen=True):
+    """The nearest rows, or none and the reason why they could not be read."""
+
+    rows: tuple[PatternRow, ...]
+    reason: str = ""
+
+
+class Outcome(Struct, frozen=True):
+    """How one model did on the turns of one fingerprint, as sums over its samples."""
+
+    model: str
+    samples: int
+    score_sum: int
+    score_count: int
+    cost_microusd: int
+    latency_ms: int
+    pricing_version: str
+    updated: Instant
+
+    @property
+    def success(self) -> Billionths | None:
+        """The mean score of the samples that have one."""
+        return _mean_score(self.score_sum, self.score_count)
+
+    @property
+    def mean_cost(self) -> MicroUsd:
+        """The mean cost of a sample."""
+        return MicroUsd(divided(self.cost_microusd, self.samples))
+
+
+class Summary(Struct, frozen=True):
+    """One fingerprint and how much is known about it."""
+
+    fingerprint_id: str
+    fingerprint: Fingerprint
+    has_vector: bool
+    samples: int
+    updated: Instant
+    models: tuple[str, ...]
+
+
+class Pattern(Struct, frozen=True):
+    """One fingerprint with the outcomes of every model."""
+
+    summary: Summary
+    outcomes: tuple[Outcome, ...]
+
+
+class ModelTotal(Struct, frozen=True):
+    """One model over all fingerprints."""
+
+    model: str
+    fingerprints: int
+    samples: int
+    judged: int
+    mean_success: Billionths | None
+    mean_cost_microusd: MicroUsd
+
+
+class PatternStore:
+    """The patterns of one home. Opened at its first use; may be shared by threads."""
+
+    def __init__(self, path: Path, caps: Caps = DEFAULT_CAPS) -> None:
+        self._path = path
+        self._caps = caps
+        self._using = threading.Lock()
+        self._connection: apsw.Connection | None = None
+        self._index: PatternIndex | None = None
+        self._version = 0
+
+    def close(self) -> None:
+        """Let go of the database."""
+        with self._using:
+            self._drop()
+
+    def record(  # noqa: PLR0913 - each is a column of its own
+        self,
+        fingerprint: Fingerprint,
+        vector: bytes,
+        *,
+        model: str,
+        turn_id: str,
+        cost_microusd: MicroUsd,
+        latency_ms: int,
+        pricing_version: str,
+        at: Instant,
+    ) -> Recorded:
+        """Count a turn for what it looked like; a turn counts once."""
+        sample = Sample(model, 1, 0, 0, cost_microusd, latency_ms, pricing_version, at)
+        look = Look.of(fingerprint, vector)
+        return self._written(lambda writing: writing.recorded(look, sample, turn_id))
+
+    def update_score(
+        self, turn_id: str, score: Billionths, confidence: Billionths, eval_id: str
+    ) -> ScoreUpdate:
+        """Count a verdict on a turn in place of the one before it; a verdict counts once."""
+        for name, value in (("score", score), ("confidence", confidence)):
+            if not ZERO <= value <= ONE:
+                raise InputError(f"the {name} of `{eval_id}` is not between 0 and 1")
+        is_sure = confidence >= MIN_EVAL_CONFIDENCE
+        verdict = Verdict(turn_id, score, eval_id, is_sure)
+        return self._written(lambda writing: writing.scored(verdict))
+
+    def import_rows(self, rows: Sequence[ImportRow], at: Instant) -> Imported:
+        """Count outcomes from elsewhere, all or none of them."""
+        return self._written(lambda writing: writing.imported(rows, at))
+
+    def delete(self, name: str) -> str:
+        """Forget the fingerprint whose id is or begins like this, and all counted for it."""
+        found = self._one_like(name).fingerprint_id
+        self._written(lambda writing: writing.deleted([found]))
+        return found
+
+    def nearest(self, fingerprint: Fingerprint, vector: bytes, k: int) -> tuple[PatternRow, ...]:
+        """Give the k nearest rows of outcomes in their order; none where they cannot be read."""
+        return self.found(fingerprint, vector, k).rows
+
+    def found(self, fingerprint: Fingerprint, vector: bytes, k: int) -> Found:
+        """Give the k nearest rows, or why there are none. Never raises: a turn must not fail."""
+        try:
+            with self._reading() as connection:
+                if connection is None:
+                    return Found((), "no pattern is recorded yet")
+                return Found(self._rows(connection, fingerprint, vector, k))
+        except PointsmanError as error:
+            return Found((), f"the pattern store cannot be read: {error}")
+
+    def listed(self, limit: int = 100) -> list[Summary]:
+        """Give fingerprints, the most lately seen first."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return [_summary(row) for row in connection.execute(SQL["list_fingerprints"], (limit,))]
+
+    def show(self, name: str) -> Pattern:
+        """Give the fingerprint whose id is or begins like this, with its outcomes."""
+        summary = self._one_like(name)
+        with self._reading() as connection:
+            found = [] if connection is None else _outcomes(connection, [summary.fingerprint_id])
+        return Pattern(summary, tuple(outcome for _, outcome in found))
+
+    def report(self) -> list[ModelTotal]:
+        """Give what is known about each model, by its name."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return [_total(row) for row in connection.execute(SQL["per_model"])]
+
+    def _rows(
+        self, connection: apsw.Connection, fingerprint: Fingerprint, vector: bytes, k: int
+    ) -> tuple[PatternRow, ...]:
+        # Each fingerprint has a row, so the k nearest rows belong to the k nearest fingerprints.
+        alike = dict(self._in_step(connection).nearest(fingerprint, vector, k))
+        found = _outcomes(connection, [*alike])
+        return nearest_first(_row(name, alike[name], outcome) for name, outcome in found)[:k]
+
+    def _in_step(self, connection: apsw.Connection) -> PatternIndex:
+        """Give the index as the table is now, also where another process has written to it."""
+        version = int(connection.pragma("data_version"))
+        index = self._index
+        if index is None or index.is_worn or version != self._version:
+            index = _loaded(connection)
+        self._index, self._version = index, version
+        return index
+
+    def _one_like(self, name: str) -> Summary:
+        begins = name if name.startswith("sha256:") else f"sha256:{name}"
+        with self._reading() as connection:
+            found = []
+            if connection is not None:
+                found = [*connection.execute(SQL["fingerprints_like"], (begins,))]
+        if not found:
+            raise NotFound(f"no pattern is recorded as `{name}`")
+        if len(found) > 1:
+            raise InputError(f"several patterns begin with `{name}`", hint="give more of the id")
+        return _summary(found[0])
+
+    @contextmanager
+    def _reading(self) -> Iterator[apsw.Connection | None]:
+        """Give the connection, or None while nothing was ever recorded."""
+        with self._using, self._told("read"):
+            yield self._opened() if self._connection or self._path.exists() else None
+
+    def _written(self, work: Callable[[Writing], T]) -> T:
+        with self._using, self._told("written"):
+            connection = self._opened()
+            writing = Writing(connection, self._caps)
+            done: list[T] = []
+            # Whatever goes wrong from here on, the index is built anew rather than out of step.
+            index, self._index = self._index, None
+            in_transaction(connection, lambda: done.append(work(writing)))
+            if index is not None:
+                writing.follow(index)
+                self._index = index
+        return done[0]
+
+    @contextmanager
+    def _told(self, done: str) -> Iterator[None]:
+        """Turn what SQLite raises into an error that says what to do, and start afresh after it."""
+        try:
+            yield
+        except (apsw.Error, OSError) as error:
+            self._drop()
+            raise LedgerUnavailable(
+                f"the pattern store cannot be {done} now: {error}",
+                where=str(self._path),
+                hint="if it is damaged, move it away: a new one is begun",
+            ) from error
+        except PointsmanError:
+            self._drop()
+            raise
+
+    def _opened(self) -> apsw.Connection:
+        if self._connection is None:
+            # Losing the last turns to a power cut loses a little evidence, and no decision.
+            connection = opened(str(self._path), "patterns.sql", sync="NORMAL")
+            connection.pragma("foreign_keys", 1)
+            self._connection = connection
+        return self._connection
+
+    def _drop(self) -> None:
+        self._index = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _loaded(connection: apsw.Connection) -> PatternIndex:
+    # Imported here: numpy takes longer to load than most commands take, and few compare anything.
+    from pointsman.storage.sqlite.pattern_index import PatternIndex  # noqa: PLC0415 - see above
+
+    index = PatternIndex()
+    rows = connection.execute(SQL["all_fingerprints"])
+    for part in iter(lambda: [*islice(rows, LOADED_AT_ONCE)], []):
+        index.add([_look(*row) for row in part])
+    return index
+
+
+def _look(name: str, body: bytes, vector: bytes) -> Look:
+    look = Look.of(_fingerprint(body), vector)
+    if look.id != name:
+        raise IntegrityFailure(f"the pattern `{name}` is not what was recorded")
+    return look
+
+
+def _fingerprint(body: bytes) -> Fingerprint:
+    try:
+        return _BODY.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise IntegrityFailure(f"a stored pattern cannot be read: {error}") from error
+
+
+def _outcomes(connection: apsw.Connection, names: Sequence[str]) -> list[tuple[str, Outcome]]:
+    rows = connection.execute(SQL["outcomes_of"], (msgspec.json.encode(names).decode(),))
+    return [(name, Outcome(*row)) for name, *row in rows]
+
+
+def _row(name: str, alike: Billionths, outcome: Outcome) -> PatternRow:
+    return PatternRow(
+        fingerprint_id=name,
+        model=outcome.model,
+        success=outcome.success,
+        cost_microusd=outcome.mean_cost,
+        sample_size=outcome.samples,
+        similarity=alike,
+    )
+
+
+def _summary(row: tuple[str, bytes, int, int, int, str]) -> Summary:
+    name, body, has_vector, samples, updated, models = row
+    listed = tuple(sorted(models.split()))
+    return Summary(name, _fingerprint(body), bool(has_vector), samples, Instant(updated), listed)
+
+
+def _total(row: tuple[str, int, int, int, int, int]) -> ModelTotal:
+    model, fingerprints, samples, score_sum, judged, cost = row
+    return ModelTotal(
+        model=model,
+        fingerprints=fingerprints,
+        samples=samples,
+        judged=judged,
+        mean_success=_mean_score(score_sum, judged),
+        mean_cost_microusd=MicroUsd(divided(cost, samples)),
+    )
+
+
+def _mean_score(total: int, count: int) -> Billionths | None:
+    return Billionths(divided(total, count)) if count else None

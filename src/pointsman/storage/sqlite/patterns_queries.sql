@@ -1,0 +1,85 @@
+-- add_fingerprint: what a turn looked like, once more
+INSERT INTO fingerprints (id, body, vector, samples, updated_us) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (id) DO UPDATE SET
+    samples = samples + excluded.samples, updated_us = max(updated_us, excluded.updated_us);
+
+-- add_outcome: add to the sums of one model
+INSERT INTO outcomes (
+    fingerprint, model, samples, score_sum, score_count, cost_microusd, latency_ms,
+    pricing_version, updated_us
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (fingerprint, model) DO UPDATE SET
+    samples = samples + excluded.samples,
+    score_sum = score_sum + excluded.score_sum,
+    score_count = score_count + excluded.score_count,
+    cost_microusd = cost_microusd + excluded.cost_microusd,
+    latency_ms = latency_ms + excluded.latency_ms,
+    pricing_version = excluded.pricing_version,
+    updated_us = max(updated_us, excluded.updated_us);
+
+-- add_turn: remember where a turn was counted, so that its score can find it
+INSERT INTO turns (id, fingerprint, model, at_us) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
+
+-- add_eval: remember a verdict, unless it is known
+INSERT INTO evals (id, turn) VALUES (?, ?) ON CONFLICT (id) DO NOTHING;
+
+-- add_import: remember an imported row, unless it is known
+INSERT INTO imports (id, fingerprint) VALUES (?, ?) ON CONFLICT (id) DO NOTHING;
+
+-- is_known: whether there is such a fingerprint
+SELECT 1 FROM fingerprints WHERE id = ?;
+
+-- is_imported: whether a row was imported before
+SELECT 1 FROM imports WHERE id = ?;
+
+-- find_turn: where a turn was counted, and its score so far
+SELECT fingerprint, model, score FROM turns WHERE id = ?;
+
+-- outcome_samples: the samples of one model on one fingerprint
+SELECT samples FROM outcomes WHERE fingerprint = ? AND model = ?;
+
+-- set_turn_score: the score that now counts for a turn
+UPDATE turns SET score = ? WHERE id = ?;
+
+-- move_score: take an old score out of the sums and put a new one in
+UPDATE outcomes SET score_sum = score_sum + ?, score_count = score_count + ?
+WHERE fingerprint = ? AND model = ?;
+
+-- all_fingerprints: everything that is compared
+SELECT id, body, vector FROM fingerprints ORDER BY id;
+
+-- outcomes_of: how each model did on the fingerprints of a JSON list
+SELECT fingerprint, model, samples, score_sum, score_count, cost_microusd, latency_ms,
+    pricing_version, updated_us
+FROM outcomes WHERE fingerprint IN (SELECT value FROM json_each(?)) ORDER BY fingerprint, model;
+
+-- list_fingerprints: the newest first
+SELECT f.id, f.body, length(f.vector) > 0, f.samples, f.updated_us, group_concat(o.model, ' ')
+FROM fingerprints AS f LEFT JOIN outcomes AS o ON o.fingerprint = f.id
+GROUP BY f.id ORDER BY f.updated_us DESC, f.id LIMIT ?;
+
+-- fingerprints_like: those whose id begins so
+SELECT id, body, length(vector) > 0, samples, updated_us, ''
+FROM fingerprints WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY id LIMIT 2;
+
+-- count_fingerprints: how many there are
+SELECT count(*) FROM fingerprints;
+
+-- count_outcomes: how many rows of outcomes there are
+SELECT count(*) FROM outcomes;
+
+-- aged: fingerprints that were last seen before an instant
+SELECT id, updated_us FROM fingerprints WHERE updated_us < ? ORDER BY updated_us, samples, id;
+
+-- oldest: the fingerprints to give up first
+SELECT id, updated_us FROM fingerprints ORDER BY updated_us, samples, id LIMIT ?;
+
+-- delete_fingerprint: forget a fingerprint with all that was counted for it
+DELETE FROM fingerprints WHERE id = ?;
+
+-- delete_turns: forget where old turns were counted; their sums stay
+DELETE FROM turns WHERE at_us < ?;
+
+-- per_model: the sums of every model over all fingerprints
+SELECT model, count(*), sum(samples), sum(score_sum), sum(score_count), sum(cost_microusd)
+FROM outcomes GROUP BY model ORDER BY model;

@@ -1,0 +1,430 @@
+"""`rules`, `backtest`, `models` and `providers`, as a person or a script uses them."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from pointsman.app import Pointsman
+from pointsman.cli.backtest import backtest
+from pointsman.cli.models import models, providers
+from pointsman.cli.rules import rules
+from pointsman.testing import some_facts
+
+MODELS = """
+schema_version: 1
+providers:
+  acme: {kind: openai, api_key: {env: POINTSMAN_TEST_KEY}}
+  disk: {kind: openai, api_key: [{file: keys/one}, {env: POINTSMAN_TEST_KEY}]}
+models:
+  acme:big: {location: cloud, tier: deep, aliases: [big], price: {input: 3, output: 15}}
+  acme:odd: {location: cloud}
+  disk:model: {location: cloud, price: {input: "0.5", output: 1}}
+"""
+GOOD = """
+schema_version: 1
+global_default: embedded:smollm2-135m
+rules:
+  - {name: commits, when: {message_matches: commit}, use: acme:big}
+  - {when: {has_tool_calls_in_history: true}, use: acme:big}
+workspaces:
+  /w: {default: acme:odd, rules: [{when: {file_extensions_in_context: .sql}, use: acme:big}]}
+"""
+
+
+class Home:
+    """A home folder and the commands that work on it, without a process for each."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.write("models.yaml", MODELS)
+        self.write("routing.yaml", GOOD)
+
+    def write(self, name: str, text: str | bytes) -> Path:
+        file = self.path / name
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        file.chmod(0o600)
+        return file
+
+    def run(self, command: click.Command, *words: str, text: str | None = None) -> Result:
+        return CliRunner().invoke(command, [*words, "--home", str(self.path)], input=text)
+
+    def json(self, command: click.Command, *words: str) -> Any:
+        return json.loads(self.run(command, *words, "--json").stdout)
+
+    def lines(self, *words: str) -> list[str]:
+        """Give the lines of `rules check` that name a place in a file."""
+        return [line for line in self.run(rules, *words).stdout.splitlines() if ".yaml:" in line]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.delenv("POINTSMAN_TEST_KEY", raising=False)
+    path = tmp_path / "home"
+    with Pointsman(path) as pointsman:
+        made = Home(path)
+        pointsman.in_force()
+    return made
+
+
+@pytest.mark.req(269)
+def test_check_says_ok_when_nothing_is_wrong(home: Home) -> None:
+    done = home.run(rules, "check")
+    assert done.exit_code == 0
+    *_, privacy, last = done.stdout.splitlines()
+    assert privacy.startswith("privacy: holds: ")
+    assert last == "ok"
+
+
+def refused(name: str, text: str, code: str, words: str, *numbers: int) -> Any:
+    return pytest.param(text, code, words, id=name, marks=pytest.mark.req(*numbers))
+
+
+ONE_RULE = "schema_version: 1\nrules:\n  - "
+REFUSED = [
+    refused("malformed yaml", "rules: [", "config.syntax", "not valid YAML", 200),
+    refused("schema version", "schema_version: 2", "config.unknown_value", "2", 201),
+    refused(
+        "unknown model in a rule",
+        ONE_RULE + "{when: {}, use: acme:bgi}",
+        "config.unknown_value",
+        "did you mean `acme:big`?",
+        202,
+    ),
+    refused(
+        "unknown workspace default",
+        "schema_version: 1\nworkspaces: {/w: {default: acme:none}}",
+        "config.unknown_value",
+        "`acme:none` is not a model",
+        202,
+    ),
+    refused(
+        "unknown tier model",
+        "schema_version: 1\ntiers: {fast: acme:none}",
+        "config.unknown_value",
+        "`acme:none` is not a model",
+        203,
+    ),
+    refused(
+        "partial workspace tiers",
+        "schema_version: 1\nworkspaces: {/w: {tiers: {fast: acme:big}}}",
+        "config.missing_key",
+        "missing: balanced, deep",
+        204,
+        298,
+    ),
+    refused(
+        "unknown predicate",
+        ONE_RULE + "{when: {mesage_matches: x}, use: acme:big}",
+        "config.unknown_key",
+        "did you mean `message_matches`?",
+        205,
+    ),
+    refused(
+        "wrong type of value",
+        ONE_RULE + "{when: {has_images: 1}, use: acme:big}",
+        "config.wrong_type",
+        "has_images",
+        205,
+    ),
+    refused(
+        "broken pattern",
+        ONE_RULE + "{when: {message_matches: '('}, use: acme:big}",
+        "config.pattern",
+        "missing )",
+        206,
+    ),
+    refused(
+        "pattern with look-ahead",
+        ONE_RULE + "{when: {message_matches: 'a(?=b)'}, use: acme:big}",
+        "config.pattern",
+        "invalid perl operator: (?=",
+        206,
+    ),
+    refused(
+        "duplicate name",
+        ONE_RULE + "{name: a, when: {}, use: acme:big}\n  - {name: a, when: {}, use: acme:big}",
+        "config.duplicate_key",
+        "`a` is taken by an earlier rule",
+        207,
+    ),
+    refused(
+        "cost weight",
+        "schema_version: 1\npattern: {cost_weight: 1.5}",
+        "config.out_of_range",
+        "cost_weight",
+        208,
+    ),
+    refused(
+        "sample size",
+        "schema_version: 1\npattern: {min_sample_size: 0}",
+        "config.out_of_range",
+        "min_sample_size",
+        208,
+    ),
+    refused("a file of 10 MB", "#" * 10_000_000, "config.too_large", "larger than"),
+    refused(
+        "a million rules",
+        ONE_RULE + "{when: {}, use: acme:big}\n  - " * 1_000_000,
+        "config.too_large",
+        "larger than",
+    ),
+]
+
+
+@pytest.mark.req(158, 209, 280)
+@pytest.mark.parametrize(("text", "code", "words"), REFUSED)
+def test_a_bad_file_gives_one_clear_error_and_the_old_policy_stays(
+    home: Home, text: str, code: str, words: str
+) -> None:
+    before = home.json(rules, "show")
+    path = home.write("routing.yaml", text)
+    done = home.run(rules, "check")
+    assert done.exit_code == 2
+    (line,) = (line for line in done.stdout.splitlines() if str(path) in line)
+    place, found, _ = line.removeprefix(str(path)).split(": ", 2)
+    assert all(part.isdigit() for part in place.strip(":").split(":"))
+    assert found == code
+    assert words in line
+    assert len(line) < 400 + len(str(path))
+    assert "in force: the last good version of routing.yaml, until it is mended" in done.stdout
+    assert "ok" not in done.stdout.splitlines()
+    after = home.json(rules, "show")
+    assert after == before
+
+
+def test_a_bomb_of_anchors_is_refused_where_it_begins(home: Home) -> None:
+    bomb = "a0: &a0 [x]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
+    )
+    path = home.write("routing.yaml", bomb)
+    done = home.run(rules, "check")
+    assert done.exit_code == 2
+    first = done.stdout.splitlines()[0]
+    assert first.startswith(f"{path}:1:5: config.anchor: anchor `&a0` is not allowed")
+    assert len(done.stdout) < 20_000
+
+
+@pytest.mark.req(209)
+def test_all_errors_of_all_files_are_listed_in_one_run(home: Home) -> None:
+    home.write("pointsman.yaml", "retain: some\nmood: 1\n")
+    home.write("models.yaml", "schema_version: 1\nmodels: {x: {location: here}}\n")
+    home.write("routing.yaml", "schema_version: 9\nextra: 1\n")
+    found = [line.rpartition("/")[2].split(":")[0] for line in home.lines("check")]
+    assert found == ["pointsman.yaml"] * 2 + ["models.yaml"] + ["routing.yaml"] * 2
+    value = home.json(rules, "check")
+    assert (value["ok"], len(value["problems"])) == (False, 5)
+
+
+def test_warnings_are_told_and_change_no_exit_code(home: Home) -> None:
+    home.write("routing.yaml", GOOD + "\nbudgets: [{name: day, limit_usd: 5}]\n")
+    done = home.run(rules, "check")
+    assert done.exit_code == 0
+    assert "warning: turns.price_unknown: the price of acme:odd is unknown" in done.stdout
+    assert done.stdout.splitlines()[-1] == "ok, with 1 warning"
+    value = home.json(rules, "check")
+    assert value["ok"]
+    assert [each["code"] for each in value["warnings"]] == ["turns.price_unknown"]
+
+
+@pytest.mark.req(269)
+def test_show_lists_rules_in_order_with_synthetic_names(home: Home) -> None:
+    shown = home.run(rules, "show").stdout.splitlines()
+    assert shown[0] == "everywhere"
+    assert shown[1].split() == ["1", "commits", "message_matches", '"commit"', "->", "acme:big"]
+    assert shown[2].split()[:2] == ["2", "rule_1"]
+    scope = home.json(rules, "show")["scopes"][1]
+    assert scope["workspace"] == "/w"
+    assert scope["default"] == "acme:odd"
+    assert [(each["name"], each["is_global"]) for each in scope["rules"]] == [
+        ("rule_0", False),
+        ("commits", True),
+        ("rule_1", True),
+    ]
+
+
+@pytest.mark.req(269)
+def test_reload_says_what_changed_and_what_is_in_force(home: Home) -> None:
+    def files() -> list[tuple[str, str, str]]:
+        found = home.json(rules, "reload")["files"]
+        return [(each["name"], each["state"], each["in_force"]) for each in found]
+
+    unchanged = ("models.yaml", "unchanged", "the file is in force")
+    assert files()[0] == ("pointsman.yaml", "absent", "the defaults are in force")
+    assert files()[1:] == [unchanged, ("routing.yaml", "unchanged", "the file is in force")]
+    home.write("routing.yaml", "schema_version: 1\n")
+    assert files()[2] == ("routing.yaml", "changed", "the file is in force")
+    home.write("routing.yaml", "schema_version: 2\n")
+    assert files()[2] == ("routing.yaml", "invalid", "the last good version is in force")
+    home.write("pointsman.yaml", "retain: full\n")
+    assert files()[0] == ("pointsman.yaml", "new", "the file is in force")
+
+
+@pytest.mark.req(106, 157, 269)
+def test_reload_sees_an_edit_that_time_and_size_hide(home: Home) -> None:
+    path = home.path / "routing.yaml"
+    with Pointsman(home.path) as pointsman:
+        before = pointsman.in_force()
+        assert pointsman.in_force().ready is before.ready
+        times = path.stat()
+        home.write(
+            "routing.yaml", GOOD.replace("message_matches: commit", "message_matches: commis")
+        )
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        after = pointsman.reload()
+    assert after.policy_id != before.policy_id
+    assert pointsman.in_force().policy_id == after.policy_id
+
+
+TABLE = """
+- note: commits go to the big model
+  facts: {message: write a commit message}
+  want: {chosen_model: big, rule: commits}
+- note: nobody is called so
+  facts: {message: "@nobody hello"}
+  want_error: names no model
+"""
+
+
+def test_a_table_that_passes_ends_with_0_and_records_nothing(home: Home) -> None:
+    table = home.write("table.yaml", TABLE)
+    done = home.run(rules, "test", str(table))
+    assert (done.exit_code, done.stdout) == (0, "2 of 2 cases passed\n")
+    assert not (home.path / "ledger.db").exists()
+
+
+def test_a_table_is_read_from_standard_input(home: Home) -> None:
+    assert home.run(rules, "test", "-", text=TABLE).exit_code == 0
+
+
+def test_a_case_that_fails_ends_with_1_and_says_what_came_instead(home: Home) -> None:
+    table = home.write("table.yaml", TABLE.replace("chosen_model: big", "chosen_model: local"))
+    done = home.run(rules, "test", str(table))
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [
+        f"FAILED {table}:2:3: commits go to the big model",
+        "  chosen_model: expected embedded:smollm2-135m, got acme:big",
+        "1 of 2 cases passed",
+    ]
+    value = home.json(rules, "test", str(table))
+    assert (value["passed"], value["failed"]) == (1, 1)
+
+
+def test_a_bad_table_ends_with_2_and_names_the_place(home: Home) -> None:
+    table = home.write("table.yaml", "- {note: a, facts: {message: x}, want: {polcy: rule}}\n")
+    done = home.run(rules, "test", str(table))
+    assert done.exit_code == 2
+    assert f"{table}:1:41: config.unknown_key" in done.stderr
+    assert home.run(rules, "test", str(home.path / "none.yaml")).exit_code == 2
+
+
+def test_a_policy_that_is_not_in_force_is_not_tested(home: Home) -> None:
+    table = home.write("table.yaml", TABLE)
+    home.write("routing.yaml", "schema_version: 2\n")
+    done = home.run(rules, "test", str(table))
+    assert done.exit_code == 2
+    assert "routing.yaml:1:17: config.unknown_value" in done.stderr
+
+
+def recorded(home: Home, *messages: str) -> None:
+    tokens = {"*": 1_000_000, "embedded:smollm2-135m": 10}
+    with Pointsman(home.path) as pointsman:
+        for message in messages:
+            pointsman.route(some_facts(message, estimated_input_tokens=tokens))
+
+
+OTHER = """
+schema_version: 1
+global_default: acme:odd
+rules:
+  - {name: commits, when: {message_matches: commit}, use: disk:model}
+"""
+
+
+def test_backtest_tells_what_changes_and_what_it_costs(home: Home) -> None:
+    recorded(home, "commit this", "another commit", "hello")
+    other = home.write("other.yaml", OTHER)
+    drawn = home.path / "shift.svg"
+    done = home.run(backtest, "--policy", str(other), "--picture", str(drawn))
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == "3 turns decided again, 3 change model"
+    assert "     2  acme:big -> disk:model" in lines
+    assert "     2  by rule commits" in lines
+    assert "input cost of 2 turns: $6 -> $1 (-$5)" in lines
+    assert "  1 turn left out: a price is unknown" in lines
+    assert any("an estimate of input cost" in line for line in lines)
+    assert drawn.read_text().startswith("<svg ")
+
+
+def test_backtest_gives_a_document_for_programs(home: Home) -> None:
+    recorded(home, "commit this")
+    other = home.write("other.yaml", OTHER)
+    value = home.json(backtest, "--policy", str(other))
+    assert value["shifts"] == [{"before": "acme:big", "after": "disk:model", "count": 1}]
+    assert value["changed"][0]["rule"] == "commits"
+    assert value["input_cost"]["difference_usd"] == "-2.5"
+    later = home.json(backtest, "--policy", str(other), "--since", "2999-01-01T00:00:00Z")
+    assert later["turns"] == 0
+
+
+def test_backtest_refuses_a_bad_policy_and_a_bad_target(home: Home) -> None:
+    recorded(home, "hello")
+    bad = home.write("other.yaml", "schema_version: 2\n")
+    done = home.run(backtest, "--policy", str(bad))
+    assert done.exit_code == 2
+    assert f"{bad}:1:17: config.unknown_value" in done.stderr
+    good = home.write("good.yaml", OTHER)
+    nowhere = str(home.path / "no" / "shift.svg")
+    assert home.run(backtest, "--policy", str(good), "--picture", nowhere).exit_code == 2
+    assert home.run(backtest, "--policy", str(good), "--since", "yesterday").exit_code == 2
+
+
+def test_backtest_takes_other_models(home: Home) -> None:
+    recorded(home, "hello")
+    new = home.write("new.yaml", MODELS + "  acme:new: {location: cloud}\n")
+    other = home.write("other.yaml", "schema_version: 1\nglobal_default: acme:new\n")
+    assert home.run(backtest, "--policy", str(other)).exit_code == 2
+    value = home.json(backtest, "--policy", str(other), "--models", str(new))
+    assert value["models_after"] == {"acme:new": 1}
+
+
+def test_models_are_listed_with_price_and_what_they_lack(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {line.split()[0]: line.split() for line in home.run(models).stdout.splitlines()}
+    assert rows["acme:big"] == [
+        "acme:big", "cloud", "deep", "big", "?", "3", "15", "no:", "env", "POINTSMAN_TEST_KEY",
+    ]  # fmt: skip
+    assert rows["acme:odd"][4:7] == ["?", "?", "?"]
+    assert rows["embedded:smollm2-135m"][-1] == "yes"
+    monkeypatch.setenv("POINTSMAN_TEST_KEY", "secret")
+    value = {each["model"]: each for each in home.json(models)}
+    assert value["acme:big"]["configured"]
+    assert value["disk:model"]["missing"] == ["file keys/one"]
+    assert value["acme:odd"]["input_usd_per_million"] is None
+    assert "secret" not in home.run(models).stdout
+
+
+def test_providers_are_healthy_until_something_is_recorded(home: Home) -> None:
+    done = home.run(providers)
+    assert done.exit_code == 0
+    assert "not configured: acme needs env POINTSMAN_TEST_KEY" in done.stdout
+    value = home.json(providers)
+    assert {each["state"] for each in value} == {"healthy"}
+    assert {each["provider"]: each["configured"] for each in value} == {
+        "acme": False,
+        "disk": False,
+        "embedded": True,
+    }
+
+
+def test_commands_that_read_make_no_home(tmp_path: Path) -> None:
+    for command, words in ((rules, ["check"]), (rules, ["show"]), (models, []), (providers, [])):
+        done = CliRunner().invoke(command, [*words, "--home", str(tmp_path / "none")])
+        assert done.exit_code == 2
+    assert not (tmp_path / "none").exists()

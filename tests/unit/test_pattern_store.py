@@ -1,0 +1,587 @@
+"""The pattern store: counting, scoring with exact rollback, nearest rows, caps, and the command."""
+
+import json
+import random
+import threading
+
+import apsw
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pointsman.cli.patterns import patterns
+from pointsman.errors import InputError, LedgerUnavailable, NotFound
+from pointsman.kernel.instant import DAY, Instant
+from pointsman.kernel.number import ONE, Billionths, MicroUsd, billionths
+from pointsman.storage.sqlite.pattern_index import PatternIndex
+from pointsman.storage.sqlite.pattern_look import Look
+from pointsman.storage.sqlite.pattern_writing import Caps, Evicted, ImportRow
+from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.turns.fingerprint import (
+    DIMENSIONS,
+    PEAK,
+    Fingerprint,
+    fingerprint_id,
+    hashed_vector,
+    likeness,
+)
+from pointsman.turns.pattern_row import PatternRow, nearest_first
+
+AT = Instant(1_000 * DAY)
+SURE = ONE
+PLAIN = Fingerprint()
+
+
+class Store(PatternStore):
+    """Records turns that differ in what a test says."""
+
+    def turn(self, name, look=PLAIN, *, text="", model="p:m", cost=1_000, at=AT):
+        return self.record(
+            look,
+            hashed_vector(text),
+            model=model,
+            turn_id=name,
+            cost_microusd=MicroUsd(cost),
+            latency_ms=7,
+            pricing_version="2026-01",
+            at=Instant(at),
+        )
+
+    def score(self, turn, score, eval_id, confidence=SURE):
+        return self.update_score(turn, billionths(score), confidence, eval_id)
+
+    def only(self):
+        (row,) = self.nearest(PLAIN, b"", 10)
+        return row
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "patterns.db"
+
+
+@pytest.fixture
+def store(path):
+    opened = Store(path)
+    yield opened
+    opened.close()
+
+
+def look(number):
+    return Fingerprint(workspace_hash=f"w{number}")
+
+
+def test_turns_that_look_alike_are_counted_together(store):
+    first = store.turn("t1", cost=1_000)
+    second = store.turn("t2", cost=2_001)
+    assert (first.is_new_fingerprint, first.sample_size_before, first.sample_size_after) == (
+        True,
+        0,
+        1,
+    )
+    assert (second.is_new_fingerprint, second.sample_size_before, second.sample_size_after) == (
+        False,
+        1,
+        2,
+    )
+    assert store.only() == PatternRow(
+        PLAIN.structural_sig, "p:m", None, MicroUsd(1_500), 2, Billionths(ONE)
+    )
+
+
+def test_a_turn_counts_once(store):
+    store.turn("t1")
+    again = store.turn("t1", cost=99)
+    assert (again.is_new_turn, again.sample_size_after) == (False, 1)
+    assert store.only().cost_microusd == 1_000
+
+
+def test_scores_move_the_mean_and_count_once(store):
+    store.turn("t1")
+    store.turn("t2")
+    assert store.score("t1", "0.8", "e1") == "counted"
+    assert store.score("t1", "0.8", "e1") == "known"
+    assert store.only().success == billionths("0.8")
+    assert store.score("t2", "0.3", "e2") == "counted"
+    assert store.only().success == billionths("0.55")
+
+
+def test_the_latest_verdict_replaces_the_one_before_exactly(store):
+    for turn in ("t1", "t2", "t3"):
+        store.turn(turn)
+    store.score("t1", "0.1", "e1")
+    store.score("t2", "0.7", "e2")
+    before = store.only()
+    store.score("t3", "0.333333333", "e3")
+    store.score("t3", "0.4", "e4")
+    store.score("t1", "0.9", "e5")
+    store.score("t1", "0.1", "e6")
+    assert store.score("t3", "0.333333333", "e3") == "known"
+    assert before.success == store.only().success == billionths("0.4")
+
+
+def test_unsure_verdicts_do_not_move_the_mean(store):
+    store.turn("t1")
+    assert store.score("t1", "0.2", "e1", billionths("0.499999999")) == "unsure"
+    assert store.only().success is None
+    store.score("t1", "0.8", "e2", billionths("0.5"))
+    store.score("t1", "0.1", "e3", billionths("0.4"))
+    assert store.only().success == billionths("0.8")
+
+
+def test_a_verdict_on_an_unknown_turn_changes_nothing(store):
+    store.turn("t1")
+    assert store.score("t9", "0.5", "e1") == "no_such_turn"
+    assert store.score("t1", "0.5", "e1") == "counted"
+
+
+@pytest.mark.parametrize(
+    ("score", "confidence"), [(-1, ONE), (ONE + 1, ONE), (0, -1), (0, ONE + 1)]
+)
+def test_scores_outside_0_to_1_are_refused(store, score, confidence):
+    store.turn("t1")
+    with pytest.raises(InputError, match="is not between 0 and 1"):
+        store.update_score("t1", Billionths(score), Billionths(confidence), "e1")
+
+
+def test_k_counts_rows_and_not_fingerprints(store):
+    for model in ("p:a", "p:b", "p:c"):
+        store.turn(f"one {model}", look(1), model=model)
+        store.turn(f"two {model}", look(2), model=model)
+    names = sorted([look(1).structural_sig, look(2).structural_sig])
+    rows = store.nearest(PLAIN, b"", 4)
+    assert [(row.fingerprint_id, row.model) for row in rows] == [
+        (names[0], "p:a"),
+        (names[0], "p:b"),
+        (names[0], "p:c"),
+        (names[1], "p:a"),
+    ]
+
+
+def test_the_most_similar_text_comes_first(store):
+    store.turn("t1", text="refactor the parser")
+    store.turn("t2", text="what is the capital of France?")
+    store.turn("t3")
+    rows = store.nearest(PLAIN, hashed_vector("refactor this parser"), 10)
+    assert rows[0].fingerprint_id == store.turn("t3").fingerprint_id
+    assert rows[0].similarity == ONE
+    assert rows[1].fingerprint_id == fingerprint_id(PLAIN, hashed_vector("refactor the parser"))
+
+
+def test_nothing_recorded_finds_nothing_and_makes_no_file(store, path):
+    found = store.found(PLAIN, b"", 10)
+    assert (found.rows, found.reason) == ((), "no pattern is recorded yet")
+    assert store.listed() == store.report() == []
+    with pytest.raises(NotFound):
+        store.show("abc")
+    assert not path.exists()
+
+
+def test_what_was_recorded_is_there_for_the_next_process(store, path):
+    store.turn("t1", text="hello")
+    store.close()
+    other = Store(path)
+    assert len(other.nearest(PLAIN, hashed_vector("hello"), 10)) == 1
+    other.close()
+
+
+def test_what_another_process_records_is_found(store, path):
+    other = Store(path)
+    store.turn("t1", look(1))
+    assert len(other.nearest(PLAIN, b"", 10)) == 1
+    store.turn("t2", look(2))
+    assert len(other.nearest(PLAIN, b"", 10)) == 2
+    store.delete(look(1).structural_sig)
+    assert len(other.nearest(PLAIN, b"", 10)) == 1
+    other.close()
+
+
+def test_damaged_file_gives_no_rows_and_a_reason(store, path):
+    path.write_bytes(b"not a database" * 100)
+    found = store.found(PLAIN, b"", 10)
+    assert found.rows == ()
+    assert "the pattern store cannot be read" in found.reason
+    with pytest.raises(LedgerUnavailable, match="cannot be written now"):
+        store.turn("t1")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE fingerprints SET body = CAST('{\"has_images\":true}' AS BLOB)",
+        "UPDATE fingerprints SET body = CAST('{' AS BLOB)",
+        "UPDATE fingerprints SET body = x'7b22ff'",
+        "UPDATE fingerprints SET vector = zeroblob(1024)",
+        "UPDATE fingerprints SET vector = x'01'",
+        "DROP TABLE outcomes",
+    ],
+)
+def test_changed_table_gives_no_rows_and_a_reason(store, path, change):
+    store.turn("t1", text="hello")
+    assert store.found(PLAIN, b"", 10).reason == ""
+    connection = apsw.Connection(str(path))
+    connection.execute(change)
+    connection.close()
+    found = store.found(PLAIN, b"", 10)
+    assert found.rows == ()
+    assert "the pattern store cannot be read" in found.reason
+
+
+def test_a_failed_write_leaves_table_and_index_in_step(store):
+    store.turn("t1", cost=2**62)
+    assert store.only().sample_size == 1
+    with pytest.raises(LedgerUnavailable):
+        store.turn("t2", cost=2**62)
+    assert store.only().sample_size == 1
+    store.turn("t2", look(2))
+    assert len(store.nearest(PLAIN, b"", 10)) == 2
+
+
+def test_vector_of_another_length_counts_as_none(store):
+    store.record(
+        PLAIN,
+        b"\x01" * 384,
+        model="p:m",
+        turn_id="t1",
+        cost_microusd=MicroUsd(0),
+        latency_ms=0,
+        pricing_version="",
+        at=AT,
+    )
+    assert store.only().fingerprint_id == PLAIN.structural_sig
+
+
+def test_soft_cap_is_told_and_hard_cap_gives_up_the_oldest(path):
+    store = Store(path, Caps(soft=2, hard=3))
+    assert [store.turn(f"t{n}", look(n), at=AT + n).is_over_soft_cap for n in range(3)] == [
+        False,
+        False,
+        True,
+    ]
+    assert len(store.nearest(PLAIN, b"", 10)) == 3
+    store.turn("t0 again", look(0), at=AT + 10)
+    done = store.turn("t3", look(3), at=AT + 11)
+    assert done.evicted == (Evicted("hard_cap_evict", 4, 3, 4, 3, 1, 0),)
+    kept = {row.fingerprint_id for row in store.nearest(PLAIN, b"", 10)}
+    assert kept == {look(n).structural_sig for n in (0, 2, 3)}
+    assert store.score("t1", "1", "e1") == "no_such_turn"
+    store.close()
+
+
+def test_of_equally_old_ones_the_least_sampled_goes(path):
+    store = Store(path, Caps(soft=2, hard=2))
+    store.turn("t1", look(1))
+    store.turn("t2", look(1))
+    store.turn("t3", look(2))
+    store.turn("t4", look(3))
+    store.turn("t5", look(3))
+    kept = {row.fingerprint_id for row in store.nearest(PLAIN, b"", 10)}
+    assert look(1).structural_sig in kept
+    assert len(kept) == 2
+    store.close()
+
+
+def test_what_nobody_saw_for_180_days_goes_first(store):
+    store.turn("t1", look(1), at=AT)
+    store.turn("t2", look(2), at=AT + DAY)
+    assert store.turn("t3", look(3), at=AT + 180 * DAY).evicted == ()
+    done = store.turn("t4", look(3), at=AT + 180 * DAY + 1)
+    assert done.evicted == (Evicted("age_trim", 3, 2, 3, 2, 1, 180),)
+    assert len(store.nearest(PLAIN, b"", 10)) == 2
+
+
+def test_deleting_forgets_everything_and_needs_one_pattern(store):
+    store.turn("t1", look(1))
+    store.turn("t2", look(2))
+    name = look(1).structural_sig
+    assert len(store.nearest(PLAIN, b"", 10)) == 2
+    with pytest.raises(InputError, match="several patterns begin with"):
+        store.delete("sha256:")
+    assert store.delete(name.removeprefix("sha256:")[:12]) == name
+    assert len(store.nearest(PLAIN, b"", 10)) == 1
+    with pytest.raises(NotFound):
+        store.show(name)
+    assert store.turn("t1", look(1)).is_new_turn
+
+
+def test_show_and_report_tell_the_sums(store):
+    store.turn("t1", model="p:a", cost=1_000)
+    store.turn("t2", model="p:a", cost=3_000)
+    store.turn("t3", look(2), model="p:b")
+    store.score("t1", "0.6", "e1")
+    shown = store.show(PLAIN.structural_sig)
+    (outcome,) = shown.outcomes
+    assert (outcome.samples, outcome.score_count, outcome.latency_ms) == (2, 1, 14)
+    assert (outcome.success, outcome.mean_cost, outcome.pricing_version) == (
+        billionths("0.6"),
+        2_000,
+        "2026-01",
+    )
+    first, second = store.report()
+    assert (first.model, first.samples, first.judged, first.mean_success) == (
+        "p:a",
+        2,
+        1,
+        billionths("0.6"),
+    )
+    assert (second.model, second.fingerprints, second.mean_success) == ("p:b", 1, None)
+    assert {each.models for each in store.listed()} == {("p:a",), ("p:b",)}
+    assert len(store.listed(1)) == 1
+
+
+def an_import(name, success="0.5", samples=4):
+    score = None if success is None else billionths(success)
+    return ImportRow(name, PLAIN, b"", "p:m", score, MicroUsd(10), samples)
+
+
+def test_imported_rows_are_counted_with_their_samples_once(store):
+    done = store.import_rows([an_import("a"), an_import("b", "1", 12), an_import("c", None, 1)], AT)
+    assert (done.added, done.skipped, done.is_over_soft_cap) == (3, 0, False)
+    assert (store.only().success, store.only().sample_size) == (billionths("0.875"), 17)
+    assert store.import_rows([an_import("a"), an_import("d")], AT).skipped == 1
+    assert store.only().sample_size == 21
+
+
+def test_threads_share_a_store(store):
+    def work(part):
+        for number in range(20):
+            store.turn(f"{part} {number}", look(number % 5))
+            store.nearest(PLAIN, b"", 10)
+
+    threads = [threading.Thread(target=work, args=(part,)) for part in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(row.sample_size for row in store.nearest(PLAIN, b"", 10)) == 80
+
+
+# The index against `likeness`, pair by pair.
+
+
+def some(source, pool, most):
+    return tuple(source.sample(pool, source.randint(0, most)))
+
+
+def a_look(source):
+    return Fingerprint(
+        file_extensions=some(source, [".py", ".sql", ".md", ".ts", ".rs"], 3),
+        file_path_buckets=some(source, ["src", "tests", "docs", "."], 2),
+        tool_names=some(source, ["read", "write", "bash", "search", "fetch", "edit", "run"], 7),
+        side_effect_classes=some(source, ["none", "read", "write"], 2),
+        has_images=source.random() < 0.2,
+        estimated_input_tokens_bucket=source.randint(0, 3),
+        intent_tags=some(source, ["commit", "doc", "test", "debug"], 3),
+        workspace_hash=str(source.random()),
+        workload_id=source.choice([None, None, "nightly", "release"]),
+    )
+
+
+def a_vector(source):
+    kind = source.random()
+    if kind < 0.2:
+        return b""
+    if kind < 0.3:
+        return bytes(source.choice([PEAK, 256 - PEAK]) for _ in range(DIMENSIONS))
+    if kind < 0.35:
+        return bytes(DIMENSIONS)
+    words = ["parser", "error", "cache", "token", "ledger", "graph", "query", "login"]
+    return hashed_vector(" ".join(source.choices(words, k=source.randint(1, 9))))
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    source = random.Random(7)
+    looks = [(a_look(source), a_vector(source)) for _ in range(700)]
+    return {fingerprint_id(*each): each for each in looks}
+
+
+@pytest.mark.parametrize("removed", [0, 3])
+def test_index_gives_the_likeness_of_every_pair(crowd, removed):
+    index = PatternIndex()
+    kept = dict(crowd)
+    index.add(Look.of(*each) for each in crowd.values())
+    for name in [*crowd][::removed] if removed else []:
+        index.remove(name)
+        del kept[name]
+    assert len(index) == len(kept)
+    source = random.Random(8)
+    for _ in range(12):
+        asked = a_look(source), a_vector(source)
+        expected = {
+            name: likeness(asked[0], each[0], asked[1], each[1]) for name, each in kept.items()
+        }
+        found = index.similarities(*asked).tolist()
+        assert dict(zip(index.names(), found, strict=True)) == expected
+        ranked = sorted((-alike, name) for name, alike in expected.items())
+        for k in (1, 10, 10_000):
+            assert index.nearest(*asked, k) == [(name, -alike) for alike, name in ranked[:k]]
+
+
+def test_ties_are_broken_by_id_however_many_there_are():
+    index = PatternIndex()
+    names = [look(number).structural_sig for number in range(1_000)]
+    index.add(Look.of(look(number), b"") for number in range(1_000))
+    assert [name for name, _ in index.nearest(PLAIN, b"", 10)] == sorted(names)[:10]
+
+
+def test_index_knows_its_edges():
+    index = PatternIndex()
+    assert index.nearest(PLAIN, b"", 10) == []
+    index.add([])
+    index.add([Look.of(PLAIN, b""), Look.of(PLAIN, b"")])
+    index.add([Look.of(PLAIN, b"")])
+    assert len(index) == 1
+    assert index.nearest(PLAIN, b"", 0) == []
+    index.remove("sha256:unknown")
+    assert not index.is_worn
+    for number in range(1_030):
+        index.add([Look.of(look(number), b"")])
+        index.remove(look(number).structural_sig)
+    assert index.is_worn
+
+
+def test_cosines_that_nearly_round_either_way_are_computed_exactly(monkeypatch):
+    monkeypatch.setattr("pointsman.storage.sqlite.pattern_index._UNSURE", 1.0)
+    source = random.Random(9)
+    index = PatternIndex()
+    looks = [(look(number), a_vector(source)) for number in range(200)]
+    index.add(Look.of(*each) for each in looks)
+    asked = hashed_vector("the error in the parser")
+    expected = {fingerprint_id(*each): likeness(PLAIN, each[0], asked, each[1]) for each in looks}
+    found = index.similarities(PLAIN, asked).tolist()
+    assert dict(zip(index.names(), found, strict=True)) == expected
+
+
+def test_largest_scalar_product_is_exact_in_float32():
+    assert DIMENSIONS * PEAK * PEAK < 2**24
+    full = np.full((DIMENSIONS, 3), PEAK, np.float32)
+    assert (np.full(DIMENSIONS, PEAK, np.float32) @ full == DIMENSIONS * PEAK * PEAK).all()
+
+
+def test_nearest_rows_of_a_store_are_those_of_a_plain_search(path, crowd):
+    store = Store(path)
+    source = random.Random(10)
+    rows = [
+        ImportRow(
+            f"{name} {model}", *each, model, Billionths(source.randint(0, ONE)), MicroUsd(5), 2
+        )
+        for name, each in [*crowd.items()][:150]
+        for model in some(source, ["p:a", "p:b", "p:c"], 2) or ("p:a",)
+    ]
+    store.import_rows(rows, AT)
+    for _ in range(5):
+        asked = a_look(source), a_vector(source)
+        plain = [
+            PatternRow(
+                fingerprint_id(row.fingerprint, row.vector),
+                row.model,
+                row.success,
+                row.cost_microusd,
+                row.sample_size,
+                likeness(asked[0], row.fingerprint, asked[1], row.vector),
+            )
+            for row in rows
+        ]
+        assert store.nearest(*asked, 10) == nearest_first(plain)[:10]
+    store.close()
+
+
+# The command.
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(*words, text=None, code=0):
+        arguments = [*words, "--home", str(tmp_path / "home")]
+        done = CliRunner().invoke(patterns, arguments, input=text)
+        assert done.exit_code == code, done.output
+        return done.output
+
+    return run
+
+
+ROWS = [
+    {
+        "message": "refactor the parser",
+        "model": "p/a",
+        "success": "0.9",
+        "cost_usd": "0.004",
+        "sample_size": 12,
+    },
+    {
+        "fingerprint": {"file_extensions": [".sql", ".py"], "intent_tags": ["test"]},
+        "model": "p:b",
+        "cost_usd": 0.5,
+        "sample_size": 1,
+    },
+    {
+        "fingerprint": {"file_extensions": [".sql", ".py"], "intent_tags": ["test"]},
+        "model": "p:b",
+        "cost_usd": 0.5,
+        "sample_size": 1,
+    },
+]
+
+
+def test_imported_file_is_listed_shown_reported_and_forgotten(run):
+    assert run("import", "-", text=json.dumps(ROWS)) == "3 rows imported, 0 known already\n"
+    assert json.loads(run("import", "-", "--json", text=json.dumps(ROWS)))["skipped"] == 3
+    listed = json.loads(run("list", "--json"))
+    assert len(listed) == 2
+    assert len(run("list").splitlines()) == 2
+    name = next(each["fingerprint_id"] for each in listed if each["models"] == ["p:a"])
+    shown = json.loads(run("show", name, "--json"))
+    assert (shown["has_vector"], shown["fingerprint"]["intent_tags"]) == (True, ["refactor"])
+    assert shown["outcomes"][0]["success"] == 0.9
+    assert "p:a" in run("show", name[7:20])
+    totals = json.loads(run("report", "--json"))
+    assert [(each["model"], each["samples"], each["mean_cost_usd"]) for each in totals] == [
+        ("p:a", 12, "0.004"),
+        ("p:b", 2, "0.5"),
+    ]
+    assert "success 0.9" in run("report")
+    assert run("delete", name) == f"forgotten  {name}\n"
+    assert len(json.loads(run("list", "--json"))) == 1
+
+
+def test_an_empty_store_says_so(run):
+    run("import", "-", text="[]")
+    assert run("list") == run("report") == "no pattern is recorded yet\n"
+
+
+def test_message_and_fingerprint_add_up(run):
+    row = {**ROWS[0], "fingerprint": {"tool_names": ["bash"]}}
+    run("import", "-", text=json.dumps([row]))
+    (listed,) = json.loads(run("list", "--json"))
+    assert listed["has_vector"]
+    assert listed["fingerprint"]["tool_names"] == ["bash"]
+    assert listed["fingerprint"]["intent_tags"] == ["refactor"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"message": None}, "neither `message` nor `fingerprint`"),
+        ({"success": 1.5}, "success"),
+        ({"sample_size": 0}, "sample_size"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_import_refuses_what_it_cannot_use_at_its_place(run, change, told):
+    output = run("import", "-", text=json.dumps([{**ROWS[0], **change}]), code=2)
+    assert "standard input:1:" in output
+    assert told in output
+
+
+def test_unknown_pattern_is_refused(run):
+    run("import", "-", text="[]")
+    assert "no pattern is recorded as `abc`" in run("show", "abc", code=2)
+
+
+def test_import_tells_what_had_to_go_for_it(run, monkeypatch):
+    def small(path):
+        return PatternStore(path, Caps(soft=1, hard=1))
+
+    monkeypatch.setattr("pointsman.cli.patterns.PatternStore", small)
+    assert "1 old fingerprint given up" in run("import", "-", text=json.dumps(ROWS))
