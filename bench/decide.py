@@ -9,15 +9,25 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
+import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import matplotlib as mpl
+from msgspec.structs import replace
 
+from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import Billionths, MicroUsd
+from pointsman.storage.sqlite.pattern_index import PatternIndex
+from pointsman.storage.sqlite.pattern_look import Look
+from pointsman.storage.sqlite.pattern_writing import ImportRow
+from pointsman.storage.sqlite.patterns import PatternStore
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.condition import Condition, TimeWindow
 from pointsman.turns.decide import decide
+from pointsman.turns.fingerprint import Surroundings, fingerprint_of, hashed_vector
 from pointsman.turns.pattern_row import PatternRow
 from pointsman.turns.policy import Rule
 from pointsman.turns.ready import ReadyPolicy
@@ -29,6 +39,9 @@ MESSAGE = (
     "Please walk me through the architecture of this service, then write a commit message for the"
     " change to src/billing/invoice.py that rounds half to even; keep it under fifty characters ok?"
 ).ljust(200, ".")
+
+
+VECTORS = [hashed_vector(f"{MESSAGE[n:]} {n}") for n in range(100)]
 
 
 def rules(count: int) -> tuple[Rule, ...]:
@@ -119,6 +132,58 @@ HOSTILE_PATTERNS = (
 )
 
 
+def gathering(ready: ReadyPolicy) -> dict[str, dict[str, float]]:
+    """With 1,000 fingerprints in the store: fingerprint, neighbours, decision; and the store alone."""
+    folder = Path(tempfile.mkdtemp(prefix="pointsman-bench-", dir=RESULTS))
+    try:
+        with closing(PatternStore(folder / "patterns.db")) as store:
+            store.import_rows([_pattern(number) for number in range(1_000)], Instant(1))
+            around = Surroundings(file_extensions=(".py", ".md"), estimated_input_tokens=1_200)
+
+            def structural() -> None:
+                rows = store.nearest(fingerprint_of(MESSAGE, around), b"", 10)
+                decide(ready, replace(FACTS, pattern_rows=rows))
+
+            def hybrid() -> None:
+                rows = store.nearest(fingerprint_of(MESSAGE, around), hashed_vector(MESSAGE), 10)
+                decide(ready, replace(FACTS, pattern_rows=rows))
+
+            structural()
+            return {
+                "with_gathering": times(structural, 2_000),
+                "with_gathering_and_vector": times(hybrid, 1_000),
+            }
+    finally:
+        shutil.rmtree(folder)
+
+
+def large_index() -> dict[str, float]:
+    """One look-up among 100,000 fingerprints with vectors, in memory."""
+    index = PatternIndex()
+    for start in range(0, 100_000, 5_000):
+        index.add([_look(number) for number in range(start, start + 5_000)])
+    look = fingerprint_of(MESSAGE, Surroundings(file_extensions=(".py",)))
+    vector = hashed_vector(MESSAGE)
+    index.nearest(look, vector, 10)
+    return times(lambda: index.nearest(look, vector, 10), 40)
+
+
+def _text(number: int) -> str:
+    return f"change number {number} of module {number % 97}: {MESSAGE[number % 60 : 120]}"
+
+
+def _pattern(number: int) -> ImportRow:
+    text = _text(number)
+    look = fingerprint_of(text, Surroundings(file_extensions=(f".x{number % 40}", ".py")))
+    return ImportRow(look, hashed_vector(text), MODELS[number % 3], Billionths(5 * 10**8), MicroUsd(9), 3, f"row-{number}")
+
+
+def _look(number: int) -> Look:
+    # Few texts, many structures: making 100,000 vectors would take longer than the bench itself.
+    look = fingerprint_of("", Surroundings(file_extensions=(f".x{number}",)))
+    return Look.of(look, VECTORS[number % len(VECTORS)])
+
+
 def hostile() -> dict[str, dict[str, float]]:
     """Patterns and texts that stall backtracking engines."""
     bad = tuple(
@@ -165,6 +230,8 @@ def main() -> None:
             "note": "shared, noisy cores; the ratio to 10 rules is of one run",
         },
         "hundred_rules": times(lambda: decide(hundred, FACTS), 20_000),
+        **gathering(hundred),
+        "index_100000_fingerprints": large_index(),
         "pasted_log_20000_chars": times(lambda: decide(hundred, log), 2_000),
         "hostile": hostile(),
         "growth": grown,

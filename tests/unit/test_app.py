@@ -122,7 +122,8 @@ def test_a_model_whose_secret_is_missing_is_not_configured(
         assert pointsman.facts("hi").configured == ("embedded:smollm2-135m", "acme:a", "b:b")
 
 
-def test_a_default_that_another_models_file_no_longer_knows_is_found_out(tmp_path: Path) -> None:
+@pytest.mark.req(158)
+def test_files_that_no_longer_fit_each_other_leave_the_last_policy_that_did(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with a_home(home) as pointsman:
         (home / "models.yaml").write_text(
@@ -131,8 +132,18 @@ def test_a_default_that_another_models_file_no_longer_knows_is_found_out(tmp_pat
         )
         (home / "routing.yaml").write_text("schema_version: 1\nglobal_default: acme:a\n")
         assert a_turn(pointsman).outcome.chosen_model == "acme:a"
+        good = pointsman.in_force().policy_id
         (home / "models.yaml").write_text("schema_version: 1\n")
-        assert [problem.code for problem in pointsman.in_force().problems]
+        found = pointsman.in_force()
+        assert found.problems
+        assert found.policy_id == good
+        assert [file.using_last_known_good for file in found.invalid] == [True]
+    with a_home(home) as again:
+        assert again.in_force().policy_id == good
+    kept = home / "last-good" / "turn-policy"
+    kept.write_bytes(kept.read_bytes()[:-9])
+    with a_home(home) as anew:
+        assert anew.in_force().policy_id != good
 
 
 def test_nothing_is_recorded_on_request(tmp_path: Path) -> None:
@@ -330,3 +341,14 @@ def test_facts_hold_no_message_text(tmp_path: Path) -> None:
         ledger += Path(f"{pointsman.home.database}-wal").read_bytes()
     assert b"a secret sentence" not in ledger
     assert FACTS_FORM.kind.__name__ == "TurnFacts"
+
+
+@pytest.mark.req(250)
+def test_a_decision_with_many_rejections_is_one_entry(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as pointsman:
+        turn = pointsman.route(some_facts(sticky_model="gone:model", allowed_models=()))
+    assert [each.verdict for each in turn.trace.chain].count("rejected") == 2
+    reader = LedgerReader(pointsman.home.database)
+    kinds = [entry.kind for entry in reader.chain_entries(1)]
+    reader.close()
+    assert kinds == ["chain.opened", "snapshot", "decision.turn"]

@@ -16,7 +16,7 @@ from pointsman.turns.pattern_row import PatternRow
 from pointsman.turns.policy import Rule, TurnPolicy, Workspace, read_routing, turn_policy
 from pointsman.turns.ready import ReadyPolicy
 from pointsman.turns.registry import Model, read_models, registry
-from pointsman.turns.review import Concern, condition_text, local_proof, review
+from pointsman.turns.review import MOST_COMPARED, Concern, condition_text, local_proof, review
 
 MODELS = b"""
 schema_version: 1
@@ -203,6 +203,26 @@ def test_five_thousand_rules_are_reviewed() -> None:
     last = Rule("last", Condition(message_matches="x7", has_images=False), "ollama:own")
     findings = review(replace(policy(), rules=(*rules, last)))
     assert [(each.rule_name, each.by) for each in findings] == [("last", "r7")]
+
+
+def test_deep_nesting_costs_no_more_than_its_size() -> None:
+    asked = Condition(message_matches="x")
+    for level in range(28):
+        asked = Condition(message_matches=f"x{level}", not_=asked)
+    assert review(replace(policy(), rules=(Rule("deep", asked, "acme:big"),))) == ()
+
+
+def test_only_the_first_rules_are_compared_where_limits_alone_differ() -> None:
+    rules = tuple(
+        Rule(f"r{n}", Condition(estimated_input_tokens_gt=9_000 - n), "acme:big")
+        for n in range(2 * MOST_COMPARED)
+    )
+    first, last = (
+        Rule(name, Condition(estimated_input_tokens_gt=tokens), "acme:big")
+        for name, tokens in (("seen", 9_000), ("missed", 9_000 - MOST_COMPARED))
+    )
+    findings = review(replace(policy(), rules=(*rules, first, last)))
+    assert [(each.rule_name, each.by) for each in findings] == [("seen", "r0")]
 
 
 def test_a_condition_reads_as_one_line() -> None:

@@ -9,7 +9,8 @@ from pointsman.testing import a_policy, some_facts
 from pointsman.turns.decide import DECIDER, decide
 from pointsman.turns.explain import HEIGHT, WIDTH, Shown, why_screen
 from pointsman.turns.facts import FACTS_FORM, with_seal
-from pointsman.turns.policy import POLICY_FORM
+from pointsman.turns.condition import Condition
+from pointsman.turns.policy import POLICY_FORM, Rule
 from pointsman.turns.trace import Banner, Evaluation, Trace, TurnOutcome
 
 SEAL = Sealed("hmac-sha256:" + "0" * 64, 5)
@@ -134,3 +135,15 @@ def test_facts_are_recorded_sealed() -> None:
     stored = with_seal(some_facts("hello"), SEAL)
     assert b"hello" not in FACTS_FORM.encode(stored)
     assert FACTS_FORM.decode(FACTS_FORM.encode(stored)) == stored
+
+
+@pytest.mark.req(151, 152)
+def test_an_outage_has_a_banner_until_the_state_is_healthy_again() -> None:
+    policy = a_policy("acme:b", "acme:a", "acme:b", rules=(Rule("r", Condition(), "acme:a"),))
+    during, _ = decide(policy, some_facts(availability={"acme:a": "unavailable"}))
+    after, _ = decide(policy, some_facts(availability={"acme:a": "healthy"}))
+    assert [each.code for each in during.banners] == ["turns.model_unavailable"]
+    assert during.banners[0].text == (
+        "acme:a currently unavailable. Routing fell through to acme:b (global default)."
+    )
+    assert (after.chosen_model, after.banners) == ("acme:a", ())

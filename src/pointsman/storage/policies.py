@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct
 
-from pointsman.errors import Problem
+from pointsman.errors import IntegrityFailure, Problem
 from pointsman.kernel.canonical import ContentId
 from pointsman.storage.home import Home
-from pointsman.storage.policy_file import Loaded, PolicyFile
+from pointsman.storage.policy_file import LastGood, Loaded, PolicyFile
 from pointsman.storage.price_table import load_price_table
 from pointsman.storage.settings import Settings, read_settings
 from pointsman.turns.policy import (
@@ -61,6 +62,8 @@ class PolicyFiles:
         self._models = self._file("models.yaml", read_models, NO_MODELS)
         self._known: tuple[str, dict[str, Model], PolicyFile[RoutingFile]] | None = None
         self._made: tuple[object, ReadyPolicy, ContentId] | None = None
+        self._good: tuple[ReadyPolicy, ContentId] | None = None
+        self._kept = LastGood(home.last_good / "turn-policy")
 
     def settings(self) -> Loaded[Settings]:
         """Give the settings in force."""
@@ -78,13 +81,35 @@ class PolicyFiles:
         return self._together(models, self._routing_for(models).reload())
 
     def _together(self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]) -> InForce:
-        ready, policy_id = self._ready(models, routing)
+        """Put the files together; where they do not fit, the last policy that did stays."""
+        fits = _is_good(models) and _is_good(routing)
+        kept = None if fits else self._last_policy()
+        ready, policy_id = kept or self._ready(models, routing)
+        if fits:
+            self._keep(ready, policy_id)
+        stands_in = kept is not None
         invalid = (
-            *_invalid("pointsman.yaml", self.settings()),
-            *_invalid("models.yaml", models),
-            *_invalid("routing.yaml", routing),
+            *_invalid("pointsman.yaml", self.settings(), stands_in=False),
+            *_invalid("models.yaml", models, stands_in=stands_in),
+            *_invalid("routing.yaml", routing, stands_in=stands_in),
         )
         return InForce(ready, policy_id, models.value, invalid)
+
+    def _keep(self, ready: ReadyPolicy, policy_id: ContentId) -> None:
+        # Both files together: either may be good by itself and yet not fit the other.
+        if self._good is None or self._good[1] != policy_id:
+            self._good = (ready, policy_id)
+            self._kept.store(POLICY_FORM.form.encode(ready.policy))
+
+    def _last_policy(self) -> tuple[ReadyPolicy, ContentId] | None:
+        """Give the last policy whose files fitted, also that of an earlier process."""
+        content = self._kept.load()[0] if self._good is None else None
+        if content is not None:
+            # What another version kept may have another form; then there is no last policy.
+            with suppress(IntegrityFailure):
+                policy = POLICY_FORM.form.decode(content)
+                self._good = (ReadyPolicy(policy), POLICY_FORM.id(policy))
+        return self._good
 
     def _ready(
         self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]
@@ -115,7 +140,11 @@ class PolicyFiles:
         return PolicyFile(self._home.path / name, parse, self._home.last_good, default=default)
 
 
-def _invalid(name: str, loaded: Loaded[T]) -> tuple[InvalidFile, ...]:
+def _is_good(loaded: Loaded[T]) -> bool:
+    return loaded.source == "file" or not loaded.problems
+
+
+def _invalid(name: str, loaded: Loaded[T], *, stands_in: bool) -> tuple[InvalidFile, ...]:
     if not loaded.problems:
         return ()
-    return (InvalidFile(name, loaded.problems, loaded.using_last_known_good),)
+    return (InvalidFile(name, loaded.problems, stands_in or loaded.using_last_known_good),)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from pointsman.kernel.number import Billionths, MicroUsd, billionths_text, microusd_text
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.policy import Disagreement
-from pointsman.turns.ready import ReadyPolicy, asks_about_cost
+from pointsman.turns.policy import Disagreement, Rule
+from pointsman.turns.ready import ReadyPolicy, exceeded_limit
 from pointsman.turns.registry import provider_of
 from pointsman.turns.trace import Banner, Evaluation, Slot
 
@@ -57,11 +57,13 @@ def _outages(facts: TurnFacts, chain: Sequence[Evaluation], chosen: Evaluation) 
         if name in seen or model in facts.excluded_models:
             continue
         seen.add(name)
-        fell = f"currently unavailable. Routing fell through to {_named(chosen)}."
+        fell = "currently unavailable. Routing fell through to"
         if is_wide:
-            yield Banner("turns.provider_unavailable", f"{provider} provider {fell}")
+            text = f"{provider} provider {fell} {_named(chosen)}."
+            yield Banner("turns.provider_unavailable", text)
         else:
-            yield Banner("turns.model_unavailable", f"{model} {fell}")
+            text = f"{model} {fell} {chosen.candidate_model}."
+            yield Banner("turns.model_unavailable", text)
 
 
 def _unavailable(chain: Sequence[Evaluation]) -> Iterator[str]:
@@ -80,15 +82,25 @@ def _named(chosen: Evaluation) -> str:
 def _budget_breaker(ready: ReadyPolicy, facts: TurnFacts, chosen: Evaluation) -> Iterator[Banner]:
     if chosen.rule_name is None:
         return
-    scope = ready.scope(facts.workspace_path)
-    rule = next((each.rule for each in scope.rules if each.rule.name == chosen.rule_name), None)
-    limit = asks_about_cost(rule.when) if rule is not None else None
-    if rule is not None and limit is not None and facts.cost_today_microusd > limit:
+    limit = exceeded_limit(_chosen_rule(ready, facts, chosen).when, facts.cost_today_microusd)
+    if limit is not None:
         text = (
-            f"Daily budget ${_usd(MicroUsd(limit))} exceeded (${_usd(facts.cost_today_microusd)}"
-            f' today). Routing per "{rule.name}" rule.'
+            f"Daily budget ${_usd(limit)} exceeded (${_usd(facts.cost_today_microusd)}"
+            f' today). Routing per "{chosen.rule_name}" rule.'
         )
         yield Banner("turns.budget_breaker", text)
+
+
+def _chosen_rule(ready: ReadyPolicy, facts: TurnFacts, chosen: Evaluation) -> Rule:
+    # A rule of the workspace and a global one may both be called `rule_0`, and use one model:
+    # then the first that matches is the one that chose.
+    same = [
+        each
+        for each in ready.scope(facts.workspace_path).rules
+        if (each.rule.name, each.rule.use) == (chosen.rule_name, chosen.candidate_model)
+    ]
+    look = ready.look(facts)
+    return next(each.rule for each in same if len(same) == 1 or each.matches(look))
 
 
 def _usd(amount: MicroUsd) -> str:
@@ -145,5 +157,5 @@ def _tried(chain: Sequence[Evaluation]) -> list[tuple[str, str]]:
 def _other_providers(ready: ReadyPolicy, facts: TurnFacts, tried: Sequence[str]) -> list[str]:
     used = {provider_of(model) for model in tried}
     names = ready.models if facts.configured is None else facts.configured
-    found = (provider_of(name) for name in names)
-    return [name for name in dict.fromkeys(found) if name not in used]
+    # DETERMINISM: by name, as a recorded registry keeps no other order.
+    return sorted({provider_of(name) for name in names} - used)

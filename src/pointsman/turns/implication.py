@@ -50,7 +50,7 @@ def _not(inner: Condition | None) -> Parts:
     denied = parts(inner)
     first = next(iter(denied), Condition())
     if len(denied) == 1 and first.not_ is not None:
-        return parts(first.not_)
+        return _split(first.not_)
     return (
         frozenset() if is_contradictory(denied) else frozenset({Condition(not_=_together(denied))})
     )
@@ -65,6 +65,11 @@ def _together(asked: Parts) -> Condition:
     return next(iter(asked)) if len(asked) == 1 else Condition(all_of=tuple(_ordered(asked)))
 
 
+def _split(one: Condition) -> Parts:
+    # What is inside a part is in this form already; to make it anew would double the work a level.
+    return frozenset({one} if one.all_of is None else one.all_of)
+
+
 def _ordered(conditions: Iterable[Condition]) -> list[Condition]:
     # DETERMINISM: sets have no order; the canonical text has one.
     return sorted(conditions, key=msgspec.json.encode)
@@ -76,8 +81,8 @@ def is_contradictory(asked: Parts) -> bool:
         _no_tokens(asked)
         or any(flag in asked and other in asked for flag, other in _OPPOSITES)
         or not _minutes(asked)
-        or any(each.not_ is not None and implies(asked, parts(each.not_)) for each in asked)
-        or any(each.any_of and all(is_contradictory(parts(m)) for m in each.any_of)
+        or any(each.not_ is not None and implies(asked, _split(each.not_)) for each in asked)
+        or any(each.any_of and all(is_contradictory(_split(m)) for m in each.any_of)
                for each in asked)
     )  # fmt: skip
 
@@ -95,16 +100,23 @@ def _no_tokens(asked: Parts) -> bool:
     return bool(below) and min(below) <= max([-1, *above]) + 1
 
 
-def _minutes(asked: Iterable[Condition]) -> set[int]:
-    """Give the minutes of the day that all windows share."""
-    shared = set(range(24 * 60))
+def _minutes(asked: Iterable[Condition]) -> int:
+    """Give the minutes of the day that all windows share, a bit for each."""
+    shared = _DAY
     for part in asked:
         window = part.time_of_day_between
         if window is not None and window.start < window.end:
-            shared &= set(range(window.start, window.end))
+            shared &= _span(window.start, window.end)
         elif window is not None:
-            shared -= set(range(window.end, window.start))
+            shared &= ~_span(window.end, window.start)
     return shared
+
+
+def _span(start: int, end: int) -> int:
+    return (1 << end) - (1 << start)
+
+
+_DAY = _span(0, 24 * 60)
 
 
 def implies(given: Parts, wanted: Parts) -> bool:
@@ -119,7 +131,7 @@ def _is_implied(given: Condition, wanted: Condition) -> bool:
     if name not in _FLEXIBLE or kind_of(given) != name:
         return False
     if name == "time_of_day_between":
-        return _minutes([given]) <= _minutes([wanted])
+        return not _minutes([given]) & ~_minutes([wanted])
     own, other = getattr(given, name), getattr(wanted, name)
     if isinstance(own, tuple):
         return set(own) <= set(other)
@@ -131,9 +143,14 @@ def kind_of(part: Condition) -> str:
     return next(name for name in part.__struct_fields__ if getattr(part, name) is not None)
 
 
-def search_key(asked: Parts) -> Condition | str:
+def own_key(asked: Parts) -> Condition | str:
     """Give what a rule is found by: a part only an equal one implies, else a field's name."""
     rigid = [part for part in _ordered(asked) if kind_of(part) not in _FLEXIBLE]
     if rigid:
         return rigid[0]
     return min(map(kind_of, asked), default=ALWAYS)
+
+
+def search_keys(asked: Parts) -> list[Condition | str]:
+    """Give the keys of all rules that could ask for no more than this."""
+    return [ALWAYS, *_ordered(asked), *sorted(map(kind_of, asked))]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from pointsman.kernel.number import MicroUsd
 from pointsman.turns.condition import Condition, Test, needed_patterns, reads_text, ready
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.look import Look, Patterns
@@ -124,10 +125,11 @@ class ReadyPolicy:
         return tuple(ReadyRule(rule, ready(rule.when, rule.use, self._patterns)) for rule in rules)
 
 
-def asks_about_cost(asked: Condition) -> int | None:
-    """Give the daily spend a condition asks about, outside of any `not`; None if it asks none."""
-    if asked.cost_today_exceeds_microusd is not None:
-        return asked.cost_today_exceeds_microusd
+def exceeded_limit(asked: Condition, spent: MicroUsd) -> MicroUsd | None:
+    """Give the daily spend a condition asks about and that is exceeded, outside of any `not`."""
+    own = asked.cost_today_exceeds_microusd
+    if own is not None and spent > own:
+        return own
     inner = (*(asked.all_of or ()), *(asked.any_of or ()))
-    found = (asks_about_cost(each) for each in inner)
+    found = (exceeded_limit(each, spent) for each in inner)
     return next((limit for limit in found if limit is not None), None)

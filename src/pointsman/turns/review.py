@@ -15,19 +15,21 @@ from pointsman.kernel.number import microusd_text
 from pointsman.turns.condition import Condition, TimeWindow
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.implication import (
-    ALWAYS,
     Parts,
     implies,
     is_contradictory,
-    kind_of,
+    own_key,
     parts,
-    search_key,
+    search_keys,
 )
 from pointsman.turns.policy import Rule, TurnPolicy
 from pointsman.turns.ready import ReadyPolicy, Scope
 from pointsman.turns.registry import TIERS, Model
 from pointsman.turns.trace import Slot
 from pointsman.turns.validation import Rejection, rejection
+
+MOST_COMPARED = 256
+"""Earlier rules that one is compared with where only limits tell them apart."""
 
 
 class Concern(StrEnum):
@@ -64,8 +66,9 @@ class Finding(Struct, frozen=True):
 def review(policy: TurnPolicy) -> tuple[Finding, ...]:
     """Give what a user should know about a valid policy, in the order of the file."""
     ready = ReadyPolicy(policy)
+    known: dict[Condition, _Asked] = {}
     return (
-        *(each for scoped in _scopes(ready) for each in _rule_findings(ready, scoped)),
+        *(each for scoped in _scopes(ready) for each in _rule_findings(ready, scoped, known)),
         *_budget_findings(ready),
         *_tier_findings(ready),
     )
@@ -100,17 +103,36 @@ def _scopes(ready: ReadyPolicy) -> list[Scoped]:
     ]  # fmt: skip
 
 
-def _rule_findings(ready: ReadyPolicy, scoped: Scoped) -> Iterator[Finding]:
-    asked = [parts(rule.when) for rule in scoped.rules]
-    for rule, own in list(zip(scoped.rules, asked, strict=True))[: scoped.own]:
-        if is_contradictory(own):
+class _Asked(Struct, frozen=True):
+    """What a rule asks for, looked at once."""
+
+    parts: Parts
+    is_never: bool
+    key: Condition | str
+    search_keys: list[Condition | str]
+
+
+def _asked(when: Condition, known: dict[Condition, _Asked]) -> _Asked:
+    if when not in known:
+        found = parts(when)
+        known[when] = _Asked(found, is_contradictory(found), own_key(found), search_keys(found))
+    return known[when]
+
+
+def _rule_findings(
+    ready: ReadyPolicy, scoped: Scoped, known: dict[Condition, _Asked]
+) -> Iterator[Finding]:
+    rules = scoped.rules
+    asked = [_asked(rule.when, known) for rule in rules]
+    for rule, own in list(zip(rules, asked, strict=True))[: scoped.own]:
+        if own.is_never:
             message = f"`{rule.name}` asks for what cannot all be true: it never matches"
             yield Finding(Concern.CONTRADICTION, message, scoped.workspace, rule.name)
         else:
-            yield from _unfit(ready.models[rule.use], rule, own, scoped.workspace)
+            yield from _unfit(ready.models[rule.use], rule, own.parts, scoped.workspace)
     for later, earlier in _covered(asked, scoped.own):
-        rules = (scoped.rules[later], scoped.rules[earlier])
-        yield _covering(*rules, scoped.workspace, is_always=not asked[earlier])
+        is_always = not asked[earlier].parts
+        yield _covering(rules[later], rules[earlier], scoped.workspace, is_always=is_always)
 
 
 def _covering(rule: Rule, by: Rule, workspace: str | None, *, is_always: bool) -> Finding:
@@ -124,23 +146,27 @@ def _covering(rule: Rule, by: Rule, workspace: str | None, *, is_always: bool) -
     return Finding(code, message, workspace, rule.name, by.name)
 
 
-def _covered(asked: Sequence[Parts], own: int) -> Iterator[tuple[int, int]]:
+def _covered(asked: Sequence[_Asked], own: int) -> Iterator[tuple[int, int]]:
     """Give each rule that an earlier one covers, with the first that does.
 
     Pairs of global rules are left out beyond the first `own`: they are told of once, globally.
     """
     earlier: dict[Condition | str, list[int]] = {}
-    for later, parts_ in enumerate(asked):
-        if is_contradictory(parts_):
+    if not own:
+        return
+    for later, each in enumerate(asked):
+        if each.is_never:
             continue
-        keys = [ALWAYS, *(key for part in parts_ for key in (part, kind_of(part)))]
-        near = sorted({index for key in keys for index in earlier.get(key, ())})
-        found = next((index for index in near if implies(parts_, asked[index])), None)
+        near = sorted({index for key in each.search_keys for index in earlier.get(key, ())})
+        covers = (
+            index for index in near[:MOST_COMPARED] if implies(each.parts, asked[index].parts)
+        )
+        found = next(covers, None)
         if found is not None:
             yield later, found
-        if later < own:
-            # One part is enough to find it by: all of its parts must be implied.
-            earlier.setdefault(search_key(parts_), []).append(later)
+        elif later < own:
+            # What covers a covered rule covers all that this one would.
+            earlier.setdefault(each.key, []).append(later)
 
 
 def _unfit(

@@ -1,0 +1,295 @@
+"""A second, naive model of the policy chain, written from document 002 and its companion.
+
+It shares no code with the product. It takes files and facts as plain values, in the shapes users
+write them, and says what must come out. Patterns must stay in what `re` and RE2 agree on.
+"""
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+Plain = dict[str, Any]
+
+EMBEDDED = "embedded:smollm2-135m"
+EMBEDDED_ENTRY: Plain = {"location": "local", "tier": "fast", "aliases": ["local"],
+                         "capabilities": {"max_context_tokens": 2048, "supports_tools": False},
+                         "price": {"input": 0, "output": 0}}  # fmt: skip
+TIERS = ["fast", "balanced", "deep"]
+PATTERN_DEFAULTS: Plain = {"mode": "apply", "k": 10, "cost_weight": "0.05",
+                           "min_confidence": "0.05", "min_sample_size": 5}  # fmt: skip
+
+
+class Refused(Exception):
+    """The message begins with an alias that is unknown, or with nothing behind it."""
+
+
+def run(models: Plain, routing: Plain, facts: Plain, home: str = "/home/me") -> Plain:
+    """Run the chain: what is chosen, by which slot and rule, and what every slot said."""
+    return _Chain(models, routing, facts, home).run()
+
+
+def canonical(name: str) -> str:
+    """An id splits at its first `:` or `/`, and is compared with a colon there."""
+    at = min((i for i in (name.find(":"), name.find("/")) if i > 0), default=-1)
+    return name if at < 0 else name[:at] + ":" + name[at + 1 :]
+
+
+def exact(value: Any, places: int) -> Fraction:
+    """A number as it is written, kept to so many decimals."""
+    return Fraction(round(Fraction(str(value)) * 10**places), 10**places)
+
+
+def components(path: str, home: str = "") -> list[str]:
+    if path == "~" or path.startswith("~/"):
+        path = home + path[1:]
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part and part != ".":
+            parts.append(part)
+    return parts
+
+
+def holds(when: Plain, facts: Plain, message: str, use: str) -> bool:
+    """Whether all the predicates of a `when` hold; an empty one holds always."""
+    return all(_holds(name, value, facts, message, use) for name, value in when.items())
+
+
+def _holds(name: str, value: Any, facts: Plain, message: str, use: str) -> bool:
+    path = facts.get("session", {}).get("workspace_path")
+    cost = facts.get("cost_today_usd", 0)
+    words = [value] if isinstance(value, str) else value
+    answers = {
+        "message_matches": lambda: re.search(value, message) is not None,
+        "message_contains_any": lambda: any(w.lower() in message.lower() for w in words),
+        "estimated_input_tokens_gt": lambda: tokens(facts, use) > value,
+        "estimated_input_tokens_lt": lambda: tokens(facts, use) < value,
+        "has_images": lambda: facts.get(name, False) == value,
+        "has_tool_calls_in_history": lambda: facts.get("has_tool_calls_in_history", False) == value,
+        "skills_matching_message_includes": lambda: any(
+            w in facts.get("skills_matching_message", []) for w in words
+        ),
+        "file_extensions_in_context": lambda: any(
+            w.lower() == e.lower() for w in words for e in facts.get(name, [])
+        ),
+        "workspace_path_matches": lambda: path is not None and re.search(value, path) is not None,
+        "time_of_day_between": lambda: in_window(facts.get("local_time", "12:00"), *value),
+        "cost_today_exceeds_usd": lambda: exact(cost, 6) > exact(value, 6),
+        "any_of": lambda: any(holds(each, facts, message, use) for each in value),
+        "all_of": lambda: all(holds(each, facts, message, use) for each in value),
+        "not": lambda: not holds(value, facts, message, use),
+    }
+    return answers[name]()
+
+
+def in_window(now: str, start: str, end: str) -> bool:
+    """From the start on, up to but without the end; `HH:MM` sorts as text."""
+    if start == end:
+        return True
+    return start <= now < end if start < end else now >= start or now < end
+
+
+def tokens(facts: Plain, model: str) -> int:
+    """The estimate for a model, else the one for any."""
+    given = facts.get("estimated_input_tokens") or 0
+    named = given if isinstance(given, dict) else {"*": given}
+    return {canonical(name): count for name, count in named.items()}.get(model, named.get("*", 0))
+
+
+def recommended(rows: list[Plain], settings: Plain) -> str | None:
+    """The model similar turns speak for, if they speak for one."""
+    ordered = sorted(
+        rows,
+        key=lambda r: (-exact(r["similarity"], 9), r["fingerprint_id"], canonical(r["model"])),
+    )
+    groups: dict[str, list[Plain]] = {}
+    for row in ordered[: settings["k"]]:
+        if row["sample_size"]:
+            groups.setdefault(canonical(row["model"]), []).append(row)
+    if not groups:
+        return None
+    success = {m: _mean([r for r in g if r.get("success") is not None], "success", 9)
+               for m, g in groups.items()}  # fmt: skip
+    cost = {m: _mean(g, "cost_usd", 6) or Fraction(0) for m, g in groups.items()}
+    weight = exact(settings["cost_weight"], 9)
+    spread = max(cost.values()) - min(cost.values())
+    score = {}
+    for model in groups:
+        thrift = (max(cost.values()) - cost[model]) / spread if spread else Fraction(0)
+        score[model] = exact((1 - weight) * (success[model] or 0) + weight * thrift, 9)
+    best, *others = sorted(groups, key=lambda m: (-score[m], m))
+    if score[best] <= 0 or all(each is None for each in success.values()):
+        return None
+    rest = score[best] - score[others[0]] if others else score[best]
+    is_sure = exact(rest / score[best], 9) >= exact(settings["min_confidence"], 9)
+    samples = sum(r["sample_size"] for r in groups[best])
+    return best if is_sure and samples >= settings["min_sample_size"] else None
+
+
+def _mean(rows: list[Plain], name: str, places: int) -> Fraction | None:
+    total = sum(r["sample_size"] for r in rows)
+    weighted = sum(exact(r[name], places) * r["sample_size"] for r in rows)
+    return weighted / total if total else None
+
+
+class _Chain:
+    def __init__(self, models: Plain, routing: Plain, facts: Plain, home: str) -> None:
+        given = {canonical(name): entry for name, entry in models.get("models", {}).items()}
+        self.models = {EMBEDDED: EMBEDDED_ENTRY, **given}
+        self.routing = routing
+        self.facts = facts
+        self.session = facts.get("session", {})
+        self.is_worker = bool(self.session.get("is_worker"))
+        self.workspace = self._workspace(home)
+        self.override, self.message = self._split()
+
+    def run(self) -> Plain:
+        chain: list[Plain] = []
+        for slot in (self._override, self._sticky, self._rule, self._pattern, self._delegate,
+                     self._workspace_default, self._global_default):  # fmt: skip
+            chain.append(slot())
+            is_over = chain[-1]["policy"] == "delegate_request"
+            if chain[-1]["verdict"] == "chose" or (is_over and chain[-1]["verdict"] == "rejected"):
+                break
+        last = chain[-1]
+        won = last["verdict"] == "chose"
+        if won and last["policy"] == "rule" and self.routing.get("trace_deferred") != "off":
+            shadow = self._pattern()
+            if shadow["candidate"] is not None:
+                shadow["verdict"] = "deferred"
+            chain.append(shadow)
+        return {
+            "chosen_model": last["candidate"] if won else "",
+            "policy": last["policy"] if won else None,
+            "rule_name": last["rule_name"] if won else None,
+            "chain": chain,
+        }
+
+    def _split(self) -> tuple[str | None, str]:
+        message = self.facts["message"]
+        if message.startswith("\\@"):
+            return None, message[1:]
+        token = re.match(r"@([A-Za-z0-9_.:/-]*)(?=[ \t\n\r\f\v]|\Z)", message)
+        if token is None:
+            return None, message
+        known = {a: m for m, entry in self.models.items() for a in entry.get("aliases", [])}
+        model = known.get(token[1]) or ({m: m for m in self.models}).get(canonical(token[1]))
+        text = message[token.end() :].lstrip(" \t\n\r\f\v")
+        if model is None or not text:
+            raise Refused(message)
+        return model, text
+
+    def _workspace(self, home: str) -> Plain:
+        path = self.session.get("workspace_path")
+        own = components(path) if path is not None and path.startswith("/") else None
+        best: tuple[int, Plain] = (-1, {})
+        for name, entry in self.routing.get("workspaces", {}).items():
+            parts = components(name, home)
+            if own is not None and own[: len(parts)] == parts and len(parts) > best[0]:
+                best = (len(parts), entry)
+        return best[1]
+
+    def _failure(self, model: str) -> str | None:
+        """The first veto, in the fixed order of the contract."""
+        facts, entry = self.facts, self.models.get(model)
+        allowed, configured = facts.get("allowed_models"), facts.get("configured")
+        states = {canonical(n): s for n, s in facts.get("availability", {}).items()}
+        excluded = map(canonical, facts.get("excluded_models", []))
+        is_cloud = entry is not None and entry["location"] == "cloud"
+        needs = (entry or {}).get("capabilities", {})
+        most = needs.get("max_context_tokens")
+        vetoes = [
+            ("privacy_blocked", facts.get("privacy_level") == "local" and is_cloud),
+            ("not_permitted", allowed is not None and model not in map(canonical, allowed)),
+            ("not_configured", entry is None
+             or (configured is not None and model not in map(canonical, configured))),
+            ("provider_unavailable", (facts.get("network_state") == "offline" and is_cloud)
+             or "unavailable" in (states.get(model.partition(":")[0]), states.get(model))
+             or model in excluded),
+            ("no_vision_support",
+             facts.get("has_images") and not needs.get("supports_images", False)),
+            ("exceeds_context_window", most is not None and tokens(facts, model) > most),
+            ("no_tool_support",
+             facts.get("has_tool_definitions") and not needs.get("supports_tools", True)),
+            ("no_system_prompt_support",
+             facts.get("has_system_prompt") and not needs.get("supports_system_prompt", True)),
+            ("no_structured_output_support", facts.get("requires_structured_output")
+             and not needs.get("supports_structured_output", False)),
+            ("over_budget", entry is not None and self._is_over_budget(entry, model)),
+        ]  # fmt: skip
+        return next((code for code, failed in vetoes if failed), None)
+
+    def _is_over_budget(self, entry: Plain, model: str) -> bool:
+        """A price nobody knows may overdraw any budget; what is free overdraws none."""
+        left = [exact(each["left_usd"], 6) for each in self.facts.get("budgets", [])]
+        price = entry.get("price") or ({"input": 0} if entry["location"] == "local" else None)
+        if not left or price is None:
+            return bool(left)
+        if not any(Decimal(str(price.get(kind, 0))) for kind in ("input", "output")):
+            return False
+        cost = exact(exact(price["input"], 6) * tokens(self.facts, model) / 10**6, 6)
+        return any(each <= 0 or cost > each for each in left)
+
+    def _said(self, policy: str, candidate: str | None, rule: str | None = None) -> Plain:
+        failure = None if candidate is None else self._failure(candidate)
+        verdict = "not_applicable" if candidate is None else "rejected" if failure else "chose"
+        return {"policy": policy, "verdict": verdict, "candidate": candidate,
+                "validation_failure": failure, "rule_name": rule, "rule_attempts": []}  # fmt: skip
+
+    def _override(self) -> Plain:
+        return self._said("per_message_override", None if self.is_worker else self.override)
+
+    def _sticky(self) -> Plain:
+        sticky = None if self.is_worker else self.session.get("sticky_model")
+        return self._said("manual_sticky", sticky and canonical(sticky))
+
+    def _rule(self) -> Plain:
+        """The first rule that matches and validates; the rejected ones before it are named."""
+        said, attempts = self._said("rule", None), []
+        for rules in (self.workspace.get("rules", []), self.routing.get("rules", [])):
+            for index, rule in enumerate(rules):
+                use = canonical(rule["use"])
+                if not holds(rule["when"], self.facts, self.message, use):
+                    continue
+                said = self._said("rule", use, rule.get("name", f"rule_{index}"))
+                if said["verdict"] == "chose":
+                    return {**said, "rule_attempts": attempts}
+                attempts = [*attempts, said["rule_name"]]
+        return {**said, "rule_attempts": attempts}
+
+    def _pattern(self) -> Plain:
+        if self.is_worker or self.facts.get("delegate_tier") is not None:
+            return self._said("pattern", None)
+        given = self.workspace.get("pattern", self.routing.get("pattern", {}))
+        settings = {**PATTERN_DEFAULTS, **given}
+        found = recommended(self.facts.get("pattern_rows", []), settings)
+        return self._said("pattern", found if settings["mode"] == "apply" else None)
+
+    def _delegate(self) -> Plain:
+        """The tier asked for, then upwards; a tier asked for must have a model."""
+        tier = self.facts.get("delegate_tier")
+        said = self._said("delegate_request", None)
+        if tier is None:
+            return said
+        models = [self._tier_model(step) for step in TIERS[TIERS.index(tier) :]]
+        said["verdict"] = "rejected"
+        for model in models if models[0] is not None else []:
+            if model is not None and said["verdict"] != "chose":
+                said = self._said("delegate_request", model)
+        return said
+
+    def _tier_model(self, tier: str) -> str | None:
+        for tiers in (self.workspace.get("tiers", {}), self.routing.get("tiers", {})):
+            if tier in tiers:
+                return canonical(tiers[tier])
+        named = [name for name, entry in self.models.items() if entry.get("tier") == tier]
+        return min(named, key=lambda name: (name == EMBEDDED, name), default=None)
+
+    def _workspace_default(self) -> Plain:
+        default = self.workspace.get("default")
+        return self._said("workspace_default", default and canonical(default))
+
+    def _global_default(self) -> Plain:
+        return self._said("global_default", canonical(self.routing.get("global_default", EMBEDDED)))
