@@ -5,8 +5,9 @@ BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet install
 DEMO := build/demo-home
 
-.PHONY: help env envs run test check test-main test-others bench bench-ledger requirements docs lock \
-        campaign-crash campaign-power-loss campaign-tamper campaign-canonical clean
+.PHONY: help env envs run test check test-main test-others bench bench-ledger bench-decide requirements docs lock \
+        campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
+        campaign-differential campaign-properties clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
@@ -60,19 +61,26 @@ requirements: env ## which numbered requirements have a test, and which are stil
 docs: env ## write the generated pages anew
 	$(BIN)/python scripts/generate_docs.py
 
-bench: bench-ledger ## every measurement, as ratios in one run; writes bench/results
+bench: bench-ledger bench-decide ## every measurement, as ratios in one run; writes bench/results
+
+bench-decide: env ## a turn's decision: percentiles, hostile text, growth with the rules
+	$(BIN)/python bench/decide.py
 
 bench-ledger: env ## canonical bytes, durable appends, verification, replay
 	$(BIN)/python bench/ledger.py
 
 campaign-crash: env ## 1,000 kills
-	$(BIN)/python campaigns/crash.py
+	$(BIN)/python -m campaigns.crash
 campaign-power-loss: env ## 100,000 simulated power cuts
-	$(BIN)/python campaigns/power_loss.py
+	$(BIN)/python -m campaigns.power_loss
 campaign-tamper: env ## every bit of a bundle
-	$(BIN)/python campaigns/tamper.py
-campaign-canonical: env ## canonical bytes against rfc8785, and decisions over every environment
-	$(BIN)/python campaigns/canonical.py
+	$(BIN)/python -m campaigns.tamper
+campaign-canonical: env ## canonical bytes against rfc8785 on 200,000 values
+	$(BIN)/python -m campaigns.canonical
+campaign-differential: env ## the chain against a naive model on 200,000 turns
+	$(BIN)/python -m campaigns.differential
+campaign-properties: env ## the properties of the chain on 10,000 examples each
+	$(BIN)/python -m campaigns.properties
 
 lock: ## pin every dependency with hashes, naming no host
 	$(PYTHON) -m venv .venv-lock

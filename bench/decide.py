@@ -133,7 +133,7 @@ HOSTILE_PATTERNS = (
 
 
 def gathering(ready: ReadyPolicy) -> dict[str, dict[str, float]]:
-    """With 1,000 fingerprints in the store: fingerprint, neighbours, decision; and the store alone."""
+    """Take a fingerprint, look it up among 1,000, and decide."""
     folder = Path(tempfile.mkdtemp(prefix="pointsman-bench-", dir=RESULTS))
     try:
         with closing(PatternStore(folder / "patterns.db")) as store:
@@ -175,7 +175,8 @@ def _text(number: int) -> str:
 def _pattern(number: int) -> ImportRow:
     text = _text(number)
     look = fingerprint_of(text, Surroundings(file_extensions=(f".x{number % 40}", ".py")))
-    return ImportRow(look, hashed_vector(text), MODELS[number % 3], Billionths(5 * 10**8), MicroUsd(9), 3, f"row-{number}")
+    vector, success = hashed_vector(text), Billionths(500_000_000)
+    return ImportRow(f"row-{number}", look, vector, MODELS[number % 3], success, MicroUsd(9), 3)
 
 
 def _look(number: int) -> Look:

@@ -11,7 +11,7 @@ import random
 import time
 
 import rfc8785
-from evidence import write
+from campaigns.evidence import write
 
 from pointsman.kernel.canonical import MAX_INT, canonical_json
 from pointsman.kernel.document import Json

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from evidence import write
+from campaigns.evidence import write
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

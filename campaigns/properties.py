@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from evidence import write
+from campaigns.evidence import write
 from hypothesis import HealthCheck, given, settings
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

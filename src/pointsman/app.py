@@ -60,7 +60,7 @@ from pointsman.turns.facts import (
     with_seal,
 )
 from pointsman.turns.fingerprint import Surroundings, fingerprint_of, hashed_vector
-from pointsman.turns.override import split_override
+from pointsman.turns.override import Mode, split_override
 from pointsman.turns.pattern_row import PatternRow
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy, read_routing, turn_policy
 from pointsman.turns.ready import ReadyPolicy
@@ -184,7 +184,9 @@ class Pointsman:
         return self._exact(given, self._files.in_force().ready, None)
 
     def _exact(self, given: GivenFacts, ready: ReadyPolicy, now: Instant | None) -> TurnFacts:
-        override, message = split_override(given.message, ready.aliases)
+        # A worker's task brief is no user's message: an @ in it is text (document 002, 6.9.1).
+        mode: Mode = "off" if given.session.is_worker else "strict"
+        override, message = split_override(given.message, ready.aliases, mode)
         facts = turn_facts(given, override, message)
         tokens, tokenizer = facts.estimated_input_tokens, "given"
         if not tokens:
@@ -226,19 +228,27 @@ class Pointsman:
             if is_resolved(providers.get(provider_of(name)), self.home.path)
         )
 
-    def route(self, facts: TurnFacts, *, is_preview: bool = False, record: bool = True) -> Shown:
+    def route(
+        self,
+        facts: TurnFacts,
+        *,
+        session_id: str = "",
+        is_preview: bool = False,
+        record: bool = True,
+    ) -> Shown:
         """Decide a turn and, unless told otherwise, record it durably before this returns."""
         in_force = self._files.in_force()
         started = time.perf_counter_ns()
         outcome, trace = decide(in_force.ready, facts)
         elapsed_us = (time.perf_counter_ns() - started) // 1000
         names = Names(self.ids.new_id(), self.ids.new_id(), self.clock.now())
-        aside = Aside(elapsed_us, self.ids.new_id(), is_preview, VERSION)
+        aside = Aside(elapsed_us, self.ids.new_id(), session_id, is_preview, VERSION)
         at, facts_id = names.at, self._facts_id(facts)
         if record:
             at = self._record(names, _Turn(in_force, facts, outcome, trace, aside))
         return Shown(
             turn_id=names.ref,
+            session_id=session_id,
             decision_id=names.id,
             at=at,
             policy_id=in_force.policy_id,
@@ -408,6 +418,7 @@ def _shown(stored: Stored) -> Shown:
     _, record, aside = read_recorded(entry.payload)
     return Shown(
         turn_id=entry.ref,
+        session_id=aside.session_id,
         decision_id=entry.id,
         at=entry.at,
         policy_id=record.policy_id,

@@ -248,12 +248,16 @@ class _Chain:
     def _rule(self) -> Plain:
         """The first rule that matches and validates; the rejected ones before it are named."""
         said, attempts = self._said("rule", None), []
-        for rules in (self.workspace.get("rules", []), self.routing.get("rules", [])):
+        own, shared = self.workspace.get("rules", []), self.routing.get("rules", [])
+        unnamed = [index for index, rule in enumerate(shared) if "name" not in rule]
+        for rules in (own, shared):
             for index, rule in enumerate(rules):
                 use = canonical(rule["use"])
                 if not holds(rule["when"], self.facts, self.message, use):
                     continue
-                said = self._said("rule", use, rule.get("name", f"rule_{index}"))
+                # A name made up for a workspace's rule gives way to the one of a global rule.
+                made = f"rule_{index}" + "_" * (rules is own and index in unnamed)
+                said = self._said("rule", use, rule.get("name", made))
                 if said["verdict"] == "chose":
                     return {**said, "rule_attempts": attempts}
                 attempts = [*attempts, said["rule_name"]]
@@ -285,7 +289,7 @@ class _Chain:
             if tier in tiers:
                 return canonical(tiers[tier])
         named = [name for name, entry in self.models.items() if entry.get("tier") == tier]
-        return min(named, key=lambda name: (name == EMBEDDED, name), default=None)
+        return min(named, key=lambda name: name == EMBEDDED, default=None)
 
     def _workspace_default(self) -> Plain:
         default = self.workspace.get("default")

@@ -28,7 +28,9 @@ RECORD = DecisionRecord(
     outcome=Raw(b'{"target":"a"}'),
     trace=Raw(b"[]"),
 )
-ASIDE = Aside(elapsed_us=80, trace_id="t", is_preview=False, product_version="0.1.0")
+ASIDE = Aside(
+    elapsed_us=80, trace_id="t", session_id="s", is_preview=False, product_version="0.1.0"
+)
 NAMES = Names("d1", "w1", Instant(5))
 
 
@@ -46,7 +48,7 @@ def test_a_recorded_decision_reads_back_with_the_bytes_a_replay_compares() -> No
 
 
 def test_elapsed_time_and_trace_id_stand_outside_the_replayed_bytes() -> None:
-    other = Aside(elapsed_us=9, trace_id="u", is_preview=True, product_version="9")
+    other = Aside(elapsed_us=9, trace_id="u", session_id="", is_preview=True, product_version="9")
     first = read_recorded(decision_draft(NAMES, RECORD, ASIDE, FACTS).payload)[0]
     second = read_recorded(decision_draft(NAMES, RECORD, other, FACTS).payload)[0]
     assert first == second

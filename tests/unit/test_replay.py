@@ -51,7 +51,7 @@ def _payload(outcome: bytes = b'{"passes":true}', version: int = 1) -> bytes:
         outcome=Raw(outcome),
         trace=Raw(b"[]"),
     )
-    aside = Aside(1, "t", is_preview=False, product_version="0")
+    aside = Aside(1, "t", "", is_preview=False, product_version="0")
     return decision_draft(Names("d", "w", Instant(0)), record, aside, FACTS).payload
 
 

@@ -187,7 +187,8 @@ def test_budgets_need_prices_and_a_default_that_is_free() -> None:
 
 def test_a_tier_without_a_model_matters_only_to_those_who_delegate() -> None:
     models = {name: model for name, model in KNOWN.items() if model.tier != "balanced"}
-    bare = replace(policy(), models=models)
+    tiers = {tier: name for tier, name in policy().tiers.items() if tier != "balanced"}
+    bare = replace(policy(), models=models, tiers=tiers)
     assert review(bare) == ()
     can = replace(models["acme:big"], can_delegate=True)
     findings = review(replace(bare, models={**models, "acme:big": can}))
@@ -272,7 +273,7 @@ def test_the_proof_says_what_serves_turns_that_must_stay_local() -> None:
 
 def test_a_registry_without_local_models_leaves_nothing_reachable() -> None:
     cloud = {"acme:big": KNOWN["acme:big"]}
-    proof = local_proof(replace(policy(global_default="acme:big"), models=cloud))
+    proof = local_proof(replace(policy(global_default="acme:big"), models=cloud, tiers={}))
     assert (proof.holds, proof.reachable) == (True, ())
 
 

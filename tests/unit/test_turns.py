@@ -6,10 +6,10 @@ import pytest
 from pointsman.kernel.content import Sealed, no_texts
 from pointsman.kernel.instant import Instant
 from pointsman.testing import a_policy, some_facts
+from pointsman.turns.condition import Condition
 from pointsman.turns.decide import DECIDER, decide
 from pointsman.turns.explain import HEIGHT, WIDTH, Shown, why_screen
 from pointsman.turns.facts import FACTS_FORM, with_seal
-from pointsman.turns.condition import Condition
 from pointsman.turns.policy import POLICY_FORM, Rule
 from pointsman.turns.trace import Banner, Evaluation, Trace, TurnOutcome
 
@@ -19,6 +19,7 @@ SEAL = Sealed("hmac-sha256:" + "0" * 64, 5)
 def _shown(outcome: TurnOutcome, trace: Trace, **changes: object) -> Shown:
     shown = Shown(
         turn_id="01HZ",
+        session_id="",
         decision_id="01HY",
         at=Instant(0),
         policy_id="sha256:" + "a" * 64,
@@ -66,8 +67,9 @@ def test_hard_failure_names_what_was_tried_and_uses_no_other_model() -> None:
     assert outcome.banners == (
         Banner(
             "turns.no_model",
-            "No model available for this turn. Tried: acme:a (provider_unavailable). Other"
-            " configured providers: embedded. Choose one with /model <id>, or see /rules check.",
+            "No model available for this turn. acme provider currently unavailable. Tried: acme:a"
+            " (provider_unavailable). Other configured providers: embedded. Choose one with /model"
+            " <id>, or see /rules check.",
         ),
     )
 
@@ -86,9 +88,9 @@ def test_a_default_outside_the_registry_is_not_configured() -> None:
 
 @pytest.mark.req(102, 254)
 def test_the_why_screen_shows_turn_choice_and_numbered_chain_on_one_screen() -> None:
-    screen = why_screen(_shown(*decide(a_policy(), some_facts()), is_preview=True))
-    lines = screen.splitlines()
-    assert lines[0] == "Turn 01HZ · 1970-01-01T00:00:00.000000Z · preview"
+    shown = _shown(*decide(a_policy(), some_facts()), is_preview=True, session_id="sess_42")
+    lines = why_screen(shown).splitlines()
+    assert lines[0] == "Turn 01HZ · session sess_42 · 1970-01-01T00:00:00.000000Z · preview"
     assert lines[1] == "Chose: embedded:smollm2-135m   (global default)"
     assert lines[4] == "  [1] PER_MESSAGE_OVERRIDE   not_applicable  no @model token in message"
     assert lines[10] == "  [7] GLOBAL_DEFAULT         chose           embedded:smollm2-135m"
@@ -144,6 +146,6 @@ def test_an_outage_has_a_banner_until_the_state_is_healthy_again() -> None:
     after, _ = decide(policy, some_facts(availability={"acme:a": "healthy"}))
     assert [each.code for each in during.banners] == ["turns.model_unavailable"]
     assert during.banners[0].text == (
-        "acme:a currently unavailable. Routing fell through to acme:b (global default)."
+        "acme:a currently unavailable. Routing fell through to acme:b."
     )
     assert (after.chosen_model, after.banners) == ("acme:a", ())

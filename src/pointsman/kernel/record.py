@@ -38,6 +38,7 @@ class Aside(Struct, frozen=True, forbid_unknown_fields=True):
 
     elapsed_us: int
     trace_id: str
+    session_id: str
     is_preview: bool
     product_version: str
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable
-from functools import cache
-from typing import NamedTuple, TypeAlias, TypeVar, cast
+from copy import deepcopy
+from functools import cache, reduce
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import jsonschema_rs
 import msgspec
+from jsonschema_rs import ValidationError
 
 from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Path, refuse
+from pointsman.kernel.document import Document, Json, Path, refuse
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema_numbers import DECIMAL_TEXT, KEYWORDS, checked
 from pointsman.kernel.schema_problems import problems
@@ -36,17 +38,21 @@ _STEP = re.compile(r"\[(?P<index>[0-9]+)\]|\.(?P<key>[^.\[]+)")
 def conform(document: Document, kind: type[T], *checks: Check[T]) -> T:
     """Return the document as a `kind`, or raise `DocumentError` with all that is wrong with it.
 
-    The checks run once the document has the form of `kind`; their problems are raised together.
+    The checks also run where unknown keys are all that is wrong with its form; all problems are
+    raised together.
     A field of type `int` takes whole numbers only (`3`, not `3.0`). A field of type `Decimal`
     takes any number exactly as written, or the same number as a text; its bounds are given as
     `Meta(extra_json_schema={"minimum": 0})`.
     """
     form = _form(cast(Hashable, kind))
-    errors = form.validator.iter_errors(document.value)
-    refuse(problem for error in errors for problem in problems(document, form.schema, error))
-    value = _converted(document, kind)
-    refuse(problem for check in checks for problem in check(value, document))
-    return value
+    errors = list(form.validator.iter_errors(document.value))
+    found = [problem for error in errors for problem in problems(document, form.schema, error)]
+    value = _without_unknown(document.value, errors, kind) if errors else _converted(document, kind)
+    if value is not None:
+        found += [problem for check in checks for problem in check(value, document)]
+    refuse(found)
+    # INVARIANT: without a problem there was no error, so the value is the whole document's.
+    return cast(T, value)
 
 
 def json_schema(kind: object) -> Schema:
@@ -72,6 +78,24 @@ def _published(node: Schema) -> Schema:
         del node["format"]
         return node | {"type": ["number", "string"], "pattern": DECIMAL_TEXT}
     return node
+
+
+def _without_unknown(value: Json, errors: list[ValidationError], kind: type[T]) -> T | None:
+    """Give what the document says apart from unknown keys, so that the checks see the rest of it.
+
+    None where something else is wrong with its form.
+    """
+    if any(error.kind.name != "additionalProperties" for error in errors):
+        return None
+    pruned = deepcopy(value)
+    for error in errors:
+        members = reduce(lambda inner, step: inner[step], error.instance_path, cast(Any, pruned))
+        for key in error.kind.as_dict()["unexpected"]:
+            del members[key]
+    try:
+        return msgspec.convert(pruned, kind)
+    except msgspec.ValidationError:
+        return None
 
 
 def _converted(document: Document, kind: type[T]) -> T:

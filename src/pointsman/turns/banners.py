@@ -10,6 +10,7 @@ from pointsman.turns.policy import Disagreement, Rule
 from pointsman.turns.ready import ReadyPolicy, exceeded_limit
 from pointsman.turns.registry import provider_of
 from pointsman.turns.trace import Banner, Evaluation, Slot
+from pointsman.turns.validation import rejection
 
 _SLOTS: dict[Slot, str] = {
     "per_message_override": "@ override",
@@ -141,8 +142,15 @@ def _no_model(ready: ReadyPolicy, facts: TurnFacts, chain: Sequence[Evaluation])
     listed = ", ".join(f"{model} ({why})" for model, why in tried) or "nothing"
     others = _other_providers(ready, facts, [model for model, _ in tried])
     hint = f" Other configured providers: {', '.join(others)}." if others else ""
-    text = f"No model available for this turn. Tried: {listed}.{hint} Choose one with /model <id>,"
-    return Banner("turns.no_model", f"{text} or see /rules check.")
+    down = _down(facts, [model for model, _ in tried])
+    text = f"No model available for this turn.{down} Tried: {listed}.{hint}"
+    return Banner("turns.no_model", f"{text} Choose one with /model <id>, or see /rules check.")
+
+
+def _down(facts: TurnFacts, tried: Sequence[str]) -> str:
+    providers = dict.fromkeys(provider_of(model) for model in tried)
+    out = [name for name in providers if facts.availability.get(name) == "unavailable"]
+    return "".join(f" {name} provider currently unavailable." for name in out)
 
 
 def _tried(chain: Sequence[Evaluation]) -> list[tuple[str, str]]:
@@ -155,7 +163,8 @@ def _tried(chain: Sequence[Evaluation]) -> list[tuple[str, str]]:
 
 
 def _other_providers(ready: ReadyPolicy, facts: TurnFacts, tried: Sequence[str]) -> list[str]:
+    """Name the providers of models that no slot proposed and that could take the turn."""
     used = {provider_of(model) for model in tried}
-    names = ready.models if facts.configured is None else facts.configured
+    able = (name for name in ready.models if rejection(name, ready.models, facts) is None)
     # DETERMINISM: by name, as a recorded registry keeps no other order.
-    return sorted({provider_of(name) for name in names} - used)
+    return sorted({provider_of(name) for name in able} - used)

@@ -31,6 +31,7 @@ class Shown(Struct, frozen=True):
     """A turn's decision with the names it goes by."""
 
     turn_id: str
+    session_id: str
     decision_id: str
     at: Instant
     policy_id: str
@@ -49,9 +50,10 @@ def why_screen(shown: Shown) -> str:
     if outcome.chosen_model:
         winner = shown.trace.chain[outcome.winner_index].policy.replace("_", " ")
         chose = f"Chose: {outcome.chosen_model}   ({winner})"
+    session = f" · session {shown.session_id}" if shown.session_id else ""
     note = " · preview" if shown.is_preview else ""
     lines = [
-        f"Turn {shown.turn_id} · {instant_text(shown.at)}{note}",
+        f"Turn {shown.turn_id}{session} · {instant_text(shown.at)}{note}",
         chose,
         "",
         "Chain:",

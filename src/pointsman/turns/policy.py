@@ -160,9 +160,12 @@ def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> Tu
     """Put the policy together; without a global default the embedded model is it."""
     default = EMBEDDED_MODEL if routing.global_default is None else routing.global_default
     disagreement = routing.pattern_disagreement
+    theirs = (rule.name for given in routing.workspaces.values() for rule in given.rules)
+    rules = _rules(routing.rules, tuple(name for name in theirs if name is not None))
+    shared = tuple(rule.name for rule in rules)
     return TurnPolicy(
         global_default=model_id(default),
-        tiers=_tiers(routing.tiers),
+        tiers={**_registry_tiers(models), **_tiers(routing.tiers)},
         pattern=_pattern(routing.pattern),
         pattern_disagreement=Disagreement(
             disagreement.surface,
@@ -170,14 +173,14 @@ def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> Tu
             disagreement.min_sample_size,
         ),
         trace_deferred=routing.trace_deferred,
-        rules=_rules(routing.rules),
+        rules=rules,
         workspaces=tuple(
             Workspace(
                 path=normal_path(path, home),
                 default=None if given.default is None else model_id(given.default),
                 pattern=None if given.pattern is None else _pattern(given.pattern),
                 tiers=None if given.tiers is None else _tiers(given.tiers),
-                rules=_rules(given.rules),
+                rules=_rules(given.rules, shared),
             )
             for path, given in routing.workspaces.items()
         ),
@@ -201,21 +204,24 @@ def normal_path(path: str, home: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _rules(given: tuple[GivenRule, ...]) -> tuple[Rule, ...]:
-    names = rule_names(given)
+def _rules(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> tuple[Rule, ...]:
+    names = rule_names(given, taken)
     return tuple(
         Rule(name, condition.condition(rule.when), model_id(rule.use))
         for name, rule in zip(names, given, strict=True)
     )
 
 
-def rule_names(given: tuple[GivenRule, ...]) -> list[str]:
-    """Give every rule its name; one without gets `rule_<index>`, made unique where it clashes."""
-    taken = [rule.name for rule in given if rule.name is not None]
+def rule_names(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> list[str]:
+    """Give every rule its name; one without gets `rule_<index>`, made unique where it clashes.
+
+    `taken` are names of other rules that hold beside these.
+    """
+    used = [*taken, *(rule.name for rule in given if rule.name is not None)]
     names: list[str] = []
     for index, rule in enumerate(given):
         name = rule.name or f"rule_{index}"
-        while rule.name is None and name in taken:
+        while rule.name is None and name in used:
             name += "_"
         names.append(name)
     return names
@@ -233,6 +239,13 @@ def _pattern(given: GivenPattern) -> PatternSettings:
 
 def _fraction(value: Decimal) -> Billionths:
     return billionths(f"{value:f}")
+
+
+def _registry_tiers(models: Mapping[str, Model]) -> dict[str, str]:
+    """Give the first model declared for each tier; the built-in one where there is no other."""
+    declared = [*(name for name in models if name != EMBEDDED_MODEL), EMBEDDED_MODEL]
+    tiers = [(models[name].tier, name) for name in declared if name in models]
+    return {tier: name for tier, name in reversed(tiers) if tier is not None}
 
 
 def _tiers(given: GivenTiers) -> dict[str, str]:
@@ -281,7 +294,7 @@ class _Check:
         self, path: str, document: Document, at: Path, paths: dict[str, str]
     ) -> Iterable[Problem]:
         normal = normal_path(path, self._home)
-        if not path.startswith(("/", "~")):
+        if path != "~" and not path.startswith(("/", "~/")):
             hint = "write it from `/` or `~/` on"
             message = f"`{path}` is not an absolute path"
             yield document.problem(at, Code.INVALID_VALUE, message, hint, key=True)

@@ -15,7 +15,7 @@ from pointsman.turns.facts import TurnFacts
 from pointsman.turns.look import Look, Patterns
 from pointsman.turns.pattern import PatternSettings
 from pointsman.turns.policy import Rule, TurnPolicy, Workspace, normal_path
-from pointsman.turns.registry import EMBEDDED_MODEL, Tier, aliases
+from pointsman.turns.registry import Tier, aliases
 from pointsman.turns.text_patterns import TextPatterns
 
 
@@ -87,13 +87,8 @@ class ReadyPolicy:
         return self._anywhere
 
     def tier_model(self, tier: Tier, scope: Scope) -> str | None:
-        """Give the model of a tier: the workspace's, the policy's, else one of the registry's."""
-        named = scope.tiers.get(tier) or self.policy.tiers.get(tier)
-        if named is not None:
-            return named
-        # DETERMINISM: by id, as a recorded registry keeps no other order; the built-in one last.
-        found = (name for name, model in self.models.items() if model.tier == tier)
-        return min(found, key=lambda name: (name == EMBEDDED_MODEL, name), default=None)
+        """Give the model of a tier: the workspace's, else the policy's."""
+        return scope.tiers.get(tier) or self.policy.tiers.get(tier)
 
     def _scope(self, workspace: Workspace, shared: tuple[ReadyRule, ...]) -> Scope:
         policy = self.policy
