@@ -215,7 +215,7 @@ def _is_free(model: Model) -> bool:
 
 def _tier_findings(ready: ReadyPolicy) -> Iterator[Finding]:
     policy = ready.policy
-    if not policy.tiers and not any(model.can_delegate for model in policy.models.values()):
+    if not any(model.can_delegate for model in policy.models.values()):
         return
     anywhere = ready.scope(None)
     for tier in TIERS:
