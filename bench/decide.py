@@ -60,7 +60,7 @@ def rules(count: int) -> tuple[Rule, ...]:
         lambda n: Condition(
             time_of_day_between=TimeWindow(0, 1), cost_today_exceeds_microusd=MicroUsd(n)
         ),
-        lambda n: Condition(workspace_path_matches=f"^/work/team{n}/"),
+        lambda n: Condition(workspace_path_matches=f"^/srv/team{n}/"),
     ]
     return tuple(
         Rule(f"rule {n}", kinds[n % len(kinds)](n), MODELS[n % len(MODELS)]) for n in range(count)

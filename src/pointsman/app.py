@@ -10,21 +10,18 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import apsw
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from pointsman.errors import NotFound
 from pointsman.kernel.canonical import ContentId, Form, content_id
 from pointsman.kernel.content import Sealed, sealed
 from pointsman.kernel.entry import Draft
-from pointsman.kernel.instant import EPOCH, SECOND, Clock, IdSource, Instant
-from pointsman.kernel.number import microusd_text
+from pointsman.kernel.instant import EPOCH, Clock, IdSource, Instant
 from pointsman.kernel.record import (
     DECISION,
     Aside,
@@ -36,35 +33,26 @@ from pointsman.kernel.record import (
 from pointsman.kernel.snapshot import snapshot_draft
 from pointsman.runs.backtest import Backtest, backtest
 from pointsman.runs.export import BundleSummary, export_bundle
+from pointsman.runs.gathering import Gathering
 from pointsman.runs.recorder import Recorder
 from pointsman.runs.replay import Progress, ReplayReport, replay_all, replay_named
 from pointsman.runs.rules_test import Table, TableReport, run_table
 from pointsman.runs.verify import LedgerReport, verify_ledger
 from pointsman.signals.redaction import redacted
-from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
-from pointsman.storage.secrets import is_resolved
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.patterns import PatternStore
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 from pointsman.turns.decide import DECISION_VERSION, decide
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import (
-    ANY_MODEL,
     FACTS_FORM,
-    GivenBudget,
     GivenFacts,
     TurnFacts,
-    turn_facts,
     with_seal,
 )
-from pointsman.turns.fingerprint import Surroundings, fingerprint_of, hashed_vector
-from pointsman.turns.override import Mode, split_override
-from pointsman.turns.pattern_row import PatternRow
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy, read_routing, turn_policy
-from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import provider_of, read_models, registry
+from pointsman.turns.registry import read_models, registry
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM, Trace, TurnOutcome
 from pointsman.version import VERSION
 
@@ -100,12 +88,6 @@ class Ulids:
         return "".join(_CROCKFORD[self._last >> shift & 31] for shift in range(125, -1, -5))
 
 
-def local_minutes(instant: Instant) -> int:
-    """Give the minutes since midnight of an instant, in the zone of this machine."""
-    local = time.localtime(instant // SECOND)
-    return local.tm_hour * 60 + local.tm_min
-
-
 def home_path(given: str | None = None) -> Path:
     """Give the home folder: the one given, else POINTSMAN_HOME, else ~/.pointsman."""
     return Path(given or os.environ.get("POINTSMAN_HOME") or DEFAULT_HOME).expanduser().absolute()
@@ -128,6 +110,7 @@ class Pointsman:
         self.ids: IdSource = ids or Ulids(self.clock)
         self._writer_name = writer
         self._files = PolicyFiles(self.home)
+        self._gathering = Gathering(self.home, self._files)
         self._recorder: Recorder | None = None
         self._told_invalid: tuple[InvalidFile, ...] = ()
 
@@ -171,62 +154,11 @@ class Pointsman:
 
     def facts(self, message: str) -> TurnFacts:
         """Gather what a decision about this message may look at, here and now."""
-        ready = self._files.in_force().ready
-        budgets = tuple(
-            GivenBudget(each.name, Decimal(microusd_text(each.limit_microusd)))
-            for each in ready.policy.budgets
-        )
-        given = GivenFacts(message, configured=self._configured(ready), budgets=budgets)
-        return self._exact(given, ready, self.clock.now())
+        return self._gathering.facts(message, self.clock.now())
 
     def given_facts(self, given: GivenFacts) -> TurnFacts:
         """Give the exact facts of what a caller wrote; neither clock nor records are looked at."""
-        return self._exact(given, self._files.in_force().ready, None)
-
-    def _exact(self, given: GivenFacts, ready: ReadyPolicy, now: Instant | None) -> TurnFacts:
-        # A worker's task brief is no user's message: an @ in it is text (document 002, 6.9.1).
-        mode: Mode = "off" if given.session.is_worker else "strict"
-        override, message = split_override(given.message, ready.aliases, mode)
-        facts = turn_facts(given, override, message)
-        tokens, tokenizer = facts.estimated_input_tokens, "given"
-        if not tokens:
-            tokens, tokenizer = {ANY_MODEL: count_tokens(message)}, TOKENIZER
-        counted = replace(
-            facts,
-            estimated_input_tokens=tokens,
-            tokenizer=tokenizer,
-            price_table_id=self._files.prices.id,
-        )
-        return counted if now is None else self._in_this_world(counted, ready, now)
-
-    def _in_this_world(self, facts: TurnFacts, ready: ReadyPolicy, now: Instant) -> TurnFacts:
-        """Add what the clock and the records say: the time of day, and how similar turns went."""
-        settings = ready.scope(facts.workspace_path).pattern
-        rows: tuple[PatternRow, ...] = ()
-        if settings.mode != "off" and self.home.patterns.exists():
-            rows = self._similar(facts, settings.k)
-        return replace(facts, local_minutes=local_minutes(now), pattern_rows=rows)
-
-    def _similar(self, facts: TurnFacts, k: int) -> tuple[PatternRow, ...]:
-        message = facts.message if isinstance(facts.message, str) else ""
-        around = Surroundings(
-            file_extensions=facts.file_extensions_in_context,
-            has_images=facts.has_images,
-            has_tool_calls_in_history=facts.has_tool_calls_in_history,
-            estimated_input_tokens=facts.tokens_for(ANY_MODEL),
-            workspace_path=facts.workspace_path,
-        )
-        with closing(PatternStore(self.home.patterns)) as store:
-            return store.found(fingerprint_of(message, around), hashed_vector(message), k).rows
-
-    def _configured(self, ready: ReadyPolicy) -> tuple[str, ...]:
-        """Name the models whose provider has what it needs: its secrets can be found."""
-        providers = self._files.in_force().models.providers
-        return tuple(
-            name
-            for name in ready.models
-            if is_resolved(providers.get(provider_of(name)), self.home.path)
-        )
+        return self._gathering.given_facts(given)
 
     def route(
         self,
