@@ -5,8 +5,9 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from pointsman.errors import DocumentError
+from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.codes import Code
+from pointsman.kernel.document import Document
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema import conform, json_schema
@@ -357,3 +358,34 @@ def test_nearest_is_a_typing_mistake_away(name, meant):
 
 def test_nearest_gives_ties_to_the_first_known():
     assert nearest("bode", ["mode", "node"]) == "mode"
+
+
+class Picky(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Refuses one number when it is made."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number == 13:
+            raise ValueError("unlucky")
+
+
+def _even(value: Picky, document: Document) -> list[Problem]:
+    odd = document.problem(("number",), Code.INVALID_VALUE, "`number` is odd")
+    return [odd] if value.number % 2 else []
+
+
+def _picky_codes(text: bytes) -> list[str]:
+    with pytest.raises(DocumentError) as caught:
+        conform(read_yaml(text, "f"), Picky, _even)
+    return [problem.code for problem in caught.value.problems]
+
+
+@pytest.mark.req(209)
+def test_unknown_keys_do_not_hide_what_the_checks_find() -> None:
+    assert _picky_codes(b"number: 3\nextra: 1\n") == ["config.invalid_value", "config.unknown_key"]
+
+
+def test_checks_are_left_out_where_the_rest_has_no_form() -> None:
+    assert _picky_codes(b"number: x\nextra: 1\n") == ["config.wrong_type", "config.unknown_key"]
+    assert _picky_codes(b"number: 13\nextra: 1\n") == ["config.unknown_key"]

@@ -1,0 +1,150 @@
+"""The registry of models, the `@alias`, and patterns: what they refuse and how they read."""
+
+import json
+
+import pytest
+
+from pointsman.errors import DocumentError, InputError
+from pointsman.turns.facts import Override
+from pointsman.turns.override import split_override
+from pointsman.turns.policy import normal_path
+from pointsman.turns.prices import Price
+from pointsman.turns.registry import EMBEDDED_MODEL, aliases, read_models, registry
+from pointsman.turns.text_patterns import MAX_PATTERN, MAX_TEXT, TextPatterns, refusal
+
+ALIASES = {"haiku": "acme:small", "acme:small": "acme:small"}
+
+
+def _models(**parts: object) -> bytes:
+    whole = {
+        "schema_version": 1,
+        "providers": {"acme": {"kind": "openai"}},
+        "models": {"acme:small": {"location": "cloud"}},
+    }
+    return json.dumps({**whole, **parts}).encode()
+
+
+@pytest.mark.parametrize(
+    ("parts", "part"),
+    [
+        ({"models": {"acme:a": {"location": "cloud", "aliases": ["a b"]}}}, "cannot be an alias"),
+        ({"models": {"acme:a": {"location": "cloud", "aliases": ["local"]}}}, "belongs to"),
+        ({"accept": {"gpt-*": "acme:smal"}}, "neither `auto` nor a model"),
+        (
+            {"providers": {"acme": {"kind": "openai", "api_key": {"env": "A", "file": "b"}}}},
+            "either `env` or `file`",
+        ),
+        ({"providers": {"acme": {"kind": "openai", "api_key": [{}]}}}, "either `env` or `file`"),
+    ],
+    ids=["alias form", "alias taken", "accept", "secret twice", "secret never"],
+)
+@pytest.mark.req(273)
+def test_a_registry_that_means_nothing_certain_is_refused(
+    parts: dict[str, object], part: str
+) -> None:
+    with pytest.raises(DocumentError, match=part):
+        read_models(_models(**parts), "models.yaml")
+
+
+def test_accepted_names_lead_to_auto_or_a_known_model() -> None:
+    text = _models(accept={"gpt-*": "auto", "claude": "acme/small"})
+    assert read_models(text, "models.yaml").accept == {"gpt-*": "auto", "claude": "acme/small"}
+
+
+def test_a_price_comes_from_the_file_else_from_the_table_else_is_unknown() -> None:
+    given = {
+        "acme:told": {"location": "cloud", "price": {"input": "0.25", "output": 1.5}},
+        "acme:listed": {"location": "cloud"},
+        "acme:unknown": {"location": "cloud"},
+        "acme:here": {"location": "local"},
+    }
+    listed = Price(7, 9)
+    models = registry(
+        read_models(_models(models=given), "models.yaml"),
+        lambda name: listed if name == "acme:listed" else None,
+    )
+    assert models["acme:told"].price == Price(250_000, 1_500_000)
+    assert models["acme:listed"].price == listed
+    assert models["acme:unknown"].price is None
+    assert models["acme:here"].price == Price(0, 0, 0, 0)
+
+
+def test_the_embedded_model_may_be_described_anew() -> None:
+    given = {EMBEDDED_MODEL: {"location": "local", "aliases": ["local", "mine"]}}
+    models = registry(read_models(_models(models=given), "models.yaml"), lambda _name: None)
+    assert aliases(models)["mine"] == EMBEDDED_MODEL
+
+
+@pytest.mark.req(271, 274, 275)
+@pytest.mark.parametrize(
+    ("message", "mode", "want"),
+    [
+        ("@haiku  hi\nthere", "strict", (Override("haiku", "acme:small"), "hi\nthere")),
+        ("@acme/small hi", "strict", (Override("acme/small", "acme:small"), "hi")),
+        ("@haiku, hi", "strict", (None, "@haiku, hi")),
+        ("hi @haiku", "strict", (None, "hi @haiku")),
+        ("\u200b@haiku hi", "strict", (None, "\u200b@haiku hi")),
+        ("\\@haiku hi", "strict", (None, "@haiku hi")),
+        ("@nobody hi", "known", (None, "@nobody hi")),
+        ("@haiku hi", "known", (Override("haiku", "acme:small"), "hi")),
+        ("@haiku hi", "off", (None, "@haiku hi")),
+    ],
+)
+def test_an_alias_counts_only_at_the_very_start(message: str, mode: str, want: object) -> None:
+    assert split_override(message, ALIASES, mode) == want  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("message", "hint"),
+    [("@haikku hi", "did you mean `haiku`?"), ("@haiku", "behind it"), ("@ hi", "plain @")],
+)
+def test_an_alias_that_names_nothing_or_no_message_is_an_error(message: str, hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        split_override(message, ALIASES)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.req(206)
+@pytest.mark.parametrize(
+    ("pattern", "part"),
+    [
+        ("(?=a)", "invalid perl operator"),
+        ("(", "missing )"),
+        (r"(a)\1", "invalid escape sequence"),
+        ("a" * (MAX_PATTERN + 1), "longer than"),
+        ("\ud800", "surrogate"),
+    ],
+)
+def test_a_pattern_is_refused_with_the_engines_reason(pattern: str, part: str) -> None:
+    assert part in refusal(pattern)
+
+
+def test_patterns_see_the_start_of_a_long_text_and_no_more() -> None:
+    patterns = TextPatterns()
+    first, again = patterns.number("needle"), patterns.number("needle")
+    patterns.ready()
+    assert first == again
+    assert patterns.hits("x" * (MAX_TEXT - 6) + "needle") == {first}
+    assert patterns.hits("x" * MAX_TEXT + "needle") == frozenset()
+    assert patterns.hits("\ud800 needle") == {first}
+
+
+def test_no_patterns_hit_nothing() -> None:
+    patterns = TextPatterns()
+    patterns.ready()
+    assert patterns.hits("anything") == frozenset()
+
+
+@pytest.mark.req(305)
+@pytest.mark.parametrize(
+    ("path", "normal"),
+    [
+        ("~", "/home/me"),
+        ("~/code/x", "/home/me/code/x"),
+        ("/a//b/./c/../d", "/a/b/d"),
+        ("/..", "/"),
+        ("/", "/"),
+    ],
+)
+def test_paths_have_one_spelling(path: str, normal: str) -> None:
+    assert normal_path(path, "/home/me") == normal
