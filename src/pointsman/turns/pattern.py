@@ -36,7 +36,7 @@ class PatternSettings(Struct, frozen=True, forbid_unknown_fields=True):
     min_sample_size: Count = 5
 
 
-class ScoredModel(Struct, frozen=True, forbid_unknown_fields=True):
+class ScoredModel(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One model of the neighbourhood; `success` is None, and counts as 0, while none is judged."""
 
     model: str
@@ -102,23 +102,20 @@ class _Group(Struct, frozen=True):
 
 def _groups(rows: Iterable[PatternRow]) -> list[_Group]:
     """Group rows by model; a row without samples is evidence of nothing."""
-    by_model: dict[str, list[PatternRow]] = {}
+    sums: dict[str, list[int]] = {}
     for row in rows:
-        if row.sample_size > 0:
-            by_model.setdefault(row.model, []).append(row)
-    return [_group(model, members) for model, members in by_model.items()]
-
-
-def _group(model: str, rows: list[PatternRow]) -> _Group:
-    judged = [(row.success, row.sample_size) for row in rows if row.success is not None]
-    return _Group(
-        model=model,
-        success=sum(mean * size for mean, size in judged),
-        judged=sum(size for _, size in judged),
-        cost=sum(row.cost_microusd * row.sample_size for row in rows),
-        samples=sum(row.sample_size for row in rows),
-        rows=len(rows),
-    )
+        size = row.sample_size
+        if size <= 0:
+            continue
+        # success, judged, cost, samples, rows: the order of a group's fields
+        found = sums.setdefault(row.model, [0, 0, 0, 0, 0])
+        if row.success is not None:
+            found[0] += row.success * size
+            found[1] += size
+        found[2] += row.cost_microusd * size
+        found[3] += size
+        found[4] += 1
+    return [_Group(model, *found) for model, found in sums.items()]
 
 
 def _ranked(groups: Sequence[_Group], cost_weight: Billionths) -> tuple[ScoredModel, ...]:

@@ -33,7 +33,7 @@ ValidationFailure = Literal[
 ]
 
 
-class RuleAttempt(Struct, frozen=True, forbid_unknown_fields=True):
+class RuleAttempt(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A rule that matched and whose model was rejected."""
 
     rule_name: str
@@ -42,7 +42,7 @@ class RuleAttempt(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
 
 
-class ModelOption(Struct, frozen=True, forbid_unknown_fields=True):
+class ModelOption(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A model that similar turns speak for."""
 
     model: str
@@ -50,7 +50,7 @@ class ModelOption(Struct, frozen=True, forbid_unknown_fields=True):
     sample_size: int
 
 
-class Neighbour(Struct, frozen=True, forbid_unknown_fields=True):
+class Neighbour(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A recorded turn like this one, and how it went."""
 
     fingerprint_id: str
@@ -76,7 +76,7 @@ class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
     flip_margin: Billionths | None = None
 
 
-class Banner(Struct, frozen=True, forbid_unknown_fields=True):
+class Banner(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """Something the user must be shown."""
 
     code: str
