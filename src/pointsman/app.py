@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -80,12 +81,14 @@ class Ulids:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last = 0
+        self._lock = threading.Lock()
 
     def new_id(self) -> str:
         """Give an id larger than every one given before."""
         fresh = (self._clock.now() // 1000 << 80) | secrets.randbits(80)
-        self._last = fresh if fresh > self._last else self._last + 1
-        return "".join(_CROCKFORD[self._last >> shift & 31] for shift in range(125, -1, -5))
+        with self._lock:
+            self._last = number = fresh if fresh > self._last else self._last + 1
+        return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
 
 
 def home_path(given: str | None = None) -> Path:
@@ -113,6 +116,7 @@ class Pointsman:
         self._gathering = Gathering(self.home, self._files)
         self._recorder: Recorder | None = None
         self._told_invalid: tuple[InvalidFile, ...] = ()
+        self._lock = threading.RLock()
 
     def __enter__(self) -> Self:
         return self
@@ -127,9 +131,10 @@ class Pointsman:
 
     def close(self) -> None:
         """Write and sign what was handed in, and let go of the home."""
-        if self._recorder is not None:
-            self._recorder.close()
-            self._recorder = None
+        with self._lock:
+            recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.close()
 
     def in_force(self) -> InForce:
         """Give the policy in force and what is wrong with the files it came from."""
@@ -142,7 +147,7 @@ class Pointsman:
     def candidate_policy(self, routing: Given, models: Given | None = None) -> TurnPolicy:
         """Read a policy that is not in force; without `models` it rests on those of the home."""
         if models is None:
-            known = self._files.in_force().ready.models
+            known = self._files.known(self._files.in_force().models)
         else:
             known = registry(read_models(*models), self._files.prices.price)
         user_home = str(Path.home())
@@ -155,6 +160,11 @@ class Pointsman:
     def facts(self, message: str) -> TurnFacts:
         """Gather what a decision about this message may look at, here and now."""
         return self._gathering.facts(message, self.clock.now())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What could not be looked at when facts were gathered last."""
+        return self._gathering.warnings
 
     def given_facts(self, given: GivenFacts) -> TurnFacts:
         """Give the exact facts of what a caller wrote; neither clock nor records are looked at."""
@@ -259,17 +269,19 @@ class Pointsman:
             )
 
     def _recording(self) -> Recorder:
-        if self._recorder is None:
-            retain = self._files.settings().value.retain
-            opening = _opening(self.home, self.clock.now())
-            self._recorder = Recorder(self.home, self._writer_name, opening, retain, redacted)
-        return self._recorder
+        with self._lock:
+            if self._recorder is None:
+                retain = self._files.settings().value.retain
+                opening = _opening(self.home, self.clock.now())
+                self._recorder = Recorder(self.home, self._writer_name, opening, retain, redacted)
+            return self._recorder
 
     def _record_invalid(self, in_force: InForce, recorder: Recorder) -> None:
         """Record once that a policy file is invalid, and again when it is so in another way."""
-        if in_force.invalid == self._told_invalid:
-            return
-        self._told_invalid = in_force.invalid
+        with self._lock:
+            if in_force.invalid == self._told_invalid:
+                return
+            self._told_invalid = in_force.invalid
         for file in in_force.invalid:
             path = str(self.home.path / file.name)
             errors = tuple(str(problem) for problem in file.problems)
@@ -307,10 +319,10 @@ class Pointsman:
                 names.at,
             ),
         )
-        durable = recorder.append(decision_draft(names, record, turn.aside, facts))
+        # INVARIANT: no decision is recorded whose text could still be lost.
         if kept is not None:
             kept.result()
-        return durable.result().entry.at
+        return recorder.append(decision_draft(names, record, turn.aside, facts)).result().entry.at
 
 
 class _PolicyInvalid(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,25 +1,31 @@
 """A home as a program uses it: route, explain, replay, verify."""
 
+import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from pointsman import (
+    GivenFacts,
     HomeError,
     InputError,
+    LedgerBroken,
     NotFound,
     Pointsman,
     Ulids,
     Verdict,
     home_path,
 )
+from pointsman.kernel.json_text import read_json
+from pointsman.runs.doctor import examined
 from pointsman.storage.sqlite.content import ContentStore
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.testing import FrozenClock, a_home, a_turn, assert_replays, some_facts
-from pointsman.turns.facts import FACTS_FORM
+from pointsman.turns.facts import FACTS_FORM, read_facts
 
 
 def test_a_turn_is_recorded_and_replays_to_the_same_bytes(tmp_path: Path) -> None:
@@ -352,3 +358,112 @@ def test_a_decision_with_many_rejections_is_one_entry(tmp_path: Path) -> None:
     kinds = [entry.kind for entry in reader.chain_entries(1)]
     reader.close()
     assert kinds == ["chain.opened", "snapshot", "decision.turn"]
+
+
+def _write_models(home: Path, *providers: str) -> None:
+    text = "schema_version: 1\nproviders:\n"
+    text += "".join(f"  {name}: {{kind: openai, api_key: {{env: NO_KEY}}}}\n" for name in providers)
+    text += "models:\n"
+    text += "".join(f"  '{name}:m': {{location: cloud, tier: deep}}\n" for name in providers)
+    (home / "models.yaml").write_text(text)
+
+
+def test_a_policy_that_stands_in_keeps_its_providers_and_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_KEY", raising=False)
+    tmp_path.mkdir(exist_ok=True)
+    good = b"schema_version: 1\nglobal_default: z:m\n"
+    _write_models(tmp_path, "z", "a")
+    (tmp_path / "routing.yaml").write_bytes(good)
+    with a_home(tmp_path) as pointsman:
+        before = pointsman.candidate_policy((good, "x"))
+        assert before.tiers["deep"] == "z:m"
+    _write_models(tmp_path, "newco")
+    with a_home(tmp_path) as pointsman:
+        assert pointsman.in_force().problems
+        assert pointsman.facts("hi").configured == ("embedded:smollm2-135m",)
+        assert pointsman.candidate_policy((good, "x")) == before
+
+
+def test_threads_share_one_chain_and_get_ids_of_their_own(tmp_path: Path) -> None:
+    with Pointsman(tmp_path) as pointsman, ThreadPoolExecutor(16) as pool:
+        turns = list(pool.map(lambda n: a_turn(pointsman, f"m{n}"), range(64)))
+    assert len({turn.decision_id for turn in turns}) == 64
+    (chain,) = pointsman.verify().chains
+    assert (chain.chain, chain.entries, chain.signed) == ("cli", 66, 66)
+    assert assert_replays(pointsman) == 64
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pattern": {"k": 10_000}, "budgets": [{"name": "b", "limit_usd": 1_000_000_000}]},
+        {
+            "rules": [
+                {"when": {"cost_today_exceeds_usd": 1_000_000_000}, "use": "embedded:smollm2-135m"}
+            ]
+        },
+    ],
+    ids=["pattern and budget", "rule"],
+)
+def test_the_largest_policy_that_is_accepted_replays(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
+    (tmp_path / "routing.yaml").write_text(json.dumps({"schema_version": 1, **changes}))
+    with a_home(tmp_path) as pointsman:
+        assert not pointsman.in_force().problems
+        a_turn(pointsman)
+        assert assert_replays(pointsman) == 1
+
+
+def test_the_largest_facts_that_are_accepted_replay(tmp_path: Path) -> None:
+    row = {
+        "fingerprint_id": "f",
+        "model": "p:m",
+        "cost_usd": "1000000000",
+        "sample_size": 10**12,
+        "similarity": 1,
+        "success": 1,
+    }
+    given = {
+        "message": "x",
+        "pattern_rows": [row],
+        "estimated_input_tokens": 10**12,
+        "cost_today_usd": 10**9,
+        "budgets": [{"name": "b", "left_usd": -(10**9)}],
+    }
+    with a_home(tmp_path) as pointsman:
+        document = read_json(json.dumps(given).encode(), "facts")
+        pointsman.route(pointsman.given_facts(read_facts(document)))
+        assert assert_replays(pointsman) == 1
+
+
+def test_a_model_nobody_estimated_for_still_has_tokens(tmp_path: Path) -> None:
+    with a_home(tmp_path) as pointsman:
+        facts = pointsman.given_facts(GivenFacts("hello there", estimated_input_tokens={"p:m": 9}))
+    assert facts.tokens_for("p:m") == 9
+    assert facts.tokens_for("embedded:smollm2-135m") == 2
+
+
+def test_a_damaged_content_store_is_told_and_loses_no_decision(tmp_path: Path) -> None:
+    with a_home(tmp_path) as pointsman:
+        a_turn(pointsman)
+    pointsman.home.content.write_bytes(b"garbage" * 1000)
+    with a_home(tmp_path) as pointsman:
+        with pytest.raises(LedgerBroken) as caught:
+            a_turn(pointsman)
+        assert caught.value.where.endswith("content.db")
+        found = {
+            each.subject: each.state for each in examined(pointsman.home, pointsman.in_force())
+        }
+        assert found["content.db"] == "fault"
+        assert assert_replays(pointsman) == 1
+
+
+def test_an_unreadable_pattern_store_is_told_and_changes_no_turn(tmp_path: Path) -> None:
+    with a_home(tmp_path) as pointsman:
+        pointsman.home.patterns.write_bytes(b"garbage" * 1000)
+        facts = pointsman.facts("hello")
+        assert facts.pattern_rows == ()
+        assert "patterns.db" in pointsman.warnings[0]

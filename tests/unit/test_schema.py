@@ -386,6 +386,41 @@ def test_unknown_keys_do_not_hide_what_the_checks_find() -> None:
     assert _picky_codes(b"number: 3\nextra: 1\n") == ["config.invalid_value", "config.unknown_key"]
 
 
-def test_checks_are_left_out_where_the_rest_has_no_form() -> None:
-    assert _picky_codes(b"number: x\nextra: 1\n") == ["config.wrong_type", "config.unknown_key"]
-    assert _picky_codes(b"number: 13\nextra: 1\n") == ["config.unknown_key"]
+class Pickier(Picky, frozen=True, forbid_unknown_fields=True):
+    """Has more that can be wrong."""
+
+    name: str = ""
+    inner: dict[str, int] = {}
+    items: tuple[int, ...] = ()
+
+
+def _pickier_codes(text: bytes) -> list[str]:
+    with pytest.raises(DocumentError) as caught:
+        conform(read_yaml(text, "f"), Pickier, _even)
+    return [problem.code for problem in caught.value.problems]
+
+
+@pytest.mark.req(209)
+def test_members_of_a_wrong_type_do_not_hide_what_the_checks_find() -> None:
+    text = b"number: 3\nname: 7\ninner: {a: x, b: 1}\nextra: 1\n"
+    assert _pickier_codes(text) == [
+        "config.invalid_value",
+        "config.wrong_type",
+        "config.wrong_type",
+        "config.unknown_key",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (b"number: x\nextra: 1\n", ["config.wrong_type", "config.unknown_key"]),
+        (b"number: 13\nextra: 1\n", ["config.unknown_key"]),
+        (b"number: 3\nitems: [x]\n", ["config.wrong_type"]),
+        (b"name: x\nextra: 1\n", ["config.missing_key", "config.unknown_key"]),
+        (b"- 1\n", ["config.wrong_type"]),
+    ],
+    ids=["needed member", "refused when made", "member of a list", "missing key", "no mapping"],
+)
+def test_checks_are_left_out_where_the_rest_has_no_form(text: bytes, codes: list[str]) -> None:
+    assert sorted(_pickier_codes(text)) == sorted(codes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import click
 import msgspec
@@ -13,9 +12,9 @@ from pointsman.cli.terms import Session, command
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.runs.provider_view import provider_rows, provider_table
-from pointsman.storage.secrets import is_resolved
+from pointsman.storage.secrets import missing_secrets
 from pointsman.turns.availability import ALL_HEALTHY, reports
-from pointsman.turns.registry import Model, Provider, SecretRef, provider_of
+from pointsman.turns.registry import Model, provider_of
 
 UNKNOWN = "?"
 _HEADINGS = (
@@ -81,26 +80,8 @@ def _missing(pointsman: Pointsman) -> dict[str, list[str]]:
     """Give the references of secrets that cannot be found, by provider."""
     known = pointsman.in_force().models.providers
     home = pointsman.home.path
-    found = {
-        name: [_reference(key) for key in _keys(provider) if not _is_found(provider, key, home)]
-        for name, provider in known.items()
-    }
+    found = {name: missing_secrets(provider, home) for name, provider in known.items()}
     return {name: references for name, references in found.items() if references}
-
-
-def _keys(provider: Provider) -> tuple[SecretRef, ...]:
-    keys = provider.api_key
-    if keys is None:
-        return ()
-    return keys if isinstance(keys, tuple) else (keys,)
-
-
-def _is_found(provider: Provider, key: SecretRef, home: Path) -> bool:
-    return is_resolved(msgspec.structs.replace(provider, api_key=key), home)
-
-
-def _reference(key: SecretRef) -> str:
-    return f"env {key.env}" if key.env else f"file {key.file}"
 
 
 def _needs(name: str, missing: dict[str, list[str]]) -> list[str]:

@@ -46,7 +46,7 @@ class Session:
         else:
             click.echo(text)
 
-    def warn(self, problems: Iterable[Problem]) -> None:
+    def warn(self, problems: Iterable[Problem | str]) -> None:
         """Tell about broken configuration without changing how the run ends."""
         for problem in problems:
             click.echo(f"warning: {printable(str(problem))}", err=True)

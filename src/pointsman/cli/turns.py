@@ -9,8 +9,9 @@ import click
 import msgspec
 
 from pointsman.app import Pointsman
-from pointsman.cli.terms import Session, command, read_input
+from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import InputError
+from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import Billionths, billionths_text
 from pointsman.turns.explain import Shown, why_screen
@@ -35,7 +36,7 @@ def route(session: Session, message: str | None, facts: str | None, no_record: b
     """Decide which model would take this turn; call none."""
     with session.open(create=True) as pointsman:
         given = _facts(pointsman, message, facts)
-        session.warn(pointsman.in_force().problems)
+        session.warn((*pointsman.in_force().problems, *pointsman.warnings))
         shown = pointsman.route(given, is_preview=True, record=not no_record)
     _show(session, shown)
     sys.exit(0 if shown.outcome.chosen_model else 1)
@@ -56,7 +57,8 @@ def _facts(pointsman: Pointsman, message: str | None, name: str | None) -> TurnF
             "give either a message or --facts", hint="pointsman route 'hello', or --facts FILE"
         )
     if name is not None:
-        return pointsman.given_facts(read_facts(read_json(*read_input(name))))
+        document = read_json(*read_input(name), Limits(bytes=MOST_INPUT))
+        return pointsman.given_facts(read_facts(document))
     return pointsman.facts(message or "")
 
 

@@ -38,8 +38,8 @@ _STEP = re.compile(r"\[(?P<index>[0-9]+)\]|\.(?P<key>[^.\[]+)")
 def conform(document: Document, kind: type[T], *checks: Check[T]) -> T:
     """Return the document as a `kind`, or raise `DocumentError` with all that is wrong with it.
 
-    The checks also run where unknown keys are all that is wrong with its form; all problems are
-    raised together.
+    The checks also run, on the rest, where single members are wrong; all problems are raised
+    together.
     A field of type `int` takes whole numbers only (`3`, not `3.0`). A field of type `Decimal`
     takes any number exactly as written, or the same number as a text; its bounds are given as
     `Meta(extra_json_schema={"minimum": 0})`.
@@ -81,21 +81,34 @@ def _published(node: Schema) -> Schema:
 
 
 def _without_unknown(value: Json, errors: list[ValidationError], kind: type[T]) -> T | None:
-    """Give what the document says apart from unknown keys, so that the checks see the rest of it.
+    """Give what the document says apart from what is wrong, so that the checks see the rest of it.
 
-    None where something else is wrong with its form.
+    None where the rest has no form: a list cannot lose a member without moving the others.
     """
-    if any(error.kind.name != "additionalProperties" for error in errors):
-        return None
     pruned = deepcopy(value)
     for error in errors:
-        members = reduce(lambda inner, step: inner[step], error.instance_path, cast(Any, pruned))
-        for key in error.kind.as_dict()["unexpected"]:
-            del members[key]
+        if not _is_pruned(pruned, error):
+            return None
     try:
         return msgspec.convert(pruned, kind)
     except msgspec.ValidationError:
         return None
+
+
+def _is_pruned(pruned: Json, error: ValidationError) -> bool:
+    """Take out what an error is about, if it is a member of a mapping."""
+    path: list[str | int] = list(error.instance_path)
+    if error.kind.name == "additionalProperties":
+        gone: list[str | int] = list(error.kind.as_dict()["unexpected"])
+    else:
+        gone = [path.pop()] if path and error.kind.name != "required" else []
+    if not gone or not all(isinstance(key, str) for key in gone):
+        return False
+    members = reduce(lambda inner, step: inner[step], path, cast(Any, pruned))
+    for key in gone:
+        # Two errors may be about one member.
+        members.pop(key, None)
+    return True
 
 
 def _converted(document: Document, kind: type[T]) -> T:

@@ -17,6 +17,9 @@ from pointsman.errors import PointsmanError
 from pointsman.runs.verify import verify_ledger
 from pointsman.storage.home import OPEN_TO_OTHERS, Home
 from pointsman.storage.policies import InForce
+from pointsman.storage.secrets import missing_secrets
+from pointsman.storage.sqlite.reading import database_damage
+from pointsman.turns.registry import provider_of
 
 LITTLE_SPACE = 100 * 1024 * 1024
 SLOW_SYNC_MS = 50
@@ -37,8 +40,9 @@ def examined(home: Home, in_force: InForce) -> list[Finding]:
         *_program(),
         *_folder(home),
         *_keys(home),
-        *_configuration(in_force),
+        *_configuration(home, in_force),
         *_ledger(home),
+        *_stores(home),
         *_disk(home),
     ]
 
@@ -72,7 +76,7 @@ def _keys(home: Home) -> Iterator[Finding]:
     yield Finding("ok", "keys", f"ledger {home.identity.ledger}, signs as {key.id}")
 
 
-def _configuration(in_force: InForce) -> Iterator[Finding]:
+def _configuration(home: Home, in_force: InForce) -> Iterator[Finding]:
     for problem in in_force.problems:
         hint = "mend it; until then the last good version, or the default, is in force"
         yield Finding("fault", "configuration", str(problem), hint)
@@ -80,6 +84,11 @@ def _configuration(in_force: InForce) -> Iterator[Finding]:
         policy = in_force.ready.policy
         detail = f"models: {len(policy.models)}, default {policy.global_default}"
         yield Finding("ok", "configuration", detail)
+        default = policy.global_default or ""
+        provider = in_force.models.providers.get(provider_of(default))
+        needs = [] if provider is None else missing_secrets(provider, home.path)
+        if needs:
+            yield Finding("warning", "default", f"{default} lacks {', '.join(needs)}", "set it")
 
 
 def _ledger(home: Home) -> Iterator[Finding]:
@@ -90,6 +99,17 @@ def _ledger(home: Home) -> Iterator[Finding]:
         fault = report.fault
         detail = f"{fault.chain}/{fault.seq}: {fault.code}: {fault.message}"
         yield Finding("fault", "ledger", detail, "keep a copy of the home, then `pointsman verify`")
+
+
+def _stores(home: Home) -> Iterator[Finding]:
+    for path in (home.content, home.patterns):
+        if path.exists():
+            damage = database_damage(path)
+            if damage:
+                hint = f"move {path.name} away; the ledger does not need it"
+                yield Finding("fault", path.name, damage, hint)
+            else:
+                yield Finding("ok", path.name, "intact")
 
 
 def _disk(home: Home) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from pointsman.turns.fingerprint import Surroundings, fingerprint_of, hashed_vec
 from pointsman.turns.override import Mode, split_override
 from pointsman.turns.pattern_row import PatternRow
 from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import provider_of
+from pointsman.turns.registry import EMBEDDED_PROVIDER, provider_of
 
 
 class Gathering:
@@ -32,9 +32,11 @@ class Gathering:
     def __init__(self, home: Home, files: PolicyFiles) -> None:
         self._home = home
         self._files = files
+        self.warnings: tuple[str, ...] = ()
 
     def facts(self, message: str, now: Instant) -> TurnFacts:
-        """Gather what a decision about this message may look at."""
+        """Gather what a decision about this message may look at; `warnings` tell what failed."""
+        self.warnings = ()
         in_force = self._files.in_force()
         budgets = tuple(
             GivenBudget(each.name, Decimal(microusd_text(each.limit_microusd)))
@@ -58,8 +60,9 @@ class Gathering:
         override, message = split_override(given.message, ready.aliases, mode)
         facts = turn_facts(given, override, message)
         tokens, tokenizer = facts.estimated_input_tokens, "given"
-        if not tokens:
-            tokens, tokenizer = {ANY_MODEL: count_tokens(message)}, TOKENIZER
+        if ANY_MODEL not in tokens:
+            # A model that nobody estimated for must not pass as needing no tokens at all.
+            tokens, tokenizer = {**tokens, ANY_MODEL: count_tokens(message)}, TOKENIZER
         return replace(
             facts,
             estimated_input_tokens=tokens,
@@ -77,7 +80,10 @@ class Gathering:
             workspace_path=facts.workspace_path,
         )
         with closing(PatternStore(self._home.patterns)) as store:
-            return store.found(fingerprint_of(message, around), hashed_vector(message), k).rows
+            found = store.found(fingerprint_of(message, around), hashed_vector(message), k)
+        if found.reason:
+            self.warnings = (f"{self._home.patterns}: {found.reason}",)
+        return found.rows
 
     def _configured(self, in_force: InForce) -> tuple[str, ...]:
         """Name the models whose provider has what it needs: its secrets can be found."""
@@ -85,7 +91,8 @@ class Gathering:
         return tuple(
             name
             for name in in_force.ready.models
-            if is_resolved(providers.get(provider_of(name)), self._home.path)
+            if provider_of(name) == EMBEDDED_PROVIDER
+            or is_resolved(providers.get(provider_of(name)), self._home.path)
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -12,6 +13,7 @@ from pointsman.kernel.snapshot import SNAPSHOT
 from pointsman.storage.home import Home
 from pointsman.storage.lease import first_free_lease
 from pointsman.storage.sqlite.content import ContentStore
+from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.ledger import LedgerWriter, Place, Receipt
 from pointsman.storage.sqlite.reading import LedgerReader
 
@@ -29,6 +31,7 @@ class Recorder:
     ) -> None:
         self.key = home.signing_key()
         self._snapshots: set[str] = set()
+        self._lock = threading.Lock()
         with ExitStack() as opened:
             self._lease = first_free_lease(home.leases, writer)
             opened.callback(self._lease.release)
@@ -38,7 +41,8 @@ class Recorder:
             opened.callback(self._ledger.close)
             self._reader = LedgerReader(home.database)
             opened.callback(self._reader.close)
-            self._content = ContentStore(home.content, home.content_key(), retain, redact)
+            with told_errors(home.content):
+                self._content = ContentStore(home.content, home.content_key(), retain, redact)
             opened.callback(self._content.close)
             # Only a recorder that is whole keeps what it opened; `close` undoes it in this order.
             self._opened = opened.pop_all()
@@ -54,12 +58,13 @@ class Recorder:
 
     def ensure_snapshot(self, name: str, make: Callable[[], Draft]) -> None:
         """Record a snapshot ahead of the first entry that refers to it, once."""
-        if name in self._snapshots:
-            return
-        if not any(each.entry.kind == SNAPSHOT for each in self._reader.with_id(name)):
-            # INVARIANT: no decision is handed in before its policy is durable.
-            self._ledger.append(make()).result()
-        self._snapshots.add(name)
+        with self._lock:
+            if name in self._snapshots:
+                return
+            if not any(each.entry.kind == SNAPSHOT for each in self._reader.with_id(name)):
+                # INVARIANT: no decision is handed in before its policy is durable.
+                self._ledger.append(make()).result()
+            self._snapshots.add(name)
 
     def append(self, draft: Draft) -> Future[Receipt]:
         """Hand in an entry; it is durable when the future is done."""

@@ -91,11 +91,14 @@ def run_table(table: Table, ready: ReadyPolicy, exact: Exact) -> TableReport:
 def _problems(cases: tuple[Case, ...], document: Document) -> Iterable[Problem]:
     if not cases:
         yield document.problem((), Code.TOO_SHORT, "the table has no cases")
+    # The document is asked, not the case: a `want` that is wrong in itself is still given.
+    wanting = {path[0] for path in document.keys if len(path) == 3 and path[1] == "want"}
     for index, case in enumerate(cases):
-        if (case.want is None) == (case.want_error is None):
+        given = {name for name in ("want", "want_error") if (index, name) in document.keys}
+        if len(given) != 1:
             message = "a case has either `want` or `want_error`"
             yield document.problem((index,), Code.INVALID_VALUE, message)
-        elif case.want == Want() or case.want_error == "":
+        elif (given == {"want"} and index not in wanting) or case.want_error == "":
             message = "this case wants nothing, so it could not fail"
             hint = "name at least `chosen_model`"
             yield document.problem((index,), Code.TOO_SHORT, message, hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from pointsman.errors import IntegrityFailure, Problem
+from pointsman.errors import DocumentError, IntegrityFailure, Problem
 from pointsman.kernel.canonical import ContentId
 from pointsman.storage.home import Home
 from pointsman.storage.policy_file import LastGood, Loaded, PolicyFile
@@ -51,6 +52,14 @@ class InForce(Struct, frozen=True):
         return tuple(problem for file in self.invalid for problem in file.problems)
 
 
+class _Good(Struct, frozen=True):
+    """A policy whose files fitted, and the models file it rests on."""
+
+    ready: ReadyPolicy
+    policy_id: ContentId
+    models: ModelsFile
+
+
 class PolicyFiles:
     """`pointsman.yaml`, `models.yaml` and `routing.yaml` of one home."""
 
@@ -62,53 +71,65 @@ class PolicyFiles:
         self._models = self._file("models.yaml", read_models, NO_MODELS)
         self._known: tuple[str, dict[str, Model], PolicyFile[RoutingFile]] | None = None
         self._made: tuple[object, ReadyPolicy, ContentId] | None = None
-        self._good: tuple[ReadyPolicy, ContentId] | None = None
+        self._good: _Good | None = None
         self._kept = LastGood(home.last_good / "turn-policy")
+        self._kept_models = LastGood(home.last_good / "turn-policy.models")
+        self._lock = threading.RLock()
 
     def settings(self) -> Loaded[Settings]:
         """Give the settings in force."""
-        return self._settings.current()
+        with self._lock:
+            return self._settings.current()
 
     def in_force(self) -> InForce:
         """Give the policy in force; an edited file counts from the next call on."""
-        models = self._models.current()
-        return self._together(models, self._routing_for(models).current())
+        with self._lock:
+            models = self._models.current()
+            return self._together(models, self._routing_for(models).current())
 
     def reload(self) -> InForce:
         """Read every file anew, whatever its time and size say."""
-        self._settings.reload()
-        models = self._models.reload()
-        return self._together(models, self._routing_for(models).reload())
+        with self._lock:
+            self._settings.reload()
+            models = self._models.reload()
+            return self._together(models, self._routing_for(models).reload())
+
+    def known(self, models: ModelsFile) -> dict[str, Model]:
+        """Give the registry of a models file, in the order it is written in."""
+        return registry(models, self.prices.price)
 
     def _together(self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]) -> InForce:
         """Put the files together; where they do not fit, the last policy that did stays."""
         fits = _is_good(models) and _is_good(routing)
-        kept = None if fits else self._last_policy()
-        ready, policy_id = kept or self._ready(models, routing)
+        kept = None if fits else self._last_good()
+        found = kept or _Good(*self._ready(models, routing), models.value)
         if fits:
-            self._keep(ready, policy_id)
+            self._keep(found)
         stands_in = kept is not None
         invalid = (
             *_invalid("pointsman.yaml", self.settings(), stands_in=False),
             *_invalid("models.yaml", models, stands_in=stands_in),
             *_invalid("routing.yaml", routing, stands_in=stands_in),
         )
-        return InForce(ready, policy_id, models.value, invalid)
+        return InForce(found.ready, found.policy_id, found.models, invalid)
 
-    def _keep(self, ready: ReadyPolicy, policy_id: ContentId) -> None:
+    def _keep(self, good: _Good) -> None:
         # Both files together: either may be good by itself and yet not fit the other.
-        if self._good is None or self._good[1] != policy_id:
-            self._good = (ready, policy_id)
-            self._kept.store(POLICY_FORM.form.encode(ready.policy))
+        if self._good is None or self._good.policy_id != good.policy_id:
+            self._kept_models.store(self._models.kept_content())
+            self._kept.store(POLICY_FORM.form.encode(good.ready.policy))
+        self._good = good
 
-    def _last_policy(self) -> tuple[ReadyPolicy, ContentId] | None:
+    def _last_good(self) -> _Good | None:
         """Give the last policy whose files fitted, also that of an earlier process."""
         content = self._kept.load()[0] if self._good is None else None
         if content is not None:
             # What another version kept may have another form; then there is no last policy.
-            with suppress(IntegrityFailure):
+            with suppress(IntegrityFailure, DocumentError):
                 policy = POLICY_FORM.form.decode(content)
-                self._good = (ReadyPolicy(policy), POLICY_FORM.id(policy))
+                text = self._kept_models.load()[0]
+                models = read_models(text, "models.yaml") if text else NO_MODELS
+                self._good = _Good(ReadyPolicy(policy), POLICY_FORM.id(policy), models)
         return self._good
 
     def _ready(
@@ -117,17 +138,14 @@ class PolicyFiles:
         """Make the policy ready once for as long as neither file changes."""
         key = (models.content_id, routing.content_id)
         if self._made is None or self._made[0] != key:
-            policy = turn_policy(routing.value, self._registry(models), self._user_home)
+            policy = turn_policy(routing.value, self.known(models.value), self._user_home)
             self._made = (key, ReadyPolicy(policy), POLICY_FORM.id(policy))
         return self._made[1], self._made[2]
-
-    def _registry(self, models: Loaded[ModelsFile]) -> dict[str, Model]:
-        return registry(models.value, self.prices.price)
 
     def _routing_for(self, models: Loaded[ModelsFile]) -> PolicyFile[RoutingFile]:
         # Rules name models: other models mean that the same text must be judged anew.
         if self._known is None or self._known[0] != models.content_id:
-            known = self._registry(models)
+            known = self.known(models.value)
             file = self._file(
                 "routing.yaml",
                 lambda text, name: read_routing(text, name, known, self._user_home),

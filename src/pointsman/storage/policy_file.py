@@ -95,6 +95,10 @@ class PolicyFile(Generic[T]):
             return self.reload()
         return self._loaded
 
+    def kept_content(self) -> bytes:
+        """Give the last good bytes; none when there never was a file."""
+        return self._kept.load()[0] or b""
+
     def reload(self) -> Loaded[T]:
         """Read the file whatever its time and size say; parse it only if its bytes are new."""
         self._key = None

@@ -9,11 +9,21 @@ from pointsman.turns.registry import Provider, SecretRef
 
 
 def is_resolved(provider: Provider | None, home: Path) -> bool:
-    """Tell whether a provider has what it needs; a built-in one needs nothing."""
-    if provider is None or provider.api_key is None:
-        return True
-    keys = provider.api_key if isinstance(provider.api_key, tuple) else (provider.api_key,)
-    return bool(keys) and all(_is_found(key, home) for key in keys)
+    """Tell whether a provider is there and its secrets can be found."""
+    return provider is not None and not missing_secrets(provider, home)
+
+
+def missing_secrets(provider: Provider, home: Path) -> list[str]:
+    """Name the secrets of a provider that cannot be found, as they are referenced."""
+    keys = provider.api_key
+    if keys == ():
+        return ["api_key: the list is empty"]
+    listed = keys if isinstance(keys, tuple) else (keys,)
+    return [
+        f"env {key.env}" if key.env else f"file {key.file}"
+        for key in listed
+        if key is not None and not _is_found(key, home)
+    ]
 
 
 def _is_found(key: SecretRef, home: Path) -> bool:

@@ -7,10 +7,8 @@ it into a function that always gives true or false and never raises.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from decimal import Decimal
-from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
@@ -19,11 +17,9 @@ from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.turns.facts import ascii_lower, minutes
 from pointsman.turns.look import Look, Patterns
 from pointsman.turns.text_patterns import literal_pattern, refusal
+from pointsman.turns.written import ClockTime, Count, Usd
 
 Words = str | tuple[str, ...]
-Tokens = Annotated[int, Meta(ge=0)]
-ClockTime = Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")]
-Usd = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0})]
 
 
 class When(Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,8 +27,8 @@ class When(Struct, frozen=True, forbid_unknown_fields=True):
 
     message_matches: str | None = None
     message_contains_any: Words | None = None
-    estimated_input_tokens_gt: Tokens | None = None
-    estimated_input_tokens_lt: Tokens | None = None
+    estimated_input_tokens_gt: Count | None = None
+    estimated_input_tokens_lt: Count | None = None
     has_images: bool | None = None
     has_tool_calls_in_history: bool | None = None
     skills_matching_message_includes: Words | None = None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import Form
@@ -15,18 +15,13 @@ from pointsman.kernel.number import MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
 from pointsman.turns.pattern_row import PatternRow, nearest_first
 from pointsman.turns.registry import Tier, model_id
+from pointsman.turns.written import ClockTime, Count, Fraction, SignedUsd, Usd
 
 Health = Literal["healthy", "degraded", "unavailable"]
 Privacy = Literal["local", "cloud", "auto"]
 Network = Literal["online", "offline", "degraded"]
 
 ANY_MODEL = "*"
-
-Count = Annotated[int, Meta(ge=0)]
-Fraction = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
-Usd = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0})]
-LeftUsd = Decimal
-ClockTime = Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
 class Override(Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,7 +100,7 @@ class GivenBudget(Struct, frozen=True, forbid_unknown_fields=True):
     """What a budget still allows, as a caller writes it."""
 
     name: str
-    left_usd: LeftUsd
+    left_usd: SignedUsd
 
 
 class GivenFacts(Struct, frozen=True, forbid_unknown_fields=True):

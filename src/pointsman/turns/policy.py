@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
@@ -28,17 +28,14 @@ from pointsman.turns.registry import (
     meant,
     model_id,
 )
-
-Fraction = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
-Usd = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0})]
-AtLeastOne = Annotated[int, Meta(ge=1)]
+from pointsman.turns.written import AtLeastOne, Fraction, Neighbours, Usd
 
 
 class GivenPattern(Struct, frozen=True, forbid_unknown_fields=True):
     """How the pattern store speaks, as it is written."""
 
     mode: Literal["apply", "observe", "off"] = "apply"
-    k: AtLeastOne = 10
+    k: Neighbours = 10
     cost_weight: Fraction = Decimal("0.05")
     min_confidence: Fraction = Decimal("0.05")
     min_sample_size: AtLeastOne = 5

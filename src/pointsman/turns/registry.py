@@ -17,17 +17,18 @@ from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import read_yaml
 from pointsman.turns.prices import Price
+from pointsman.turns.written import AtLeastOne, Usd
 
 EMBEDDED_MODEL = "embedded:smollm2-135m"
 """The local model that is always there."""
+
+EMBEDDED_PROVIDER = "embedded"
 
 Location = Literal["local", "cloud"]
 Tier = Literal["fast", "balanced", "deep"]
 TIERS: tuple[Tier, ...] = ("fast", "balanced", "deep")
 
 ProviderName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9_.-]{0,62}$")]
-Count = Annotated[int, Meta(ge=1)]
-Usd = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0})]
 
 _MODEL_ID = re.compile(r"([a-z0-9][a-z0-9_.-]{0,62})[:/](\S{1,127})", re.ASCII)
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,126}", re.ASCII)
@@ -48,16 +49,16 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     api_key: SecretRef | tuple[SecretRef, ...] | None = None
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
-    timeout_s: Count = 600
-    rpm: Count | None = None
-    tpm: Count | None = None
+    timeout_s: AtLeastOne = 600
+    rpm: AtLeastOne | None = None
+    tpm: AtLeastOne | None = None
 
 
 class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
     """What a model can do. What is not declared is as in document 002 §4.4."""
 
-    max_context_tokens: Count | None = None
-    max_output_tokens: Count | None = None
+    max_context_tokens: AtLeastOne | None = None
+    max_output_tokens: AtLeastOne | None = None
     supports_images: bool = False
     supports_tools: bool = True
     supports_system_prompt: bool = True
@@ -214,7 +215,7 @@ def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
 
 
 def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
-    owners = {name: name for name in {EMBEDDED_MODEL: 0, **models.models}}
+    owners = {model_id(name): name for name in {EMBEDDED_MODEL: 0, **models.models}}
     if model_id(EMBEDDED_MODEL) not in map(model_id, models.models):
         owners.update(dict.fromkeys(EMBEDDED.aliases, EMBEDDED_MODEL))
     for name, model in models.models.items():
@@ -223,10 +224,10 @@ def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
             if not _ALIAS.fullmatch(alias):
                 hint = "letters, digits, `_`, `.`, `:`, `/` and `-`"
                 yield document.problem(path, Code.PATTERN, f"`{alias}` cannot be an alias", hint)
-            elif alias in owners:
-                message = f"the alias `{alias}` belongs to `{owners[alias]}` already"
+            elif model_id(alias) in owners:
+                message = f"the alias `{alias}` belongs to `{owners[model_id(alias)]}` already"
                 yield document.problem(path, Code.DUPLICATE_KEY, message)
-            owners.setdefault(alias, name)
+            owners.setdefault(model_id(alias), name)
 
 
 def _accept_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:

@@ -271,8 +271,8 @@ def _is_privacy(veto: Rejection | None) -> bool:
 
 
 def _explained(blocked: int, cloud: int, reachable: Sequence[Source]) -> str:
-    proved = f"{blocked} of {cloud} cloud candidates are blocked when a turn must stay local"
-    sure = [each for each in reachable if each.slot in {"workspace_default", "global_default"}]
+    proved = f"{blocked} of {cloud} ways to a cloud model are blocked when a turn must stay local"
+    sure = [each for each in reachable if each.slot == "global_default"]
     if sure:
         return f"{proved}; such turns fall back on {sure[-1].model} ({sure[-1].where})"
     rules = [each for each in reachable if each.slot == "rule"]

@@ -116,11 +116,27 @@ class LedgerReader:
 
     def damage(self) -> str:
         """Give SQLite's own complaint about the file, or nothing."""
-        try:
-            found = self._connection.pragma("integrity_check")
-        except apsw.Error as error:
-            return str(error)
-        return "" if found == "ok" else str(found)
+        return _damage(self._connection)
+
+
+def database_damage(path: Path) -> str:
+    """Give SQLite's own complaint about a database, or nothing."""
+    try:
+        connection = opened_for_reading(str(path))
+    except apsw.Error as error:
+        return str(error)
+    try:
+        return _damage(connection)
+    finally:
+        connection.close()
+
+
+def _damage(connection: apsw.Connection) -> str:
+    try:
+        found = connection.pragma("integrity_check")
+    except apsw.Error as error:
+        return str(error)
+    return "" if found == "ok" else str(found)
 
 
 class ContentReader:
@@ -154,8 +170,11 @@ class ContentReader:
 
     def _row(self, seal: Sealed) -> tuple[str, bytes]:
         row = None
-        if self._connection is not None:
-            row = self._connection.execute(SQL["get_content"], (seal.digest,)).fetchone()
+        try:
+            if self._connection is not None:
+                row = self._connection.execute(SQL["get_content"], (seal.digest,)).fetchone()
+        except apsw.Error as error:
+            raise MissingSnapshot(f"the message text cannot be read: {error}") from error
         if row is None:
             raise MissingSnapshot("the message text was not kept")
         return str(row[0]), bytes(row[1])

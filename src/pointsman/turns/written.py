@@ -1,0 +1,30 @@
+"""Numbers and times as people write them in configuration and facts, with their bounds.
+
+Bounds are such that what is accepted here always fits what is recorded: an amount in micro-dollars
+stays below 2^53, and reading it back never fails.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+MAX_USD: Final = 1_000_000_000
+MAX_COUNT: Final = 1_000_000_000_000
+MAX_NEIGHBOURS: Final = 10_000
+
+Usd = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_USD})]
+"""An amount of dollars."""
+
+SignedUsd = Annotated[Decimal, Meta(extra_json_schema={"minimum": -MAX_USD, "maximum": MAX_USD})]
+"""An amount of dollars that may be owed."""
+
+Fraction = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
+"""A share of one."""
+
+Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
+AtLeastOne = Annotated[int, Meta(ge=1, le=MAX_COUNT)]
+Neighbours = Annotated[int, Meta(ge=1, le=MAX_NEIGHBOURS)]
+ClockTime = Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")]
