@@ -1,5 +1,7 @@
 """The turns room: decide, explain, facts and the override token."""
 
+from unicodedata import east_asian_width
+
 import msgspec
 import pytest
 
@@ -149,3 +151,16 @@ def test_an_outage_has_a_banner_until_the_state_is_healthy_again() -> None:
         "acme:a currently unavailable. Routing fell through to acme:b."
     )
     assert (after.chosen_model, after.banners) == ("acme:a", ())
+
+
+def _columns(line: str) -> int:
+    return sum(2 if east_asian_width(char) in "WF" else 1 for char in line)
+
+
+@pytest.mark.parametrize("letter", ["界", "é", "x", "\U0001f600"])
+def test_no_line_is_wider_than_the_screen_in_any_script(letter: str) -> None:
+    chain = (Evaluation("rule", "chose", "p:" + letter * 70, letter * 200, rule_name="r"),)
+    screen = why_screen(_shown(TurnOutcome("p:" + letter * 90, 0, ()), Trace(chain)))
+    widths = [_columns(line) for line in screen.splitlines()]
+    assert max(widths) <= WIDTH
+    assert max(widths) >= WIDTH - 2

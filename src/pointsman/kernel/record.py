@@ -97,6 +97,6 @@ def outcome_draft(names: Names, outcome: Outcome) -> Draft:
 
 def read_recorded(payload: bytes) -> tuple[bytes, DecisionRecord, Aside]:
     """Read a decision entry's payload: the replayed bytes, what they say, and the aside."""
-    recorded = RECORDED_FORM.decode(payload)
+    recorded = RECORDED_FORM.read(payload)
     decision = bytes(recorded.decision)
-    return decision, DECISION_FORM.decode(decision), recorded.aside
+    return decision, DECISION_FORM.read(decision), recorded.aside

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
 from textwrap import wrap
+from unicodedata import east_asian_width
 
 from msgspec import Struct
 
@@ -110,7 +113,7 @@ def _neighbours(evaluation: Evaluation) -> list[str]:
 
 
 def _fitted(lines: list[str]) -> list[str]:
-    narrow = [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in lines]
+    narrow = [_narrowed(line) for line in lines]
     if len(narrow) <= HEIGHT:
         return narrow
     return [
@@ -118,3 +121,11 @@ def _fitted(lines: list[str]) -> list[str]:
         f"… {len(narrow) - HEIGHT + 1} more lines in --json",
         *narrow[-3:],
     ]
+
+
+def _narrowed(line: str) -> str:
+    """Cut a line at the screen's edge; letters of East Asian scripts are two columns wide."""
+    if len(line) <= WIDTH and line.isascii():
+        return line
+    ends = list(accumulate(2 if east_asian_width(char) in "WF" else 1 for char in line))
+    return line if ends[-1] <= WIDTH else line[: bisect_right(ends, WIDTH - 1)] + "…"

@@ -24,29 +24,34 @@ class ReadyRule(Struct, frozen=True):
 
     rule: Rule
     matches: Test
+    needed: frozenset[int] | None
+
+    @property
+    def needs_pattern(self) -> bool:
+        """Whether the rule can only hold where some message pattern matches."""
+        return self.needed is not None
 
 
 class Scope(Struct, frozen=True):
     """What holds for the turns of one workspace, or of none.
 
-    `always` numbers the rules that must be asked every time, `by_pattern` those that can only hold
-    where a certain message pattern matches.
+    `always` are the rules that must be asked every time, `by_pattern` numbers those that can only
+    hold where a certain message pattern matches.
     """
 
     default: str | None
     pattern: PatternSettings
     tiers: Mapping[str, str]
     rules: tuple[ReadyRule, ...]
-    always: tuple[int, ...]
+    always: tuple[ReadyRule, ...]
     by_pattern: Mapping[int, tuple[int, ...]]
 
     def worth_asking(self, look: Look) -> Iterable[ReadyRule]:
         """Give the rules that can hold, in their order."""
-        numbers: Iterable[int] = self.always
-        if self.by_pattern and look.hits:
-            found = {n for hit in look.hits for n in self.by_pattern.get(hit, ())}
-            numbers = sorted({*self.always, *found})
-        return (self.rules[number] for number in numbers)
+        if not self.by_pattern or not look.hits:
+            return self.always
+        found = {n for hit in look.hits for n in self.by_pattern.get(hit, ())}
+        return (each for n, each in enumerate(self.rules) if n in found or not each.needs_pattern)
 
 
 class ReadyPolicy:
@@ -106,18 +111,21 @@ class ReadyPolicy:
         tiers: Mapping[str, str],
         rules: tuple[ReadyRule, ...],
     ) -> Scope:
-        always: list[int] = []
+        always = tuple(each for each in rules if not each.needs_pattern)
         by_pattern: dict[int, tuple[int, ...]] = {}
         for number, each in enumerate(rules):
-            needed = needed_patterns(each.rule.when, self._patterns)
-            if needed is None:
-                always.append(number)
-            for hit in sorted(needed or ()):
+            for hit in sorted(each.needed or ()):
                 by_pattern[hit] = (*by_pattern.get(hit, ()), number)
-        return Scope(default, pattern, tiers, rules, tuple(always), by_pattern)
+        return Scope(default, pattern, tiers, rules, always, by_pattern)
 
     def _rules(self, rules: tuple[Rule, ...]) -> tuple[ReadyRule, ...]:
-        return tuple(ReadyRule(rule, ready(rule.when, rule.use, self._patterns)) for rule in rules)
+        patterns = self._patterns
+        return tuple(
+            ReadyRule(
+                rule, ready(rule.when, rule.use, patterns), needed_patterns(rule.when, patterns)
+            )
+            for rule in rules
+        )
 
 
 def exceeded_limit(asked: Condition, spent: MicroUsd) -> MicroUsd | None:
