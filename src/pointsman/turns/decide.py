@@ -114,6 +114,8 @@ def _pattern(turn: Turn) -> Evaluation:
         return _silent("pattern", "delegate_request_in_flight")
     if settings.mode == "off":
         return _silent("pattern", "the pattern store is off")
+    if not turn.facts.pattern_rows:
+        return _silent("pattern", "no similar turns recorded")
     found = recommend(turn.facts.pattern_rows, settings)
     if found.model is None:
         return _seen(found, Evaluation("pattern", "not_applicable", None, found.reason))
