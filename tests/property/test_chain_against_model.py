@@ -358,7 +358,7 @@ def _occurred(case: Case, facts: Plain, want: Plain | None) -> set[str]:
 
 def _is_upgraded(case: Case, facts: Plain, want: Plain) -> bool:
     first = case.ready.scope(facts["session"].get("workspace_path"))
-    return case.ready.tier_model(facts["delegate_tier"], first) != want["chosen_model"]
+    return first.tiers.get(facts["delegate_tier"]) != want["chosen_model"]
 
 
 def _nested(case: Case, facts: Plain) -> int:

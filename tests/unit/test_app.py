@@ -14,6 +14,7 @@ from pointsman import (
     HomeError,
     InputError,
     LedgerBroken,
+    LedgerUnavailable,
     NotFound,
     Pointsman,
     Ulids,
@@ -422,14 +423,14 @@ def test_the_largest_facts_that_are_accepted_replay(tmp_path: Path) -> None:
         "fingerprint_id": "f",
         "model": "p:m",
         "cost_usd": "1000000000",
-        "sample_size": 10**12,
+        "sample_size": 2**53 - 1,
         "similarity": 1,
         "success": 1,
     }
     given = {
         "message": "x",
         "pattern_rows": [row],
-        "estimated_input_tokens": 10**12,
+        "estimated_input_tokens": 2**53 - 1,
         "cost_today_usd": 10**9,
         "budgets": [{"name": "b", "left_usd": -(10**9)}],
     }
@@ -467,3 +468,18 @@ def test_an_unreadable_pattern_store_is_told_and_changes_no_turn(tmp_path: Path)
         facts = pointsman.facts("hello")
         assert facts.pattern_rows == ()
         assert "patterns.db" in pointsman.warnings[0]
+
+
+def test_a_decision_whose_text_cannot_be_kept_is_not_recorded(tmp_path: Path) -> None:
+    import apsw
+
+    with a_home(tmp_path) as pointsman:
+        a_turn(pointsman)
+        connection = apsw.Connection(str(pointsman.home.content))
+        connection.execute("ALTER TABLE contents RENAME TO away")
+        with pytest.raises(LedgerUnavailable, match="the text could not be kept"):
+            a_turn(pointsman, "another text")
+        connection.execute("ALTER TABLE away RENAME TO contents")
+        connection.close()
+        a_turn(pointsman, "a third text")
+        assert assert_replays(pointsman) == 2

@@ -52,8 +52,13 @@ def write_new(path: Path, data: bytes) -> bool:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file by its new content in one step."""
-    _written_beside(path, data).replace(path)
+    """Replace a file by its new content in one step; on failure, leave nothing beside it."""
+    temporary = _written_beside(path, data)
+    try:
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

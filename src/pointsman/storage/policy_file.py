@@ -5,10 +5,8 @@ It knows nothing of what the file says: a function that it is given reads the by
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
@@ -16,9 +14,11 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from pointsman.errors import DocumentError, Place, Problem
+from pointsman.kernel.canonical import content_id as id_of
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import DEFAULT_LIMITS
 from pointsman.kernel.source_text import too_large
+from pointsman.storage.files import make_folder, replace_file
 
 T = TypeVar("T")
 
@@ -109,7 +109,7 @@ class PolicyFile(Generic[T]):
         except _Refused as refusal:
             problem = _problem(self._path, refusal.code, refusal.message, refusal.hint)
             return self._swap("", self._fallback((problem,)))
-        content_id = _content_id(content)
+        content_id = id_of(content)
         loaded = self._loaded
         if loaded is None or content_id != self._seen:
             loaded = self._swap(content_id, self._judge(content, content_id))
@@ -146,7 +146,7 @@ class PolicyFile(Generic[T]):
         except DocumentError as error:
             reason = "the last good file is no longer valid"
             return (_problem(self._kept.path, Code.LAST_GOOD_BROKEN, reason), *error.problems)
-        self._good = _Good(value, _content_id(content))
+        self._good = _Good(value, id_of(content))
         return ()
 
     def _read(self) -> tuple[bytes, _Key]:
@@ -180,7 +180,7 @@ class LastGood:
             message = f"the last good file cannot be read: {_reason(error)}"
             return None, (_problem(self.path, Code.LAST_GOOD_BROKEN, message),)
         content_id, _, content = stored.partition(b"\n")
-        if content_id.decode("ascii", "replace") != _content_id(content):
+        if content_id.decode("ascii", "replace") != id_of(content):
             message = "the last good file is not what was stored"
             hint = "it is ignored, and replaced by the next good one"
             return None, (_problem(self.path, Code.LAST_GOOD_BROKEN, message, hint),)
@@ -191,8 +191,8 @@ class LastGood:
         if self.load()[0] == content:
             return ()
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_atomically(self.path, _content_id(content).encode() + b"\n" + content)
+            make_folder(self.path.parent)
+            replace_file(self.path, id_of(content).encode() + b"\n" + content)
         except OSError as error:
             message = f"the file is good, but could not be kept: {_reason(error)}"
             return (_problem(self.path, Code.LAST_GOOD_NOT_KEPT, message),)
@@ -223,33 +223,6 @@ def _stat_key(path: Path) -> _Key | None:
 
 def _key(status: os.stat_result) -> _Key:
     return (status.st_mtime_ns, status.st_size, status.st_ctime_ns, status.st_ino)
-
-
-def _write_atomically(path: Path, content: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    # Without this the new name may be lost in a power cut though the bytes are on disk.
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _content_id(content: bytes) -> str:
-    return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
 def _problem(path: Path, code: Code, message: str, hint: str = "") -> Problem:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pointsman.kernel.number import Billionths, MicroUsd, billionths_text, microusd_text
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.policy import Disagreement, Rule
+from pointsman.turns.policy import Disagreement
 from pointsman.turns.ready import ReadyPolicy, exceeded_limit
 from pointsman.turns.registry import provider_of
 from pointsman.turns.trace import Banner, Evaluation, Slot
@@ -85,27 +85,17 @@ def _named(chosen: Evaluation) -> str:
 
 
 def _budget_breaker(ready: ReadyPolicy, facts: TurnFacts, chosen: Evaluation) -> Iterator[Banner]:
-    if chosen.rule_name is None:
-        return
-    limit = exceeded_limit(_chosen_rule(ready, facts, chosen).when, facts.cost_today_microusd)
+    rules = ready.scope(facts.workspace_path).rules if chosen.rule_name is not None else ()
+    # Names are unique in a scope.
+    chose = (each.rule.when for each in rules if each.rule.name == chosen.rule_name)
+    asked = next(chose, None)
+    limit = None if asked is None else exceeded_limit(asked, facts.cost_today_microusd)
     if limit is not None:
         text = (
             f"Daily budget ${_usd(limit)} exceeded (${_usd(facts.cost_today_microusd)}"
             f' today). Routing per "{chosen.rule_name}" rule.'
         )
         yield Banner("turns.budget_breaker", text)
-
-
-def _chosen_rule(ready: ReadyPolicy, facts: TurnFacts, chosen: Evaluation) -> Rule:
-    # A rule of the workspace and a global one may both be called `rule_0`, and use one model:
-    # then the first that matches is the one that chose.
-    same = [
-        each
-        for each in ready.scope(facts.workspace_path).rules
-        if (each.rule.name, each.rule.use) == (chosen.rule_name, chosen.candidate_model)
-    ]
-    look = ready.look(facts)
-    return next(each.rule for each in same if len(same) == 1 or each.matches(look))
 
 
 def _usd(amount: MicroUsd) -> str:

@@ -142,7 +142,7 @@ def _delegate(turn: Turn) -> Evaluation:
     said: list[str] = []
     last: Evaluation | None = None
     for step in TIERS[TIERS.index(tier) :]:
-        model = turn.ready.tier_model(step, turn.scope)
+        model = turn.scope.tiers.get(step)
         if model is None:
             said.append(f"tier {step} has no model")
             if step == tier:

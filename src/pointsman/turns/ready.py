@@ -15,7 +15,7 @@ from pointsman.turns.facts import TurnFacts
 from pointsman.turns.look import Look, Patterns
 from pointsman.turns.pattern import PatternSettings
 from pointsman.turns.policy import Rule, TurnPolicy, Workspace, normal_path
-from pointsman.turns.registry import Tier, aliases
+from pointsman.turns.registry import aliases
 from pointsman.turns.text_patterns import TextPatterns
 
 
@@ -35,8 +35,9 @@ class ReadyRule(Struct, frozen=True):
 class Scope(Struct, frozen=True):
     """What holds for the turns of one workspace, or of none.
 
-    `always` are the rules that must be asked every time, `by_pattern` numbers those that can only
-    hold where a certain message pattern matches.
+    `tiers` are those of the workspace, which names all of them or none, else the policy's. `always`
+    are the rules that must be asked every time, `by_pattern` numbers those that can only hold where
+    a certain message pattern matches.
     """
 
     default: str | None
@@ -90,10 +91,6 @@ class ReadyPolicy:
                 if parts[: len(prefix)] == prefix:
                     return scope
         return self._anywhere
-
-    def tier_model(self, tier: Tier, scope: Scope) -> str | None:
-        """Give the model of a tier: the workspace's, else the policy's."""
-        return scope.tiers.get(tier) or self.policy.tiers.get(tier)
 
     def _scope(self, workspace: Workspace, shared: tuple[ReadyRule, ...]) -> Scope:
         policy = self.policy

@@ -219,7 +219,7 @@ def _tier_findings(ready: ReadyPolicy) -> Iterator[Finding]:
         return
     anywhere = ready.scope(None)
     for tier in TIERS:
-        if ready.tier_model(tier, anywhere) is None:
+        if anywhere.tiers.get(tier) is None:
             message = f"no model serves the tier `{tier}`: a delegation to it fails"
             yield Finding(Concern.NO_TIER_MODEL, message)
 
@@ -309,7 +309,7 @@ def _inferred(ready: ReadyPolicy, scoped: Scoped) -> Iterator[Source]:
         where = f"any model with a record{_inside(scoped)}"
         yield from (Source("pattern", where, model) for model in ready.models)
     for tier in TIERS:
-        model = ready.tier_model(tier, scoped.scope)
+        model = scoped.scope.tiers.get(tier)
         if model is not None:
             yield Source("delegate_request", f"tier {tier}{_inside(scoped)}", model)
 
