@@ -483,3 +483,12 @@ def test_a_decision_whose_text_cannot_be_kept_is_not_recorded(tmp_path: Path) ->
         connection.close()
         a_turn(pointsman, "a third text")
         assert assert_replays(pointsman) == 2
+
+
+def test_what_is_acknowledged_was_fully_synced_in_ledger_and_content(tmp_path: Path) -> None:
+    with a_home(tmp_path) as pointsman:
+        a_turn(pointsman)
+        recorder = pointsman._recording()
+        for store in (recorder._ledger, recorder._content):
+            assert store._connection.pragma("synchronous") == 2
+            assert store._connection.pragma("journal_mode") == "wal"

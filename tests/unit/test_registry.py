@@ -1,15 +1,24 @@
 """The registry of models, the `@alias`, and patterns: what they refuse and how they read."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from pointsman.errors import DocumentError, InputError
+from pointsman.storage.secrets import is_resolved, missing_secrets
 from pointsman.turns.facts import Override
 from pointsman.turns.override import split_override
 from pointsman.turns.policy import normal_path
 from pointsman.turns.prices import Price
-from pointsman.turns.registry import EMBEDDED_MODEL, aliases, read_models, registry
+from pointsman.turns.registry import (
+    EMBEDDED_MODEL,
+    Provider,
+    SecretRef,
+    aliases,
+    read_models,
+    registry,
+)
 from pointsman.turns.text_patterns import MAX_PATTERN, MAX_TEXT, TextPatterns, refusal
 
 ALIASES = {"haiku": "acme:small", "acme:small": "acme:small"}
@@ -148,3 +157,12 @@ def test_no_patterns_hit_nothing() -> None:
 )
 def test_paths_have_one_spelling(path: str, normal: str) -> None:
     assert normal_path(path, "/home/me") == normal
+
+
+def test_a_provider_nobody_named_is_not_configured(tmp_path: Path) -> None:
+    assert not is_resolved(None, tmp_path)
+    assert is_resolved(Provider("openai"), tmp_path)
+    assert missing_secrets(Provider("openai", api_key=()), tmp_path) == [
+        "api_key: the list is empty"
+    ]
+    assert missing_secrets(Provider("openai", api_key=SecretRef(file="k")), tmp_path) == ["file k"]
