@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from pointsman.app import Pointsman
 from pointsman.cli.backtest import backtest
+from pointsman.cli.main import main
 from pointsman.cli.models import models, providers
 from pointsman.cli.rules import rules
 from pointsman.testing import some_facts
@@ -51,7 +52,9 @@ class Home:
         return file
 
     def run(self, command: click.Command, *words: str, text: str | None = None) -> Result:
-        return CliRunner().invoke(command, [*words, "--home", str(self.path)], input=text)
+        return CliRunner().invoke(
+            main, [command.name or "", *words, "--home", str(self.path)], input=text
+        )
 
     def json(self, command: click.Command, *words: str) -> Any:
         return json.loads(self.run(command, *words, "--json").stdout)
@@ -425,6 +428,8 @@ def test_providers_are_healthy_until_something_is_recorded(home: Home) -> None:
 
 def test_commands_that_read_make_no_home(tmp_path: Path) -> None:
     for command, words in ((rules, ["check"]), (rules, ["show"]), (models, []), (providers, [])):
-        done = CliRunner().invoke(command, [*words, "--home", str(tmp_path / "none")])
+        done = CliRunner().invoke(
+            main, [command.name or "", *words, "--home", str(tmp_path / "none")]
+        )
         assert done.exit_code == 2
     assert not (tmp_path / "none").exists()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pointsman.cli.patterns import patterns
+from pointsman.cli.main import main
 from pointsman.errors import InputError, LedgerUnavailable, NotFound
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import ONE, Billionths, MicroUsd, billionths
@@ -494,7 +494,7 @@ def test_nearest_rows_of_a_store_are_those_of_a_plain_search(path, crowd):
 def run(tmp_path):
     def run(*words, text=None, code=0):
         arguments = [*words, "--home", str(tmp_path / "home")]
-        done = CliRunner().invoke(patterns, arguments, input=text)
+        done = CliRunner().invoke(main, ["patterns", *arguments], input=text)
         assert done.exit_code == code, done.output
         return done.output
 
