@@ -8,19 +8,29 @@ import argparse
 import inspect
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
 import click
 
 from pointsman import errors
+from pointsman.branches import values
+from pointsman.branches.functions import FUNCTIONS
+from pointsman.branches.operators import OPERATORS
+from pointsman.branches.review import Concern as BranchConcern
+from pointsman.branches.syntax import MAX_CHARACTERS, MAX_DEPTH, MAX_NODES
+from pointsman.branches.trace import Reason
+from pointsman.branches.written import DecisionsFile
 from pointsman.cli.main import main as command
 from pointsman.kernel.codes import Code
 from pointsman.kernel.replay import Verdict
-from pointsman.kernel.schema import json_schema
+from pointsman.kernel.schema import Schema, json_schema
 from pointsman.kernel.verification import FaultCode
+from pointsman.placement.facts import GivenPlacement
+from pointsman.placement.table import ErrorCode, placement_schema
 from pointsman.storage.settings import Settings
 from pointsman.turns.facts import GivenFacts
 from pointsman.turns.policy import RoutingFile
@@ -35,11 +45,29 @@ GENERATED = (
     "<!-- Written by scripts/generate_docs.py from the code: do not edit, run `make docs`. -->"
 )
 
-SCHEMAS: Mapping[str, tuple[type, str]] = {
-    "pointsman": (Settings, "`pointsman.yaml`, how a home is run"),
-    "models": (ModelsFile, "`models.yaml`, the models there are and who serves them"),
-    "routing": (RoutingFile, "`routing.yaml`, which model takes a turn"),
-    "turn-facts": (GivenFacts, "the facts of a turn, as `pointsman route --facts` reads them"),
+SCHEMAS: Mapping[str, tuple[Callable[[], Schema], str]] = {
+    "pointsman": (partial(json_schema, Settings), "`pointsman.yaml`, how a home is run"),
+    "models": (
+        partial(json_schema, ModelsFile),
+        "`models.yaml`, the models there are and who serves them",
+    ),
+    "routing": (partial(json_schema, RoutingFile), "`routing.yaml`, which model takes a turn"),
+    "turn-facts": (
+        partial(json_schema, GivenFacts),
+        "the facts of a turn, as `pointsman route --facts` reads them",
+    ),
+    "decisions": (
+        partial(json_schema, DecisionsFile),
+        "the files in `decisions/`, which branch a workflow takes",
+    ),
+    "placement.schema": (
+        placement_schema,
+        "`placement.yaml`, whether a turn may leave this machine ([the table](../placement.md))",
+    ),
+    "placement-facts": (
+        partial(json_schema, GivenPlacement),
+        "the facts of a placement, as `pointsman place --facts` reads them",
+    ),
 }
 
 FAULTS = {
@@ -74,6 +102,15 @@ REJECTIONS = {
     "no_structured_output_support": "the turn needs structured output, which the model lacks",
     "over_budget": "a budget has too little left, or the model's price is unknown",
 }
+PLACEMENT_ERRORS = {
+    "E-ROUTE-001": "a policy rule blocks the question, or no rule of the table holds for it",
+    "E-ROUTE-002": "somebody wants the cloud for what must stay on this machine",
+    "E-LOCAL-001": "the local model is not available, or it failed and nothing may take over",
+    "E-CLOUD-001": "no cloud model is configured, or it failed; a cloud failure is not tried again",
+    "E-NET-001": "the route is the cloud, and the network is offline",
+    "E-VALID-001": "the facts do not fit their schema; the command ends with 2",
+    "E-VALID-002": "a table of your own may give it to a failure that crossed a boundary",
+}
 BANNERS = {
     "turns.choice_rejected": "the model the user chose by hand could not take the turn",
     "turns.model_unavailable": "a model is unavailable, and routing fell through to another",
@@ -94,6 +131,7 @@ def pages() -> dict[str, str]:
     return {
         f"{REFERENCE}/errors.md": errors_page(),
         f"{REFERENCE}/cli.md": cli_page(),
+        f"{REFERENCE}/expressions.md": expressions_page(),
         f"{REFERENCE}/schemas/README.md": schemas_page(),
         **{f"{REFERENCE}/schemas/{name}.json": schema_text(name) for name in SCHEMAS},
     }
@@ -126,6 +164,10 @@ def errors_page() -> str:
         "The `validation_failure` of a slot in a turn's chain. Checks run in this order and the\n"
         "first that fails is reported.",
         _table(("code", "meaning"), _described(get_args(ValidationFailure), REJECTIONS)),
+        "## Why a question is placed nowhere",
+        "The `error_code` of a placement, by `pointsman place` and in the trace of a turn. The\n"
+        "codes are those of the [placement table](placement.md).",
+        _table(("code", "meaning"), _described(get_args(ErrorCode), PLACEMENT_ERRORS)),
         "## Banners",
         "What a decision asks a surface to show to the user.",
         _table(("code", "meaning"), ((f"`{code}`", text) for code, text in BANNERS.items())),
@@ -192,8 +234,99 @@ def _helps(
                     yield from _helps(found, context, sub)
 
 
+def expressions_page() -> str:
+    return _page(
+        "# Expressions",
+        GENERATED,
+        "Conditions and inputs of [decisions](../guide/branches.md) are written in one small\n"
+        "language. It has no loops, no lambdas, no clock and no way out of its values. The same\n"
+        "expression on the same context gives the same answer on every machine and Python.",
+        "`{{ e }}` and `${ e }` mean the same as `e`, if they wrap the whole text. They give the\n"
+        "value itself, not a text of it. In a condition `input` is the decision's input; every\n"
+        "other name is a member of the context. `context` is all of it, unless it has a member\n"
+        "of that name.",
+        "## Values",
+        "Null, truth values, numbers, texts, lists and mappings, as in JSON. Nothing is ever\n"
+        "converted: `'3' == 3` is refused when it is read, and false where a context brings it\n"
+        "about. A number is an exact decimal. What is read is kept digit by digit; a sum,\n"
+        f"product or quotient is rounded half to even at {values.PRECISION} digits, and unknown\n"
+        f"beyond 10^{values.MAX_POWER}. 1 and 1.0 are one number; true is no number.",
+        "## What is not known",
+        "A value that is missing, a comparison of a text with a number, a division by zero: all\n"
+        "are unknown. `and`, `or` and `not` follow three-valued logic, and **only true takes a\n"
+        "branch**. The record names every path that was missing. Null is a value:\n"
+        "`null == 'x'` is false, and `path == null` is true where the path is null or missing.",
+        "## Operators",
+        "From loose to tight.",
+        _table(
+            ("write", "meaning", "example", "gives", "unknown where"),
+            (
+                (_code(each.usage), each.meaning, *map(_code, each.example), each.unknown)
+                for each in OPERATORS
+            ),
+        ),
+        "## Functions",
+        *(
+            part
+            for group in dict.fromkeys(each.group for each in FUNCTIONS.values())
+            for part in (f"### Of {group}s" if group != "choice" else "### Of choice",
+                         _functions(group))
+        ),
+        "Letters change case and blanks are trimmed in ASCII only, because the rest of Unicode\n"
+        "changes with the Python version. Dates are RFC 3339 texts, or `YYYY-MM-DD` for midnight\n"
+        "in UTC; what functions give has one form, so that texts sort as time does.",
+        "## Limits",
+        f"An expression has at most {MAX_CHARACTERS:,} characters, {MAX_NODES:,} parts and\n"
+        f"{MAX_DEPTH} levels. One evaluation takes at most {values.STEPS:,} steps: a step is one\n"
+        f"member of a list, or {values.CHARACTERS_A_STEP} characters of a text, that is looked\n"
+        "at or made. Beyond them the answer is unknown. Patterns are RE2 and must\n"
+        "be literals. A name cannot start with two underscores.",
+        "## Next to zen-engine",
+        "On numbers, comparisons, logic, lists of literals and the functions both have, our\n"
+        "tests find the same answers. They differ in this:",
+        _table(
+            ("expression", "here", "zen-engine", "why"),
+            (tuple(row) for row in ZEN_DIFFERENCES),
+        ),
+        "## Why a decision went where it went",
+        "The `reason` of a decision.",
+        _table(("code", "meaning"), ((f"`{each}`", each.meaning) for each in Reason)),
+        "## What a review finds",
+        "Each finding has an input that shows it, where one can.",
+        _table(("code", "meaning"), ((f"`{each}`", each.meaning) for each in BranchConcern)),
+    )  # fmt: skip
+
+
+ZEN_DIFFERENCES = (
+    ("`gone == 'x'`", "unknown", "false", "a misspelt name must not decide"),
+    ("`gone > 1`", "unknown", "error", "the record names what is missing"),
+    ("`'a' < 'b'`", "true", "error", "texts have an order"),
+    ("`list == list`", "true", "false", "lists are equal where their members are"),
+    ("`round(2.5)`", "2", "3", "half to even, as everywhere in Pointsman"),
+    ("`1 / 0`", "unknown", "null", "a result that is no number must not pass for one"),
+    ("`f && g`", "false", "error", "both spellings are read"),
+    ("`not a == 3`", "`not (a == 3)`", "`(not a) == 3`", "`not` as in Python, `!` as in C"),
+    ("`upper('ä')`", "`'ä'`", "`'Ä'`", "letters outside ASCII change with the Unicode version"),
+)
+
+
+def _functions(group: str) -> str:
+    return _table(
+        ("write", "meaning", "example", "gives"),
+        (
+            (_code(each.usage), each.meaning, *map(_code, each.example))
+            for each in FUNCTIONS.values()
+            if each.group == group
+        ),
+    )
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
 def schema_text(name: str) -> str:
-    return json.dumps(json_schema(SCHEMAS[name][0]), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(SCHEMAS[name][0](), indent=2, ensure_ascii=False) + "\n"
 
 
 def schemas_page() -> str:

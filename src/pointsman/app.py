@@ -15,36 +15,38 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import apsw
-from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from pointsman.errors import NotFound
-from pointsman.kernel.canonical import ContentId, Form, content_id
+from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.content import Sealed, sealed
-from pointsman.kernel.entry import Draft
-from pointsman.kernel.instant import EPOCH, Clock, IdSource, Instant
-from pointsman.kernel.record import (
-    DECISION,
-    Aside,
-    DecisionRecord,
-    Names,
-    decision_draft,
-    read_recorded,
-)
-from pointsman.kernel.snapshot import snapshot_draft
+from pointsman.kernel.instant import EPOCH, LATEST, Clock, IdSource, Instant
+from pointsman.kernel.record import DECISION, Aside, Names, read_recorded
+from pointsman.placement.decide import DECISION_VERSION as PLACEMENT_VERSION
+from pointsman.placement.explain import ShownPlacement
+from pointsman.placement.facts import FACTS_FORM as PLACEMENT_FACTS_FORM
+from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
+from pointsman.placement.facts import with_seal as with_content_seal
+from pointsman.placement.sensitivity import Sensitivity
 from pointsman.runs.backtest import Backtest, backtest
+from pointsman.runs.desk import Desk
+from pointsman.runs.egress import EgressReport, egress
 from pointsman.runs.export import BundleSummary, export_bundle
 from pointsman.runs.gathering import Gathering
-from pointsman.runs.recorder import Recorder
+from pointsman.runs.placing import Turn, facts_given, facts_of_turn
 from pointsman.runs.replay import Progress, ReplayReport, replay_all, replay_named
 from pointsman.runs.rules_test import Table, TableReport, run_table
+from pointsman.runs.rulings import policies_of
+from pointsman.runs.taints import TaintedSession, taint_of, tainted_sessions
 from pointsman.runs.verify import LedgerReport, verify_ledger
-from pointsman.signals.redaction import redacted
+from pointsman.sessions.ruling import placed, ruled
+from pointsman.signals.kinds import KINDS
+from pointsman.signals.sensitivity import sensitivity
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
+from pointsman.storage.policies import InForce, PolicyFiles
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
-from pointsman.turns.decide import DECISION_VERSION, decide
+from pointsman.turns.decide import DECISION_VERSION
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import (
     FACTS_FORM,
@@ -52,16 +54,18 @@ from pointsman.turns.facts import (
     TurnFacts,
     with_seal,
 )
-from pointsman.turns.policy import POLICY_FORM, TurnPolicy, read_routing, turn_policy
+from pointsman.turns.policy import TurnPolicy, read_routing, turn_policy
 from pointsman.turns.registry import read_models, registry
-from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM, Trace, TurnOutcome
+from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.version import VERSION
 
 DEFAULT_HOME = "~/.pointsman"
 TURN = DECISION + "turn"
-POLICY_INVALID = "event.routing.policy_invalid"
+
+RANDOM_BYTES = 10
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [one + other for one in _CROCKFORD for other in _CROCKFORD]
 
 Given = tuple[bytes, str]
 """The bytes of a file, and the name to show."""
@@ -81,14 +85,23 @@ class Ulids:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last = 0
+        self._drawn = b""
         self._lock = threading.Lock()
 
     def new_id(self) -> str:
         """Give an id larger than every one given before."""
-        fresh = (self._clock.now() // 1000 << 80) | secrets.randbits(80)
+        millis = self._clock.now() // 1000
         with self._lock:
+            if len(self._drawn) < RANDOM_BYTES:
+                # Asking the system costs more than everything else here: ask for many at once.
+                self._drawn = secrets.token_bytes(RANDOM_BYTES * 256)
+            random, self._drawn = self._drawn[:RANDOM_BYTES], self._drawn[RANDOM_BYTES:]
+            fresh = (millis << 80) | int.from_bytes(random, "big")
             self._last = number = fresh if fresh > self._last else self._last + 1
-        return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
+        # Two letters at a time: ten bits of the number.
+        return _PAIRS[number >> 120] + "".join(
+            [_PAIRS[number >> shift & 1023] for shift in range(110, -1, -10)]
+        )
 
 
 def home_path(given: str | None = None) -> Path:
@@ -111,12 +124,11 @@ class Pointsman:
         self.home: Home = open_home(home, create=create)
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or Ulids(self.clock)
-        self._writer_name = writer
-        self._files = PolicyFiles(self.home)
-        self._gathering = Gathering(self.home, self._files)
-        self._recorder: Recorder | None = None
-        self._told_invalid: tuple[InvalidFile, ...] = ()
-        self._lock = threading.RLock()
+        self.files = PolicyFiles(self.home, tuple(each.name for each in KINDS))
+        self.gathering = Gathering(self.home, self.files)
+        self.desk = Desk(self.home, self.files, writer, self.clock, self.ids)
+        self._reader: LedgerReader | None = None
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -132,43 +144,44 @@ class Pointsman:
     def close(self) -> None:
         """Write and sign what was handed in, and let go of the home."""
         with self._lock:
-            recorder, self._recorder = self._recorder, None
-        if recorder is not None:
-            recorder.close()
+            reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+        self.desk.close()
 
     def in_force(self) -> InForce:
         """Give the policy in force and what is wrong with the files it came from."""
-        return self._files.in_force()
+        return self.files.in_force()
 
     def reload(self) -> InForce:
         """Read every policy file anew, whatever its time and size say."""
-        return self._files.reload()
+        return self.files.reload()
 
     def candidate_policy(self, routing: Given, models: Given | None = None) -> TurnPolicy:
         """Read a policy that is not in force; without `models` it rests on those of the home."""
         if models is None:
-            known = self._files.known(self._files.in_force().models)
+            known = self.files.known(self.files.in_force().models)
         else:
-            known = registry(read_models(*models), self._files.prices.price)
+            known = registry(read_models(*models), self.files.prices.price)
         user_home = str(Path.home())
         return turn_policy(read_routing(*routing, known, user_home), known, user_home)
 
     def test_rules(self, table: Table) -> TableReport:
         """Run a table of expected decisions against the policy in force; records nothing."""
-        return run_table(table, self._files.in_force().ready, self.given_facts)
+        return run_table(table, self.files.in_force().ready, self.given_facts)
 
     def facts(self, message: str) -> TurnFacts:
         """Gather what a decision about this message may look at, here and now."""
-        return self._gathering.facts(message, self.clock.now())
+        return self.gathering.facts(message, self.clock.now())
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What could not be looked at when facts were gathered last."""
-        return self._gathering.warnings
+        return self.gathering.warnings
 
     def given_facts(self, given: GivenFacts) -> TurnFacts:
         """Give the exact facts of what a caller wrote; neither clock nor records are looked at."""
-        return self._gathering.given_facts(given)
+        return self.gathering.given_facts(given)
 
     def route(
         self,
@@ -179,15 +192,17 @@ class Pointsman:
         record: bool = True,
     ) -> Shown:
         """Decide a turn and, unless told otherwise, record it durably before this returns."""
-        in_force = self._files.in_force()
+        in_force = self.files.in_force()
+        about = Turn(self.ids.new_id(), session_id, self.clock.now())
+        asked = self.asked(in_force, facts, about)
         started = time.perf_counter_ns()
-        outcome, trace = decide(in_force.ready, facts)
+        ruling = ruled(policies_of(in_force), asked, facts)
         elapsed_us = (time.perf_counter_ns() - started) // 1000
-        names = Names(self.ids.new_id(), self.ids.new_id(), self.clock.now())
+        names = Names(self.ids.new_id(), about.turn_id, about.asked_at)
         aside = Aside(elapsed_us, self.ids.new_id(), session_id, is_preview, VERSION)
-        at, facts_id = names.at, self._facts_id(facts)
+        at, facts_id = names.at, self._facts_id(ruling.facts)
         if record:
-            at = self._record(names, _Turn(in_force, facts, outcome, trace, aside))
+            at = self.desk.record(names, in_force, ruling, aside)
         return Shown(
             turn_id=names.ref,
             session_id=session_id,
@@ -198,19 +213,103 @@ class Pointsman:
             decision_version=DECISION_VERSION,
             is_preview=is_preview,
             elapsed_us=elapsed_us,
-            outcome=outcome,
-            trace=trace,
+            outcome=ruling.outcome,
+            trace=ruling.trace,
+            placed=ruling.facts.placement,
         )
+
+    def placement_facts(self, given: GivenPlacement) -> PlacementFacts:
+        """Give the exact facts of a placement that a caller wrote; no record is looked at."""
+        facts = facts_given(given)
+        return replace(facts, sensitivity=self._sensitivity(self.files.in_force(), facts.content))
+
+    def place(self, facts: PlacementFacts, *, record: bool = True) -> ShownPlacement:
+        """Decide whether a question may leave this machine, and record the decision."""
+        in_force = self.files.in_force()
+        started = time.perf_counter_ns()
+        placing = placed(policies_of(in_force), facts)
+        elapsed_us = (time.perf_counter_ns() - started) // 1000
+        names = Names(self.ids.new_id(), facts.question_id, self.clock.now())
+        aside = Aside(elapsed_us, self.ids.new_id(), facts.session_id, False, VERSION)  # noqa: FBT003 - no preview
+        if record:
+            self.desk.record_placement(names, in_force, placing, aside)
+        seal = self._seal(facts.content)
+        return ShownPlacement(
+            decision_id=names.id,
+            policy_id=in_force.placement_id,
+            facts_id=PLACEMENT_FACTS_FORM.id(with_content_seal(facts, seal)),
+            decision_version=PLACEMENT_VERSION,
+            elapsed_us=elapsed_us,
+            outcome=placing.outcome,
+            trace=placing.trace,
+        )
+
+    def tainted(self) -> list[TaintedSession]:
+        """Give the sessions that stay on this machine because of what they held."""
+        if not self.home.database.exists():
+            return []
+        with told_errors(self.home.database), closing(LedgerReader(self.home.database)) as ledger:
+            return tainted_sessions(ledger)
+
+    def clear_taint(self, session_id: str, reason: str) -> Taint:
+        """Let a session leave again; recorded, with the reason given."""
+        taint = self._taint(session_id)
+        if taint is None:
+            raise NotFound(f"the session `{session_id}` is not held here")
+        self.desk.clear_taint(session_id, taint, reason)
+        return taint
+
+    def asked(
+        self,
+        in_force: InForce,
+        facts: TurnFacts,
+        about: Turn,
+        text: Callable[[], str] | None = None,
+    ) -> PlacementFacts:
+        """Gather what the placement of a turn may look at.
+
+        `text` gives everything that would leave with the message; without it, that is the message.
+        """
+        taint = None
+        if in_force.placement.policy.taint != "off":
+            taint = self._taint(about.session_id)
+        found = None
+        if in_force.placement.policy.stays_local:
+            found = self._sensitivity(in_force, facts.message if text is None else text())
+        return facts_of_turn(in_force, facts, about, taint=taint, sensitivity=found)
+
+    def _taint(self, session_id: str) -> Taint | None:
+        if not session_id or not self.home.database.exists():
+            return None
+        with told_errors(self.home.database), self._lock:
+            if self._reader is None:
+                self._reader = LedgerReader(self.home.database)
+            return taint_of(self._reader, session_id)
+
+    def _sensitivity(self, in_force: InForce, content: str | Sealed) -> Sensitivity | None:
+        """Ask the detector, if the policy wants to know what a text holds."""
+        if not in_force.placement.policy.stays_local or isinstance(content, Sealed):
+            return None
+        return sensitivity(content, self.home.content_key())
+
+    def _seal(self, text: str | Sealed) -> Sealed:
+        return text if isinstance(text, Sealed) else sealed(text, self.home.content_key())
 
     def _facts_id(self, facts: TurnFacts) -> ContentId:
         """Name facts as they are recorded, or would be."""
-        message = facts.message
-        seal = message if isinstance(message, Sealed) else sealed(message, self.home.content_key())
-        return FACTS_FORM.id(with_seal(facts, seal))
+        return FACTS_FORM.id(with_seal(facts, self._seal(facts.message)))
 
     def shown(self, name: str = "last") -> Shown:
         """Give a recorded turn decision by its id, its turn's id, or `last`."""
-        return _shown(self._decision(name))
+        return _shown(*self._decision(name))
+
+    def recent(self, most: int, before: Instant = LATEST) -> list[Shown]:
+        """Give the latest turn decisions before an instant, the newest first."""
+        if not self.home.database.exists():
+            return []
+        with told_errors(self.home.database), closing(LedgerReader(self.home.database)) as ledger:
+            found = ledger.recent(TURN, before, most)
+            return [_shown(each, next(iter(ledger.attachments(each)), None)) for each in found]
 
     def replay(self, names: Sequence[str]) -> ReplayReport:
         """Re-run recorded decisions by id or turn."""
@@ -243,22 +342,28 @@ class Pointsman:
         """Check chains, checkpoints and signatures."""
         return verify_ledger(self.home, progress)
 
+    def egress(self, since: Instant = EPOCH) -> EgressReport:
+        """Tell what left this machine since an instant, and verify the ledger that says so."""
+        self._check_recorded()
+        with told_errors(self.home.database):
+            return egress(self.home, since)
+
     def export(self, target: Path) -> BundleSummary:
         """Write a bundle that another machine can verify."""
         self._check_recorded()
         return export_bundle(self.home, target)
 
-    def _decision(self, name: str) -> Stored:
+    def _decision(self, name: str) -> tuple[Stored, bytes | None]:
         self._check_recorded()
         with told_errors(self.home.database), closing(LedgerReader(self.home.database)) as ledger:
             if name == "last":
                 found = [each for each in (ledger.newest(TURN),) if each is not None]
             else:
                 found = [*ledger.with_id(name), *ledger.with_ref(name)]
-        turns = [each for each in found if each.entry.kind == TURN]
-        if not turns:
-            raise NotFound(f"no turn is recorded as `{name}`")
-        return turns[0]
+            turns = [each for each in found if each.entry.kind == TURN]
+            if not turns:
+                raise NotFound(f"no turn is recorded as `{name}`")
+            return turns[0], next(iter(ledger.attachments(turns[0])), None)
 
     def _check_recorded(self) -> None:
         if not self.home.database.exists():
@@ -268,97 +373,10 @@ class Pointsman:
                 hint="record a decision first, with `pointsman route`",
             )
 
-    def _recording(self) -> Recorder:
-        with self._lock:
-            if self._recorder is None:
-                retain = self._files.settings().value.retain
-                opening = _opening(self.home, self.clock.now())
-                self._recorder = Recorder(self.home, self._writer_name, opening, retain, redacted)
-            return self._recorder
 
-    def _record_invalid(self, in_force: InForce, recorder: Recorder) -> None:
-        """Record once that a policy file is invalid, and again when it is so in another way."""
-        with self._lock:
-            if in_force.invalid == self._told_invalid:
-                return
-            self._told_invalid = in_force.invalid
-        for file in in_force.invalid:
-            path = str(self.home.path / file.name)
-            errors = tuple(str(problem) for problem in file.problems)
-            event = _PolicyInvalid(path, errors, file.using_last_known_good)
-            payload = _INVALID_FORM.encode(event)
-            recorder.append(
-                Draft(POLICY_INVALID, self.ids.new_id(), "", self.clock.now(), payload)
-            ).result()
-
-    def _record(self, names: Names, turn: _Turn) -> Instant:
-        """Record a turn: its text, its policy if that is new, and the decision itself.
-
-        Gives the recorded instant: a chain's time never goes back, so it may be later than asked.
-        """
-        recorder = self._recording()
-        self._record_invalid(turn.in_force, recorder)
-        message = turn.facts.message
-        seal, kept = (message, None) if isinstance(message, Sealed) else recorder.keep(message)
-        facts = FACTS_FORM.encode(with_seal(turn.facts, seal))
-        record = DecisionRecord(
-            kind="turn",
-            decision_version=DECISION_VERSION,
-            policy_id=turn.in_force.policy_id,
-            facts_id=content_id(facts),
-            snapshot_ids={},
-            outcome=Raw(OUTCOME_FORM.encode(turn.outcome)),
-            trace=Raw(TRACE_FORM.encode(turn.trace)),
-        )
-        recorder.ensure_snapshot(
-            record.policy_id,
-            lambda: snapshot_draft(
-                POLICY_FORM.make(
-                    turn.in_force.ready.policy, self.home.identity.ledger, recorder.key
-                ),
-                names.at,
-            ),
-        )
-        # INVARIANT: no decision is recorded whose text could still be lost.
-        if kept is not None:
-            kept.result()
-        return recorder.append(decision_draft(names, record, turn.aside, facts)).result().entry.at
-
-
-class _PolicyInvalid(Struct, frozen=True, forbid_unknown_fields=True):
-    policy_path: str
-    errors: tuple[str, ...]
-    using_last_known_good: bool
-
-
-_INVALID_FORM = Form(_PolicyInvalid)
-
-
-class _Turn(Struct, frozen=True):
-    in_force: InForce
-    facts: TurnFacts
-    outcome: TurnOutcome
-    trace: Trace
-    aside: Aside
-
-
-def _opening(home: Home, at: Instant) -> Draft:
-    """Make a chain's first entry: by which key and program it was begun."""
-    opened = _ChainOpened(home.keys[-1].id, home.keys[-1].public.hex(), apsw.sqlite_lib_version())
-    return Draft("chain.opened", home.identity.ledger, "", at, _OPENED_FORM.encode(opened))
-
-
-class _ChainOpened(Struct, frozen=True, forbid_unknown_fields=True):
-    key_id: str
-    public_key: str
-    sqlite_version: str
-
-
-_OPENED_FORM = Form(_ChainOpened)
-
-
-def _shown(stored: Stored) -> Shown:
+def _shown(stored: Stored, facts: bytes | None) -> Shown:
     entry = stored.entry
+    facts_read = None if facts is None else FACTS_FORM.decode(facts)
     _, record, aside = read_recorded(entry.payload)
     return Shown(
         turn_id=entry.ref,
@@ -372,4 +390,5 @@ def _shown(stored: Stored) -> Shown:
         elapsed_us=aside.elapsed_us,
         outcome=OUTCOME_FORM.decode(bytes(record.outcome)),
         trace=TRACE_FORM.decode(bytes(record.trace)),
+        placed=None if facts_read is None else facts_read.placement,
     )

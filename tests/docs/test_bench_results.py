@@ -27,3 +27,12 @@ def test_the_ratios_of_the_ledger_are_those_that_were_asked_for():
     assert found["verification"]["entries_per_s_a_core"] >= 100_000
     assert found["replay"]["per_s_a_core"] >= 20_000
     assert found["conditions"]["sync_ms"] > 0
+
+
+def test_a_placement_takes_at_most_fifteen_microseconds():
+    found = _results("placement")
+    assert found["bare_table"]["p50_us"] <= 15
+    assert found["bare_table"]["p99_us"] <= 15
+    assert max(each["p50_us"] for each in found["ways"].values()) <= 15
+    assert found["share"]["placement_of_ruling"] < 0.25
+    assert found["times_bare_table"]["100"] < 15

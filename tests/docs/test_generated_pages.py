@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import click
 import jsonschema_rs
@@ -20,6 +21,7 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.verification import FaultCode
 from pointsman.kernel.yaml_text import read_yaml
+from pointsman.placement.table import ErrorCode
 from pointsman.runs.starter import NAMES, starter_text
 
 ROOT = Path(__file__).parents[2]
@@ -138,9 +140,15 @@ def test_every_banner_is_documented() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_starter_files_conform_to_their_published_schemas(name: str) -> None:
-    schema = json.loads(page(f"schemas/{Path(name).stem}.json"))
+    stem = {"placement.yaml": "placement.schema"}.get(name, Path(name).stem)
+    schema = json.loads(page(f"schemas/{stem}.json"))
     value = read_yaml(starter_text(name), name).value
     assert jsonschema_rs.validator_for(schema).is_valid(value)
+
+
+@pytest.mark.parametrize("code", get_args(ErrorCode))
+def test_every_error_of_a_placement_is_documented_once(code: str) -> None:
+    assert page("errors.md").count(f"\n| `{code}` |") == 1
 
 
 def test_the_schema_of_facts_takes_a_message_and_refuses_unknown_fields() -> None:

@@ -13,7 +13,8 @@ Plain = dict[str, Any]
 
 EMBEDDED = "embedded:smollm2-135m"
 EMBEDDED_ENTRY: Plain = {"location": "local", "tier": "fast", "aliases": ["local"],
-                         "capabilities": {"max_context_tokens": 2048, "supports_tools": False},
+                         "capabilities": {"max_context_tokens": 2048, "supports_tools": False,
+                                          "supports_structured_output": True},
                          "price": {"input": 0, "output": 0}}  # fmt: skip
 TIERS = ["fast", "balanced", "deep"]
 PATTERN_DEFAULTS: Plain = {"mode": "apply", "k": 10, "cost_weight": "0.05",

@@ -16,7 +16,7 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.document import printable
 from pointsman.runs.rules_test import Row, TableReport, read_table
 from pointsman.storage.home import Home
-from pointsman.storage.policies import InForce
+from pointsman.storage.policies import InForce, InvalidFile
 from pointsman.storage.policy_file import LastGood
 from pointsman.turns.policy import TurnPolicy
 from pointsman.turns.review import (
@@ -28,7 +28,7 @@ from pointsman.turns.review import (
     scopes,
 )
 
-FILES = ("pointsman.yaml", "models.yaml", "routing.yaml")
+FILES = ("pointsman.yaml", "models.yaml", "routing.yaml", "placement.yaml")
 EVERYWHERE = "everywhere"
 
 
@@ -118,7 +118,14 @@ def _stand_ins(in_force: InForce) -> Iterator[str]:
     for each in in_force.invalid:
         if any(problem.code != Code.LAST_GOOD_NOT_KEPT for problem in each.problems):
             which = "the last good version" if each.using_last_known_good else "the defaults"
+            if _is_shut(each):
+                which = "nothing leaves this machine: the strictest reading"
             yield f"{which} of {each.name}, until it is mended"
+
+
+def _is_shut(file: InvalidFile) -> bool:
+    """Tell whether a broken file has nothing to stand in for it but the strictest reading."""
+    return file.name == "placement.yaml" and not file.using_last_known_good
 
 
 def _finding_text(finding: Finding) -> str:
@@ -190,6 +197,8 @@ def _reloaded(home: Home, name: str, before: bytes | None, in_force: InForce) ->
     broken = next((each for each in in_force.invalid if each.name == name), None)
     if broken is not None and any(p.code != Code.LAST_GOOD_NOT_KEPT for p in broken.problems):
         which = "the last good version is" if broken.using_last_known_good else "the defaults are"
+        if _is_shut(broken):
+            return _Reloaded(name, "invalid", "nothing leaves this machine")
         return _Reloaded(name, "invalid", f"{which} in force")
     if before is None:
         return _Reloaded(name, "new", "the file is in force")

@@ -16,7 +16,7 @@ Instant = NewType("Instant", int)
 EPOCH = Instant(0)
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
-LATEST = 253_402_300_800 * SECOND - 1
+LATEST = Instant(253_402_300_800 * SECOND - 1)
 
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"

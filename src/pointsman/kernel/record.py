@@ -79,10 +79,16 @@ class Names(Struct, frozen=True):
     at: Instant
 
 
-def decision_draft(names: Names, record: DecisionRecord, aside: Aside, facts: bytes) -> Draft:
-    """Make the entry of a decision, carrying its facts; `ref` is what was decided about."""
+def decision_draft(
+    names: Names, record: DecisionRecord, aside: Aside, facts: bytes, linked: str = ""
+) -> Draft:
+    """Make the entry of a decision, carrying its facts; `ref` is what was decided about.
+
+    `linked` names what a further decision about the same thing is: `decision.turn.fallback`.
+    """
     payload = RECORDED_FORM.encode(Recorded(Raw(DECISION_FORM.encode(record)), aside))
-    return Draft(DECISION + record.kind, names.id, names.ref, names.at, payload, (facts,))
+    kind = f"{DECISION}{record.kind}.{linked}" if linked else DECISION + record.kind
+    return Draft(kind, names.id, names.ref, names.at, payload, (facts,))
 
 
 def attempt_draft(names: Names, attempt: Attempt) -> Draft:

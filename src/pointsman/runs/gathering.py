@@ -9,21 +9,54 @@ import time
 from contextlib import closing
 from decimal import Decimal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.kernel.number import microusd_text
+from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.home import Home
 from pointsman.storage.policies import InForce, PolicyFiles
 from pointsman.storage.secrets import is_resolved
 from pointsman.storage.sqlite.patterns import PatternStore
-from pointsman.turns.facts import ANY_MODEL, GivenBudget, GivenFacts, TurnFacts, turn_facts
+from pointsman.turns.facts import (
+    ANY_MODEL,
+    BudgetLeft,
+    GivenBudget,
+    GivenFacts,
+    Health,
+    Network,
+    Privacy,
+    TurnFacts,
+    turn_facts,
+)
 from pointsman.turns.fingerprint import Surroundings, fingerprint_of, hashed_vector
 from pointsman.turns.override import Mode, split_override
 from pointsman.turns.pattern_row import PatternRow
 from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import EMBEDDED_PROVIDER, provider_of
+from pointsman.turns.registry import EMBEDDED_PROVIDER, ModelsFile, provider_of
+
+CONFIGURED_S = 1.0
+"""How long a look at which secrets can be found stays good enough."""
+
+
+class Around(Struct, frozen=True):
+    """What a model call says beside its message, and what is known about its caller."""
+
+    input_tokens: int
+    sticky_model: str | None = None
+    workspace_path: str | None = None
+    has_images: bool = False
+    has_tool_calls_in_history: bool = False
+    has_tools: bool = False
+    has_system_prompt: bool = False
+    requires_structured_output: bool = False
+    cost_today_microusd: MicroUsd = MicroUsd(0)
+    privacy_level: Privacy = "auto"
+    network_state: Network = "online"
+    availability: dict[str, Health] = {}
+    allowed_models: tuple[str, ...] | None = None
+    budgets: tuple[BudgetLeft, ...] = ()
 
 
 class Gathering:
@@ -33,6 +66,8 @@ class Gathering:
         self._home = home
         self._files = files
         self.warnings: tuple[str, ...] = ()
+        self._patterns_seen = (float("-inf"), False)
+        self._known_configured: tuple[ModelsFile, float, tuple[str, ...]] | None = None
 
     def facts(self, message: str, now: Instant) -> TurnFacts:
         """Gather what a decision about this message may look at; `warnings` tell what failed."""
@@ -49,6 +84,53 @@ class Gathering:
         if settings.mode != "off" and self._home.patterns.exists():
             rows = self._similar(facts, settings.k)
         return replace(facts, local_minutes=local_minutes(now), pattern_rows=rows)
+
+    def facts_of_call(
+        self, in_force: InForce, message: str, around: Around, now: Instant, mode: Mode
+    ) -> TurnFacts:
+        """Gather what a decision about one model call may look at."""
+        override, text = split_override(message, in_force.ready.aliases, mode)
+        facts = TurnFacts(
+            message=text,
+            override=override,
+            sticky_model=around.sticky_model,
+            workspace_path=around.workspace_path,
+            has_images=around.has_images,
+            estimated_input_tokens={ANY_MODEL: around.input_tokens},
+            has_tool_calls_in_history=around.has_tool_calls_in_history,
+            has_tool_definitions=around.has_tools,
+            has_system_prompt=around.has_system_prompt,
+            requires_structured_output=around.requires_structured_output,
+            local_minutes=local_minutes(now),
+            cost_today_microusd=around.cost_today_microusd,
+            privacy_level=around.privacy_level,
+            network_state=around.network_state,
+            availability=around.availability,
+            configured=self._configured_now(in_force),
+            allowed_models=around.allowed_models,
+            budgets=around.budgets,
+            price_table_id=self._files.prices.id,
+            tokenizer=TOKENIZER,
+        )
+        settings = in_force.ready.scope(facts.workspace_path).pattern
+        if settings.mode == "off" or not self._has_patterns():
+            return facts
+        return replace(facts, pattern_rows=self._similar(facts, settings.k))
+
+    def _has_patterns(self) -> bool:
+        """Tell whether anything was learned yet; asked anew a second after it was asked last."""
+        now = time.monotonic()
+        if now - self._patterns_seen[0] > CONFIGURED_S:
+            self._patterns_seen = (now, self._home.patterns.exists())
+        return self._patterns_seen[1]
+
+    def _configured_now(self, in_force: InForce) -> tuple[str, ...]:
+        """Name the configured models; asked anew a second after it was asked last."""
+        now = time.monotonic()
+        known = self._known_configured
+        if known is None or known[0] is not in_force.models or now - known[1] > CONFIGURED_S:
+            known = self._known_configured = (in_force.models, now, self._configured(in_force))
+        return known[2]
 
     def given_facts(self, given: GivenFacts) -> TurnFacts:
         """Give the exact facts of what a caller wrote; neither clock nor records are looked at."""

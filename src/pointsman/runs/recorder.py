@@ -7,15 +7,39 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 
+from msgspec import Raw, Struct
+
+from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.content import Retain, Sealed
 from pointsman.kernel.entry import Chain, Draft
-from pointsman.kernel.snapshot import SNAPSHOT
+from pointsman.kernel.record import Aside, DecisionRecord, Names, Room, decision_draft
+from pointsman.kernel.signing import SigningKey
+from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, snapshot_draft
 from pointsman.storage.home import Home
 from pointsman.storage.lease import first_free_lease
 from pointsman.storage.sqlite.content import ContentStore
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.ledger import LedgerWriter, Place, Receipt
+from pointsman.storage.sqlite.ledger import Health, LedgerWriter, Place, Receipt
 from pointsman.storage.sqlite.reading import LedgerReader
+
+
+class Made(Struct, frozen=True):
+    """A decision of some room, as canonical bytes, with the policy it was made under."""
+
+    room: Room
+    version: int
+    policy_id: ContentId
+    policy: Callable[[SigningKey], Snapshot]
+    facts: bytes
+    outcome: bytes
+    trace: bytes
+
+    @property
+    def record(self) -> DecisionRecord:
+        """What a replay must reproduce."""
+        facts_id = content_id(self.facts)
+        outcome, trace = Raw(self.outcome), Raw(self.trace)
+        return DecisionRecord(self.room, self.version, self.policy_id, facts_id, {}, outcome, trace)
 
 
 class Recorder:
@@ -52,6 +76,11 @@ class Recorder:
         """The chain this process writes."""
         return self._lease.chain
 
+    @property
+    def health(self) -> Health:
+        """Whether the ledger takes entries now, and if not, why."""
+        return self._ledger.health
+
     def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
         """Seal a text and keep of it what the home retains."""
         return self._content.keep(text)
@@ -65,6 +94,13 @@ class Recorder:
                 # INVARIANT: no decision is handed in before its policy is durable.
                 self._ledger.append(make()).result()
             self._snapshots.add(name)
+
+    def decide(self, names: Names, made: Made, aside: Aside, linked: str = "") -> Future[Receipt]:
+        """Hand in a decision, and before it the policy it was made under if that is new."""
+        self.ensure_snapshot(
+            made.policy_id, lambda: snapshot_draft(made.policy(self.key), names.at)
+        )
+        return self.append(decision_draft(names, made.record, aside, made.facts, linked))
 
     def append(self, draft: Draft) -> Future[Receipt]:
         """Hand in an entry; it is durable when the future is done."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from pointsman.branches.decide import DECIDER as BRANCH_DECIDER
 from pointsman.errors import IntegrityFailure, NotFound
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import Chain, Entry, entry_bytes
@@ -18,11 +19,12 @@ from pointsman.kernel.merkle import leaf_hash
 from pointsman.kernel.record import DECISION
 from pointsman.kernel.replay import Registry, Replayed, Replayer, Verdict
 from pointsman.kernel.snapshot import verify_snapshot
+from pointsman.placement.decide import DECIDER as PLACEMENT_DECIDER
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.sqlite.reading import ContentReader, LedgerReader, Stored
 from pointsman.turns.decide import DECIDER as TURN_DECIDER
 
-REGISTRY = Registry([TURN_DECIDER])
+REGISTRY = Registry([PLACEMENT_DECIDER, TURN_DECIDER, BRANCH_DECIDER])
 
 RANGE = 2_000
 MOST_SHOWN = 1_000

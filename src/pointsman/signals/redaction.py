@@ -1,21 +1,39 @@
-"""Redaction for keeping text: whatever looks like an address, a number or a key is replaced.
+"""Redaction for keeping text: hits are replaced by their kind, then whatever is still suspicious.
 
-Errs on the side of replacing. Word by word, so its cost grows with the text and nothing else.
+Errs on the side of replacing. Its cost grows with the text and nothing else.
 """
 
 from __future__ import annotations
 
 import re
 
+from pointsman.signals.detectors import detect
+from pointsman.signals.kinds import KINDS
+
 MOST_DIGITS = 4
 LONGEST_WORD = 24
+MOST_ROUNDS = 4
+"""What was replaced may have hidden what stands beside it; two rounds are enough for most texts."""
 
-_WORD = re.compile(r"\S+")
+_MARK = r"\[(?:address|number|long|" + "|".join(kind.name for kind in KINDS) + r")\]"
+_WORD = re.compile(rf"{_MARK}|(?:[^\s\[]|(?!{_MARK})\[)+")
 
 
 def redacted(text: str) -> str:
     """Give the text with everything suspicious replaced by its kind in brackets."""
-    return _WORD.sub(lambda match: _kept(match[0]), text)
+    for _ in range(MOST_ROUNDS):
+        before, text = text, _WORD.sub(lambda match: _kept(match[0]), _without_hits(text))
+        if text == before:
+            break
+    return text
+
+
+def _without_hits(text: str) -> str:
+    kept, end = [], 0
+    for hit in detect(text):
+        kept += [text[end : hit.start], f"[{hit.kind}]"]
+        end = hit.end
+    return "".join((*kept, text[end:]))
 
 
 def _kept(word: str) -> str:
@@ -23,6 +41,4 @@ def _kept(word: str) -> str:
         return "[address]"
     if sum(char.isdigit() for char in word) > MOST_DIGITS:
         return "[number]"
-    if len(word) > LONGEST_WORD:
-        return "[long]"
-    return word
+    return "[long]" if len(word) > LONGEST_WORD else word

@@ -53,6 +53,11 @@ class Home:
         return self.path / "patterns.db"
 
     @property
+    def sessions(self) -> Path:
+        """Where pins and turns that wait for a tool are kept."""
+        return self.path / "sessions.db"
+
+    @property
     def checkpoints(self) -> Path:
         """Where signed checkpoints are kept."""
         return self.path / "checkpoints"

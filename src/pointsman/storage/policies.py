@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pointsman.errors import DocumentError, IntegrityFailure, Problem
 from pointsman.kernel.canonical import ContentId
+from pointsman.placement import policy as placement
+from pointsman.placement.decide import ReadyPlacement
+from pointsman.placement.table import PlacementFile
 from pointsman.storage.home import Home
 from pointsman.storage.policy_file import LastGood, Loaded, PolicyFile
 from pointsman.storage.price_table import load_price_table
@@ -29,6 +34,8 @@ from pointsman.turns.registry import NO_MODELS, Model, ModelsFile, read_models, 
 
 T = TypeVar("T")
 
+LATELY_S = 0.1
+
 
 class InvalidFile(Struct, frozen=True):
     """A file that cannot be used, and what stands in for it."""
@@ -44,6 +51,8 @@ class InForce(Struct, frozen=True):
     ready: ReadyPolicy
     policy_id: ContentId
     models: ModelsFile
+    placement: ReadyPlacement
+    placement_id: ContentId
     invalid: tuple[InvalidFile, ...]
 
     @property
@@ -61,17 +70,28 @@ class _Good(Struct, frozen=True):
 
 
 class PolicyFiles:
-    """`pointsman.yaml`, `models.yaml` and `routing.yaml` of one home."""
+    """`pointsman.yaml`, `models.yaml`, `routing.yaml` and `placement.yaml` of one home.
 
-    def __init__(self, home: Home) -> None:
+    `kinds` are what the detector can find, for `placement.yaml` to name.
+    """
+
+    def __init__(self, home: Home, kinds: Sequence[str] = ()) -> None:
         self._home = home
         self._user_home = str(Path.home())
         self.prices: PriceTable = load_price_table()
         self._settings = self._file("pointsman.yaml", read_settings, Settings())
         self._models = self._file("models.yaml", read_models, NO_MODELS)
+        self._placement = self._file(
+            "placement.yaml",
+            lambda text, name: placement.read_placement(text, name, kinds),
+            placement.BUILT_IN,
+        )
+        self._placed: tuple[object, ReadyPlacement, ContentId] | None = None
         self._known: tuple[str, dict[str, Model], PolicyFile[RoutingFile]] | None = None
         self._made: tuple[object, ReadyPolicy, ContentId] | None = None
         self._good: _Good | None = None
+        self._lately: tuple[float, InForce] | None = None
+        self._together_last: tuple[tuple[object, ...], InForce] | None = None
         self._kept = LastGood(home.last_good / "turn-policy")
         self._kept_models = LastGood(home.last_good / "turn-policy.models")
         self._lock = threading.RLock()
@@ -85,12 +105,25 @@ class PolicyFiles:
         """Give the policy in force; an edited file counts from the next call on."""
         with self._lock:
             models = self._models.current()
-            return self._together(models, self._routing_for(models).current())
+            routing = self._routing_for(models).current()
+            return self._together(models, routing)
+
+    def lately(self, within_s: float = LATELY_S) -> InForce:
+        """Give the policy in force a moment ago, for callers that ask thousands of times a second.
+
+        Asking the file system costs more than deciding.
+        """
+        now = time.monotonic()
+        last = self._lately
+        if last is None or now - last[0] > within_s:
+            last = self._lately = (now, self.in_force())
+        return last[1]
 
     def reload(self) -> InForce:
         """Read every file anew, whatever its time and size say."""
         with self._lock:
             self._settings.reload()
+            self._placement.reload()
             models = self._models.reload()
             return self._together(models, self._routing_for(models).reload())
 
@@ -100,6 +133,22 @@ class PolicyFiles:
 
     def _together(self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]) -> InForce:
         """Put the files together; where they do not fit, the last policy that did stays."""
+        settings, table = self._settings.current(), self._placement.current()
+        seen = (settings, models, routing, table)
+        last = self._together_last
+        if last is not None and all(a is b for a, b in zip(last[0], seen, strict=True)):
+            return last[1]
+        found = self._made_of(settings, models, routing, table)
+        self._together_last = (seen, found)
+        return found
+
+    def _made_of(
+        self,
+        settings: Loaded[Settings],
+        models: Loaded[ModelsFile],
+        routing: Loaded[RoutingFile],
+        table: Loaded[PlacementFile],
+    ) -> InForce:
         fits = _is_good(models) and _is_good(routing)
         kept = None if fits else self._last_good()
         found = kept or _Good(*self._ready(models, routing), models.value)
@@ -107,11 +156,24 @@ class PolicyFiles:
             self._keep(found)
         stands_in = kept is not None
         invalid = (
-            *_invalid("pointsman.yaml", self.settings(), stands_in=False),
+            *_invalid("pointsman.yaml", settings, stands_in=False),
             *_invalid("models.yaml", models, stands_in=stands_in),
             *_invalid("routing.yaml", routing, stands_in=stands_in),
+            *_invalid("placement.yaml", table, stands_in=False),
         )
-        return InForce(found.ready, found.policy_id, found.models, invalid)
+        return InForce(
+            found.ready, found.policy_id, found.models, *self._ready_placement(table), invalid
+        )
+
+    def _ready_placement(self, table: Loaded[PlacementFile]) -> tuple[ReadyPlacement, ContentId]:
+        """Make the placement policy ready once for as long as its file does not change."""
+        # INVARIANT: a table that cannot be read lets nothing leave (ADR 0006).
+        is_unreadable = table.source == "default" and bool(table.problems)
+        key = (table.content_id, is_unreadable)
+        if self._placed is None or self._placed[0] != key:
+            policy = replace(placement.placement_policy(table.value), is_unreadable=is_unreadable)
+            self._placed = (key, ReadyPlacement(policy), placement.POLICY_FORM.id(policy))
+        return self._placed[1], self._placed[2]
 
     def _keep(self, good: _Good) -> None:
         # Both files together: either may be good by itself and yet not fit the other.

@@ -85,13 +85,14 @@ class PolicyFile(Generic[T]):
         self._default = default
         self._limit = limit
         self._key: _Key | None = None
+        self._is_seen = False
         self._seen = ""
         self._good: _Good[T] | None = None
         self._loaded: Loaded[T] | None = None
 
     def current(self) -> Loaded[T]:
         """Return what is in force; read the file only when it looks changed."""
-        if self._loaded is None or self._key is None or _stat_key(self._path) != self._key:
+        if self._loaded is None or not self._is_seen or _stat_key(self._path) != self._key:
             return self.reload()
         return self._loaded
 
@@ -102,9 +103,12 @@ class PolicyFile(Generic[T]):
     def reload(self) -> Loaded[T]:
         """Read the file whatever its time and size say; parse it only if its bytes are new."""
         self._key = None
+        self._is_seen = False
         try:
             content, key = self._read()
         except FileNotFoundError:
+            # That there is no file is seen as well: no key stands for it.
+            self._is_seen = True
             return self._swap("", Loaded(self._default, "", "default"))
         except _Refused as refusal:
             problem = _problem(self._path, refusal.code, refusal.message, refusal.hint)
@@ -113,7 +117,7 @@ class PolicyFile(Generic[T]):
         loaded = self._loaded
         if loaded is None or content_id != self._seen:
             loaded = self._swap(content_id, self._judge(content, content_id))
-        self._key = key
+        self._key, self._is_seen = key, True
         return loaded
 
     def _swap(self, content_id: str, loaded: Loaded[T]) -> Loaded[T]:
@@ -216,7 +220,7 @@ def _read_once(path: Path, limit: int) -> tuple[bytes, _Key, _Key]:
 
 def _stat_key(path: Path) -> _Key | None:
     try:
-        return _key(path.stat())
+        return _key(os.stat(path))  # noqa: PTH116 - asked for every turn, and a Path costs as much
     except OSError:
         return None
 

@@ -1,15 +1,27 @@
 """The test kit: what the product's own tests use, for users' tests too."""
 
 from pointsman.testing.builders import a_home, a_policy, a_turn, some_facts
+from pointsman.testing.certificates import TestAuthority
 from pointsman.testing.replaying import assert_replays
 from pointsman.testing.time import CountedIds, FrozenClock
+from pointsman.testing.upstream import ScriptedUpstream
+from pointsman.testing.upstream_faults import FAULTS
+from pointsman.testing.upstream_replies import answers, calls, does, fails, says
 
 __all__ = [
+    "FAULTS",
     "CountedIds",
     "FrozenClock",
+    "ScriptedUpstream",
+    "TestAuthority",
     "a_home",
     "a_policy",
     "a_turn",
+    "answers",
     "assert_replays",
+    "calls",
+    "does",
+    "fails",
+    "says",
     "some_facts",
 ]

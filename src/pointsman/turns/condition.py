@@ -14,7 +14,8 @@ from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path
 from pointsman.kernel.number import MicroUsd, microusd
-from pointsman.turns.facts import ascii_lower, minutes
+from pointsman.kernel.text import ascii_lower
+from pointsman.turns.facts import minutes
 from pointsman.turns.look import Look, Patterns
 from pointsman.turns.text_patterns import literal_pattern, refusal
 from pointsman.turns.written import ClockTime, Count, Usd

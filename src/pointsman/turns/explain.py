@@ -7,12 +7,14 @@ from itertools import accumulate
 from textwrap import wrap
 from unicodedata import east_asian_width
 
+import msgspec
 from msgspec import Struct
 
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text
-from pointsman.kernel.number import billionths_text
-from pointsman.turns.trace import Evaluation, Slot, Trace, TurnOutcome
+from pointsman.kernel.number import Billionths, billionths_text
+from pointsman.placement.trace import Placed
+from pointsman.turns.trace import Evaluation, Neighbour, Slot, Trace, TurnOutcome
 
 WIDTH = 80
 HEIGHT = 24
@@ -44,6 +46,7 @@ class Shown(Struct, frozen=True):
     elapsed_us: int
     outcome: TurnOutcome
     trace: Trace
+    placed: Placed | None = None
 
 
 def why_screen(shown: Shown) -> str:
@@ -58,6 +61,7 @@ def why_screen(shown: Shown) -> str:
     lines = [
         f"Turn {shown.turn_id}{session} · {instant_text(shown.at)}{note}",
         chose,
+        *_placed(shown.placed),
         "",
         "Chain:",
         *(line for index, each in enumerate(shown.trace.chain) for line in _slot(index, each)),
@@ -68,6 +72,57 @@ def why_screen(shown: Shown) -> str:
         f"facts    {shown.facts_id}",
     ]
     return "\n".join(_fitted([printable(line) for line in lines]))
+
+
+def shown_value(shown: Shown) -> dict[str, object]:
+    """Give the `route.decided` payload of the contracts."""
+    return {
+        "decision_id": shown.decision_id,
+        "turn_id": shown.turn_id,
+        "chosen_model": shown.outcome.chosen_model,
+        "winner_index": shown.outcome.winner_index,
+        "decision_version": shown.decision_version,
+        "policy_id": shown.policy_id,
+        "facts_id": shown.facts_id,
+        "elapsed_ms": shown.elapsed_us / 1000,
+        "banners": shown.outcome.banners,
+        "placement": shown.placed,
+        "chain": [_evaluation_value(each) for each in shown.trace.chain],
+    }
+
+
+def _evaluation_value(evaluation: Evaluation) -> dict[str, object]:
+    alternatives, neighbours = evaluation.pattern_alternatives, evaluation.neighbours
+    return {
+        **msgspec.structs.asdict(evaluation),
+        "confidence": _number(evaluation.confidence),
+        "flip_margin": _number(evaluation.flip_margin),
+        "neighbours": neighbours and [_neighbour_value(each) for each in neighbours],
+        "pattern_alternatives": alternatives
+        and [
+            {**msgspec.structs.asdict(each), "score": _number(each.score)} for each in alternatives
+        ],
+    }
+
+
+def _neighbour_value(neighbour: Neighbour) -> dict[str, object]:
+    return {
+        **msgspec.structs.asdict(neighbour),
+        "similarity": _number(neighbour.similarity),
+        "success": _number(neighbour.success),
+    }
+
+
+def _number(value: Billionths | None) -> msgspec.Raw | None:
+    return None if value is None else msgspec.Raw(billionths_text(value).encode())
+
+
+def _placed(placed: Placed | None) -> list[str]:
+    """Tell about a placement that left something out; one that leaves all open says nothing."""
+    if placed is None or placed.gate == "open":
+        return []
+    left = "stays on this machine" if placed.gate == "local" else "goes nowhere"
+    return [f"Placed: {left}   ({placed.rule_id}: {placed.reason})"]
 
 
 def _slot(index: int, evaluation: Evaluation) -> list[str]:

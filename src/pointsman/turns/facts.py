@@ -13,6 +13,8 @@ from pointsman.kernel.content import Sealed, Texts
 from pointsman.kernel.document import Document
 from pointsman.kernel.number import MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
+from pointsman.kernel.text import ascii_lower
+from pointsman.placement.trace import Placed
 from pointsman.turns.pattern_row import PatternRow, nearest_first
 from pointsman.turns.registry import Tier, model_id
 from pointsman.turns.written import ClockTime, Count, Fraction, SignedUsd, Usd
@@ -67,6 +69,7 @@ class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
     excluded_models: tuple[str, ...] = ()
     price_table_id: str = ""
     tokenizer: str = ""
+    placement: Placed | None = None
 
     def tokens_for(self, model: str) -> int:
         """Give the estimate for a model, else the one for any."""
@@ -170,6 +173,11 @@ def with_seal(facts: TurnFacts, seal: Sealed) -> TurnFacts:
     return replace(facts, message=seal)
 
 
+def with_placement(facts: TurnFacts, placed: Placed) -> TurnFacts:
+    """Give the facts once it is decided whether the turn may leave."""
+    return replace(facts, placement=placed)
+
+
 def with_text(facts: TurnFacts, texts: Texts) -> TurnFacts:
     """Give recorded facts their text back."""
     message = facts.message
@@ -179,11 +187,6 @@ def with_text(facts: TurnFacts, texts: Texts) -> TurnFacts:
 def minutes(text: str) -> int:
     """Read `HH:MM` as minutes since midnight."""
     return int(text[:2]) * 60 + int(text[3:])
-
-
-def ascii_lower(text: str) -> str:
-    """Lower ASCII letters only: the rest of Unicode changes with the Python version."""
-    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
 def _tokens(given: int | dict[str, int] | None) -> dict[str, int]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from pointsman.kernel.text import ascii_lower
 from pointsman.turns.condition import Condition, TimeWindow
-from pointsman.turns.facts import ascii_lower
 
 Parts = frozenset[Condition]
 """A condition as what must hold together; each part has one field. No parts: it always holds."""

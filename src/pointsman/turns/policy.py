@@ -80,6 +80,7 @@ class GivenBudget(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     limit_usd: Usd
     per: Literal["day", "month"] = "day"
+    each: Literal["all", "key", "session", "workspace"] = "all"
 
 
 class RoutingFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,6 +129,7 @@ class Budget(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     limit_microusd: MicroUsd
     per: Literal["day", "month"]
+    each: Literal["all", "key", "session", "workspace"] = "all"
 
 
 class TurnPolicy(Struct, frozen=True, forbid_unknown_fields=True):
@@ -182,7 +184,8 @@ def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> Tu
             for path, given in routing.workspaces.items()
         ),
         budgets=tuple(
-            Budget(each.name, microusd(f"{each.limit_usd:f}"), each.per) for each in routing.budgets
+            Budget(each.name, microusd(f"{each.limit_usd:f}"), each.per, each.each)
+            for each in routing.budgets
         ),
         models=models,
     )

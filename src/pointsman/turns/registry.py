@@ -42,10 +42,17 @@ class SecretRef(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Provider(Struct, frozen=True, forbid_unknown_fields=True):
-    """One upstream as `models.yaml` names it."""
+    """One upstream as `models.yaml` names it.
+
+    `path` is the GGUF file of an embedded one. `speaks` names wire formats beyond those of its
+    kind; `allow_private` lets its host name lead into a private network.
+    """
 
     kind: Literal["openai", "anthropic", "ollama", "embedded"]
     base_url: str = ""
+    path: str = ""
+    speaks: tuple[Literal["chat", "responses", "messages"], ...] = ()
+    allow_private: bool = False
     api_key: SecretRef | tuple[SecretRef, ...] | None = None
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
@@ -113,7 +120,10 @@ EMBEDDED = GivenModel(
     tier="fast",
     aliases=("local",),
     capabilities=Capabilities(
-        max_context_tokens=2048, max_output_tokens=1024, supports_tools=False
+        max_context_tokens=2048,
+        max_output_tokens=1024,
+        supports_tools=False,
+        supports_structured_output=True,
     ),
     price=GivenPrice(Decimal(0), Decimal(0)),
 )
@@ -193,6 +203,7 @@ def _problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     yield from _alias_problems(models, document)
     yield from _accept_problems(models, document)
     yield from _secret_problems(models, document)
+    yield from _path_problems(models, document)
 
 
 def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
@@ -212,6 +223,14 @@ def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
             hint = meant(provider, providers)
             yield document.problem(path, Code.UNKNOWN_VALUE, message, hint, key=True)
         seen.setdefault(model_id(name), name)
+
+
+def _path_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    for name, provider in models.providers.items():
+        at: Path = ("providers", name, "path")
+        if provider.path and provider.kind != "embedded":
+            message = "only an `embedded` provider runs a file"
+            yield document.problem(at, Code.INVALID_VALUE, message)
 
 
 def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:

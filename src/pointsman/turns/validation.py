@@ -48,7 +48,15 @@ def estimated_cost(model: Model, input_tokens: int) -> MicroUsd | None:
 
 
 def _privacy(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
-    if facts.privacy_level == "local" and model.location != "local":
+    placed = facts.placement
+    if placed is not None and placed.gate == "closed":
+        return Rejection("privacy_blocked", f"{placed.rule_id}: {placed.reason}")
+    if model.location == "local":
+        return None
+    if placed is not None and placed.gate == "local":
+        reason = f"{candidate} is in the cloud, this turn stays local: {placed.rule_id}"
+        return Rejection("privacy_blocked", reason)
+    if facts.privacy_level == "local":
         return Rejection("privacy_blocked", f"{candidate} is in the cloud, this turn stays local")
     return None
 

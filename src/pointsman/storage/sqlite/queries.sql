@@ -81,3 +81,7 @@ FROM entries AS e LEFT JOIN attachments AS a
 WHERE e.chain = ? AND e.seq >= ? AND e.seq < ? AND e.at_us >= ?
     AND e.kind >= 'decision.' AND e.kind < 'decision/'
 ORDER BY e.seq;
+
+-- recent_of_kind: the latest entries of one kind, before an instant
+SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
+FROM entries WHERE kind = ? AND at_us < ? ORDER BY at_us DESC, chain DESC, seq DESC LIMIT ?;

@@ -76,6 +76,11 @@ class LedgerReader:
         row = self._connection.execute(SQL["newest_of_kind"], (kind,)).fetchone()
         return _stored(row) if row else None
 
+    def recent(self, kind: str, before: Instant, most: int) -> list[Stored]:
+        """Give the latest entries of a kind before an instant, the newest first."""
+        rows = self._connection.execute(SQL["recent_of_kind"], (kind, before, most))
+        return [_stored(row) for row in rows]
+
     def with_id(self, name: str) -> list[Stored]:
         """Give the entries with this id."""
         return [_stored(row) for row in self._connection.execute(SQL["entries_with_id"], (name,))]

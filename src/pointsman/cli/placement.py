@@ -1,0 +1,151 @@
+"""`place`, `taint` and `audit`: may it leave this machine, what stays, and what left."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import msgspec
+
+from pointsman.cli.terms import MOST_INPUT, Session, command, counted, read_input
+from pointsman.errors import DocumentError
+from pointsman.kernel.document import Limits, printable
+from pointsman.kernel.instant import EPOCH, instant_text, read_instant
+from pointsman.kernel.json_text import read_json
+from pointsman.placement.explain import placement_screen, placement_value
+from pointsman.placement.facts import GivenPlacement, read_placement_facts
+from pointsman.runs.egress import Egress, EgressReport
+
+MOST_LISTED = 40
+
+
+@click.command()
+@click.option("--facts", required=True, metavar="FILE|-", help="The question and the state.")
+@click.option("--no-record", is_flag=True, help="Leave no trace in the ledger.")
+@command
+def place(session: Session, facts: str, no_record: bool) -> None:  # noqa: FBT001 - click passes flags so
+    """Decide whether a question may leave this machine."""
+    given = _given(session, facts)
+    with session.open(create=True) as pointsman:
+        session.warn(pointsman.in_force().problems)
+        shown = pointsman.place(pointsman.placement_facts(given), record=not no_record)
+    session.show(placement_screen(shown), placement_value(shown))
+    sys.exit(1 if shown.outcome.error_code else 0)
+
+
+@click.group()
+def taint() -> None:
+    """Sessions that stay on this machine because of what they held."""
+
+
+@taint.command("list")
+@command
+def list_(session: Session) -> None:
+    """List them, with the turn and the rule that held them."""
+    with session.open() as pointsman:
+        found = pointsman.tainted()
+    lines = [
+        f"{each.session_id}  since {instant_text(each.since)}  {each.taint.rule_id}  "
+        f"turn {each.taint.turn_id}"
+        for each in found
+    ]
+    text = "\n".join(printable(line) for line in lines) or "no session is held on this machine"
+    session.show(text, {"sessions": found})
+
+
+@taint.command()
+@click.argument("session_id", metavar="SESSION")
+@click.option("--reason", required=True, help="Why it may leave again; it is recorded.")
+@command
+def clear(session: Session, session_id: str, reason: str) -> None:
+    """Let a session leave this machine again."""
+    with session.open() as pointsman:
+        held = pointsman.clear_taint(session_id, reason)
+    text = f"{session_id} may leave again; it was held since turn {held.turn_id}"
+    session.show(printable(text), {"session_id": session_id, "was": held})
+
+
+@click.group()
+def audit() -> None:
+    """What the ledger can prove."""
+
+
+@audit.command("egress")
+@click.option("--since", metavar="INSTANT", help="Only turns from this instant on (RFC 3339).")
+@command
+def egress(session: Session, since: str | None) -> None:
+    """Tell what left this machine, under which rule; the ledger is verified first."""
+    start = EPOCH if since is None else read_instant(since)
+    with session.open() as pointsman:
+        report = pointsman.egress(start)
+    session.show(_report_text(report), _report_value(report))
+    sys.exit(0 if report.is_clean else 1)
+
+
+def _given(session: Session, name: str) -> GivenPlacement:
+    """Read the facts; what is wrong with them is an error of the table's own."""
+    try:
+        return read_placement_facts(read_json(*read_input(name), Limits(bytes=MOST_INPUT)))
+    except DocumentError as error:
+        if not session.as_json:
+            raise
+        value = {
+            "error_code": "E-VALID-001",
+            "rule_id": "",
+            "reason": error.message,
+            "problems": [str(each) for each in error.problems],
+        }
+        click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+        sys.exit(error.exit_code)
+
+
+def _report_text(report: EgressReport) -> str:
+    called = report.turns - report.previews - report.unreadable
+    since = "" if report.since == EPOCH else f" since {instant_text(report.since)}"
+    lines = [
+        f"{report.left} of {counted(called, 'turn')} left this machine{since}"
+        + (f" ({counted(report.previews, 'preview')} called nobody)" if report.previews else ""),
+        *(_row(each) for each in report.rows[:MOST_LISTED]),
+    ]
+    if len(report.rows) > MOST_LISTED:
+        lines.append(f"… and {report.left - MOST_LISTED} more in --json")
+    lines += [f"VIOLATION {_row(each)}" for each in report.violations[:MOST_LISTED]]
+    fault = report.ledger.fault
+    if fault is not None:
+        lines.append(f"NOT PROVED: the ledger is broken: {fault.code}: {fault.message}")
+    elif report.unreadable:
+        lines.append(f"NOT PROVED: {counted(report.unreadable, 'turn')} cannot be read")
+    else:
+        signed = sum(each.signed for each in report.ledger.chains)
+        lines.append(f"proved by {report.ledger.entries} intact ledger entries, {signed} signed")
+    return "\n".join(printable(line) for line in lines)
+
+
+def _row(row: Egress) -> str:
+    by = f'rule "{row.rule}"' if row.rule else row.slot.replace("_", " ")
+    gate = row.placement_rule or "no placement"
+    return (
+        f"  {instant_text(row.at)[:19]}Z  {row.model}  by {by}, {gate}, "
+        f"{row.tokens} tokens  turn {row.turn_id}"
+        + ("" if row.call == "ended" else "  (end of call not on record)")
+    )
+
+
+def _report_value(report: EgressReport) -> dict[str, object]:
+    fault = report.ledger.fault
+    return {
+        "since": instant_text(report.since),
+        "turns": report.turns,
+        "previews": report.previews,
+        "left": report.left,
+        "rows": [_row_value(each) for each in report.rows],
+        "violations": [_row_value(each) for each in report.violations],
+        "proved": report.is_proved,
+        "unreadable": report.unreadable,
+        "ledger_entries": report.ledger.entries,
+        "fault": None if fault is None else {"code": fault.code, "message": fault.message},
+    }
+
+
+def _row_value(row: Egress) -> dict[str, object]:
+    return {**msgspec.structs.asdict(row), "at": instant_text(row.at)}

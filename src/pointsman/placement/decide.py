@@ -1,0 +1,389 @@
+"""Placement: policy, then privacy, then the table for `auto`; the network is a gate behind them.
+
+Pure, and never raises on valid facts. Document 001, companion §1.1 and D-001-*.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pointsman.kernel.content import Texts
+from pointsman.kernel.replay import Decided, PureDecider
+from pointsman.placement.facts import FACTS_FORM, PlacementFacts, with_text
+from pointsman.placement.policy import POLICY_FORM, PlacementPolicy, Rule
+from pointsman.placement.policy_rule import STRONGEST_FIRST, Action, PolicyRule, test_of, texts_of
+from pointsman.placement.sensitivity import staying
+from pointsman.placement.table import ErrorCode, Route
+from pointsman.placement.totality import compared
+from pointsman.placement.trace import (
+    OUTCOME_FORM,
+    TRACE_FORM,
+    Gate,
+    Inputs,
+    PlacementOutcome,
+    PlacementTrace,
+    RuleLook,
+    Step,
+    StepName,
+    StepOutcome,
+)
+
+DECISION_VERSION = 1
+
+_TELLING: Final[tuple[Action, ...]] = ("require_confirmation", "warn")
+_HOLDING: Final[tuple[Action, ...]] = ("block", "force_local")
+
+
+class ReadyPlacement:
+    """A placement policy with what is worked out once, for all decisions under it."""
+
+    __slots__ = ("by_level", "policy", "reads_content", "tests")
+
+    def __init__(self, policy: PlacementPolicy) -> None:
+        self.policy = policy
+        self.reads_content = policy.reads_content
+        self.tests = tuple((rule, test_of(rule)) for rule in policy.policy_rules)
+        self.by_level: dict[str, tuple[Rule, ...]] = {
+            level: tuple(rule for rule in policy.rules if rule.privacy_level == level)
+            for level in ("local", "cloud", "auto")
+        }
+
+
+class Conclusion:
+    """What the evaluation came to, before the gates behind it."""
+
+    __slots__ = (
+        "at", "error", "fallback_allowed", "gate", "is_escalation", "reason", "route", "rule_id",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0913 - the parts of one conclusion
+        self,
+        at: StepName,
+        rule_id: str,
+        reason: str,
+        *,
+        route: Route | Literal[""] = "",
+        gate: Gate = "open",
+        error: ErrorCode | Literal[""] = "",
+        fallback_allowed: bool = False,
+        is_escalation: bool = False,
+    ) -> None:
+        self.at = at
+        self.rule_id = rule_id
+        self.reason = reason
+        self.route = route
+        self.gate = gate
+        self.error = error
+        self.fallback_allowed = fallback_allowed
+        self.is_escalation = is_escalation
+
+
+class Placement:
+    """One question on its way through the table."""
+
+    __slots__ = (
+        "action", "facts", "inputs", "looks", "policy", "prompts", "ready", "steps", "strongest",
+        "warnings",
+    )  # fmt: skip
+
+    def __init__(self, ready: ReadyPlacement, facts: PlacementFacts) -> None:
+        self.ready = ready
+        self.policy = ready.policy
+        self.facts = facts
+        self.steps: list[Step] = []
+        self.looks: list[RuleLook] = []
+        self.prompts: list[str] = []
+        self.warnings: list[str] = []
+        self.strongest: PolicyRule | None = None
+        self.action = self._policy_action()
+        self.inputs = self._inputs()
+
+    def _policy_action(self) -> Action | Literal["none"]:
+        """Ask every policy rule; the strongest action counts, and a human's may stand for it."""
+        facts = self.facts
+        if self.policy.policy_rules:
+            content = facts.content if isinstance(facts.content, str) else ""
+            texts = texts_of(content, facts.intent or "", facts.privacy_level)
+            found = [rule for rule, test in self.ready.tests if test(texts, facts.token_count)]
+            self.prompts = [rule.message for rule in found if rule.action == "require_confirmation"]
+            self.warnings = [rule.message for rule in found if rule.action == "warn"]
+            # DETERMINISM: of equal actions the first in the order of priority and id.
+            self.strongest = min(
+                found, key=lambda rule: STRONGEST_FIRST.index(rule.action), default=None
+            )
+        action = "none" if self.strongest is None else self.strongest.action
+        if facts.human_override == "none" or action == "block":
+            return action
+        return "force_local" if facts.human_override == "force_local" else "force_cloud"
+
+    def _inputs(self) -> Inputs:
+        facts, local = self.facts, self.facts.local_model
+        threshold = self.policy.token_threshold
+        limit = threshold if local.max_tokens is None else min(threshold, local.max_tokens)
+        return Inputs(
+            facts.privacy_level,
+            facts.network_state,
+            facts.token_count,
+            limit,
+            facts.token_count <= limit,
+            local.available,
+            facts.intent is None or facts.intent in local.supported_intents,
+            self.action,
+            facts.human_override,
+        )
+
+    def stays(self) -> tuple[str, str]:
+        """Give the rule and the reason why this question must stay, or two empty texts."""
+        facts, policy = self.facts, self.policy
+        if policy.is_unreadable:
+            return "TABLE_UNREADABLE", "placement.yaml cannot be read, so nothing leaves"
+        if facts.taint is not None:
+            return "TAINT_LOCAL", (
+                f"this session held what must stay: turn {facts.taint.turn_id}, "
+                f"{facts.taint.rule_id}"
+            )
+        if policy.stays_local:
+            if facts.sensitivity is None:
+                return "SENSITIVE_UNKNOWN", "nobody looked into the text, so nothing leaves"
+            if facts.sensitivity.has_failed:
+                return "SENSITIVE_UNKNOWN", "the detector failed, so nothing leaves"
+            kinds = staying(facts.sensitivity, policy.stays_local)
+            if kinds:
+                return "SENSITIVE_LOCAL", f"holds {', '.join(kinds)}"
+        return "", ""
+
+    def told(self, step: StepName, outcome: StepOutcome, detail: str) -> None:
+        """Note how a step ended."""
+        self.steps.append(Step(step, outcome, detail))
+
+
+def decide(ready: ReadyPlacement, facts: PlacementFacts) -> tuple[PlacementOutcome, PlacementTrace]:
+    """Decide whether a question may leave this machine."""
+    case = Placement(ready, facts)
+    found = _after_failure(case) if facts.failed is not None else _first(case)
+    found = _gated(case, found)
+    policy = ready.policy
+    model = ""
+    if not found.error:
+        model = facts.local_model.model_name if found.route == "local" else facts.cloud_model
+    asks = bool(case.prompts) and not found.error
+    is_escalation = found.is_escalation and not found.error
+    outcome = PlacementOutcome(
+        route="" if found.error else found.route,
+        model=model,
+        reason=found.reason,
+        rule_id=found.rule_id,
+        fallback_allowed=found.fallback_allowed and not found.error,
+        requires_confirmation=asks or (is_escalation and _must_ask(policy, found.rule_id)),
+        log_escalation=is_escalation,
+        router_version=policy.router_version,
+        error_code=found.error,
+        gate=found.gate,
+    )
+    trace = PlacementTrace(
+        found.at,
+        tuple(case.steps),
+        tuple(case.looks),
+        case.inputs,
+        tuple(case.prompts),
+        tuple(case.warnings),
+    )
+    return outcome, trace
+
+
+def _first(case: Placement) -> Conclusion:
+    found = _by_policy(case) or _by_privacy(case)
+    return found or _by_table(case, "autoModeLogic")
+
+
+def _by_policy(case: Placement) -> Conclusion | None:
+    step: StepName = "policyEnforcement"
+    facts, action = case.facts, case.action
+    if action in {"none", *_TELLING}:
+        case.told(step, "passedThrough", f"policy action {action}")
+        return None
+    by = _by_whom(case)
+    if action == "block":
+        case.told(step, "threw", by)
+        return Conclusion(step, "POLICY_BLOCK", by, error="E-ROUTE-001", gate="closed")
+    if action == "force_local":
+        case.told(step, "terminated", by)
+        return Conclusion(step, "POLICY_FORCE_LOCAL", by, route="local", gate="local")
+    rule_id, why = case.stays()
+    if facts.privacy_level == "local":
+        rule_id, why = "PRIVACY_LOCAL", "the privacy level is local"
+    if rule_id:
+        reason = f"{by}, but {why} ({rule_id})"
+        case.told(step, "threw", reason)
+        return Conclusion(step, "POLICY_FORCE_CLOUD", reason, error="E-ROUTE-002", gate="closed")
+    case.told(step, "terminated", by)
+    return Conclusion(step, "POLICY_FORCE_CLOUD", by, route="cloud")
+
+
+def _by_whom(case: Placement) -> str:
+    if case.action != "block" and case.facts.human_override != "none":
+        return f"human override {case.facts.human_override}"
+    rule = case.strongest
+    return "" if rule is None else f"policy rule `{rule.id}`: {rule.message}"
+
+
+def _by_privacy(case: Placement) -> Conclusion | None:
+    step: StepName = "privacyEnforcement"
+    level = case.facts.privacy_level
+    if level == "local":
+        return _by_table(case, step)
+    rule_id, why = case.stays()
+    if rule_id:
+        case.told(step, "terminated", why)
+        return Conclusion(step, rule_id, why, route="local", gate="local")
+    if level == "cloud":
+        return _by_table(case, step)
+    case.told(step, "passedThrough", "privacy level auto, nothing must stay")
+    return None
+
+
+def _by_table(case: Placement, step: StepName) -> Conclusion:
+    """Ask the rules of the privacy level in order: the first that holds decides."""
+    level = case.facts.privacy_level
+    for rule in case.ready.by_level[level]:
+        is_hit = rule.is_otherwise or _holds(rule, case.inputs)
+        case.looks.append(RuleLook(rule.id, rule.says, is_hit))
+        if is_hit:
+            binds = rule.route == "local" and (level == "local" or case.policy.auto == "binding")
+            reason = rule.says + _notes(case)
+            case.told(step, "terminated", rule.id)
+            return Conclusion(
+                step,
+                rule.id,
+                reason,
+                route=rule.route,
+                gate="local" if binds else "open",
+                fallback_allowed=rule.fallback_allowed,
+            )
+    # INVARIANT: a table that was read is total; one made by hand may not be.
+    reason = f"no rule holds for privacy level {level}"
+    case.told(step, "threw", reason)
+    return Conclusion(step, "NO_RULE", reason, error="E-ROUTE-001", gate="closed")
+
+
+def _holds(rule: Rule, inputs: Inputs) -> bool:
+    asked = rule.local_model_available
+    if asked is not None and asked != inputs.is_local_available:
+        return False
+    asked = rule.intent_supported_by_local
+    if asked is not None and asked != inputs.is_intent_supported:
+        return False
+    test = rule.token_count
+    return test is None or compared(test, inputs.token_count, inputs.token_limit)
+
+
+def _notes(case: Placement) -> str:
+    """Say what a reader could not guess from the rule."""
+    inputs = case.inputs
+    rules = case.ready.by_level[inputs.privacy_level]
+    counts = any(rule.token_count is not None for rule in rules)
+    if counts and inputs.token_limit < case.policy.token_threshold:
+        return f"; token limit {inputs.token_limit}, the most the local model takes"
+    return ""
+
+
+def _after_failure(case: Placement) -> Conclusion:
+    """Decide what follows a failure, from what the stored decision allowed."""
+    step: StepName = "failureHandling"
+    failed = case.facts.failed
+    if failed is None:
+        return _first(case)
+    for rule in case.policy.failure_rules:
+        says = _failure_says(rule.route, allowed=rule.fallback_allowed)
+        is_hit = rule.route == failed.route and rule.fallback_allowed in {
+            None,
+            failed.fallback_allowed,
+        }
+        case.looks.append(RuleLook(rule.id, says, is_hit))
+        if not is_hit:
+            continue
+        if not rule.to:
+            reason = f"{failed.route} execution failed after {failed.rule_id}"
+            case.told(step, "threw", rule.id)
+            gate: Gate = "local" if failed.route == "local" else "open"
+            return Conclusion(step, rule.id, reason, error=rule.error_code, gate=gate)
+        return _escalated(case, rule.id, rule.to)
+    reason = f"no failure rule holds for a failed {failed.route} execution"
+    case.told(step, "threw", reason)
+    return Conclusion(step, "NO_RULE", reason, error="E-ROUTE-001", gate="closed")
+
+
+def _escalated(case: Placement, rule_id: str, to: Route) -> Conclusion:
+    step: StepName = "failureHandling"
+    stays, why = case.stays()
+    if case.facts.privacy_level == "local":
+        stays, why = "PRIVACY_LOCAL", "the privacy level is local"
+    elif case.action in _HOLDING:
+        stays, why = f"POLICY_{case.action.upper()}", _by_whom(case)
+    if stays:
+        reason = f"the stored decision allows a fallback, but {why} ({stays})"
+        case.told(step, "threw", reason)
+        return Conclusion(step, rule_id, reason, error="E-ROUTE-002", gate="local")
+    case.told(step, "terminated", rule_id)
+    reason = "local execution failed, the stored decision allows a fallback"
+    return Conclusion(step, rule_id, reason, route=to, is_escalation=True)
+
+
+def _failure_says(route: Route, *, allowed: bool | None) -> str:
+    said = f"route = {route} and execution_failed"
+    if allowed is None:
+        return said
+    return f"{said} and {'' if allowed else 'not '}initial_decision.fallback_allowed"
+
+
+def _gated(case: Placement, found: Conclusion) -> Conclusion:
+    """Hold a route that cannot be taken: no model here, or no network out."""
+    facts = case.facts
+    if found.error or not found.route:
+        return found
+    if found.route == "local":
+        if not facts.local_model.available:
+            # Stays local, and errs: never the cloud instead (companion D-001-10).
+            found.error = "E-LOCAL-001"
+            found.reason += f"; {facts.local_model.model_name} is not available"
+            case.told(found.at, "threw", "the local model is not available")
+        return found
+    if facts.network_state == "offline":
+        case.told("networkGate", "threw", "offline")
+        return Conclusion(
+            "networkGate",
+            "NETWORK_UNAVAILABLE",
+            f"{found.rule_id} says cloud, and the network is offline",
+            error="E-NET-001",
+            gate=found.gate,
+        )
+    if not facts.cloud_model:
+        found.error = "E-CLOUD-001"
+        found.reason += "; no cloud model is configured"
+        case.told(found.at, "threw", "no cloud model is configured")
+        return found
+    detail = "online"
+    if facts.network_state == "degraded":
+        detail = "degraded: reachable but slow"
+        found.reason += "; network degraded"
+    case.told("networkGate", "passedThrough", detail)
+    return found
+
+
+def _must_ask(policy: PlacementPolicy, rule_id: str) -> bool:
+    return any(rule.id == rule_id and rule.requires_confirmation for rule in policy.failure_rules)
+
+
+def _decided(ready: ReadyPlacement, facts: PlacementFacts) -> Decided:
+    outcome, trace = decide(ready, facts)
+    return Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
+
+
+def _opened(ready: ReadyPlacement, facts: PlacementFacts, texts: Texts) -> PlacementFacts:
+    # Only a policy that reads the text needs it: erasing leaves the others replayable.
+    return with_text(facts, texts) if ready.reads_content else facts
+
+
+DECIDER: PureDecider[PlacementPolicy, ReadyPlacement, PlacementFacts] = PureDecider(
+    "placement", DECISION_VERSION, (POLICY_FORM.form, FACTS_FORM), ReadyPlacement, _decided, _opened
+)

@@ -1,0 +1,226 @@
+"""What a placement may look at, frozen; and the same as a caller writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
+
+from pointsman.errors import InputError, Problem
+from pointsman.kernel.canonical import MAX_INT, Form, canonical_json, content_id
+from pointsman.kernel.codes import Code
+from pointsman.kernel.content import Sealed, Texts
+from pointsman.kernel.document import Document, Json
+from pointsman.kernel.instant import Instant, read_instant
+from pointsman.kernel.schema import conform
+from pointsman.placement.sensitivity import Sensitivity
+from pointsman.placement.table import MAJOR, Privacy, Route
+
+Intent = Literal["informational", "analytical", "retrieval"]
+Network = Literal["online", "offline", "degraded"]
+HumanOverride = Literal["none", "force_local", "force_remote"]
+
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Count = Annotated[int, Meta(ge=0, le=MAX_INT)]
+Anything = Annotated[object, Meta(extra_json_schema={"description": "any JSON value"})]
+
+
+class LocalModel(Struct, frozen=True, forbid_unknown_fields=True):
+    """What this machine can run."""
+
+    model_name: str
+    max_tokens: int | None
+    supported_intents: tuple[Intent, ...]
+    available: bool
+
+
+class CountedBy(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which tokenizer counted, and whether it is the model's own. `given` by the caller."""
+
+    tokenizer: str
+    is_exact: bool
+
+
+class Taint(Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a session stays here: the turn that held what must not leave, and by which rule."""
+
+    turn_id: str
+    rule_id: str
+
+
+class Failed(Struct, frozen=True, forbid_unknown_fields=True):
+    """The stored decision whose execution failed."""
+
+    route: Route
+    rule_id: str
+    fallback_allowed: bool
+
+
+class PlacementFacts(Struct, frozen=True, forbid_unknown_fields=True):
+    """The facts of one placement, exact. The content is a seal once recorded."""
+
+    question_id: str
+    session_id: str
+    content: str | Sealed
+    privacy_level: Privacy
+    intent: Intent | None
+    constraints_id: str
+    asked_at: Instant
+    local_model: LocalModel
+    cloud_model: str
+    network_state: Network
+    token_count: int
+    counted_by: CountedBy
+    human_override: HumanOverride = "none"
+    sensitivity: Sensitivity | None = None
+    taint: Taint | None = None
+    failed: Failed | None = None
+
+
+FACTS_FORM = Form(PlacementFacts)
+
+
+class GivenQuestion(Struct, frozen=True, forbid_unknown_fields=True):
+    """The question, as a caller writes it."""
+
+    id: Name
+    session_id: Name
+    content: str
+    privacy_level: Privacy
+    timestamp: str
+    intent: Intent | None = None
+    constraints: dict[str, Anything] | None = None
+
+
+class GivenLocalModel(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the machine can run, as a caller writes it."""
+
+    model_name: Name
+    supported_intents: tuple[Intent, ...]
+    available: bool
+    max_tokens: Annotated[int, Meta(ge=1, le=MAX_INT)] | None = None
+
+
+class GivenCloudModel(Struct, frozen=True, forbid_unknown_fields=True):
+    """The model a cloud route would take, as a caller writes it."""
+
+    model_name: Name
+
+
+class GivenState(Struct, frozen=True, forbid_unknown_fields=True):
+    """The state of the machine, as a caller writes it."""
+
+    local_model: GivenLocalModel
+    cloud_model: GivenCloudModel
+    network_state: Network
+    token_count: Count | None = None
+
+
+class GivenDecision(Struct, frozen=True, forbid_unknown_fields=True):
+    """A decision as `place --json` prints it."""
+
+    route: Route
+    model: Name
+    rule_id: str
+    fallback_allowed: bool
+    router_version: str
+    reason: str = ""
+    confidence: Annotated[object, Meta(extra_json_schema={"const": 1})] = 1
+    requires_confirmation: bool = False
+    log_escalation: bool = False
+    trace: Anything = None
+    decision_id: str = ""
+    policy_id: str = ""
+    facts_id: str = ""
+    decision_version: int = 0
+    elapsed_ms: Anything = None
+
+
+class GivenPlacement(Struct, frozen=True, forbid_unknown_fields=True):
+    """The facts of a placement, as a caller writes them: `pointsman place --facts`."""
+
+    question: GivenQuestion
+    state: GivenState
+    human_override: HumanOverride = "none"
+    initial_decision: GivenDecision | UnsetType = UNSET
+    execution_failed: bool | UnsetType = UNSET
+
+
+def read_placement_facts(document: Document) -> GivenPlacement:
+    """Read facts a caller wrote, or raise with every problem at its place."""
+    return conform(document, GivenPlacement, _problems)
+
+
+def placement_facts(
+    given: GivenPlacement, token_count: int, counted_by: CountedBy
+) -> PlacementFacts:
+    """Give the exact facts of what a caller wrote."""
+    question, state = given.question, given.state
+    local = state.local_model
+    return PlacementFacts(
+        question_id=question.id,
+        session_id=question.session_id,
+        content=question.content,
+        privacy_level=question.privacy_level,
+        intent=question.intent,
+        constraints_id=_constraints_id(question.constraints),
+        asked_at=read_instant(question.timestamp),
+        local_model=LocalModel(
+            local.model_name, local.max_tokens, local.supported_intents, local.available
+        ),
+        cloud_model=state.cloud_model.model_name,
+        network_state=state.network_state,
+        token_count=token_count,
+        counted_by=counted_by,
+        human_override=given.human_override,
+        failed=_failed(given),
+    )
+
+
+def with_seal(facts: PlacementFacts, seal: Sealed) -> PlacementFacts:
+    """Give the facts as they are recorded: the text replaced by its seal."""
+    return replace(facts, content=seal)
+
+
+def with_text(facts: PlacementFacts, texts: Texts) -> PlacementFacts:
+    """Give recorded facts their text back."""
+    content = facts.content
+    return facts if isinstance(content, str) else replace(facts, content=texts(content))
+
+
+def _failed(given: GivenPlacement) -> Failed | None:
+    stored = given.initial_decision
+    if stored is UNSET:
+        return None
+    return Failed(stored.route, stored.rule_id, stored.fallback_allowed)
+
+
+def _constraints_id(constraints: dict[str, object] | None) -> str:
+    if constraints is None:
+        return ""
+    value: dict[str, Json] = constraints  # type: ignore[assignment] # read from JSON
+    return content_id(canonical_json(value))
+
+
+def _problems(given: GivenPlacement, document: Document) -> Iterable[Problem]:
+    try:
+        read_instant(given.question.timestamp)
+    except InputError as error:
+        path = ("question", "timestamp")
+        yield document.problem(path, Code.INVALID_VALUE, error.message, error.hint)
+    stored, has_failed = given.initial_decision, given.execution_failed is True
+    if (stored is not UNSET) != has_failed:
+        message = "`initial_decision` and `execution_failed: true` come together"
+        yield document.problem((), Code.INVALID_VALUE, message)
+    if stored is UNSET:
+        return
+    if stored.router_version.partition(".")[0] != MAJOR:
+        message = f"`{stored.router_version}` is of a major version unknown here"
+        path = ("initial_decision", "router_version")
+        yield document.problem(path, Code.UNKNOWN_VALUE, message)
+    if stored.fallback_allowed and (stored.route == "cloud" or stored.log_escalation):
+        message = "a fallback decision, or one for the cloud, never allows a fallback"
+        path = ("initial_decision", "fallback_allowed")
+        yield document.problem(path, Code.INVALID_VALUE, message)

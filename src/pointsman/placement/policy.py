@@ -1,0 +1,255 @@
+"""The policy of placement: `placement.yaml`, read, checked, and made exact.
+
+A policy is complete in itself: every default is written into it before it is named and recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from msgspec import UNSET, Struct
+
+from pointsman.errors import Problem
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import Document
+from pointsman.kernel.nearest import nearest
+from pointsman.kernel.schema import conform
+from pointsman.kernel.snapshot import SnapshotForm
+from pointsman.kernel.yaml_text import read_yaml
+from pointsman.placement.policy_rule import (
+    PolicyRule,
+    exact_rules,
+    reads_content,
+)
+from pointsman.placement.policy_rule import problems as policy_rule_problems
+from pointsman.placement.sensitivity import GROUPS
+from pointsman.placement.table import (
+    INVARIANTS,
+    Defaults,
+    ErrorCode,
+    FailureAction,
+    FailureCondition,
+    GivenAction,
+    GivenCondition,
+    GivenFailureRule,
+    GivenRule,
+    InitialDecision,
+    Invariant,
+    Operator,
+    PlacementFile,
+    Privacy,
+    Route,
+    TokenTest,
+    operators,
+    problems,
+)
+from pointsman.placement.totality import problems as totality_problems
+
+
+class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+    """One row, exact; `says` is its condition in words, an `otherwise` written out."""
+
+    id: str
+    privacy_level: Privacy
+    token_count: Operator | None
+    local_model_available: bool | None
+    intent_supported_by_local: bool | None
+    is_otherwise: bool
+    route: Route
+    fallback_allowed: bool
+    says: str
+
+
+class FailureRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """One failure row, exact: `to` is empty where an error follows."""
+
+    id: str
+    route: Route
+    fallback_allowed: bool | None
+    to: Literal["local", "cloud", ""]
+    requires_confirmation: bool
+    error_code: ErrorCode | Literal[""]
+
+
+class PlacementPolicy(Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that decides about placement, besides the facts.
+
+    `is_unreadable` stands for a table that cannot be read: nothing leaves then (ADR 0006).
+    """
+
+    router_version: str
+    token_threshold: int
+    rules: tuple[Rule, ...]
+    failure_rules: tuple[FailureRule, ...]
+    invariants: tuple[Invariant, ...]
+    auto: Literal["advisory", "binding"]
+    stays_local: tuple[str, ...]
+    taint: Literal["session", "off"]
+    policy_rules: tuple[PolicyRule, ...]
+    is_unreadable: bool = False
+
+    @property
+    def reads_content(self) -> bool:
+        """Whether any rule looks at the text itself."""
+        return reads_content(self.policy_rules)
+
+
+BUILT_IN: Final = PlacementFile(
+    router_version="1.0.0",
+    defaults=Defaults(token_threshold=4096, fallback_allowed=False),
+    rules=(
+        GivenRule(
+            "PRIVACY_LOCAL", GivenCondition("local"), GivenAction("local", fallback_allowed=False)
+        ),
+        GivenRule(
+            "PRIVACY_CLOUD", GivenCondition("cloud"), GivenAction("cloud", fallback_allowed=False)
+        ),
+        GivenRule(
+            "AUTO_LOCAL",
+            GivenCondition(
+                "auto",
+                token_count=TokenTest(lte="token_threshold"),
+                local_model_available=True,
+                intent_supported_by_local=True,
+            ),
+            GivenAction("local", fallback_allowed=True),
+        ),
+        GivenRule(
+            "AUTO_CLOUD",
+            GivenCondition("auto", otherwise=True),
+            GivenAction("cloud", fallback_allowed=False),
+        ),
+    ),
+    failure_rules=(
+        GivenFailureRule(
+            "LOCAL_EXECUTION_FAILURE",
+            FailureCondition("local", True, InitialDecision(fallback_allowed=True)),  # noqa: FBT003 - a value of the table
+            FailureAction(route="cloud", log_escalation=True),
+        ),
+        GivenFailureRule(
+            "LOCAL_EXECUTION_FAILURE_NO_FALLBACK",
+            FailureCondition("local", True, InitialDecision(fallback_allowed=False)),  # noqa: FBT003 - a value of the table
+            FailureAction(return_error=True, error_code="E-LOCAL-001"),
+        ),
+        GivenFailureRule(
+            "CLOUD_EXECUTION_FAILURE",
+            FailureCondition("cloud", True),  # noqa: FBT003 - a value of the table
+            FailureAction(return_error=True, error_code="E-CLOUD-001"),
+        ),
+    ),
+    invariants=INVARIANTS,
+)
+"""The table of document 001, with the corrections of companion §6; the published page is this."""
+
+
+def read_placement(text: bytes, source: str, kinds: Iterable[str]) -> PlacementFile:
+    """Read `placement.yaml`, or raise with every problem at its place.
+
+    `kinds` are what the detector can find: `stays_local` may name them or their groups.
+    """
+    known = (*GROUPS, *kinds)
+
+    def kind_problems(table: PlacementFile, document: Document) -> Iterable[Problem]:
+        for index, kind in enumerate(table.sensitive.stays_local):
+            if kind not in known:
+                hint = nearest(kind, known)
+                message = f"`{kind}` is nothing the detector knows"
+                told = f"did you mean `{hint}`?" if hint else f"known: {', '.join(known)}"
+                path = ("sensitive", "stays_local", index)
+                yield document.problem(path, Code.UNKNOWN_VALUE, message, told)
+
+    return conform(
+        read_yaml(text, source),
+        PlacementFile,
+        problems,
+        totality_problems,
+        kind_problems,
+        lambda table, document: policy_rule_problems(table.policy_rules, document),
+    )
+
+
+def placement_policy(table: PlacementFile) -> PlacementPolicy:
+    """Make a table exact: defaults filled in, `otherwise` written out."""
+    rules = tuple(_rule(table, index) for index in range(len(table.rules)))
+    return PlacementPolicy(
+        router_version=table.router_version,
+        token_threshold=table.defaults.token_threshold,
+        rules=rules,
+        failure_rules=tuple(map(_failure_rule, table.failure_rules)),
+        # DETERMINISM: one order, whatever order they are written in.
+        invariants=tuple(each for each in INVARIANTS if each in table.invariants),
+        auto=table.auto,
+        stays_local=tuple(sorted(set(table.sensitive.stays_local))),
+        taint=table.sensitive.taint,
+        policy_rules=exact_rules(table.policy_rules),
+    )
+
+
+def _rule(table: PlacementFile, index: int) -> Rule:
+    given = table.rules[index]
+    condition, action = given.condition, given.action
+    allowed = action.fallback_allowed
+    tests = [] if condition.token_count is UNSET else operators(condition.token_count)
+    return Rule(
+        id=given.id,
+        privacy_level=condition.privacy_level,
+        token_count=tests[0] if tests else None,
+        local_model_available=_or_none(condition.local_model_available),
+        intent_supported_by_local=_or_none(condition.intent_supported_by_local),
+        is_otherwise=condition.otherwise is not UNSET,
+        route=action.route,
+        fallback_allowed=table.defaults.fallback_allowed if allowed is UNSET else allowed,
+        says=_says(table, index),
+    )
+
+
+def _says(table: PlacementFile, index: int) -> str:
+    """Write a condition in words; an `otherwise` is the negation of what stands before it."""
+    condition = table.rules[index].condition
+    level = f"privacy_level = {condition.privacy_level}"
+    if condition.otherwise is UNSET:
+        return " and ".join([level, *_tests(condition)])
+    before = [
+        " and ".join(_tests(rule.condition)) or "true"
+        for rule in table.rules[:index]
+        if rule.condition.privacy_level == condition.privacy_level
+    ]
+    return " and ".join([level, *(f"not ({each})" for each in before)])
+
+
+def _tests(condition: GivenCondition) -> list[str]:
+    tests = [] if condition.token_count is UNSET else operators(condition.token_count)
+    said = [f"token_count {_SIGNS[each]} token_threshold" for each in tests]
+    for name in ("local_model_available", "intent_supported_by_local"):
+        value = getattr(condition, name)
+        if value is not UNSET:
+            said.append(name if value else f"not {name}")
+    return said
+
+
+_SIGNS: Final[dict[Operator, str]] = {"lte": "<=", "lt": "<", "gt": ">", "gte": ">="}
+
+
+def _failure_rule(given: GivenFailureRule) -> FailureRule:
+    condition, action = given.condition, given.action
+    stored = condition.initial_decision
+    code: ErrorCode | Literal[""] = ""
+    if action.route is UNSET:
+        code = "E-LOCAL-001" if condition.route == "local" else "E-CLOUD-001"
+        code = code if action.error_code is UNSET else action.error_code
+    return FailureRule(
+        id=given.id,
+        route=condition.route,
+        fallback_allowed=None if stored is UNSET else stored.fallback_allowed,
+        to="" if action.route is UNSET else action.route,
+        requires_confirmation=action.requires_confirmation is True,
+        error_code=code,
+    )
+
+
+def _or_none(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+POLICY_FORM = SnapshotForm("placement.policy", 1, PlacementPolicy)

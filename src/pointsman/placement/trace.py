@@ -1,0 +1,88 @@
+"""What a placement says: where, by which rule, and what every step had to say about it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from pointsman.kernel.canonical import Form
+from pointsman.placement.facts import HumanOverride, Network
+from pointsman.placement.policy_rule import Action
+from pointsman.placement.table import ErrorCode, Privacy
+
+StepName = Literal[
+    "failureHandling", "policyEnforcement", "privacyEnforcement", "autoModeLogic", "networkGate"
+]
+StepOutcome = Literal["passedThrough", "terminated", "threw"]
+Gate = Literal["open", "local", "closed"]
+"""What a placement leaves to whoever chooses a model: any, local ones only, or none."""
+
+
+class Step(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """One step of the evaluation, and how it ended."""
+
+    step: StepName
+    outcome: StepOutcome
+    detail: str
+
+
+class RuleLook(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """One rule that was asked: its condition in words, and whether it held."""
+
+    rule_id: str
+    condition: str
+    has_matched: bool
+
+
+class Inputs(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """What the rules compared, after the derived values were worked out."""
+
+    privacy_level: Privacy
+    network_state: Network
+    token_count: int
+    token_limit: int
+    is_within_limit: bool
+    is_local_available: bool
+    is_intent_supported: bool
+    policy_action: Action | Literal["none"]
+    human_override: HumanOverride
+
+
+class PlacementOutcome(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where it goes; with an error code, nowhere. The confidence is always 1."""
+
+    route: Literal["local", "cloud", ""]
+    model: str
+    reason: str
+    rule_id: str
+    fallback_allowed: bool
+    requires_confirmation: bool
+    log_escalation: bool
+    router_version: str
+    error_code: ErrorCode | Literal[""]
+    gate: Gate
+
+
+class PlacementTrace(Struct, frozen=True, forbid_unknown_fields=True):
+    """How it came to that."""
+
+    terminated_at: StepName
+    steps: tuple[Step, ...]
+    evaluated_rules: tuple[RuleLook, ...]
+    inputs: Inputs
+    prompts: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+class Placed(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A placement as a fact of another decision: what it leaves open, and by which rule."""
+
+    policy_id: str
+    rule_id: str
+    gate: Gate
+    reason: str
+
+
+OUTCOME_FORM = Form(PlacementOutcome)
+TRACE_FORM = Form(PlacementTrace)

@@ -1,0 +1,185 @@
+"""The recording desk of a home: opened on first use, it records rulings and what follows them.
+
+Ids and instants come from the clock and the source it is given; nothing is made up here.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import NamedTuple
+
+import apsw
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pointsman.kernel.canonical import Form
+from pointsman.kernel.content import Sealed
+from pointsman.kernel.entry import Draft
+from pointsman.kernel.instant import Clock, IdSource, Instant
+from pointsman.kernel.record import Aside, Names
+from pointsman.placement.facts import Taint
+from pointsman.runs.recorder import Recorder
+from pointsman.runs.rulings import placement_made, policies_of, turn_made
+from pointsman.runs.taints import cleared_draft, held_by, taint_draft
+from pointsman.sessions.ruling import Placing, Ruling
+from pointsman.signals.redaction import redacted
+from pointsman.storage.home import Home
+from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
+from pointsman.storage.sqlite.ledger import Receipt
+from pointsman.turns.facts import with_seal
+
+POLICY_INVALID = "event.routing.policy_invalid"
+
+
+class Handed(NamedTuple):
+    """A ruling on its way to disk: its text, where one is kept, and its decision."""
+
+    text: Future[None] | None
+    decision: Future[Receipt]
+
+
+class Desk:
+    """Records for one home. Nothing is written before the first decision is."""
+
+    def __init__(
+        self, home: Home, files: PolicyFiles, writer: str, clock: Clock, ids: IdSource
+    ) -> None:
+        self._home = home
+        self._files = files
+        self._writer = writer
+        self._clock = clock
+        self._ids = ids
+        self._recorder: Recorder | None = None
+        self._told_invalid: tuple[InvalidFile, ...] = ()
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        """Write and sign what was handed in, and let go of the home."""
+        with self._lock:
+            recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.close()
+
+    def clear_taint(self, session_id: str, taint: Taint, reason: str) -> None:
+        """Record that a session may leave again, and why."""
+        names = Names(self._ids.new_id(), session_id, self._clock.now())
+        self.recorder().append(cleared_draft(names, taint, reason)).result()
+
+    def record(self, names: Names, in_force: InForce, ruling: Ruling, aside: Aside) -> Instant:
+        """Record a turn, its text first, and wait until it is durable.
+
+        Gives the recorded instant: a chain's time never goes back, so it may be later than asked.
+        """
+        seal, kept = self._keep(self.recorder(), ruling.facts.message)
+        if kept is not None:
+            kept.result()
+        ruling = replace(ruling, facts=with_seal(ruling.facts, seal))
+        return self.hand_in(names, in_force, ruling, aside).decision.result().entry.at
+
+    def hand_in(
+        self, names: Names, in_force: InForce, ruling: Ruling, aside: Aside, linked: str = ""
+    ) -> Handed:
+        """Hand a turn in: its text, its policies if they are new, and both its decisions.
+
+        INVARIANT: whoever acts on it waits for both futures first. Text and decision are synced
+        side by side, so that keeping the text costs no second wait.
+        """
+        recorder = self.recorder()
+        self._record_invalid(in_force, recorder)
+        seal, kept = self._keep(recorder, ruling.facts.message)
+        policies, ledger = policies_of(in_force), self._home.identity.ledger
+        placing = ruling.placing
+        if ruling.is_placed_anew and not placing.is_advice:
+            first = Names(self._ids.new_id(), names.ref, names.at)
+            made = placement_made(policies, placing, seal, ledger)
+            recorder.decide(first, made, aside)
+        if ruling.is_placed_anew:
+            self._record_taint(recorder, in_force, placing, aside)
+        made = turn_made(policies, ruling, seal, ledger)
+        return Handed(kept, recorder.decide(names, made, aside, linked))
+
+    def record_placement(
+        self, names: Names, in_force: InForce, placing: Placing, aside: Aside
+    ) -> None:
+        """Record a placement that no choice of a model follows; it is durable when this returns."""
+        handed = self.hand_in_placement(names, in_force, placing, aside)
+        handed.decision.result()
+        if handed.text is not None:
+            handed.text.result()
+
+    def hand_in_placement(
+        self, names: Names, in_force: InForce, placing: Placing, aside: Aside
+    ) -> Handed:
+        """Hand in a placement that no choice of a model follows."""
+        recorder = self.recorder()
+        self._record_invalid(in_force, recorder)
+        seal, kept = self._keep(recorder, placing.facts.content)
+        ledger = self._home.identity.ledger
+        made = placement_made(policies_of(in_force), placing, seal, ledger)
+        self._record_taint(recorder, in_force, placing, aside)
+        return Handed(kept, recorder.decide(names, made, aside))
+
+    def recorder(self) -> Recorder:
+        """Give the recorder, opened now if it was not yet."""
+        with self._lock:
+            if self._recorder is None:
+                retain = self._files.settings().value.retain
+                opening = _opening(self._home, self._clock.now())
+                self._recorder = Recorder(self._home, self._writer, opening, retain, redacted)
+            return self._recorder
+
+    def _record_invalid(self, in_force: InForce, recorder: Recorder) -> None:
+        """Record once that a policy file is invalid, and again when it is so in another way."""
+        with self._lock:
+            if in_force.invalid == self._told_invalid:
+                return
+            self._told_invalid = in_force.invalid
+        for file in in_force.invalid:
+            path = str(self._home.path / file.name)
+            errors = tuple(str(problem) for problem in file.problems)
+            event = _PolicyInvalid(path, errors, file.using_last_known_good)
+            payload = _INVALID_FORM.encode(event)
+            recorder.append(
+                Draft(POLICY_INVALID, self._ids.new_id(), "", self._clock.now(), payload)
+            ).result()
+
+    def _record_taint(
+        self, recorder: Recorder, in_force: InForce, placing: Placing, aside: Aside
+    ) -> None:
+        """Note that a session now holds what must stay; a preview leaves no such trace."""
+        facts, session_id = placing.facts, placing.facts.session_id
+        if aside.is_preview or not session_id or facts.taint is not None:
+            return
+        rule_id = held_by(in_force.placement.policy, placing)
+        if rule_id:
+            names = Names(self._ids.new_id(), session_id, self._clock.now())
+            recorder.append(taint_draft(names, Taint(facts.question_id, rule_id)))
+
+    @staticmethod
+    def _keep(recorder: Recorder, text: str | Sealed) -> tuple[Sealed, Future[None] | None]:
+        return (text, None) if isinstance(text, Sealed) else recorder.keep(text)
+
+
+class _PolicyInvalid(Struct, frozen=True, forbid_unknown_fields=True):
+    policy_path: str
+    errors: tuple[str, ...]
+    using_last_known_good: bool
+
+
+_INVALID_FORM = Form(_PolicyInvalid)
+
+
+def _opening(home: Home, at: Instant) -> Draft:
+    """Make a chain's first entry: by which key and program it was begun."""
+    opened = _ChainOpened(home.keys[-1].id, home.keys[-1].public.hex(), apsw.sqlite_lib_version())
+    return Draft("chain.opened", home.identity.ledger, "", at, _OPENED_FORM.encode(opened))
+
+
+class _ChainOpened(Struct, frozen=True, forbid_unknown_fields=True):
+    key_id: str
+    public_key: str
+    sqlite_version: str
+
+
+_OPENED_FORM = Form(_ChainOpened)

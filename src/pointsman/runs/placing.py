@@ -1,0 +1,90 @@
+"""Gathering for placement: what this machine can run, and what a caller wrote."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pointsman.kernel.instant import Instant
+from pointsman.placement.facts import (
+    CountedBy,
+    GivenPlacement,
+    LocalModel,
+    PlacementFacts,
+    Taint,
+    placement_facts,
+)
+from pointsman.placement.sensitivity import Sensitivity
+from pointsman.signals.tokens import Counted, counted
+from pointsman.storage.policies import InForce
+from pointsman.turns.facts import ANY_MODEL, TurnFacts
+from pointsman.turns.registry import Model, provider_of
+
+
+class Turn(Struct, frozen=True):
+    """The names of the turn that a placement is about."""
+
+    turn_id: str
+    session_id: str
+    asked_at: Instant
+
+
+def facts_of_turn(
+    in_force: InForce,
+    facts: TurnFacts,
+    about: Turn,
+    *,
+    taint: Taint | None = None,
+    sensitivity: Sensitivity | None = None,
+) -> PlacementFacts:
+    """Give what the placement of a turn may look at."""
+    models = in_force.ready.models
+    local = _best(models, facts, "local")
+    cloud = _best(models, facts, "cloud")
+    found = models.get(local)
+    return PlacementFacts(
+        question_id=about.turn_id,
+        session_id=about.session_id,
+        content=facts.message,
+        privacy_level=facts.privacy_level,
+        intent=None,
+        constraints_id="",
+        asked_at=about.asked_at,
+        local_model=LocalModel(
+            local or "none",
+            None if found is None else found.capabilities.max_context_tokens,
+            (),
+            bool(local) and _is_usable(local, facts),
+        ),
+        cloud_model=cloud,
+        network_state=facts.network_state,
+        token_count=facts.tokens_for(ANY_MODEL),
+        counted_by=CountedBy(facts.tokenizer, is_exact=False),
+        sensitivity=sensitivity,
+        taint=taint,
+    )
+
+
+def facts_given(given: GivenPlacement) -> PlacementFacts:
+    """Give the exact facts of what a caller wrote; tokens are counted where they are not given."""
+    count = given.state.token_count
+    if count is not None:
+        return placement_facts(given, count, CountedBy("given", is_exact=False))
+    found: Counted = counted(given.question.content, given.state.local_model.model_name)
+    return placement_facts(given, found.tokens, CountedBy(found.tokenizer, found.is_exact))
+
+
+def _best(models: dict[str, Model], facts: TurnFacts, location: str) -> str:
+    """Name the first model there that can be used, else the first at all.
+
+    DETERMINISM: by name, because a recorded policy keeps no order of its models.
+    """
+    names = sorted(name for name, model in models.items() if model.location == location)
+    usable = [name for name in names if _is_usable(name, facts)]
+    return next(iter([*usable, *names]), "")
+
+
+def _is_usable(name: str, facts: TurnFacts) -> bool:
+    if facts.configured is not None and name not in facts.configured:
+        return False
+    states = (facts.availability.get(provider_of(name)), facts.availability.get(name))
+    return "unavailable" not in states and name not in facts.excluded_models

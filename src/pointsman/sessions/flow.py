@@ -1,0 +1,164 @@
+"""One turn as a generator of effects: rule it, record it, call the model, fall back where allowed.
+
+Nothing here waits or writes. Whoever drives it carries out each effect and sends the result back,
+so the gateway, the terminal app and the tests run the same flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Literal
+
+from msgspec import Struct
+
+from pointsman.placement.facts import PlacementFacts
+from pointsman.sessions.locks import TurnLock
+from pointsman.sessions.ruling import (
+    Placing,
+    Policies,
+    Ruling,
+    placed,
+    ruled,
+    ruled_after_failure,
+)
+from pointsman.turns.facts import TurnFacts
+from pointsman.turns.trace import Slot
+from pointsman.turns.validation import estimated_cost
+
+BY_HAND: tuple[Slot, ...] = ("per_message_override", "manual_sticky")
+"""The slots where the caller named the model."""
+
+RuleKind = Literal["turn", "fallback"]
+
+
+class Fallback(Struct, frozen=True, forbid_unknown_fields=True):
+    """When another model may take over from one that failed."""
+
+    is_on: bool = True
+    most_attempts: int = 3
+    for_named_models: bool = False
+    max_price_ratio: int | None = None
+
+
+class Record(Struct, frozen=True):
+    """Record a ruling. It must be durable before a byte of the answer leaves."""
+
+    ruling: Ruling
+    kind: RuleKind
+
+
+class RecordPlacement(Struct, frozen=True):
+    """Record what was decided about the text of a call that goes on in its turn."""
+
+    placing: Placing
+
+
+class Call(Struct, frozen=True):
+    """Call a model; answer with a `Called`. A call that goes on in its turn has no new ruling."""
+
+    model: str
+    number: int
+    ruling: Ruling | None
+
+
+class Called(Struct, frozen=True):
+    """How a call went. After the first content byte nothing may fall back."""
+
+    is_done: bool
+    error_class: str = ""
+    has_content: bool = False
+    is_worth_another: bool = True
+
+
+class Ended(Struct, frozen=True):
+    """How a turn ended, and under which ruling; a call that goes on has none of its own."""
+
+    status: Literal["done", "failed", "no_model", "refused"]
+    ruling: Ruling | None
+    attempts: int
+    error_class: str = ""
+    placing: Placing | None = None
+
+
+Effect = Record | RecordPlacement | Call
+Flow = Generator[Effect, Called | None, Ended]
+
+
+class EgressRefused(Exception):
+    """A model in the cloud was about to be called for a turn that stays here."""
+
+
+def turn(policies: Policies, asked: PlacementFacts, facts: TurnFacts, fallback: Fallback) -> Flow:
+    """Run a turn's first call."""
+    ruling = ruled(policies, asked, facts)
+    yield Record(ruling, "turn")
+    attempts = 0
+    while ruling.model:
+        attempts += 1
+        check_egress(policies, ruling)
+        called = yield Call(ruling.model, attempts, ruling)
+        if called is None or called.is_done:
+            return Ended("done", ruling, attempts)
+        if not _may_go_on(fallback, ruling, called, attempts):
+            return Ended("failed", ruling, attempts, called.error_class)
+        following = ruled_after_failure(policies, ruling)
+        if not following.model or not _is_affordable(policies, fallback, ruling, following):
+            return Ended("failed", ruling, attempts, called.error_class)
+        ruling = following
+        yield Record(ruling, "fallback")
+    return Ended("no_model", ruling, attempts)
+
+
+def continued(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> Flow:
+    """Go on in a turn that waited for a tool: same model, no new decision, no fallback.
+
+    What the tool brought may have to stay on this machine; then the turn ends here, because its
+    model was chosen and cannot change. A turn that was let go by a logged escalation is not held
+    by the table again, only by what it brings.
+    """
+    placing = placed(policies, asked)
+    if not placing.is_advice:
+        yield RecordPlacement(placing)
+    is_let_go = lock.is_escalated and placing.trace.terminated_at == "autoModeLogic"
+    if not is_let_go and not may_call(policies, placing, lock.model):
+        return Ended("refused", None, 0, placing=placing)
+    called = yield Call(lock.model, lock.calls + 1, None)
+    if called is None or called.is_done:
+        return Ended("done", None, 1, placing=placing)
+    return Ended("failed", None, 1, called.error_class, placing)
+
+
+def check_egress(policies: Policies, ruling: Ruling) -> None:
+    """Raise unless the ruled model may be called: decided once, and enforced again at the door."""
+    if not may_call(policies, ruling.placing, ruling.model):
+        rule = ruling.placing.outcome.rule_id
+        raise EgressRefused(f"{ruling.model} may not be called: {rule}")
+
+
+def may_call(policies: Policies, placing: Placing, name: str) -> bool:
+    """Tell whether a placement lets a model be called."""
+    gate = placing.outcome.gate
+    model = policies.turns.models.get(name)
+    is_local = model is not None and model.location == "local"
+    return gate == "open" or (gate == "local" and is_local)
+
+
+def _may_go_on(fallback: Fallback, ruling: Ruling, called: Called, attempts: int) -> bool:
+    if not fallback.is_on or called.has_content or not called.is_worth_another:
+        return False
+    if attempts >= fallback.most_attempts:
+        return False
+    slot = ruling.trace.chain[ruling.outcome.winner_index].policy
+    return fallback.for_named_models or slot not in BY_HAND
+
+
+def _is_affordable(policies: Policies, fallback: Fallback, before: Ruling, after: Ruling) -> bool:
+    """Tell whether the next model is within the price ceiling, relative to the one that failed."""
+    if fallback.max_price_ratio is None:
+        return True
+    models = policies.turns.models
+    first = estimated_cost(models[before.model], before.facts.tokens_for(before.model))
+    then = estimated_cost(models[after.model], after.facts.tokens_for(after.model))
+    if then is None or first is None:
+        return False
+    return then <= first * fallback.max_price_ratio

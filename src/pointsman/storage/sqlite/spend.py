@@ -1,0 +1,255 @@
+"""What was spent, in sums by day, key, session, workspace, model and price version.
+
+Written behind: a thread adds up what was handed in and commits it a few times a second, so that no
+caller waits. What a crash takes is in the ledger, and the sums can be made from it again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import apsw
+
+from pointsman.errors import LedgerUnavailable
+from pointsman.storage.sqlite.database import (
+    in_transaction,
+    named_blocks,
+    opened,
+    opened_for_reading,
+    sql_text,
+    told_errors,
+)
+
+SQL = named_blocks(sql_text("spend_queries.sql"))
+LINGER_S = 0.25
+FLUSH_S = 10
+MOST_UNWRITTEN = 100_000
+"""So many calls wait at most while the disk takes nothing."""
+
+
+class SpendKey(NamedTuple):
+    """Which sum; `day` counts from 1970 in UTC."""
+
+    day: int
+    key_id: str
+    session_id: str
+    workspace: str
+    model: str
+    price_version: str
+
+
+class SpendAmounts(NamedTuple):
+    """What is added up."""
+
+    calls: int
+    estimated_calls: int
+    unpriced_calls: int
+    input_tokens: int
+    output_tokens: int
+    cached_input_tokens: int
+    cache_creation_input_tokens: int
+    cost_microusd: int
+
+
+Sums = dict[SpendKey, SpendAmounts]
+
+
+def add_to(sums: Sums, key: SpendKey, amounts: SpendAmounts) -> None:
+    """Add amounts to one of many sums."""
+    before = sums.get(key)
+    if before is None:
+        sums[key] = amounts
+    else:
+        sums[key] = SpendAmounts(*map(int.__add__, before, amounts))
+
+
+class _Batch:
+    """What is committed together under one number."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.calls: list[tuple[SpendKey, SpendAmounts]] = []
+
+
+class SpendStore:
+    """Adds up what is spent in one home; may be shared by threads.
+
+    `writer` names who adds: no two that are open at once may have the same name.
+    """
+
+    def __init__(self, path: Path, writer: str) -> None:
+        self._path = path
+        self._writer = writer
+        with told_errors(path):
+            self._connection = opened(str(path), "spend.sql", sync="NORMAL")
+            self._reading = opened_for_reading(str(path))
+            self._reading_lock = threading.Lock()
+            last = self._reading.execute(SQL["cost_all"], self._bound("", "", 0, 0)).fetchone()
+        self._changed = threading.Condition()
+        self._is_closing = self._is_hurried = self._is_lacking = self._has_begun = False
+        self._failure = ""
+        self._written = int(last[1]) if last else 0
+        self._pending = _Batch(self._written + 1)
+        self._writing: _Batch | None = None
+        self._thread: threading.Thread | None = None
+
+    def add(self, key: SpendKey, amounts: SpendAmounts) -> None:
+        """Hand in what a call spent; it is on disk within a second. Does not wait."""
+        with self._changed:
+            if self._is_closing:
+                raise LedgerUnavailable("the spend store was closed", where=str(self._path))
+            if len(self._pending.calls) >= MOST_UNWRITTEN:
+                # The call was made and its outcome is in the ledger: the sums are made again from
+                # there, because a store that lacks something is not closed as clean.
+                self._is_lacking = True
+                return
+            self._pending.calls.append((key, amounts))
+            if self._thread is None:
+                # Begun at the first call, so that whoever only reads has no thread.
+                self._thread = threading.Thread(target=self._run, name="spend", daemon=True)
+                self._thread.start()
+            elif len(self._pending.calls) == 1:
+                self._changed.notify()
+
+    def cost(
+        self,
+        each: Literal["all", "key", "session", "workspace"],
+        key_id: str,
+        owner: str,
+        first_day: int,
+        end_day: int,
+        is_counted: Callable[[SpendKey], bool],
+    ) -> int:
+        """Give what an owner spent from one day up to another, with what is not on disk yet.
+
+        `is_counted` tells the same of a call in memory as the other arguments say to the database.
+        """
+        with self._changed:
+            batches = [batch for batch in (self._writing, self._pending) if batch is not None]
+            held = [(batch.number, [*batch.calls]) for batch in batches]
+        bound = self._bound(key_id, owner, first_day, end_day)
+        with self._reading_lock, told_errors(self._path):
+            row = self._reading.execute(SQL[f"cost_{each}"], bound).fetchone()
+        stored, last = (int(row[0]), int(row[1])) if row else (0, 0)
+        # A batch that was committed since it was looked at is in the stored sum already.
+        waiting = (calls for number, calls in held if number > last)
+        return stored + sum(
+            amounts.cost_microusd for calls in waiting for key, amounts in calls if is_counted(key)
+        )
+
+    def was_clean(self) -> bool:
+        """Tell whether whoever wrote here last had written everything when it ended."""
+        with self._reading_lock, told_errors(self._path):
+            row = self._reading.execute(SQL["was_clean"]).fetchone()
+        return bool(row and row[0])
+
+    def last_day(self) -> int:
+        """Give the newest day that anything was spent on; 0 when nothing was."""
+        with self._reading_lock, told_errors(self._path):
+            row = self._reading.execute(SQL["last_day"]).fetchone()
+        return int(row[0]) if row else 0
+
+    def begin(self) -> None:
+        """Say that somebody writes now: until `close`, sums may lack what was spent last."""
+        with told_errors(self._path):
+            in_transaction(self._connection, self._begin)
+        self._has_begun = True
+
+    def replace(self, first_day: int, sums: Sums) -> None:
+        """Put other sums in the place of those of a day and all after it."""
+        with told_errors(self._path):
+            in_transaction(self._connection, lambda: self._replace(first_day, sums))
+
+    def flush(self) -> None:
+        """Write what was handed in before this returns. Blocks: not for an event loop."""
+        with self._changed:
+            last = self._pending.number if self._pending.calls else self._pending.number - 1
+            self._is_hurried = True
+            self._changed.notify_all()
+            is_written = self._changed.wait_for(lambda: self._written >= last, FLUSH_S)
+        if not is_written:
+            raise LedgerUnavailable(
+                f"spending cannot be written: {self._failure}", where=str(self._path)
+            )
+
+    def close(self) -> None:
+        """Write what was handed in and close."""
+        with self._changed:
+            if self._is_closing:
+                return
+            self._is_closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        if self._has_begun and self._writing is None and not self._is_lacking:
+            with suppress(apsw.Error):
+                in_transaction(self._connection, lambda: self._run_sql("write_clean", (1,)))
+        self._connection.close()
+        self._reading.close()
+
+    def _bound(self, key_id: str, owner: str, first: int, end: int) -> dict[str, str | int]:
+        return {"writer": self._writer, "key": key_id, "owner": owner, "first": first, "end": end}
+
+    def _run_sql(self, name: str, values: tuple[str | int, ...] = ()) -> None:
+        self._connection.execute(SQL[name], values)
+
+    def _begin(self) -> None:
+        self._run_sql("forget_batches")
+        self._run_sql("write_clean", (0,))
+
+    def _replace(self, first_day: int, sums: Sums) -> None:
+        self._run_sql("delete_since", (first_day,))
+        self._put(sums)
+
+    def _put(self, sums: Sums) -> None:
+        rows = ((*key, *amounts) for key, amounts in sums.items())
+        self._connection.executemany(SQL["add_spent"], rows)
+
+    def _run(self) -> None:
+        while True:
+            batch = self._taken()
+            if batch is None:
+                return
+            if self._is_committed(batch):
+                with self._changed:
+                    self._writing, self._written = None, batch.number
+                    self._changed.notify_all()
+            elif self._is_closing:
+                return
+
+    def _taken(self) -> _Batch | None:
+        """Wait for something to write and take it; None when all is written and closed."""
+        with self._changed:
+            self._changed.wait_for(self._has_work)
+            # What comes in the next moment shares the commit; after a failure this is the pause.
+            self._changed.wait_for(lambda: self._is_closing or self._is_hurried, LINGER_S)
+            self._is_hurried = False
+            if self._writing is None and self._pending.calls:
+                self._writing, self._pending = self._pending, _Batch(self._pending.number + 1)
+            return self._writing
+
+    def _has_work(self) -> bool:
+        return bool(self._pending.calls) or self._writing is not None or self._is_closing
+
+    def _is_committed(self, batch: _Batch) -> bool:
+        try:
+            in_transaction(self._connection, lambda: self._commit(batch))
+        except (apsw.Error, OSError) as error:
+            self._failure = str(error)
+            return False
+        except Exception as error:  # noqa: BLE001 - a thread's outermost edge: it must go on
+            # What can never be written is left to the ledger, and does not hold up the rest.
+            self._failure, self._is_lacking = f"{type(error).__name__}: {error}", True
+        return True
+
+    def _commit(self, batch: _Batch) -> None:
+        sums: Sums = {}
+        for key, amounts in batch.calls:
+            add_to(sums, key, amounts)
+        self._put(sums)
+        # INVARIANT: the number is committed with its sums, so a reader knows what they hold.
+        self._run_sql("write_batch", (self._writer, batch.number))

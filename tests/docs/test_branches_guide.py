@@ -1,0 +1,43 @@
+"""Every decision of the guide can be read, has no surprises, and the shares of wb1 are as told."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pointsman.branches.policy import branch_policy
+from pointsman.branches.reading import read_decisions
+from pointsman.branches.review import Concern, review
+from pointsman.kernel.wb1 import Salted, ends, picked, unit_bytes
+
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "guide" / "branches.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```yaml decisions\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+ROW = re.compile(
+    r"^\| ([0-9/]+) to ([0-9/]+) \| .*? \| ([0-9.]+) % \| ([0-9.]+) % \|$", re.MULTILINE
+)
+IDS = 20_000
+
+
+def test_the_guide_has_examples() -> None:
+    assert len(EXAMPLES) == 5
+    assert "yaml\n" not in GUIDE
+
+
+@pytest.mark.parametrize("text", EXAMPLES, ids=lambda text: text.split()[2])
+def test_an_example_of_the_guide_is_read_and_has_no_faults(text: str) -> None:
+    policy = branch_policy([read_decisions(text.encode(), "guide")])
+    harmless = {Concern.GAP, Concern.OVERLAP}
+    assert [each for each in review(policy) if each.code not in harmless] == []
+
+
+def test_the_shares_that_move_are_as_told() -> None:
+    page = (DOCS / "reference" / "wb1.md").read_text(encoding="utf-8")
+    rows = ROW.findall(page)
+    assert len(rows) == 4
+    units = [unit_bytes(f"id-{number}") or b"" for number in range(IDS)]
+    slots = [Salted("exp").slot(unit, 100) for unit in units]
+    for before, after, told, _ in rows:
+        bounds = [ends(list(map(int, each.split("/")))) for each in (before, after)]
+        moved = sum(picked(slot, bounds[0]) != picked(slot, bounds[1]) for slot in slots)
+        assert abs(100 * moved / IDS - float(told)) < 1

@@ -1,0 +1,128 @@
+"""A second, naive model of placement, written from document 001 and its companion.
+
+It shares no code with the product. It takes the table and the facts as plain values and says what
+must come out: route or error, rule, gate, and the flags.
+"""
+
+from typing import Any
+
+Plain = dict[str, Any]
+
+ACTIONS = ["block", "force_local", "force_cloud", "require_confirmation", "warn"]
+NOWHERE: Plain = {
+    "route": "",
+    "model": "",
+    "fallback_allowed": False,
+    "requires_confirmation": False,
+    "log_escalation": False,
+}
+
+
+def place(table: Plain, facts: Plain, *, unreadable: bool = False) -> Plain:
+    """Place a question, or say what follows the failure of one that was placed."""
+    held = _held(table, facts, unreadable)
+    actions = [rule["action"] for rule in table.get("policy_rules", [])]
+    strongest = min(actions, key=ACTIONS.index, default="none")
+    action = strongest
+    if strongest != "block" and facts["human_override"] != "none":
+        # An override replaces the effective action, and surfaces as POLICY_FORCE_*.
+        action = {"force_local": "force_local", "force_remote": "force_cloud"}[
+            facts["human_override"]
+        ]
+    if facts["failed"] is not None:
+        said = _after_failure(table, facts, held, action)
+    else:
+        said = _by_policy(facts, held, action) or _by_rules(table, facts, held)
+    said = _gated(facts, said)
+    if "require_confirmation" in actions and not said["error_code"]:
+        said["requires_confirmation"] = True
+    return said
+
+
+def _held(table: Plain, facts: Plain, unreadable: bool) -> str:
+    """Name what keeps a question here, apart from its privacy level."""
+    if unreadable:
+        return "TABLE_UNREADABLE"
+    if facts["taint"]:
+        return "TAINT_LOCAL"
+    stays = table.get("sensitive", {}).get("stays_local", [])
+    found = facts["found"]
+    if not stays:
+        return ""
+    if found is None or found == "failed":
+        return "SENSITIVE_UNKNOWN"
+    named = [kind for kind in found if kind.split(".")[0] in stays or kind.split(".")[1] in stays]
+    return "SENSITIVE_LOCAL" if named else ""
+
+
+def _by_policy(facts: Plain, held: str, action: str) -> Plain | None:
+    if action == "block":
+        return _error("E-ROUTE-001", "POLICY_BLOCK", "closed")
+    if action == "force_local":
+        return _routed("local", "POLICY_FORCE_LOCAL", "local")
+    if action == "force_cloud":
+        if facts["privacy_level"] == "local" or held:
+            return _error("E-ROUTE-002", "POLICY_FORCE_CLOUD", "closed")
+        return _routed("cloud", "POLICY_FORCE_CLOUD", "open")
+    return None
+
+
+def _by_rules(table: Plain, facts: Plain, held: str) -> Plain:
+    level, local = facts["privacy_level"], facts["local_model"]
+    if level == "local":
+        return _routed("local", "PRIVACY_LOCAL", "local")
+    if held:
+        return _routed("local", held, "local")
+    if level == "cloud":
+        return _routed("cloud", "PRIVACY_CLOUD", "open")
+    limit = table["defaults"]["token_threshold"]
+    if local["max_tokens"] is not None:
+        limit = min(limit, local["max_tokens"])
+    fits = facts["token_count"] <= limit
+    knows = facts["intent"] is None or facts["intent"] in local["supported_intents"]
+    if fits and local["available"] and knows:
+        gate = "local" if table.get("auto") == "binding" else "open"
+        return _routed("local", "AUTO_LOCAL", gate) | {"fallback_allowed": True}
+    return _routed("cloud", "AUTO_CLOUD", "open")
+
+
+def _after_failure(table: Plain, facts: Plain, held: str, action: str) -> Plain:
+    failed = facts["failed"]
+    if failed["route"] == "cloud":
+        return _error("E-CLOUD-001", "CLOUD_EXECUTION_FAILURE", "open")
+    if not failed["fallback_allowed"]:
+        return _error("E-LOCAL-001", "LOCAL_EXECUTION_FAILURE_NO_FALLBACK", "local")
+    if facts["privacy_level"] == "local" or held or action in {"block", "force_local"}:
+        return _error("E-ROUTE-002", "LOCAL_EXECUTION_FAILURE", "local")
+    return _routed("cloud", "LOCAL_EXECUTION_FAILURE", "open") | {
+        "log_escalation": True,
+        "requires_confirmation": _asks(table),
+    }
+
+
+def _asks(table: Plain) -> bool:
+    rules = {rule["id"]: rule for rule in table["failure_rules"]}
+    return bool(rules["LOCAL_EXECUTION_FAILURE"]["action"].get("requires_confirmation", False))
+
+
+def _gated(facts: Plain, said: Plain) -> Plain:
+    """A local route needs a model there, a cloud route a network and a model; never the other."""
+    if said["error_code"]:
+        return said
+    if said["route"] == "local":
+        if not facts["local_model"]["available"]:
+            return _error("E-LOCAL-001", said["rule_id"], said["gate"])
+        return said | {"model": facts["local_model"]["model_name"]}
+    if facts["network_state"] == "offline":
+        return _error("E-NET-001", "NETWORK_UNAVAILABLE", said["gate"])
+    if not facts["cloud_model"]:
+        return _error("E-CLOUD-001", said["rule_id"], said["gate"])
+    return said | {"model": facts["cloud_model"]}
+
+
+def _routed(route: str, rule_id: str, gate: str) -> Plain:
+    return NOWHERE | {"route": route, "rule_id": rule_id, "gate": gate, "error_code": ""}
+
+
+def _error(code: str, rule_id: str, gate: str) -> Plain:
+    return NOWHERE | {"rule_id": rule_id, "gate": gate, "error_code": code}
