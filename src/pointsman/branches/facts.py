@@ -1,0 +1,69 @@
+"""What a branch decision may look at, frozen: which decision, and the context it was asked in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from pointsman.branches.values import Value
+from pointsman.errors import InputError
+from pointsman.kernel.canonical import Form, canonical_json, untagged
+
+# What stands in no text at its start is no tag: most contexts hold no decimals.
+_TAG = re.compile(rb'"[ds]:')
+
+
+class RecordedFacts(Struct, frozen=True, forbid_unknown_fields=True):
+    """The facts as they are recorded; decimals of the context are tagged texts."""
+
+    decision_id: str
+    context: Raw
+    approved: tuple[str, ...]
+
+
+FACTS_FORM = Form(RecordedFacts)
+
+
+class BranchFacts(Struct, frozen=True):
+    """The facts of one decision; `canonical` are the bytes of the context.
+
+    `approved` are the targets that somebody has already approved.
+    """
+
+    decision_id: str
+    context: Mapping[str, Value]
+    canonical: bytes
+    approved: tuple[str, ...] = ()
+
+    def recorded(self) -> RecordedFacts:
+        """Give the facts as they are recorded."""
+        return RecordedFacts(self.decision_id, Raw(self.canonical), self.approved)
+
+
+def branch_facts(
+    decision_id: str, context: Mapping[str, Value], approved: Sequence[str] = ()
+) -> BranchFacts:
+    """Freeze a context; what has no exact form is refused with its place.
+
+    DETERMINISM: the context is read back from its own bytes, so that a decision looks at the same
+    values now and when it is replayed. The caller may change his own afterwards.
+    """
+    return _read(decision_id, canonical_json(dict(context)), tuple(approved))
+
+
+def opened(recorded: RecordedFacts) -> BranchFacts:
+    """Give recorded facts in the form decisions look at."""
+    return _read(recorded.decision_id, bytes(recorded.context), recorded.approved)
+
+
+def _read(decision_id: str, canonical: bytes, approved: tuple[str, ...]) -> BranchFacts:
+    context = msgspec.json.decode(canonical)
+    if _TAG.search(canonical):
+        context = untagged(context)
+    if not isinstance(context, dict):
+        raise InputError("a context is a mapping of names to values")
+    return BranchFacts(decision_id, cast(Mapping[str, Value], context), canonical, approved)

@@ -1,0 +1,115 @@
+"""What may stop a choice after it was made: pure checks of targets and weights. Companion §3.6."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+from msgspec import Struct
+
+from pointsman.branches.policy import Case, Decision, Guardrail
+from pointsman.branches.trace import GuardrailCheck, Verdict
+
+_ORDER: tuple[Verdict, ...] = ("block", "escalate", "ask", "warn", "pass")
+_VERDICTS: dict[str, Verdict] = {
+    "block": "block",
+    "escalate": "escalate",
+    "ask": "ask",
+    "warn": "warn",
+    "log": "pass",
+}
+
+
+class Judged(Struct, frozen=True):
+    """All checks, what they come to, and where a blocked choice goes instead."""
+
+    checks: tuple[GuardrailCheck, ...]
+    verdict: Verdict
+    instead: tuple[str, ...]
+    approval_required: tuple[str, ...]
+
+
+NOTHING = Judged((), "pass", (), ())
+
+
+def judged(decision: Decision, targets: Sequence[str], approved: Sequence[str]) -> Judged:
+    """Let every guardrail look at a choice."""
+    if not decision.guardrails:
+        return NOTHING
+    checks = [
+        check
+        for each in decision.guardrails
+        for check in _checks(each, decision, targets, approved)
+    ]
+    failed = [check for check in checks if not check.passed]
+    verdicts = [_VERDICTS[each.action] for each in failed]
+    verdict = next(each for each in _ORDER if each in (*verdicts, "pass"))
+    deciding = [each for each in failed if _VERDICTS[each.action] == verdict]
+    instead = next((e.escalation_target for e in deciding if e.escalation_target is not None), None)
+    return Judged(
+        tuple(checks),
+        verdict,
+        () if instead is None else (instead,),
+        _to_approve(decision, targets, approved),
+    )
+
+
+def _to_approve(
+    decision: Decision, targets: Sequence[str], approved: Sequence[str]
+) -> tuple[str, ...]:
+    asking = [each for each in decision.guardrails if each.type == "requires_approval"]
+    found = [t for t in targets if t not in approved and any(t in e.targets for e in asking)]
+    return tuple(dict.fromkeys(found))
+
+
+def _checks(
+    guardrail: Guardrail, decision: Decision, targets: Sequence[str], approved: Sequence[str]
+) -> Iterator[GuardrailCheck]:
+    if guardrail.type == "weight_bounds":
+        for case in decision.cases:
+            passed, message = _weighed(guardrail, case)
+            yield _check(guardrail, decision, message, passed=passed)
+        return
+    for target in targets:
+        passed, message = _looked_at(guardrail, target, approved)
+        yield _check(guardrail, decision, message, passed=passed)
+
+
+def _looked_at(
+    guardrail: Guardrail, target: str, approved: Sequence[str]
+) -> tuple[bool, str]:  # fmt: skip
+    is_named = target in guardrail.targets
+    match guardrail.type:
+        case "no_disabled_targets":
+            return not is_named, f"target `{target}` is {'disabled' if is_named else 'allowed'}"
+        case "known_targets":
+            return is_named, f"target `{target}` is {'known' if is_named else 'not known'}"
+    if not is_named:
+        return True, f"target `{target}` needs no approval"
+    if target in approved:
+        return True, f"target `{target}` was approved"
+    return False, f"target `{target}` needs approval"
+
+
+def _weighed(guardrail: Guardrail, case: Case) -> tuple[bool, str]:
+    weight = Decimal(case.weight or 0)
+    if case.ranges is not None:
+        weight = Decimal(sum(end - start for start, end in case.ranges))
+    said = f"weight {weight} of `{case.label}`"
+    if guardrail.min_weight is not None and weight < Decimal(guardrail.min_weight):
+        return False, f"{said} is below {guardrail.min_weight}"
+    if guardrail.max_weight is not None and weight > Decimal(guardrail.max_weight):
+        return False, f"{said} is above {guardrail.max_weight}"
+    return True, f"{said} is within bounds"
+
+
+def _check(
+    guardrail: Guardrail, decision: Decision, message: str, *, passed: bool
+) -> GuardrailCheck:
+    instead = guardrail.escalation_target
+    is_moved = not passed and guardrail.action_on_fail in {"block", "escalate"}
+    if is_moved:
+        message += f": goes to `{instead}`" if instead else ": nothing is done"
+    return GuardrailCheck(
+        decision.id, guardrail.type, passed, message, guardrail.action_on_fail, instead
+    )

@@ -1,0 +1,111 @@
+"""What a branch decision says: where it goes, and what every case had to say about it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from msgspec import Raw, Struct
+
+from pointsman.kernel.canonical import Form
+
+Verdict = Literal["pass", "warn", "ask", "escalate", "block"]
+
+
+class Reason(StrEnum):
+    """Why the targets were selected; `meaning` is the sentence the documentation shows."""
+
+    meaning: str
+
+    def __new__(cls, code: str, meaning: str) -> Reason:
+        """Make a member that is its code and carries its meaning."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    MATCHED = "matched", "a case's condition is true, or the unit fell into its slots"
+    NO_CASE_MATCHED = "no_case_matched", "no condition is true: the default"
+    ZERO_TOTAL_WEIGHT = "zero_total_weight", "all weights are 0: the default"
+    UNIT_REFUSED = "unit_refused", "the input is missing, or no text, whole number or truth value"
+    OUTSIDE_RANGES = "outside_ranges", "the unit's slot belongs to no range: the default"
+    SEVERAL_MATCHED = "several_matched", "`unique`, and more than one rule is true: the default"
+    OUTPUTS_DIFFER = "outputs_differ", "`any`, and the rules that are true disagree: the default"
+
+
+class CaseResult(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """What one case said. `result` is null where it is unknown or was not evaluated."""
+
+    index: int
+    label: str
+    condition: str
+    result: bool | None
+    evaluated: bool
+    priority: int
+    weight: str | None
+    missing: tuple[str, ...]
+    reason: str
+
+
+class ReadValue(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A value the decision looked at; lists and mappings go by their content id alone."""
+
+    path: str
+    value: Raw
+    content_id: str | None
+    is_missing: bool
+
+
+class Weighted(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """Where a unit fell."""
+
+    method: str
+    salt: str
+    slot: int
+    total_weight: int
+
+
+class GuardrailCheck(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """What one guardrail said about one target or weight; `action` is what follows."""
+
+    decision_id: str
+    check_name: str
+    passed: bool
+    message: str
+    action: str
+    escalation_target: str | None
+
+
+class BranchOutcome(Struct, frozen=True, forbid_unknown_fields=True):
+    """The choice. Where a guardrail blocks or escalates, `chosen_targets` are what it stopped.
+
+    While `approval_required` names targets, nothing may act on the choice.
+    """
+
+    decision_id: str
+    selected_targets: tuple[str, ...]
+    selected_labels: tuple[str, ...]
+    selected_indexes: tuple[int, ...]
+    is_default: bool
+    reason: Reason
+    input_value: Raw
+    output: Raw
+    weighted: Weighted | None
+    guardrails: tuple[GuardrailCheck, ...]
+    verdict: Verdict
+    blocked: bool
+    chosen_targets: tuple[str, ...]
+    approval_required: tuple[str, ...]
+
+
+class Trace(Struct, frozen=True, forbid_unknown_fields=True):
+    """Every case in order, and the values they looked at."""
+
+    cases: tuple[CaseResult, ...]
+    read: tuple[ReadValue, ...]
+    input_missing: tuple[str, ...]
+    input_reason: str
+
+
+OUTCOME_FORM = Form(BranchOutcome)
+TRACE_FORM = Form(Trace)
