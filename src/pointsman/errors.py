@@ -5,17 +5,38 @@ PointsmanError
 │   ├── NumberError        a number that cannot be read exactly
 │   ├── ValueRefused       a value that has no canonical bytes
 │   ├── NotFound           an id that names nothing here
-│   └── DocumentError      one or many problems in a JSON or YAML text, each with its place
+│   │   └── UnknownModel   a model that nobody configured               HTTP 404
+│   ├── DocumentError      one or many problems in a JSON or YAML text, each with its place
+│   ├── ExpressionRefused  an expression that cannot be compiled, with its column
+│   ├── CannotSay          what a provider's wire format has no words for
+│   ├── WeightsError       the local model's file is missing or another one
+│   ├── BodyTooLarge       a request past the size allowed              HTTP 413
+│   ├── BodyTooSlow        a request that does not arrive               HTTP 408
+│   ├── HostRefused        a request for a name that is not ours        HTTP 421
+│   ├── OriginRefused      a page elsewhere that asks                   HTTP 403
+│   └── MethodNotAllowed   a path that does not take the method         HTTP 405
 ├── HomeError              the home folder is missing, incomplete or readable by others
 ├── LedgerError
 │   ├── LedgerUnavailable  the ledger cannot be written now             exit 1, HTTP 503
 │   ├── LedgerBroken       a stored entry is not what was recorded      exit 1
 │   ├── LedgerRolledBack   the database is older than its checkpoints   exit 1
 │   └── ChainHeld          another process writes this chain            exit 2
+├── AccessError
+│   ├── NotAuthenticated   no key, or none that is valid here           HTTP 401
+│   └── NotPermitted       the key is valid, but not for this           HTTP 403
+├── UpstreamError          the provider did not answer, or said no      exit 1, HTTP 502
+│   └── NotConfigured      the provider lacks a key or an address       HTTP 503
+├── RoutingFailed          no model may take the turn                   exit 1, HTTP 503
+│   ├── PrivacyBlocked     privacy keeps every model from it            HTTP 403
+│   ├── ModelNotPermitted  the key may use none of them                 HTTP 403
+│   └── OverBudget         a budget has too little left                 HTTP 402
 └── ReplayError            a recorded decision cannot be re-run         exit 1
     ├── MissingSnapshot    something it looked at is gone
     ├── IntegrityFailure   something it looked at was changed
     └── UnknownDecision    no code is left for this kind and version
+
+Those with parts of their own are defined beside what raises them: `ExpressionRefused`, `CannotSay`,
+`UpstreamError`, `NotConfigured`.
 
 A class docstring is the error's default message. Messages are one line, in lower case, with
 backticks round what the user wrote.
@@ -121,6 +142,53 @@ class DocumentError(InputError):
         return self.message
 
 
+class UnknownModel(NotFound):
+    """no model goes by this name"""
+
+    code = "model_not_found"
+
+
+class WeightsError(InputError):
+    """the local model's file cannot be used"""
+
+    code = "local.weights"
+
+
+class BodyTooLarge(InputError):
+    """the body is larger than allowed"""
+
+    code = "http.too_large"
+    http_status = 413
+
+
+class BodyTooSlow(InputError):
+    """the body took too long to arrive"""
+
+    code = "http.too_slow"
+    http_status = 408
+
+
+class HostRefused(InputError):
+    """this host name is not served here"""
+
+    code = "http.host"
+    http_status = 421
+
+
+class OriginRefused(InputError):
+    """pages of this origin may not ask here"""
+
+    code = "http.origin"
+    http_status = 403
+
+
+class MethodNotAllowed(InputError):
+    """this path does not take the method"""
+
+    code = "http.method"
+    http_status = 405
+
+
 class HomeError(PointsmanError):
     """the home folder cannot be used"""
 
@@ -158,6 +226,69 @@ class ChainHeld(LedgerError):
 
     code = "ledger.chain_held"
     exit_code = 2
+
+
+class AccessError(PointsmanError):
+    """this caller is not served"""
+
+    code = "access.refused"
+    http_status = 403
+
+
+class NotAuthenticated(AccessError):
+    """this needs a key that is valid here
+
+    `reason` says what was wrong with the key. It is for the operator's log and counters alone:
+    every caller gets the same message, or the answers would tell keys that exist from others.
+    """
+
+    code = "access.not_authenticated"
+    http_status = 401
+
+    def __init__(
+        self, message: str = "", *, where: str = "", hint: str = "", reason: str = ""
+    ) -> None:
+        hint = hint or "send a key made by `pointsman keys create`"
+        super().__init__(message, where=where, hint=hint)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (*super().__reduce__(), {"reason": self.reason})
+
+
+class NotPermitted(AccessError):
+    """this key may not do that"""
+
+    code = "access.not_permitted"
+
+
+class RoutingFailed(PointsmanError):
+    """no model may take this turn"""
+
+    code = "routing_failed"
+    exit_code = 1
+    http_status = 503
+
+
+class PrivacyBlocked(RoutingFailed):
+    """every model that could take this turn is kept from it by privacy"""
+
+    code = "routing.privacy_blocked"
+    http_status = 403
+
+
+class ModelNotPermitted(RoutingFailed):
+    """this key may not use the model"""
+
+    code = "routing.not_permitted"
+    http_status = 403
+
+
+class OverBudget(RoutingFailed):
+    """a budget has too little left for this turn"""
+
+    code = "routing.over_budget"
+    http_status = 402
 
 
 class ReplayError(PointsmanError):

@@ -1,0 +1,80 @@
+"""The book of a home: what was spent, kept on disk and made whole from the ledger after a crash."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from pointsman.access.caps import Account, Owners, is_counted
+from pointsman.access.spent import Spent, rebuild, spend_amounts, spend_key
+from pointsman.errors import ChainHeld
+from pointsman.kernel.instant import DAY, Instant
+from pointsman.kernel.record import OUTCOME
+from pointsman.storage.home import Home
+from pointsman.storage.lease import Lease
+from pointsman.storage.sqlite.database import told_errors
+from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.sqlite.spend import SpendKey, SpendStore
+
+SPEND_FILE = "spend.db"
+
+
+class HomeBook:
+    """Keeps what is spent in one home. Never waits for the disk, except when opened and closed.
+
+    The first to open it holds a lease, and makes the sums whole when the one before it crashed;
+    others beside it only add.
+    """
+
+    def __init__(self, home: Home, writer: str) -> None:
+        self._store = SpendStore(home.path / SPEND_FILE, writer)
+        self._lease = _lease(home)
+        if self._lease is not None:
+            if not self._store.was_clean():
+                _make_whole(home, self._store)
+            self._store.begin()
+
+    def cost(self, account: Account) -> int:
+        """Give what an account has spent."""
+
+        def is_in_account(key: SpendKey) -> bool:
+            return is_counted(account, Owners(key.key_id, key.session_id, key.workspace), key.day)
+
+        return self._store.cost(*account, is_in_account)
+
+    def add(self, spent: Spent) -> None:
+        """Keep what a call spent."""
+        self._store.add(spend_key(spent), spend_amounts(spent))
+
+    def flush(self) -> None:
+        """Write what was kept before this returns. Blocks: not for an event loop."""
+        self._store.flush()
+
+    def close(self) -> None:
+        """Write what was kept and let go of the home."""
+        self._store.close()
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release()
+
+
+def _lease(home: Home) -> Lease | None:
+    try:
+        return Lease(home.leases, "spend")
+    except ChainHeld:
+        return None
+
+
+def _make_whole(home: Home, store: SpendStore) -> None:
+    """Make the newest sums again from the ledger.
+
+    Sums are committed in the order calls were settled, and a reservation is younger than a day
+    when it is settled: what is lacking lies on the last day that was written, the day before, or
+    later.
+    """
+    if not home.database.exists():
+        return
+    first_day = max(0, store.last_day() - 1)
+    with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
+        outcomes = ledger.of_kind(OUTCOME, Instant(first_day * DAY))
+        sums = rebuild((stored.entry for stored in outcomes), first_day)
+    store.replace(first_day, sums)

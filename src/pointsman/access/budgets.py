@@ -1,0 +1,296 @@
+"""Budgets: reserve before a call, settle after it, release when it never happened.
+
+A state machine over whole micro-dollars. Time is given to it and never goes back; what was spent
+before it began, and where spending is kept, is behind a port.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Protocol
+
+from msgspec import Struct
+
+from pointsman.access.caps import (
+    Account,
+    Cap,
+    Each,
+    Owners,
+    Per,
+    account_of,
+    accounts_of,
+    is_counted,
+    resets_at,
+    windows_at,
+)
+from pointsman.access.charges import Charge, Quote, Used, charged
+from pointsman.access.spent import Spent
+from pointsman.kernel.instant import DAY, SECOND, Instant, instant_text
+from pointsman.kernel.number import MicroUsd, microusd_text
+from pointsman.turns.facts import BudgetLeft
+
+RESERVED_FOR = 3_600 * SECOND
+"""A reservation that nobody settles or releases lapses after this: an hour, twice the longest
+call. Its money is free again; should the call end after all, it is charged all the same."""
+
+LAPSED_KEPT = DAY
+MOST_ACCOUNTS = 10_000
+
+
+class Book(Protocol):
+    """Where spending is kept."""
+
+    def cost(self, account: Account) -> int:
+        """Give what an account has spent, everything handed to `add` included."""
+        ...
+
+    def add(self, spent: Spent) -> None:
+        """Keep what a call spent. Does not wait."""
+        ...
+
+
+class Reservation(Struct, frozen=True):
+    """Money set aside for one call; its day is the one it was reserved on."""
+
+    number: int
+    owners: Owners
+    quote: Quote
+    at: Instant
+
+
+class Refused(Struct, frozen=True):
+    """Why no money was set aside."""
+
+    budget: str
+    left_microusd: MicroUsd
+    needed_microusd: MicroUsd | None
+    resets_at: Instant | None
+
+    @property
+    def message(self) -> str:
+        """Say it to the caller."""
+        left = f"budget {self.budget} has ${microusd_text(self.left_microusd)} left"
+        when = f", until {instant_text(self.resets_at)}" if self.resets_at is not None else ""
+        if self.needed_microusd is None:
+            return f"{left}{when}; what this call costs is unknown"
+        return f"{left}{when}; this call may need ${microusd_text(self.needed_microusd)}"
+
+
+class Standing(Struct, frozen=True):
+    """How a budget stands: what is left when everything reserved is spent."""
+
+    name: str
+    limit_microusd: MicroUsd
+    left_microusd: MicroUsd
+    resets_at: Instant | None
+
+
+class _Counter:
+    __slots__ = ("reserved", "settled")
+
+    def __init__(self, settled: int) -> None:
+        self.settled = settled
+        self.reserved = 0
+
+
+class _Held:
+    __slots__ = ("counters", "has_lapsed", "reservation")
+
+    def __init__(self, reservation: Reservation, counters: list[_Counter]) -> None:
+        self.reservation = reservation
+        self.counters = counters
+        self.has_lapsed = False
+
+
+class Budgets:
+    """The budgets of one process; may be shared by threads.
+
+    INVARIANT: of one account, settled and reserved together never pass its limit, unless a call
+    cost more than was quoted or the limit was lowered.
+    """
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._lock = threading.Lock()
+        self._now = Instant(0)
+        self._last_number = 0
+        self._accounts: dict[Account, _Counter] = {}
+        # In the order they were made, which is the order they lapse in.
+        self._held: dict[int, _Held] = {}
+        self._lapsed: dict[int, _Held] = {}
+
+    def reserve(
+        self, owners: Owners, quote: Quote, caps: Iterable[Cap], now: Instant
+    ) -> Reservation | Refused:
+        """Set money aside in every budget that applies, or in none."""
+        with self._lock:
+            at = self._moved(now)
+            refused = self._refused(owners, quote, caps, at)
+            if refused is not None:
+                return refused
+            self._last_number += 1
+            reservation = Reservation(self._last_number, owners, quote, at)
+            self._hold(reservation)
+            return reservation
+
+    def settle(
+        self, reservation: Reservation, used: Used | None, *, is_estimated: bool = False
+    ) -> Spent | None:
+        """Charge what a call used, or what was quoted when that is not known or not believable.
+
+        `is_estimated` marks usage that was counted here, for a stream that was cut. None when this
+        reservation was settled or released before: a call is charged once.
+        """
+        with self._lock:
+            held = self._taken(reservation.number)
+            if held is None:
+                return None
+            charge = charged(reservation.quote, used)
+            spent = _spent(reservation, charge, is_estimated=is_estimated or charge.is_estimated)
+            for counter in held.counters:
+                counter.settled += spent.cost_microusd or 0
+            self._book.add(spent)
+            return spent
+
+    def release(self, reservation: Reservation) -> bool:
+        """Give the money back: the call cost nothing. False when it was settled or released."""
+        with self._lock:
+            return self._taken(reservation.number) is not None
+
+    def standings(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[Standing, ...]:
+        """Give how the budgets stand that apply to a caller."""
+        with self._lock:
+            return tuple(
+                Standing(cap.name, cap.limit_microusd, _left(cap, counter), resets_at(account))
+                for cap, account, counter in self._applied(owners, caps, self._moved(now))
+            )
+
+    def left(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[BudgetLeft, ...]:
+        """Give the same as facts for the router."""
+        with self._lock:
+            return tuple(
+                BudgetLeft(cap.name, _left(cap, counter))
+                for cap, _, counter in self._applied(owners, caps, self._moved(now))
+            )
+
+    def spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
+        """Give what was spent so far, without what is reserved: for `cost_today`, all and day."""
+        cap = Cap("", MicroUsd(0), per, each)
+        with self._lock:
+            found = self._applied(owners, (cap,), self._moved(now))
+            return MicroUsd(sum(counter.settled for _, _, counter in found))
+
+    def _moved(self, now: Instant) -> Instant:
+        # A clock set back must not bring yesterday's budget back: AB-31.
+        self._now = max(self._now, now)
+        self._lapse()
+        return self._now
+
+    def _lapse(self) -> None:
+        while self._held:
+            number, held = next(iter(self._held.items()))
+            if self._now - held.reservation.at < RESERVED_FOR:
+                break
+            self._give_back(held)
+            self._lapsed[number] = self._held.pop(number)
+        while self._lapsed:
+            number, held = next(iter(self._lapsed.items()))
+            if self._now - held.reservation.at < LAPSED_KEPT:
+                break
+            del self._lapsed[number]
+
+    def _refused(
+        self, owners: Owners, quote: Quote, caps: Iterable[Cap], at: Instant
+    ) -> Refused | None:
+        amount = quote.amount_microusd
+        if amount == 0:
+            # What costs nothing can overdraw nothing.
+            return None
+        for cap, account, counter in self._applied(owners, caps, at):
+            left = _left(cap, counter)
+            if amount is None or amount > left:
+                return Refused(cap.name, left, amount, resets_at(account))
+        return None
+
+    def _applied(
+        self, owners: Owners, caps: Iterable[Cap], at: Instant
+    ) -> list[tuple[Cap, Account, _Counter]]:
+        windows = windows_at(at)
+        found = []
+        for cap in caps:
+            account = account_of(cap, owners, windows)
+            if account is not None:
+                found.append((cap, account, self._accounts.get(account) or self._opened(account)))
+        return found
+
+    def _opened(self, account: Account) -> _Counter:
+        """Begin to count an account, with what was spent and is reserved already."""
+        if len(self._accounts) >= MOST_ACCOUNTS:
+            self._forget_idle()
+        counter = _Counter(self._book.cost(account))
+        for held in (*self._held.values(), *self._lapsed.values()):
+            reservation = held.reservation
+            if is_counted(account, reservation.owners, reservation.at // DAY):
+                held.counters.append(counter)
+                counter.reserved += 0 if held.has_lapsed else _amount(reservation)
+        self._accounts[account] = counter
+        return counter
+
+    def _forget_idle(self) -> None:
+        # What is forgotten is read from the book again when it is next asked for.
+        self._accounts = {
+            account: counter
+            for account, counter in self._accounts.items()
+            if counter.reserved or account[0] in {"all", "key"}
+        }
+
+    def _hold(self, reservation: Reservation) -> None:
+        counters, amount = [], _amount(reservation)
+        if self._accounts:
+            find = self._accounts.get
+            for account in accounts_of(reservation.owners, windows_at(reservation.at)):
+                counter = find(account)
+                if counter is not None:
+                    counter.reserved += amount
+                    counters.append(counter)
+        self._held[reservation.number] = _Held(reservation, counters)
+
+    def _taken(self, number: int) -> _Held | None:
+        held = self._held.pop(number, None)
+        if held is None:
+            return self._lapsed.pop(number, None)
+        self._give_back(held)
+        return held
+
+    @staticmethod
+    def _give_back(held: _Held) -> None:
+        held.has_lapsed = True
+        for counter in held.counters:
+            counter.reserved -= _amount(held.reservation)
+
+
+def _left(cap: Cap, counter: _Counter) -> MicroUsd:
+    return MicroUsd(cap.limit_microusd - counter.settled - counter.reserved)
+
+
+def _amount(reservation: Reservation) -> int:
+    return reservation.quote.amount_microusd or 0
+
+
+def _spent(reservation: Reservation, charge: Charge, *, is_estimated: bool) -> Spent:
+    owners, tokens = reservation.owners, charge.tokens
+    return Spent(
+        model=reservation.quote.model,
+        key_id=owners.key_id,
+        session_id=owners.session_id,
+        workspace=owners.workspace,
+        input_tokens=tokens.input_tokens,
+        output_tokens=tokens.output_tokens,
+        cached_input_tokens=tokens.cached_input_tokens,
+        cache_creation_input_tokens=tokens.cache_creation_input_tokens,
+        cost_microusd=charge.cost_microusd,
+        price_version=reservation.quote.price_version,
+        is_estimated=is_estimated,
+        at=reservation.at,
+    )

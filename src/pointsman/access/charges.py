@@ -1,0 +1,165 @@
+"""What a call may cost, and what it did cost: whole micro-dollars, cached tokens at their prices.
+
+The provider's numbers are taken when they can be true, and replaced by the estimate, visibly, when
+they cannot.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from pointsman.kernel.number import MicroUsd
+from pointsman.turns.prices import Price
+from pointsman.turns.prices import cost as cost_of
+
+DEFAULT_OUTPUT_TOKENS = 4_096
+"""What is reserved for an answer when neither the request nor the model bounds it."""
+
+MOST_TOKENS = 100_000_000
+"""No call uses more than this of any kind of token."""
+
+ABSURD_TIMES = 10
+ABSURD_FROM_MICROUSD = 100_000
+"""A cost that is past ten times its estimate, and past ten cents, is not believed."""
+
+
+class Used(Protocol):
+    """What a provider says a call used; `providers.messages.Usage` is one."""
+
+    @property
+    def input_tokens(self) -> int | None:
+        """Input that was neither read from a cache nor written to one."""
+        ...
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Output, with what the model thought."""
+        ...
+
+    @property
+    def cached_input_tokens(self) -> int:
+        """Input read from a cache."""
+        ...
+
+    @property
+    def cache_creation_input_tokens(self) -> int:
+        """Input written to a cache."""
+        ...
+
+
+class Tokens(Struct, frozen=True):
+    """Counts of tokens; the three kinds of input are disjoint."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+
+
+class Quote(Struct, frozen=True):
+    """What a call may cost at most; None where no price is known.
+
+    The price and its version are those of the moment it was asked for: a table that changes while
+    the call runs does not change what it costs.
+    """
+
+    model: str
+    price: Price
+    price_version: str
+    tokens: Tokens
+    amount_microusd: MicroUsd | None
+
+
+class Charge(Struct, frozen=True):
+    """What a call is charged; `is_estimated` where its usage or one of its prices was guessed."""
+
+    tokens: Tokens
+    cost_microusd: MicroUsd | None
+    is_estimated: bool
+
+
+def quoted(
+    model: str,
+    price: Price | None,
+    price_version: str,
+    input_tokens: int,
+    output_tokens: int,
+) -> Quote:
+    """Give what a call may cost; `output_tokens` bounds its answer (`output_bound`)."""
+    known = price or Price()
+    tokens = Tokens(input_tokens, output_tokens)
+    # Input that is written to a cache costs more than plain input, and only the provider knows
+    # beforehand how much of it will be.
+    rate = known.input
+    if rate is not None and known.cache_write is not None:
+        rate = max(rate, known.cache_write)
+    worst = Price(input=rate, output=known.output)
+    return Quote(model, known, price_version, tokens, _cost(worst, tokens))
+
+
+def output_bound(asked: int | None, most: int | None) -> int:
+    """Give how long an answer can be: as asked for, as the model can, else a default."""
+    given = [each for each in (asked, most) if each is not None and each > 0]
+    if asked is None or asked <= 0:
+        given.append(DEFAULT_OUTPUT_TOKENS)
+    return min(given)
+
+
+def charged(quote: Quote, used: Used | None) -> Charge:
+    """Give what a call is charged for what it used, or for what was quoted."""
+    tokens = believable(used)
+    if tokens is not None:
+        filled, is_exact = _filled(quote.price, tokens)
+        cost = _cost(filled, tokens)
+        if cost is None or quote.amount_microusd is None:
+            return Charge(tokens, cost, is_estimated=not is_exact)
+        if not _is_absurd(cost, quote.amount_microusd):
+            return Charge(tokens, cost, is_estimated=not is_exact)
+    return Charge(quote.tokens, quote.amount_microusd, is_estimated=True)
+
+
+def believable(used: Used | None) -> Tokens | None:
+    """Give what was used; None when it was not told, or cannot be true."""
+    if used is None or used.input_tokens is None or used.output_tokens is None:
+        return None
+    plain, output = used.input_tokens, used.output_tokens
+    cached, written = used.cached_input_tokens, used.cache_creation_input_tokens
+    # These came off the wire: whatever the types say, they may be anything.
+    if _is_count(plain) and _is_count(output) and _is_count(cached) and _is_count(written):
+        return Tokens(plain, output, cached, written)
+    return None
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MOST_TOKENS
+
+
+def _filled(price: Price, tokens: Tokens) -> tuple[Price, bool]:
+    """Put the price of plain input where a cache price is unknown: unknown is never free."""
+    lacks_cached = price.cached_input is None and tokens.cached_input_tokens > 0
+    lacks_write = price.cache_write is None and tokens.cache_creation_input_tokens > 0
+    if not (lacks_cached or lacks_write):
+        return price, True
+    filled = Price(
+        input=price.input,
+        output=price.output,
+        cached_input=price.input if price.cached_input is None else price.cached_input,
+        cache_write=price.input if price.cache_write is None else price.cache_write,
+    )
+    return filled, False
+
+
+def _cost(price: Price, tokens: Tokens) -> MicroUsd | None:
+    return cost_of(
+        price,
+        tokens.input_tokens,
+        tokens.output_tokens,
+        tokens.cached_input_tokens,
+        tokens.cache_creation_input_tokens,
+    )
+
+
+def _is_absurd(cost: MicroUsd, estimate: MicroUsd) -> bool:
+    return cost > max(ABSURD_TIMES * estimate, ABSURD_FROM_MICROUSD)

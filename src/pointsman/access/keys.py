@@ -1,0 +1,218 @@
+"""Virtual keys: how they are written, what they may do, and who a call comes from.
+
+Pure: randomness and time are given. A key's secret exists twice: on the screen it is shown on once,
+and with whoever uses it. Here it is known by its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b32encode
+from collections.abc import Iterable, Mapping
+from hmac import compare_digest
+from typing import Annotated, Literal, NamedTuple, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pointsman.access.caps import Cap, Limit, key_caps
+from pointsman.access.codes import KeyRefusal
+from pointsman.errors import IntegrityFailure, NotAuthenticated, NotPermitted
+from pointsman.kernel.instant import LATEST, Instant
+from pointsman.turns.facts import Privacy
+
+Scope = Literal["models", "read", "act", "admin"]
+"""What a key may do: call models; read what was decided; preview, evaluate, replay and give
+feedback; everything, with keys, budgets and policies."""
+
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+KeyPrivacy = Literal["auto", "local"]
+"""A key may keep its calls on this machine; it cannot send out what would stay."""
+
+PREFIX = "pk_"
+ADMIN_PREFIX = "pa_"
+ID_BYTES = 10
+ID_LENGTH = 16
+ID_END = len(PREFIX) + ID_LENGTH
+SECRET_BYTES = 32
+ENTROPY_BYTES = ID_BYTES + SECRET_BYTES
+
+_DOMAIN = b"pointsman/token/1\0"
+_KEY = re.compile(r"pk_[a-z2-7]{16}_[a-z2-7]{52}", re.ASCII)
+
+
+class Key(Struct, frozen=True, forbid_unknown_fields=True):
+    """A virtual key, without its secret.
+
+    `role` is for the agents' roles; empty until one is given. `allowed_models` None means all.
+    """
+
+    id: str
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    created_at: Instant
+    scopes: tuple[Scope, ...] = ("models",)
+    role: str = ""
+    allowed_models: tuple[str, ...] | None = None
+    budgets: tuple[Limit, ...] = ()
+    privacy: KeyPrivacy = "auto"
+    workspace: str = ""
+    expires_at: Instant | None = None
+
+
+class Principal(Struct, frozen=True):
+    """Who a call comes from, and what that caller may do. `key_id` is empty without a key."""
+
+    key_id: str
+    name: str
+    scopes: tuple[Scope, ...]
+    allowed_models: tuple[str, ...] | None = None
+    privacy: KeyPrivacy = "auto"
+    workspace: str = ""
+    is_admin: bool = False
+    is_anonymous: bool = False
+    role: str = ""
+    caps: tuple[Cap, ...] = ()
+
+
+ANONYMOUS = Principal("", "", ("models",), is_anonymous=True)
+ADMIN = Principal("", "admin", SCOPES, is_admin=True)
+
+
+class KnownKey(NamedTuple):
+    """What is looked at when a call comes in."""
+
+    digest: bytes
+    principal: Principal
+    ends_at: int
+    is_revoked: bool
+
+
+class Keys(NamedTuple):
+    """Every key there ever was, by id, and the digest of the admin token."""
+
+    known: Mapping[str, KnownKey]
+    admin_digest: bytes
+
+
+_NOBODY = KnownKey(bytes(32), ANONYMOUS, 0, is_revoked=False)
+
+
+def principal(
+    keys: Keys, credential: str | None, *, scope: Scope, is_loopback: bool, now: Instant
+) -> Principal:
+    """Give who a call comes from, or raise why it is not served.
+
+    While there was never a key, model calls from this machine are served whatever they carry.
+    """
+    given = credential or ""
+    digest = token_digest(given)
+    # Whatever is wrong, the same is done: one digest, two comparisons. The id is no secret.
+    known = keys.known.get(given[3:ID_END], _NOBODY)
+    is_known = compare_digest(digest, known.digest)
+    is_admin = compare_digest(digest, keys.admin_digest)
+    if is_known and known.ends_at > now:
+        if scope in known.principal.scopes:
+            return known.principal
+        raise NotPermitted(f"this key may not do that: it lacks the scope `{scope}`")
+    if is_admin:
+        return ADMIN
+    if not keys.known and is_loopback and scope == "models":
+        return ANONYMOUS
+    raise NotAuthenticated(reason=_refusal(given, known, is_known=is_known))
+
+
+def token_digest(token: str) -> bytes:
+    """Give what is stored of a key or an admin token.
+
+    Not slow and not salted: what is digested has 256 random bits.
+    """
+    return hashlib.sha256(_DOMAIN + token.encode("utf-8", "surrogatepass")).digest()
+
+
+def key_token(entropy: bytes) -> tuple[str, str]:
+    """Give a new key's id and the whole key."""
+    name, secret = _text(entropy[:ID_BYTES]), _text(entropy[ID_BYTES:ENTROPY_BYTES])
+    return name, f"{PREFIX}{name}_{secret}"
+
+
+def admin_token(entropy: bytes) -> str:
+    """Give a new admin token."""
+    return ADMIN_PREFIX + _text(entropy[:SECRET_BYTES])
+
+
+def known_key(key: Key, digest: bytes, revoked_at: Instant | None) -> KnownKey:
+    """Give what is looked at when a call comes in with this key."""
+    is_admin = "admin" in key.scopes
+    caller = Principal(
+        key.id,
+        key.name,
+        SCOPES if is_admin else key.scopes,
+        key.allowed_models,
+        key.privacy,
+        key.workspace,
+        is_admin=is_admin,
+        role=key.role,
+        caps=key_caps(key.name, key.budgets),
+    )
+    if revoked_at is not None:
+        return KnownKey(digest, caller, 0, is_revoked=True)
+    ends_at = LATEST if key.expires_at is None else key.expires_at
+    return KnownKey(digest, caller, ends_at, is_revoked=False)
+
+
+def read_key(body: bytes) -> Key:
+    """Read a stored key."""
+    try:
+        return _BODY.decode(body)
+    except msgspec.MsgspecError as error:
+        raise IntegrityFailure(f"stored key: {error}") from error
+
+
+def key_body(key: Key) -> bytes:
+    """Write a key to be stored."""
+    return msgspec.json.encode(key)
+
+
+def state_of(
+    key: Key, revoked_at: Instant | None, now: Instant
+) -> Literal["live", "revoked", "expired"]:
+    """Say whether a key is taken."""
+    if revoked_at is not None:
+        return "revoked"
+    return "live" if _is_live(key.expires_at, now) else "expired"
+
+
+def credential_of(authorization: str | None, api_key: str | None) -> str | None:
+    """Give what a call carries: `Authorization: Bearer …`, else `x-api-key`."""
+    scheme, _, token = (authorization or "").strip().partition(" ")
+    if scheme.lower() == "bearer" and token.strip():
+        return token.strip()
+    return (api_key or "").strip() or None
+
+
+def tightened(level: Privacy, others: Iterable[str | None]) -> Privacy:
+    """Give the privacy of a call: what a key or a header says may keep it here, never send it."""
+    return "local" if "local" in others else level
+
+
+def _is_live(expires_at: Instant | None, now: Instant) -> bool:
+    return expires_at is None or now < expires_at
+
+
+def _refusal(given: str, known: KnownKey, *, is_known: bool) -> KeyRefusal:
+    # Looked at first, so that a refusal takes as long whatever it is for.
+    is_shaped = _KEY.fullmatch(given) is not None
+    if is_known:
+        return KeyRefusal.REVOKED if known.is_revoked else KeyRefusal.EXPIRED
+    if not given:
+        return KeyRefusal.MISSING
+    return KeyRefusal.UNKNOWN if is_shaped else KeyRefusal.MALFORMED
+
+
+def _text(data: bytes) -> str:
+    return b32encode(data).decode("ascii").rstrip("=").lower()
+
+
+_BODY = msgspec.json.Decoder(Key)

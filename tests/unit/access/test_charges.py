@@ -1,0 +1,129 @@
+"""What a call may cost and did cost."""
+
+import pytest
+from msgspec import Struct
+
+from pointsman.access.charges import (
+    DEFAULT_OUTPUT_TOKENS,
+    MOST_TOKENS,
+    Charge,
+    Quote,
+    Tokens,
+    charged,
+    output_bound,
+    quoted,
+)
+from pointsman.kernel.number import MicroUsd
+from pointsman.providers.messages import Usage
+from pointsman.turns.prices import Price
+
+PRICE = Price(
+    input=MicroUsd(3_000_000),
+    output=MicroUsd(15_000_000),
+    cached_input=MicroUsd(300_000),
+    cache_write=MicroUsd(3_750_000),
+)
+NO_CACHE = Price(input=MicroUsd(3_000_000), output=MicroUsd(15_000_000))
+FREE = Price(*(MicroUsd(0),) * 4)
+
+
+def quote(price: Price | None = PRICE, inputs: int = 1_000, outputs: int = 1_000) -> Quote:
+    return quoted("p:m", price, "v1", inputs, outputs)
+
+
+class Wrong(Struct, frozen=True):
+    """Usage as a careless or hostile provider sends it."""
+
+    input_tokens: object = 1
+    output_tokens: object = 1
+    cached_input_tokens: object = 0
+    cache_creation_input_tokens: object = 0
+
+
+def test_a_quote_is_input_at_its_dearest_and_the_longest_answer() -> None:
+    assert quote().amount_microusd == 3_750 + 15_000
+    assert quote(NO_CACHE).amount_microusd == 3_000 + 15_000
+
+
+@pytest.mark.parametrize("price", [None, Price(input=MicroUsd(1)), Price(output=MicroUsd(1))])
+def test_an_unknown_price_is_unknown_not_free(price: Price | None) -> None:
+    assert quote(price).amount_microusd is None
+    assert charged(quote(price), Usage(10, 10)).cost_microusd is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "most", "bound"),
+    [
+        (100, None, 100),
+        (100, 50, 50),
+        (None, None, DEFAULT_OUTPUT_TOKENS),
+        (None, 50, 50),
+        (None, 1_000_000, DEFAULT_OUTPUT_TOKENS),
+        (1_000_000, None, 1_000_000),
+        (0, None, DEFAULT_OUTPUT_TOKENS),
+        (-5, 7, 7),
+    ],
+)
+def test_an_answer_is_bounded_by_request_model_or_default(
+    asked: int | None, most: int | None, bound: int
+) -> None:
+    assert output_bound(asked, most) == bound
+
+
+@pytest.mark.parametrize(
+    ("usage", "cost"),
+    [
+        (Usage(1_000, 200), 3_000 + 3_000),
+        (Usage(100, 200, cached_input_tokens=900), 300 + 3_000 + 270),
+        (Usage(100, 200, 500, 400), 300 + 3_000 + 150 + 1_500),
+        (Usage(0, 0), 0),
+        (Usage(1, 0, 1), 3),  # 3 + 0.3, rounded once
+        (Usage(0, 0, 5), 2),  # 1.5, half to even
+        (Usage(0, 0, 15), 4),  # 4.5, half to even
+    ],
+)
+def test_cached_tokens_are_counted_at_their_prices(usage: Usage, cost: int) -> None:
+    charge = charged(quote(), usage)
+    assert (charge.cost_microusd, charge.is_estimated) == (cost, False)
+
+
+def test_an_unknown_cache_price_counts_as_plain_input_and_is_flagged() -> None:
+    charge = charged(quote(NO_CACHE), Usage(100, 0, 500, 400))
+    assert (charge.cost_microusd, charge.is_estimated) == (3_000, True)
+    assert not charged(quote(NO_CACHE), Usage(100, 0)).is_estimated
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        Usage(),
+        Usage(10, None),
+        Usage(None, 10),
+        Usage(-1, 10),
+        Usage(10, -1),
+        Usage(10, 10, -1),
+        Usage(10, 10, 0, -1),
+        Usage(10, MOST_TOKENS + 1),
+        Usage(10, 2**70),
+        Usage(10, 1_000_000),
+        Wrong(input_tokens=1.5),
+        Wrong(output_tokens="7"),
+        Wrong(output_tokens=True),
+        Wrong(cached_input_tokens=None),
+    ],
+)
+def test_usage_that_is_missing_or_absurd_is_charged_by_the_estimate(usage: Usage | None) -> None:
+    assert charged(quote(), usage) == Charge(
+        Tokens(1_000, 1_000), MicroUsd(18_750), is_estimated=True
+    )
+
+
+def test_a_dear_but_believable_answer_is_charged_as_told() -> None:
+    charge = charged(quote(inputs=10, outputs=10), Usage(2_000, 1_000))
+    assert (charge.cost_microusd, charge.is_estimated) == (21_000, False)
+
+
+def test_what_is_free_costs_nothing_however_much_is_used() -> None:
+    assert charged(quote(FREE), Usage(10_000_000, 10_000_000)).cost_microusd == 0
+    assert charged(quote(FREE), None).cost_microusd == 0
