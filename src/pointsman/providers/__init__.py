@@ -1,0 +1,1 @@
+"""Upstream models: what answers a turn, in this process's neighbourhood or across the network."""

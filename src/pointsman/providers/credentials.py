@@ -1,0 +1,94 @@
+"""The keys of a provider: read where they are referenced, when they are needed, and never shown."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from pointsman.providers.port import NotConfigured
+from pointsman.turns.registry import SecretRef
+
+_FITS_A_HEADER = re.compile(r"[\x21-\x7e]+", re.ASCII)
+_LONGEST = 16 * 1024
+
+
+class Secret:
+    """A secret that does not show itself, neither in a message nor in a traceback or a pickle."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def revealed(self) -> str:
+        """Give the secret; only where it is written on the wire."""
+        return self._text
+
+    def redacted(self, data: bytes) -> bytes:
+        """Take the secret out of something that is not secret."""
+        return data.replace(self._text.encode(), b"[redacted]") if self._text else data
+
+    def __repr__(self) -> str:
+        return "Secret()"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a secret is not copied")
+
+
+NO_SECRET = Secret("")
+
+
+class Credential:
+    """One key: where it is found, and the id by which it is known."""
+
+    __slots__ = ("_home", "_kept", "_ref", "_stamp", "id")
+
+    def __init__(self, ref: SecretRef, home: Path) -> None:
+        self._ref = ref
+        self._home = home
+        self._kept: Secret | None = None
+        self._stamp: tuple[int, int, int] | None = None
+        self.id = credential_id(ref)
+
+    def secret(self) -> Secret:
+        """Read the key as it is now, or raise `NotConfigured`."""
+        # INVARIANT: where this raises, no frame holds what was read.
+        found = self._from_environment() if self._ref.env else self._from_file()
+        if found is None:
+            message = f"the secret `{_label(self._ref)}` is missing, or is no key"
+            raise NotConfigured(message, credential=self.id)
+        return found
+
+    def _from_environment(self) -> Secret | None:
+        text = os.environ.get(self._ref.env, "")
+        if self._kept is None or self._kept.revealed() != text:
+            self._kept = _secret(text)
+        return self._kept
+
+    def _from_file(self) -> Secret | None:
+        path = self._home / Path(self._ref.file).expanduser()
+        try:
+            now = path.stat()
+            stamp = (now.st_mtime_ns, now.st_size, now.st_ino)
+            if stamp != self._stamp:
+                self._kept = _secret(path.read_text("utf-8")) if now.st_size <= _LONGEST else None
+                self._stamp = stamp
+        except (OSError, UnicodeDecodeError):
+            return None
+        return self._kept
+
+
+def _secret(text: str) -> Secret | None:
+    text = text.strip("\r\n \t")
+    return Secret(text) if _FITS_A_HEADER.fullmatch(text) else None
+
+
+def credential_id(ref: SecretRef) -> str:
+    """Give the short id of a key. It is made from where the key is found, never from the key."""
+    return hashlib.sha256(_label(ref).encode()).hexdigest()[:8]
+
+
+def _label(ref: SecretRef) -> str:
+    return f"env {ref.env}" if ref.env else f"file {ref.file}"

@@ -1,0 +1,257 @@
+"""Chat completions: answers in chunks."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from pointsman.errors import InputError
+from pointsman.providers.dialects import stops, usage
+from pointsman.providers.dialects.body import decode
+from pointsman.providers.dialects.chat.response import answer_id
+from pointsman.providers.dialects.openai_error import error_object
+from pointsman.providers.dialects.sse import DONE, EventReader, data_event
+from pointsman.providers.dialects.upstream_error import UpstreamFault, incomplete
+from pointsman.providers.messages import StopReason, Usage
+from pointsman.providers.streaming import (
+    BlockEnded,
+    BlockKind,
+    BlockStarted,
+    Broken,
+    Delta,
+    Event,
+    Signature,
+    Started,
+    Stopped,
+)
+
+
+class _Function(Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Delta(Struct):
+    content: str | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(Struct):
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+    index: int = 0
+
+
+class _Chunk(Struct):
+    id: str | None = None
+    choices: list[_Choice] = []
+    usage: usage.ChatUsage | None = None
+    error: UpstreamFault | str | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Chunk)
+
+
+class ChatReader:
+    """Reads chunks into events."""
+
+    def __init__(self) -> None:
+        self._events = EventReader()
+        self._has_started = False
+        self._is_over = False
+        self._next = 0
+        self._open: tuple[int, BlockKind] | None = None
+        self._open_call: tuple[int | None, str] = (None, "")
+        self._reason: StopReason | None = None
+        self._has_calls = False
+        self._has_refused = False
+        self._usage = Usage()
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take more bytes and give the events they complete."""
+        found: list[Event] = []
+        for event in self._events.feed(data):
+            if self._is_over:
+                break
+            if event.data.strip() == b"[DONE]":
+                self._finish(found)
+            else:
+                self._chunk(decode(_DECODER, event.data, "chunk"), found)
+        return found
+
+    def end(self) -> list[Event]:
+        """Say that no more bytes come, and give what follows from it."""
+        found: list[Event] = []
+        if not self._is_over:
+            self._finish(found)
+        return found
+
+    def _finish(self, found: list[Event]) -> None:
+        self._is_over = True
+        if self._reason is None:
+            found.append(incomplete())
+            return
+        self._close(found)
+        reason: StopReason = self._reason
+        if reason == "end" and self._has_calls:
+            reason = "tool_use"
+        found.append(Stopped("refusal" if self._has_refused else reason, self._usage))
+
+    def _chunk(self, chunk: _Chunk, found: list[Event]) -> None:
+        if chunk.error is not None:
+            self._is_over = True
+            fault = chunk.error
+            found.append(
+                Broken("upstream_error", fault) if isinstance(fault, str) else fault.broken()
+            )
+            return
+        if not self._has_started:
+            self._has_started = True
+            found.append(Started(chunk.id or "", Usage()))
+        if chunk.usage is not None:
+            self._usage = chunk.usage.read()
+        for choice in chunk.choices:
+            if choice.index:
+                raise InputError("a chunk belongs to a second choice")
+            self._choice(choice, found)
+
+    def _choice(self, choice: _Choice, found: list[Event]) -> None:
+        delta = choice.delta
+        if delta is not None:
+            self._more("thinking", delta.reasoning_content or delta.reasoning, found)
+            self._more("text", delta.content, found)
+            self._has_refused = self._has_refused or bool(delta.refusal)
+            self._more("text", delta.refusal, found)
+            for call in delta.tool_calls or ():
+                self._call(call, found)
+        if choice.finish_reason:
+            self._reason = stops.FROM_CHAT.get(choice.finish_reason, "end")
+
+    def _more(self, kind: BlockKind, text: str | None, found: list[Event]) -> None:
+        if not text:
+            return
+        if self._open is None or self._open[1] != kind:
+            self._begin(BlockStarted(self._next, kind), found)
+        found.append(Delta(self._next - 1, text))
+
+    def _call(self, call: _Call, found: list[Event]) -> None:
+        """Take a part of a call. Some servers give each call index 0 and an id of its own."""
+        index, known_id = self._open_call
+        is_open = self._open is not None and self._open[1] == "tool_use"
+        is_new_id = bool(call.id) and call.id != known_id
+        if not is_open or is_new_id or (call.index is not None and call.index != index):
+            self._begin_call(call, found)
+        if call.function is not None and call.function.arguments:
+            found.append(Delta(self._next - 1, call.function.arguments))
+
+    def _begin_call(self, call: _Call, found: list[Event]) -> None:
+        if not call.id or call.function is None or not call.function.name:
+            raise InputError("a call of a tool begins without an id and a name")
+        self._has_calls = True
+        self._open_call = (call.index, call.id)
+        block = BlockStarted(self._next, "tool_use", call.id, call.function.name)
+        self._begin(block, found)
+
+    def _begin(self, block: BlockStarted, found: list[Event]) -> None:
+        self._close(found)
+        self._open = (block.index, block.kind)
+        self._next += 1
+        found.append(block)
+
+    def _close(self, found: list[Event]) -> None:
+        if self._open is not None:
+            found.append(BlockEnded(self._open[0]))
+            self._open = None
+
+
+class ChatWriter:
+    """Writes events as chunks."""
+
+    def __init__(self, model: str, created: int, *, wants_usage: bool) -> None:
+        self._model = model
+        self._created = created
+        self._wants_usage = wants_usage
+        self._id = ""
+        self._kinds: dict[int, BlockKind] = {}
+        self._calls: dict[int, int] = {}
+
+    def write(self, event: Event) -> bytes:
+        """Write one event; some have no words in this format and write nothing."""
+        match event:
+            case Started():
+                self._id = answer_id(event.id)
+                return self._delta({"role": "assistant", "content": ""})
+            case BlockStarted():
+                return self._block(event)
+            case Delta():
+                return self._more(event)
+            case Stopped():
+                return self._stop(event)
+            case Broken():
+                return error_event(event.code, event.message)
+            case Signature() | BlockEnded():
+                return b""
+
+    def _block(self, event: BlockStarted) -> bytes:
+        self._kinds[event.index] = event.kind
+        if event.kind != "tool_use":
+            return b""
+        index = self._calls[event.index] = len(self._calls)
+        function = {"name": event.name, "arguments": ""}
+        call = {"index": index, "id": event.id, "type": "function", "function": function}
+        return self._delta({"tool_calls": [call]})
+
+    def _more(self, event: Delta) -> bytes:
+        kind = self._kinds.get(event.index, "text")
+        if kind == "tool_use":
+            call = {"index": self._calls[event.index], "function": {"arguments": event.text}}
+            return self._delta({"tool_calls": [call]})
+        if kind == "redacted_thinking":
+            return b""
+        return self._delta({"content" if kind == "text" else "reasoning_content": event.text})
+
+    def _stop(self, event: Stopped) -> bytes:
+        last = self._delta({}, stops.TO_CHAT[event.reason])
+        used = usage.write_chat(event.usage) if self._wants_usage else None
+        if used is not None:
+            last += data_event({**self._head(), "choices": [], "usage": used})
+        return last + DONE
+
+    def _delta(self, delta: dict[str, object], finish_reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        chunk = {**self._head(), "choices": [choice]}
+        if self._wants_usage:
+            chunk["usage"] = None
+        return data_event(chunk)
+
+    def _head(self) -> dict[str, object]:
+        return {
+            "id": self._id,
+            "object": "chat.completion.chunk",
+            "created": self._created,
+            "model": self._model,
+        }
+
+
+def stream_reader() -> ChatReader:
+    """Read one streamed answer."""
+    return ChatReader()
+
+
+def stream_writer(model: str, created: int, *, wants_usage: bool = True) -> ChatWriter:
+    """Write one streamed answer."""
+    return ChatWriter(model, created, wants_usage=wants_usage)
+
+
+def error_event(code: str, message: str) -> bytes:
+    """Write an error in the middle of a stream; no `[DONE]` follows, for it is not done."""
+    return data_event({"error": error_object(500, code, message)})

@@ -1,0 +1,183 @@
+"""The messages of a request as routing sees them: who spoke, in which words, with what besides.
+
+Only the entries that matter are taken apart; what stands in the others stays bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec import Raw, Struct
+
+from pointsman.providers.dialects.body import NULL, decode
+from pointsman.providers.dialects.own_text import own_text
+from pointsman.providers.port import Dialect
+
+CONVERSATION_KEY: Mapping[Dialect, str] = {
+    "chat": "messages",
+    "responses": "input",
+    "messages": "messages",
+}
+SYSTEM_ROLES = ("system", "developer")
+TEXT_TYPES = ("text", "input_text")
+_TOOL_ROLES = ("tool", "function")
+# Tuples, not sets: a type may be anything, also a list, in a body that nobody has checked.
+_IMAGE_TYPES = ("image", "image_url", "input_image", "computer_screenshot")
+_NO_WORDS = frozenset(
+    {
+        "role", "type", "id", "tool_use_id", "call_id", "tool_call_id", "status", "media_type",
+        "signature", "encrypted_content", "cache_control", "detail", "file_id",
+    }
+)  # fmt: skip
+
+
+class Entry(Struct):
+    """One message, or one item of the responses format."""
+
+    role: str = ""
+    type: str = ""
+    content: Raw = NULL
+    tool_calls: Raw = NULL
+    output: Raw = NULL
+    summary: Raw = NULL
+    arguments: Raw = NULL
+    input: Raw = NULL
+
+
+class _Part(Struct):
+    type: str = ""
+    text: str | None = None
+
+
+_PARTS = msgspec.json.Decoder(list[_Part])
+_QUOTE, _N = ord('"'), ord("n")
+_STRING = msgspec.json.Decoder(str)
+_ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder()
+
+
+def is_user(entry: Entry) -> bool:
+    """Say whether the user speaks."""
+    return entry.role == "user"
+
+
+def is_system(entry: Entry) -> bool:
+    """Say whether this is a part of the system prompt."""
+    return entry.role in SYSTEM_ROLES
+
+
+def brings_tool_result(dialect: Dialect, entry: Entry) -> bool:
+    """Say whether an entry holds what a tool gave back."""
+    if dialect == "chat":
+        return entry.role in _TOOL_ROLES
+    if dialect == "responses":
+        return entry.type.endswith("_output")
+    return b"tool_result" in bytes(entry.content) and "tool_result" in _types(entry)
+
+
+def calls_tool(dialect: Dialect, entry: Entry) -> bool:
+    """Say whether an entry calls a tool or brings a result of one."""
+    if dialect == "chat":
+        return entry.role in _TOOL_ROLES or len(memoryview(entry.tool_calls)) > len(b"null")
+    if dialect == "responses":
+        return entry.type.endswith(("_call", "_call_output"))
+    if b"tool_" not in bytes(entry.content):
+        return False
+    types = _types(entry)
+    return "tool_use" in types or "tool_result" in types
+
+
+def has_image(entry: Entry) -> bool:
+    """Say whether a picture stands in an entry, also in what a tool gave back."""
+    return any(
+        each.get("type") in _IMAGE_TYPES
+        for raw in (entry.content, entry.output)
+        if may_hold_image(bytes(raw))
+        for each in _mappings(_value(raw))
+    )
+
+
+def may_hold_image(text: bytes) -> bool:
+    """Say whether a JSON text could hold a picture; an escape could hide the word."""
+    return b"image" in text or b"screenshot" in text or b"\\u00" in text
+
+
+def own_parts(entry: Entry, dialect: Dialect, index: int) -> list[str]:
+    """Give the user's own words, part by part; reminders of the harness are left out."""
+    first = memoryview(entry.content)[0]
+    if first == _QUOTE:
+        text = own_text(_STRING.decode(entry.content))
+        return [text] if text else []
+    if first == _N:
+        return []
+    parts = decode(_PARTS, entry.content, f"{CONVERSATION_KEY[dialect]}[{index}].content")
+    found = [own_text(each.text) for each in parts if each.text and each.type in TEXT_TYPES]
+    return [text for text in found if text]
+
+
+def entry_words(entry: Entry) -> Iterator[str]:
+    """Give every text of an entry."""
+    for raw in (entry.content, entry.summary, entry.tool_calls, entry.arguments, entry.input):
+        yield from words(raw)
+    yield from words(entry.output)
+
+
+def words(raw: Raw) -> Iterator[str]:
+    """Give every text inside a value in order, but no ids, marks and bytes of pictures."""
+    if raw is NULL:
+        return
+    pending: list[object] = [_value(raw)]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            if not value.startswith("data:"):
+                yield value
+        elif isinstance(value, list):
+            pending.extend(reversed(value))
+        elif isinstance(value, dict):
+            pending.extend(reversed(_spoken(value)))
+
+
+def _spoken(value: dict[str, object]) -> list[object]:
+    is_bytes = value.get("type") == "base64" or "format" in value
+    return [
+        each
+        for key, each in value.items()
+        if key not in _NO_WORDS and not (is_bytes and key == "data")
+    ]
+
+
+def _types(entry: Entry) -> list[object]:
+    value = _value(entry.content)
+    if not isinstance(value, list):
+        return []
+    return [each.get("type") for each in value if isinstance(each, dict)]
+
+
+def _mappings(value: object) -> Iterator[dict[str, object]]:
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            yield each
+            pending.extend(each.values())
+        elif isinstance(each, list):
+            pending.extend(each)
+
+
+def _value(raw: Raw) -> object:
+    return decode(_ANY, raw)
+
+
+def tool_names(tools: list[Raw]) -> list[str]:
+    """Give the names of the tools offered."""
+    return [_tool_name(_value(each)) for each in tools]
+
+
+def _tool_name(tool: object) -> str:
+    if not isinstance(tool, dict):
+        return ""
+    inner = tool.get("function")
+    named = inner if isinstance(inner, dict) else tool
+    name = named.get("name") or named.get("type")
+    return name if isinstance(name, str) else ""

@@ -1,0 +1,210 @@
+"""What routing needs to know of a request, read without taking the rest of it apart.
+
+INVARIANT: nothing here changes the body; what is not looked at passes through as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Raw, Struct
+
+from pointsman.errors import InputError
+from pointsman.providers.dialects import conversation
+from pointsman.providers.dialects.body import NULL, decode
+from pointsman.providers.dialects.conversation import Entry
+from pointsman.providers.dialects.spans import unique
+from pointsman.providers.port import Dialect
+
+_VOLATILE_SYSTEM = "x-anthropic-billing-header"
+"""Claude Code writes this line anew for each request; it tells nothing of the conversation."""
+_NO_WORDS = (b"null", b'""', b"[]")
+_FORMATS = ("json_schema", "json_object")
+
+
+class _Format(Struct):
+    type: str = ""
+
+
+class _Nested(Struct):
+    type: str = ""
+    format: _Format | None = None
+    user_id: str | None = None
+
+
+class _Top(Struct):
+    """What is looked at on top of a body; the rest is not decoded."""
+
+    model: str | None = None
+    stream: bool | None = None
+    messages: list[Entry] | None = None
+    input: list[Entry] | str | None = None
+    system: Raw = NULL
+    instructions: str | None = None
+    tools: list[Raw] | None = None
+    functions: list[Raw] | None = None
+    max_completion_tokens: int | None = None
+    max_output_tokens: int | None = None
+    max_tokens: int | None = None
+    prompt_cache_key: str | None = None
+    user: str | None = None
+    metadata: _Nested | None = None
+    response_format: _Nested | None = None
+    text: _Nested | None = None
+    output_config: _Nested | None = None
+    output_format: _Format | None = None
+
+
+_TOP = msgspec.json.Decoder(_Top)
+
+
+class Look:
+    """A request as routing sees it. `opening`, `approx_chars` and `all_text` cost more."""
+
+    __slots__ = (
+        "_body", "_dialect", "_entries", "_last", "_top", "cache_key", "has_images",
+        "has_system", "has_tool_calls_in_history", "has_tools", "is_continuation", "is_stream",
+        "last_user_text", "max_output_tokens", "message_count", "model", "user",
+        "wants_structured_output",
+    )  # fmt: skip
+
+    def __init__(self, dialect: Dialect, body: bytes) -> None:
+        if not body.isascii():
+            _check_utf8(body)
+        self._dialect = dialect
+        self._body = body
+        unique(body)
+        self._top = top = decode(_TOP, body)
+        self._entries = _entries(dialect, top)
+        self._last = self._find_last()
+        self.model = top.model or ""
+        self.is_stream = top.stream or False
+        self.message_count = len(self._entries)
+        self.max_output_tokens = _max_output_tokens(top)
+        self.cache_key = top.prompt_cache_key or ""
+        self.user = top.user or (top.metadata and top.metadata.user_id) or ""
+        self.has_tools = bool(top.tools or top.functions)
+        self.wants_structured_output = _wants_structured_output(dialect, top)
+        self.has_system = self._has_system()
+        self.last_user_text = self._own_words(self._last) if self._is_last_user() else ""
+        self.is_continuation = self._last >= 0 and conversation.brings_tool_result(
+            dialect, self._entries[self._last]
+        )
+        self.has_tool_calls_in_history = any(
+            conversation.calls_tool(dialect, each) for each in self._entries
+        )
+        self.has_images = self._find_images()
+
+    @property
+    def opening(self) -> bytes:
+        """What stays the same from the first request of a conversation to its last.
+
+        The system prompt, the names of the tools and the first words of the user; not the cache
+        marks and reminders that harnesses move about.
+        """
+        users = (at for at, each in enumerate(self._entries) if conversation.is_user(each))
+        first = next(users, -1)
+        words = "" if first < 0 else self._own_words(first)
+        if first >= 0 and not words:
+            words = "\n".join(conversation.words(self._entries[first].content))
+        system = [text for text in self._system_texts() if not text.startswith(_VOLATILE_SYSTEM)]
+        tools = conversation.tool_names(self._top.tools or [])
+        return msgspec.json.encode((system, tools, words))
+
+    @property
+    def approx_chars(self) -> int:
+        """About how many characters the request has; the bytes of pictures do not count."""
+        if not self.has_images:
+            return len(self._body)
+        tools = sum(len(memoryview(each)) for each in self._top.tools or ())
+        return len(self.all_text()) + tools
+
+    def all_text(self) -> str:
+        """Give every word of the request: system, messages, calls and results of tools."""
+        texts = [*self._top_texts()]
+        for each in self._entries:
+            texts.extend(conversation.entry_words(each))
+        return "\n".join(texts)
+
+    def _top_texts(self) -> Iterator[str]:
+        if self._dialect == "messages":
+            yield from conversation.words(self._top.system)
+        elif self._dialect == "responses" and self._top.instructions:
+            yield self._top.instructions
+
+    def _find_last(self) -> int:
+        """Give the last entry that is no system message; harnesses add some at the end."""
+        for at in range(len(self._entries) - 1, -1, -1):
+            if not conversation.is_system(self._entries[at]):
+                return at
+        return -1
+
+    def _is_last_user(self) -> bool:
+        return self._last >= 0 and conversation.is_user(self._entries[self._last])
+
+    def _own_words(self, at: int) -> str:
+        parts = conversation.own_parts(self._entries[at], self._dialect, at)
+        return parts[0] if len(parts) == 1 else "\n".join(parts)
+
+    def _has_system(self) -> bool:
+        if self._dialect == "messages" and bytes(self._top.system) not in _NO_WORDS:
+            return True
+        if self._dialect == "responses" and self._top.instructions:
+            return True
+        return any(
+            conversation.is_system(each) and bytes(each.content) not in _NO_WORDS
+            for each in self._entries
+        )
+
+    def _system_texts(self) -> Iterator[str]:
+        yield from self._top_texts()
+        for each in self._entries:
+            if conversation.is_system(each):
+                yield from conversation.words(each.content)
+
+    def _find_images(self) -> bool:
+        if not conversation.may_hold_image(self._body):
+            return False
+        return any(conversation.has_image(each) for each in self._entries)
+
+
+def look(dialect: Dialect, body: bytes) -> Look:
+    """Look at a request; raise `InputError` when it cannot be read."""
+    return Look(dialect, body)
+
+
+def _entries(dialect: Dialect, top: _Top) -> list[Entry]:
+    if dialect == "responses":
+        if isinstance(top.input, str):
+            return [Entry(role="user", content=Raw(msgspec.json.encode(top.input)))]
+        return top.input or []
+    if top.messages is None:
+        raise InputError("`messages` is missing")
+    return top.messages
+
+
+def _max_output_tokens(top: _Top) -> int | None:
+    for found in (top.max_completion_tokens, top.max_output_tokens, top.max_tokens):
+        if found is not None:
+            return found
+    return None
+
+
+def _wants_structured_output(dialect: Dialect, top: _Top) -> bool:
+    found: _Nested | _Format | None
+    if dialect == "chat":
+        found = top.response_format
+    elif dialect == "responses":
+        found = top.text and top.text.format
+    else:
+        # `output_format` is what `output_config.format` was called before.
+        found = (top.output_config and top.output_config.format) or top.output_format
+    return found is not None and found.type in _FORMATS
+
+
+def _check_utf8(body: bytes) -> None:
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"the body is not utf-8: byte {error.start}") from None

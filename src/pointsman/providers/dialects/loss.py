@@ -1,0 +1,189 @@
+"""What a dialect cannot say: hints are left out and listed, content is refused.
+
+The rule: what only steers how an answer is made (sampling, caching, service, bookkeeping) may be
+lost, and each loss is listed. What is said, shown or asked for (messages, tools, the form of the
+answer, how many answers) may not: it is refused. docs/reference/translation.md is made of this.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from pointsman.errors import InputError
+
+
+class Loss(StrEnum):
+    """One thing that may be left out; `why` is the sentence callers and the page show."""
+
+    why: str
+
+    def __new__(cls, code: str, why: str) -> Loss:
+        """Make a member that is its code and carries its reason."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.why = why
+        return member
+
+    # Sampling.
+    TEMPERATURE = "temperature", "the target model takes no temperature"
+    TEMPERATURE_RANGE = "temperature_range", "messages takes at most 1; what is above counts as 1"
+    TOP_P = "top_p", "the target model takes no top_p, or none beside a temperature"
+    TOP_K = "top_k", "only messages has top_k"
+    SEED = "seed", "only chat has a seed"
+    FREQUENCY_PENALTY = "frequency_penalty", "only chat has a frequency penalty"
+    PRESENCE_PENALTY = "presence_penalty", "only chat has a presence penalty"
+    LOGIT_BIAS = "logit_bias", "only chat has a logit bias"
+    LOGPROBS = "logprobs", "log probabilities do not come through a translation"
+    TOP_LOGPROBS = "top_logprobs", "log probabilities do not come through a translation"
+    PREDICTION = "prediction", "only chat takes a predicted output"
+    VERBOSITY = "verbosity", "messages has no verbosity"
+
+    # Reasoning.
+    THINKING = "thinking", "reasoning belongs to the vendor whose model wrote it"
+    THINKING_EFFORT = "thinking_effort", "the target model is not known to take a reasoning effort"
+    THINKING_OFF = "thinking_off", "the target model always reasons"
+    THINKING_BUDGET = "thinking_budget", "max_tokens leaves no room for a thinking budget"
+    THINKING_WITH_TOOL = (
+        "thinking_with_tool",
+        "claude does not think where a tool is forced, or on in a step it began without thinking",
+    )
+    THINKING_DISPLAY = "thinking_display", "only messages says how thinking is shown"
+    REASONING_SUMMARY = "reasoning_summary", "only responses asks for a summary of the reasoning"
+
+    # Caching, service and bookkeeping.
+    CACHE_CONTROL = "cache_control", "cache marks belong to the vendor that reads them"
+    PROMPT_CACHE_KEY = "prompt_cache_key", "messages has no cache key"
+    PROMPT_CACHE_RETENTION = "prompt_cache_retention", "messages has no cache retention"
+    PROMPT_CACHE_OPTIONS = "prompt_cache_options", "messages has no cache options"
+    SERVICE_TIER = "service_tier", "service tiers belong to the vendor that sells them"
+    METADATA = "metadata", "messages has no free metadata"
+    SAFETY_IDENTIFIER = "safety_identifier", "messages has no safety identifier"
+    STORE = "store", "nothing is stored for later when the request is translated"
+    INCLUDE = "include", "only responses can ask for more parts of the answer"
+    TRUNCATION = "truncation", "only responses truncates by itself"
+    MAX_TOOL_CALLS = "max_tool_calls", "only responses limits the calls of built-in tools"
+    STREAM_OPTIONS = "stream_options", "options of the stream other than its usage"
+    CONTEXT_MANAGEMENT = "context_management", "only the vendor itself can edit the context"
+    INFERENCE_GEO = "inference_geo", "only messages names a region for the inference"
+    SPEED = "speed", "only messages has a speed"
+    MODERATION = "moderation", "only the openai formats moderate a request"
+
+    # Parts of messages that carry no words.
+    CITATIONS = "citations", "citations point into documents that are not translated"
+    IMAGE_DETAIL = "image_detail", "messages has no detail of an image"
+    MESSAGE_NAME = "message_name", "only chat gives the writer of a message a name"
+    TOOL_ERROR = "tool_error", "only messages marks the result of a tool as an error"
+    TOOL_OPTIONS = "tool_options", "options of a tool that only its vendor knows"
+    TOOL_PARALLEL = "tool_parallel", "only said together with a choice that allows a tool"
+    TOOL_IMAGE_PLACE = (
+        "tool_image_place",
+        "chat has no images in the results of tools; they follow in a message of the user",
+    )
+    SYSTEM_PLACE = (
+        "system_place",
+        "the target takes system messages only in front; later ones were moved there",
+    )
+    OUTPUT_NAME = "output_name", "messages gives the form of an answer no name or description"
+    UNKNOWN_FIELD = "unknown_field", "a field this version does not know"
+
+
+class Refusal(StrEnum):
+    """One thing that must not be left out; `meaning` is the sentence the page shows."""
+
+    meaning: str
+
+    def __new__(cls, code: str, meaning: str) -> Refusal:
+        """Make a member that is its code and carries its meaning."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    AUDIO = "no_audio_support", "audio, in a message or asked for as an answer"
+    FILE = "no_file_support", "documents, and files or images named by an id of the vendor"
+    IMAGE_URL = "no_image_url_support", "an image by an address that is neither https nor data"
+    IMAGE_TYPE = "no_image_type_support", "an image that is no jpeg, png, gif or webp"
+    SERVER_TOOL = "no_server_tool_support", "tools that the vendor runs, and what they gave back"
+    CUSTOM_TOOL = "no_custom_tool_support", "tools whose input is text or a grammar"
+    ALLOWED_TOOLS = "no_allowed_tools_support", "a choice among some of the tools"
+    LEGACY_FUNCTIONS = "no_legacy_functions_support", "`functions` and `function_call` of old"
+    STATEFUL = "no_stateful_responses_support", "what refers to something the vendor has stored"
+    CHOICES = "no_multiple_choices_support", "more than one answer"
+    STOP = "no_stop_sequence_support", "stop sequences, which responses does not have"
+    JSON_MODE = "no_json_mode_support", "json without a schema, which messages does not have"
+    CONTENT = "no_content_support", "a kind of content this version does not know"
+
+
+class Lost(Struct, frozen=True):
+    """Something that was left out, and why."""
+
+    what: str
+    why: str
+
+
+class Written(Struct, frozen=True):
+    """A request in its target's dialect, and what it no longer says."""
+
+    body: bytes
+    lost: tuple[Lost, ...] = ()
+
+
+class CannotSay(InputError):
+    """the target's format cannot say this, and leaving it out would change its meaning"""
+
+    code = "input.cannot_say"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        where: str = "",
+        hint: str = "",
+        refusal: Refusal = Refusal.CONTENT,
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.refusal = refusal
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (self.message, self.where, self.hint, self.refusal))
+
+
+def _rebuild(message: str, where: str, hint: str, refusal: Refusal) -> CannotSay:
+    return CannotSay(message, where=where, hint=hint, refusal=refusal)
+
+
+def refuse(refusal: Refusal, what: str) -> CannotSay:
+    """Give the error for something that must not be left out; `what` is what the caller wrote."""
+    return CannotSay(
+        f"`{what}` cannot be translated: {refusal.meaning}",
+        hint="choose a model that is served in the format of the request",
+        refusal=refusal,
+    )
+
+
+_BY_CODE = {each.value: each for each in Loss}
+
+
+class Losses:
+    """Collects what is left out, each kind once, in the order it was met."""
+
+    def __init__(self, unsaid: tuple[str, ...] = ()) -> None:
+        self._lost: dict[Lost, None] = {}
+        for each in unsaid:
+            self.add_named(each)
+
+    def add(self, loss: Loss) -> None:
+        """Note one loss."""
+        self._lost[Lost(loss.value, loss.why)] = None
+
+    def add_named(self, name: str) -> None:
+        """Note a loss by its name; `unknown_field: x` keeps the name of the field."""
+        code, _, field = name.partition(": ")
+        loss = _BY_CODE[code]
+        self._lost[Lost(loss.value, f"{loss.why}: `{field}`" if field else loss.why)] = None
+
+    def all(self) -> tuple[Lost, ...]:
+        """Give everything noted."""
+        return tuple(self._lost)

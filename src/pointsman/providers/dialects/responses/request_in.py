@@ -1,0 +1,227 @@
+"""Responses: reading a request."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from pointsman.errors import InputError
+from pointsman.providers.dialects.body import NO_PARAMETERS, NULL, decode, is_null, number
+from pointsman.providers.dialects.hints import read_hints, says_something
+from pointsman.providers.dialects.loss import Loss, Refusal, refuse
+from pointsman.providers.dialects.responses.items import (
+    Item,
+    read_output,
+    read_parts,
+    read_said,
+    unreadable,
+)
+from pointsman.providers.dialects.spans import unique
+from pointsman.providers.messages import (
+    Block,
+    Message,
+    OutputFormat,
+    Request,
+    Text,
+    Tool,
+    ToolChoice,
+)
+
+_SYSTEM_ROLES = ("system", "developer")
+_STATEFUL = ("previous_response_id", "conversation", "prompt", "background")
+_UNSAID = {
+    "truncation": Loss.TRUNCATION,
+    "max_tool_calls": Loss.MAX_TOOL_CALLS,
+    "stream_options": Loss.STREAM_OPTIONS,
+    "context_management": Loss.CONTEXT_MANAGEMENT,
+}
+_HINTS = (
+    "top_logprobs", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
+    "service_tier", "metadata", "safety_identifier", "store", "moderation", "include",
+)  # fmt: skip
+_DEFAULTS = {"truncation": b'"disabled"', "include": b'["reasoning.encrypted_content"]'}
+
+
+class _Tool(Struct):
+    type: str
+    name: str | None = None
+    description: str | None = None
+    parameters: Raw = NULL
+    strict: bool | None = None
+
+
+class _Choice(Struct):
+    type: str
+    name: str | None = None
+
+
+class _Format(Struct):
+    type: str
+    name: str | None = None
+    description: str | None = None
+    schema: Raw = NULL
+    strict: bool | None = None
+
+
+class _TextConfig(Struct):
+    format: _Format | None = None
+    verbosity: Raw = NULL
+
+
+class _Reasoning(Struct):
+    effort: str | None = None
+    summary: str | None = None
+
+
+class _Request(Struct):
+    input: str | list[Item] | None = None
+    model: str | None = None
+    instructions: str | None = None
+    tools: list[_Tool] | None = None
+    tool_choice: str | _Choice | None = None
+    parallel_tool_calls: bool | None = None
+    text: _TextConfig | None = None
+    reasoning: _Reasoning | None = None
+    max_output_tokens: int | None = None
+    temperature: Raw = NULL
+    top_p: Raw = NULL
+    stream: bool | None = None
+    user: str | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Request)
+_KNOWN = frozenset((*_Request.__struct_fields__, *_STATEFUL, *_UNSAID))
+
+
+def read_request(body: bytes) -> Request:
+    """Read a request; raise `CannotSay` for content that no other format could carry."""
+    top = unique(body)
+    wire = decode(_DECODER, body)
+    for key in _STATEFUL:
+        if says_something(key, top.get(key)):
+            raise refuse(Refusal.STATEFUL, key)
+    unsaid = [
+        str(loss)
+        for key, loss in _UNSAID.items()
+        if bytes(top.get(key, NULL)) not in (b"null", _DEFAULTS.get(key))
+    ]
+    if wire.reasoning is not None and wire.reasoning.summary is not None:
+        unsaid.append(Loss.REASONING_SUMMARY)
+    system, messages = _conversation(wire, unsaid)
+    return Request(
+        messages=messages,
+        system=system,
+        tools=tuple(_tool(each, at) for at, each in enumerate(wire.tools or ())),
+        tool_choice=_tool_choice(wire),
+        output=_output(wire.text.format if wire.text else None),
+        max_output_tokens=wire.max_output_tokens,
+        temperature=number(wire.temperature, "temperature"),
+        top_p=number(wire.top_p, "top_p"),
+        is_stream=wire.stream or False,
+        thinking_effort=wire.reasoning.effort if wire.reasoning else None,
+        user=wire.user or "",
+        hints=read_hints(_with_verbosity(top, wire), (*_HINTS, "verbosity"), _KNOWN, unsaid),
+        unsaid=tuple(dict.fromkeys(unsaid)),
+    )
+
+
+def _with_verbosity(top: dict[str, Raw], wire: _Request) -> dict[str, Raw]:
+    """Put what stands in `text` beside the other hints; leave out what changes nothing."""
+    found = {key: raw for key, raw in top.items() if bytes(raw) != _DEFAULTS.get(key)}
+    if wire.text is not None and not is_null(wire.text.verbosity):
+        found["verbosity"] = wire.text.verbosity
+    return found
+
+
+def _conversation(
+    wire: _Request, unsaid: list[str]
+) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
+    system: list[Text] = [Text(wire.instructions)] if wire.instructions else []
+    if wire.input is None or isinstance(wire.input, str):
+        return tuple(system), (Message("user", (Text(wire.input),)),) if wire.input else ()
+    messages: list[Message] = []
+    said: list[Block] = []
+    for at, item in enumerate(wire.input):
+        where = f"input[{at}]"
+        if _is_said(item):
+            said.extend(read_said(item, where, unsaid))
+            continue
+        _flush(said, messages)
+        message = _message(item, where, unsaid)
+        if message.role == "system" and not messages:
+            system.extend(each for each in message.content if isinstance(each, Text))
+        else:
+            messages.append(message)
+    _flush(said, messages)
+    return tuple(system), tuple(messages)
+
+
+def _is_said(item: Item) -> bool:
+    """Say whether the model said an item; those in a row are one message."""
+    if item.type == "message":
+        return item.role == "assistant"
+    return item.type in ("function_call", "reasoning")
+
+
+def _flush(said: list[Block], messages: list[Message]) -> None:
+    if said:
+        messages.append(Message("assistant", tuple(said)))
+        said.clear()
+
+
+def _message(item: Item, where: str, unsaid: list[str]) -> Message:
+    if item.type == "function_call_output":
+        return Message("tool", (read_output(item, where, unsaid),))
+    if item.type != "message":
+        raise unreadable(item.type, where)
+    blocks = tuple(read_parts(item.content, f"{where}.content", unsaid))
+    if item.role in _SYSTEM_ROLES:
+        if any(not isinstance(each, Text) for each in blocks):
+            raise InputError(f"`{where}`: a message of this role holds text only")
+        return Message("system", blocks)
+    if item.role != "user":
+        raise InputError(f"`{where}.role`: `{item.role}` is not a role")
+    return Message("user", blocks)
+
+
+def _tool(wire: _Tool, at: int) -> Tool:
+    if wire.type == "custom":
+        raise refuse(Refusal.CUSTOM_TOOL, f"tools[{at}]")
+    if wire.type != "function":
+        raise refuse(Refusal.SERVER_TOOL, f"tools[{at}].type: {wire.type[:64]}")
+    if not wire.name:
+        raise InputError(f"`tools[{at}].name` is missing")
+    schema = NO_PARAMETERS if is_null(wire.parameters) else wire.parameters
+    return Tool(wire.name, wire.description or "", schema, wire.strict)
+
+
+def _tool_choice(wire: _Request) -> ToolChoice | None:
+    choice = wire.tool_choice
+    parallel = wire.parallel_tool_calls
+    match choice:
+        case None:
+            return None if parallel is None else ToolChoice("auto", is_parallel=parallel)
+        case "auto" | "none":
+            return ToolChoice(choice, is_parallel=parallel)
+        case "required":
+            return ToolChoice("any", is_parallel=parallel)
+        case str():
+            raise InputError(f"`tool_choice`: `{choice}` is not a choice")
+    if choice.type == "function" and choice.name:
+        return ToolChoice("tool", choice.name, parallel)
+    if choice.type == "allowed_tools":
+        raise refuse(Refusal.ALLOWED_TOOLS, "tool_choice")
+    if choice.type == "custom":
+        raise refuse(Refusal.CUSTOM_TOOL, "tool_choice")
+    raise refuse(Refusal.SERVER_TOOL, f"tool_choice.type: {choice.type[:64]}")
+
+
+def _output(wire: _Format | None) -> OutputFormat | None:
+    if wire is None or wire.type == "text":
+        return None
+    if wire.type == "json_object":
+        return OutputFormat("json_object")
+    if wire.type != "json_schema":
+        raise refuse(Refusal.CONTENT, f"text.format.type: {wire.type[:64]}")
+    schema = None if is_null(wire.schema) else wire.schema
+    return OutputFormat("json_schema", wire.name or "", schema, wire.strict, wire.description or "")

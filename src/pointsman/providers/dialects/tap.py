@@ -1,0 +1,257 @@
+"""Reading along with an answer that passes through: its usage, its end, whether it has begun.
+
+Most events are only searched for a few words; one is decoded when it may hold what is wanted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from pointsman.providers.dialects import stops
+from pointsman.providers.dialects.usage import ChatUsage, MessagesUsage, ResponsesUsage
+from pointsman.providers.messages import StopReason, Usage
+from pointsman.providers.port import Dialect
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+_NO_USAGE = Usage()
+
+
+class _Choice(Struct):
+    finish_reason: str | None = None
+
+
+class _Chat(Struct):
+    choices: list[_Choice] = []
+    usage: ChatUsage | None = None
+    error: object = None
+
+
+class _Delta(Struct):
+    stop_reason: str | None = None
+
+
+class _Message(Struct):
+    usage: MessagesUsage | None = None
+
+
+class _Messages(Struct):
+    type: str = ""
+    usage: MessagesUsage | None = None
+    message: _Message | None = None
+    delta: _Delta | None = None
+    stop_reason: str | None = None
+
+
+class _Incomplete(Struct):
+    reason: str | None = None
+
+
+class _Part(Struct):
+    type: str = ""
+
+
+class _Item(Struct):
+    type: str = ""
+    content: list[_Part] | None = None
+
+
+class _Response(Struct):
+    status: str | None = None
+    incomplete_details: _Incomplete | None = None
+    output: list[_Item] = []
+    usage: ResponsesUsage | None = None
+
+
+class _Responses(Struct):
+    type: str = ""
+    response: _Response | None = None
+
+
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+_CHAT = msgspec.json.Decoder(_Chat)
+_MESSAGES = msgspec.json.Decoder(_Messages)
+_RESPONSES = msgspec.json.Decoder(_Responses)
+_RESPONSE = msgspec.json.Decoder(_Response)
+
+# Inside the words of an answer a quote is written `\\"`, so these never match there.
+_CONTENT: Mapping[Dialect, re.Pattern[bytes]] = {
+    "chat": re.compile(
+        rb'"(?:content|reasoning_content|reasoning|refusal|text)"\s*:\s*"[^"]|"tool_calls"\s*:\s*\['
+    ),
+    "messages": re.compile(rb'"content_block_(?:start|delta)"'),
+    "responses": re.compile(rb'"response\.(?:output_item\.added|[a-z_.]+\.delta)"'),
+}
+# A search for bytes is several times quicker than a pattern; vendors write `:` with or without a
+# space, and nothing else.
+_WANTED: Mapping[Dialect, tuple[bytes, ...]] = {
+    "chat": (
+        b'"usage":{', b'"finish_reason":"', b'"error":', b'"usage": {', b'"finish_reason": "',
+    ),
+    "messages": (b'"usage"', b'"error"'),
+    "responses": (
+        b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"error"',
+    ),
+}  # fmt: skip
+
+
+class Tap:
+    """Reads along with one stream."""
+
+    __slots__ = (
+        "_content", "_dialect", "_is_blind", "_pieces", "_size", "_wanted", "has_content",
+        "is_broken", "stop_reason", "usage",
+    )  # fmt: skip
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._content = _CONTENT[dialect].search
+        self._wanted = _WANTED[dialect]
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._is_blind = False
+        self.has_content = False
+        """Whether the first byte of the answer's content has come by."""
+        self.is_broken = False
+        """Whether an error came by."""
+        self.usage = _NO_USAGE
+        self.stop_reason: StopReason | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the stream, cut in any way."""
+        if self._pieces or not data.endswith(b"\n"):
+            data = self._whole_lines(data)
+        if not self.has_content and self._content(data):
+            self.has_content = True
+        for mark in self._wanted:
+            if mark in data:
+                self._read(data)
+                return
+
+    def end(self) -> None:
+        """Learn that nothing more comes: what waits for the end of its line is whole now."""
+        if self._pieces:
+            self.feed(b"\n")
+
+    def _whole_lines(self, data: bytes) -> bytes:
+        """Give the lines that are whole now; the rest waits, up to a limit."""
+        end = data.rfind(b"\n") + 1
+        pieces = self._pieces
+        if not end:
+            self._keep(data)
+            return b""
+        whole = b"".join((*pieces, data[:end]))
+        pieces.clear()
+        self._size = 0
+        self._is_blind = False
+        if end < len(data):
+            self._keep(data[end:])
+        return whole
+
+    def _keep(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > MAX_LINE_BYTES:
+            self._is_blind = True
+            self._pieces.clear()
+        if not self._is_blind:
+            self._pieces.append(piece)
+
+    def _read(self, data: bytes) -> None:
+        for line in data.splitlines():
+            if line.startswith(b"data:") and any(mark in line for mark in self._wanted):
+                self._note(line[5:])
+
+    def _note(self, text: bytes) -> None:
+        try:
+            usage, stop_reason, is_error = _READ[self._dialect](text, self.usage)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return  # what cannot be read is passed on as it is, and told as not known
+        self.usage = usage
+        self.stop_reason = stop_reason or self.stop_reason
+        self.is_broken = self.is_broken or is_error
+
+
+_Note = tuple[Usage, StopReason | None, bool]
+
+
+def _read_chat(text: bytes, before: Usage) -> _Note:
+    chunk = _CHAT.decode(text)
+    reasons = [each.finish_reason for each in chunk.choices if each.finish_reason]
+    return (
+        before if chunk.usage is None else chunk.usage.read(),
+        stops.FROM_CHAT.get(reasons[0], "end") if reasons else None,
+        chunk.error is not None,
+    )
+
+
+def _read_messages(text: bytes, before: Usage) -> _Note:
+    event = _MESSAGES.decode(text)
+    found = event.usage or (event.message.usage if event.message else None)
+    reason = event.delta.stop_reason if event.delta else event.stop_reason
+    return (
+        before if found is None else found.read(before),
+        stops.FROM_MESSAGES.get(reason, "end") if reason else None,
+        event.type == "error",
+    )
+
+
+def _read_responses(text: bytes, before: Usage) -> _Note:
+    event = _RESPONSES.decode(text)
+    is_error = event.type in ("error", "response.failed")
+    if event.response is None or event.type not in _ENDS:
+        return before, None, is_error
+    return _response_usage(event.response) or before, _response_stop(event.response), is_error
+
+
+def _response_usage(response: _Response) -> Usage | None:
+    return None if response.usage is None else response.usage.read()
+
+
+def _response_stop(response: _Response) -> StopReason:
+    details = response.incomplete_details
+    return stops.from_responses(
+        response.status or "",
+        (details.reason if details else "") or "",
+        calls_tool=any(each.type == "function_call" for each in response.output),
+        refuses=any(_refuses(each) for each in response.output),
+    )
+
+
+def _refuses(item: _Item) -> bool:
+    return any(part.type == "refusal" for part in item.content or ())
+
+
+_READ: Mapping[Dialect, Callable[[bytes, Usage], _Note]] = {
+    "chat": _read_chat,
+    "messages": _read_messages,
+    "responses": _read_responses,
+}
+
+
+def tap(dialect: Dialect) -> Tap:
+    """Read along with a stream of this dialect."""
+    return Tap(dialect)
+
+
+def usage_of(dialect: Dialect, body: bytes) -> Usage:
+    """Give what a whole answer says it used; nothing known when it does not say."""
+    return _whole(dialect, body)[0]
+
+
+def stop_reason_of(dialect: Dialect, body: bytes) -> StopReason | None:
+    """Give why a whole answer ended; none when it does not say."""
+    return _whole(dialect, body)[1]
+
+
+def _whole(dialect: Dialect, body: bytes) -> _Note:
+    try:
+        if dialect == "responses":
+            response = _RESPONSE.decode(body)
+            stop = None if response.status is None else _response_stop(response)
+            return _response_usage(response) or _NO_USAGE, stop, False
+        return _READ[dialect](body, _NO_USAGE)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _NO_USAGE, None, False

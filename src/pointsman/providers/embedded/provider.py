@@ -1,0 +1,256 @@
+"""The embedded model behind the provider's port: a process started on first use, kept in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from pointsman.errors import PointsmanError
+from pointsman.providers.embedded.answer import EmbeddedAnswer, failure
+from pointsman.providers.embedded.frames import Failed, Head, Load
+from pointsman.providers.embedded.line import Line
+from pointsman.providers.embedded.process import Call, ModelProcess, memory_bytes
+from pointsman.providers.embedded.request import engine_body, overflow, surely_overflows
+from pointsman.providers.embedded.weights import Weights, located, verified
+from pointsman.providers.port import Deadlines, Dialect, Outgoing, UpstreamError
+from pointsman.turns.registry import EMBEDDED_MODEL, EMBEDDED_PROVIDER
+
+MOST_REST_S = 60.0
+
+State = Literal["asleep", "loading", "ready", "resting", "closed"]
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """How the model is run. `threads: 0` is chosen from what this process may use."""
+
+    context_tokens: int = 2048
+    max_output_tokens: int = 1024
+    slots: int = 2
+    most_waiting: int = 64
+    threads: int = 0
+    niceness: int = 10
+    load_s: float = 120.0
+    probe_s: float = 10.0
+
+
+class Health(Struct, frozen=True):
+    """How the model's process is."""
+
+    state: State
+    pid: int | None
+    memory_bytes: int | None
+    memory_limit_bytes: int | None
+    load_ms: int | None
+    computing: int
+    waiting: int
+    crashes: int
+
+
+class EmbeddedProvider:
+    """Answers chat completions with a GGUF file on this machine, in a process of its own.
+
+    INVARIANT: nothing here computes, loads or waits in the event loop's thread.
+    """
+
+    dialects: tuple[Dialect, ...] = ("chat",)
+
+    def __init__(
+        self,
+        name: str = EMBEDDED_PROVIDER,
+        *,
+        model: str = EMBEDDED_MODEL,
+        path: Path | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.name = name
+        self.model = model
+        self.settings = settings or Settings()
+        self._path = path
+        self._line = Line(self.settings.slots, self.settings.most_waiting)
+        self._process: ModelProcess | None = None
+        self._starting: asyncio.Task[ModelProcess] | None = None
+        self._probe: asyncio.Task[None] | None = None
+        self._crashes_in_a_row = 0
+        self._crashes = 0
+        self._rests_until = 0.0
+        self._reason = ""
+        self._is_closed = False
+
+    async def send(self, outgoing: Outgoing, deadlines: Deadlines) -> EmbeddedAnswer:
+        """Make one call; `connect_s` has no meaning where nothing is connected to."""
+        if surely_overflows(outgoing.body, self.settings.context_tokens):
+            raise overflow(None, self.settings.context_tokens)
+        body = engine_body(outgoing, max_output_tokens=self.settings.max_output_tokens)
+        began = asyncio.get_running_loop().time()
+        until = began + deadlines.total_s
+        call: Call | None = None
+        try:
+            async with asyncio.timeout_at(min(began + deadlines.head_s, until)):
+                call = await self._asked(body)
+                head = await self._head(call)
+        except TimeoutError:
+            if call is not None:
+                self._look_after()
+            raise UpstreamError(
+                "the embedded model did not begin to answer in time", error_class="timeout"
+            ) from None
+        return EmbeddedAnswer(call, head.content_type, deadlines.idle_s, until, self._look_after)
+
+    async def count_tokens(self, text: str) -> int:
+        """Count a text's tokens with the model's own vocabulary; loads the model."""
+        return await (await self._running()).count(text)
+
+    def health(self) -> Health:
+        """Tell how the model's process is; asks nobody."""
+        process = self._process
+        pid = process.pid if process else None
+        ready = process.ready.result() if process else None
+        return Health(
+            state=self._state(),
+            pid=pid,
+            memory_bytes=memory_bytes(pid) if pid else None,
+            memory_limit_bytes=ready.memory_limit_bytes if ready else None,
+            load_ms=ready.load_ms if ready else None,
+            computing=self._line.inside,
+            waiting=self._line.waiting,
+            crashes=self._crashes,
+        )
+
+    async def close(self) -> None:
+        """End the process; calls that still run fail."""
+        self._is_closed = True
+        for task in (self._probe, self._starting):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+        if self._process is not None:
+            await self._process.kill()
+
+    async def _asked(self, body: bytes) -> Call:
+        await self._line.enter()
+        try:
+            process = await self._running()
+        except BaseException:
+            self._line.leave()
+            raise
+        return process.ask(body, self._line.leave)
+
+    async def _head(self, call: Call) -> Head:
+        try:
+            reply = await call.reply()
+        except BaseException:
+            call.cancel()
+            raise
+        if isinstance(reply, Failed):
+            raise failure(reply)
+        if not isinstance(reply, Head):
+            raise UpstreamError("the embedded model gave no answer", error_class="server_error")
+        self._crashes_in_a_row = 0
+        return reply
+
+    async def _running(self) -> ModelProcess:
+        if self._process is not None and self._process.is_alive:
+            return self._process
+        if self._starting is None:
+            self._refuse_rest()
+            self._starting = asyncio.create_task(self._started())
+            self._starting.add_done_callback(self._settled)
+        # Shielded: others may wait for the same start, and the next caller will.
+        return await asyncio.shield(self._starting)
+
+    async def _started(self) -> ModelProcess:
+        weights = await asyncio.to_thread(_weights, self._path)
+        process = ModelProcess(self._lost)
+        niceness, load_s = self.settings.niceness, self.settings.load_s
+        await process.start(self._order(weights), niceness=niceness, load_s=load_s)
+        self._process = process
+        return process
+
+    def _order(self, weights: Weights) -> Load:
+        settings = self.settings
+        return Load(
+            path=str(weights.path),
+            alias=self.model,
+            folder="",
+            context_tokens=settings.context_tokens,
+            slots=settings.slots,
+            # Threads meet after every layer of every token: where the machine is busy, one more of
+            # them waits longer than it helps. Prompts come in large batches, which bear it.
+            threads=settings.threads or max(1, usable_cpus() // 2),
+            prompt_threads=settings.threads or usable_cpus(),
+            # What the model's makers recommend where the caller does not say.
+            temperature=0.2 if weights.is_builtin else None,
+            top_p=0.9 if weights.is_builtin else None,
+        )
+
+    def _settled(self, task: asyncio.Task[ModelProcess]) -> None:
+        self._starting = None
+        if not task.cancelled():
+            # Whoever waited has it; when nobody waits any more, nobody needs it.
+            task.exception()
+
+    def _refuse_rest(self) -> None:
+        if self._is_closed:
+            raise UpstreamError("the embedded model is closed", error_class="cancelled")
+        left = self._rests_until - asyncio.get_running_loop().time()
+        if left > 0:
+            raise UpstreamError(
+                f"{self._reason}: {self._crashes_in_a_row} failures in a row, "
+                f"it is started again in {left:.0f} s",
+                error_class="server_error",
+                retry_after_s=left,
+            )
+
+    def _lost(self, reason: str) -> None:
+        self._process = None
+        self._reason = reason
+        if self._is_closed:
+            return
+        self._crashes += 1
+        self._crashes_in_a_row += 1
+        # The first crash costs nothing but its calls; a crash loop must not cost the machine.
+        if self._crashes_in_a_row > 1:
+            rest = min(MOST_REST_S, 2.0 ** (self._crashes_in_a_row - 2))
+            self._rests_until = asyncio.get_running_loop().time() + rest
+
+    def _look_after(self) -> None:
+        """End a process whose engine no longer turns, after a call of it fell silent."""
+        if self._process is not None and (self._probe is None or self._probe.done()):
+            self._probe = asyncio.create_task(self._probed(self._process))
+
+    async def _probed(self, process: ModelProcess) -> None:
+        try:
+            async with asyncio.timeout(self.settings.probe_s):
+                await process.ping()
+        except TimeoutError:
+            await process.kill()
+        except UpstreamError:
+            pass
+
+    def _state(self) -> State:
+        if self._is_closed:
+            return "closed"
+        if self._process is not None and self._process.is_alive:
+            return "ready"
+        if self._starting is not None:
+            return "loading"
+        is_resting = self._rests_until > asyncio.get_running_loop().time()
+        return "resting" if is_resting else "asleep"
+
+
+def usable_cpus() -> int:
+    """Give how many processors this process may use, eight at most."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(usable or 1, 8)
+
+
+def _weights(path: Path | None) -> Weights:
+    try:
+        return verified(located(path))
+    except PointsmanError as error:
+        message = f"{error}: {error.hint}" if error.hint else str(error)
+        raise UpstreamError(message, error_class="server_error") from error

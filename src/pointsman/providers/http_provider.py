@@ -1,0 +1,200 @@
+"""A provider over HTTP: one call with its retries and its keys. Companion §2.2."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from pointsman.errors import InputError
+from pointsman.providers.credentials import NO_SECRET, Credential, Secret
+from pointsman.providers.failures import failure_of
+from pointsman.providers.http_address import Resolve, read_base_url, resolved
+from pointsman.providers.http_exchange import Exchange, Message
+from pointsman.providers.http_pool import Pool, PoolSettings
+from pointsman.providers.port import Answer, Deadlines, Dialect, Outgoing, UpstreamError
+from pointsman.providers.request_head import HeadTemplate, checked_headers, target_of
+from pointsman.providers.retrying import Effect, Flow, Jitter, Try, tries
+from pointsman.providers.vendors import Vendor, default_dialects
+from pointsman.turns.registry import Provider as Configured
+from pointsman.turns.registry import SecretRef
+
+Sleep = Callable[[float], Awaitable[None]]
+
+_ERROR_BODY_S = 5.0
+_ERROR_BODY_BYTES = 64 * 1024
+_ACCEPTED_TYPES = ("application/json", "text/event-stream", "")
+
+
+def _spread() -> float:
+    return random.SystemRandom().uniform(-1.0, 1.0)
+
+
+class Surroundings(Struct, frozen=True):
+    """What a provider takes from outside; a test gives its own."""
+
+    sleep: Sleep = asyncio.sleep
+    jitter: Jitter = _spread
+    wall_s: Callable[[], float] = time.time
+    resolve: Resolve = resolved
+    retries: int = 2
+
+
+class HttpProvider:
+    """A provider that is reached over HTTP.
+
+    It speaks to the host of its configuration and to no other. Keys are read when they are needed,
+    and a call that fails for its key goes on with the next one.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a setting of one provider
+        self,
+        name: str,
+        vendor: Vendor,
+        configured: Configured,
+        home: Path,
+        *,
+        dialects: tuple[Dialect, ...] = (),
+        pool: PoolSettings = PoolSettings(),  # noqa: B008 - it is frozen
+        surroundings: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
+    ) -> None:
+        origin, path = read_base_url(configured.base_url or vendor.base_url)
+        if vendor.is_versioned:
+            path = path.removesuffix("/v1")
+        self.name = name
+        self.dialects = dialects or default_dialects(vendor, origin.host)
+        unknown = [each for each in self.dialects if each not in vendor.paths]
+        if unknown:
+            raise InputError(f"a provider of kind `{vendor.kind}` cannot speak `{unknown[0]}`")
+        headers = checked_headers(configured.headers)
+        self._heads = {
+            dialect: HeadTemplate(
+                vendor, origin, target_of(path + vendor.paths[dialect], configured.query), headers
+            )
+            for dialect in self.dialects
+        }
+        self._credentials = tuple(Credential(ref, home) for ref in _keys(configured))
+        self._good_key = 0
+        self._timeout_s = float(configured.timeout_s)
+        self._pool = Pool(origin, pool, resolve=surroundings.resolve)
+        self._outside = surroundings
+
+    @property
+    def open_connections(self) -> int:
+        """Tell how many connections are open."""
+        return self._pool.open_connections
+
+    async def send(self, outgoing: Outgoing, deadlines: Deadlines) -> Answer:
+        """Make one call and give its answer once the head is a success."""
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + min(deadlines.total_s, self._timeout_s)
+        outside = self._outside
+        flow = tries(
+            max(len(self._credentials), 1), self._good_key, outside.jitter, outside.retries
+        )
+        effect: Effect | None = next(flow)
+        error: UpstreamError | None = None
+        attempts = 0
+        while effect is not None:
+            if isinstance(effect, Try):
+                attempts += 1
+                try:
+                    answer = await self._tried(outgoing, deadlines, ends_at, effect.key)
+                except UpstreamError as failed:
+                    failed.attempts = attempts
+                    error = failed
+                    effect = _after(flow, failed)
+                else:
+                    answer.attempts = attempts
+                    self._good_key = effect.key
+                    return answer
+            elif loop.time() + effect.seconds < ends_at:
+                await outside.sleep(effect.seconds)
+                effect = _after(flow, None)
+            else:
+                effect = None  # there is no time left to wait
+        raise error or UpstreamError("nothing was tried", error_class="other")
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pool.close()
+
+    async def _tried(
+        self, outgoing: Outgoing, deadlines: Deadlines, ends_at: float, key: int
+    ) -> Exchange:
+        credential = self._credentials[key] if self._credentials else None
+        secret = credential.secret() if credential else NO_SECRET
+        used = credential.id if credential else ""
+        request = self._message(outgoing, secret)
+        try:
+            exchange = await self._pool.request(request, deadlines, ends_at)
+        except UpstreamError as error:
+            error.credential = used
+            raise
+        exchange.credential = used
+        unreadable = _what_is_unreadable(exchange.headers)
+        if exchange.status >= 300 or unreadable:
+            failure = await self._failure(exchange, secret, unreadable)
+            failure.credential = used
+            raise failure
+        return exchange
+
+    def _message(self, outgoing: Outgoing, secret: Secret) -> Message:
+        head = self._heads.get(outgoing.dialect)
+        if head is None:
+            message = f"`{self.name}` does not speak `{outgoing.dialect}`"
+            raise UpstreamError(message, error_class="invalid_request")
+        return head.message(outgoing, secret)
+
+    async def _failure(self, exchange: Exchange, secret: Secret, unreadable: str) -> UpstreamError:
+        status = exchange.status
+        is_packed = "content-encoding" in exchange.headers
+        body = await _error_body(exchange) if status >= 400 and not is_packed else b""
+        await exchange.close()
+        if status < 300:
+            return UpstreamError(f"`{self.name}` {unreadable}", error_class="other", status=status)
+        now_s = self._outside.wall_s()
+        return failure_of(self.name, status, exchange.headers, secret.redacted(body), now_s)
+
+
+def _what_is_unreadable(headers: Mapping[str, str]) -> str:
+    """Say why a body that is on its way cannot be used; empty when it can."""
+    encoding = headers.get("content-encoding")
+    if encoding and encoding.lower() != "identity":
+        return "packed its answer, which was not asked for"
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in _ACCEPTED_TYPES and not kind.endswith("+json"):
+        return "answered with neither JSON nor events"
+    return ""
+
+
+def _keys(configured: Configured) -> tuple[SecretRef, ...]:
+    keys = configured.api_key
+    if keys is None:
+        return ()
+    return keys if isinstance(keys, tuple) else (keys,)
+
+
+def _after(flow: Flow, told: UpstreamError | None) -> Effect | None:
+    try:
+        return flow.send(told)
+    except StopIteration:
+        return None
+
+
+async def _error_body(exchange: Exchange) -> bytes:
+    """Give the beginning of an error's body; what does not come soon is not waited for."""
+    exchange.hurry(_ERROR_BODY_S)
+    body = b""
+    try:
+        async for piece in exchange:
+            body += piece
+            if len(body) > _ERROR_BODY_BYTES:
+                break
+    except UpstreamError:
+        pass  # the status says enough
+    return body[:_ERROR_BODY_BYTES]

@@ -1,0 +1,149 @@
+"""One request and one answer, whatever dialect they came in. Companion §2.1.
+
+Only what is translated goes through these; a request that stays in its dialect is never taken
+apart. What a dialect cannot say is listed as lost, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Raw, Struct
+
+Role = Literal["system", "user", "assistant", "tool"]
+StopReason = Literal["end", "length", "tool_use", "stop_sequence", "refusal", "error"]
+Vendor = Literal["", "anthropic", "openai"]
+
+
+class Text(Struct, frozen=True, tag_field="type", tag="text"):
+    """Words."""
+
+    text: str
+
+
+class Image(Struct, frozen=True, tag_field="type", tag="image"):
+    """A picture, by its bytes in base64 or by its address."""
+
+    kind: Literal["base64", "url"]
+    data: str
+    media_type: str = ""
+
+
+class ToolUse(Struct, frozen=True, tag_field="type", tag="tool_use"):
+    """A call the model asks for; `input` is a JSON object."""
+
+    id: str
+    name: str
+    input: Raw
+
+
+class ToolResult(Struct, frozen=True, tag_field="type", tag="tool_result"):
+    """What a tool gave back."""
+
+    tool_use_id: str
+    content: tuple[Text | Image, ...]
+    is_error: bool = False
+
+
+class Thinking(Struct, frozen=True, tag_field="type", tag="thinking"):
+    """Reasoning the model shows; the signature belongs to the vendor whose model wrote it.
+
+    OpenAI's encrypted reasoning is a signature too; `id` is the vendor's own name of the item.
+    """
+
+    text: str
+    signature: str = ""
+    vendor: Vendor = ""
+    id: str = ""
+
+
+class RedactedThinking(Struct, frozen=True, tag_field="type", tag="redacted_thinking"):
+    """Reasoning the provider hides."""
+
+    data: str
+
+
+Block = Text | Image | ToolUse | ToolResult | Thinking | RedactedThinking
+
+
+class Message(Struct, frozen=True):
+    """One message."""
+
+    role: Role
+    content: tuple[Block, ...]
+
+
+class Tool(Struct, frozen=True):
+    """A tool the model may call; `input_schema` is a JSON Schema."""
+
+    name: str
+    description: str
+    input_schema: Raw
+    is_strict: bool | None = None
+
+
+class ToolChoice(Struct, frozen=True):
+    """Which tool must, may or may not be called."""
+
+    kind: Literal["auto", "any", "none", "tool"]
+    name: str = ""
+    is_parallel: bool | None = None
+
+
+class OutputFormat(Struct, frozen=True):
+    """What the answer must look like."""
+
+    kind: Literal["json_object", "json_schema"]
+    name: str = ""
+    schema: Raw | None = None
+    is_strict: bool | None = None
+    description: str = ""
+
+
+class Hint(Struct, frozen=True):
+    """A wish about how to answer that only some dialects can say: `top_k`, `seed`."""
+
+    name: str
+    value: Raw
+
+
+class Request(Struct, frozen=True):
+    """What a caller asks for."""
+
+    messages: tuple[Message, ...]
+    system: tuple[Text, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice | None = None
+    output: OutputFormat | None = None
+    max_output_tokens: int | None = None
+    temperature: Raw | None = None
+    top_p: Raw | None = None
+    stop: tuple[str, ...] = ()
+    is_stream: bool = False
+    wants_usage: bool = True
+    thinking_tokens: int | None = None
+    thinking_effort: str | None = None
+    user: str = ""
+    hints: tuple[Hint, ...] = ()
+    unsaid: tuple[str, ...] = ()
+    """What was in the body and has no place here, by the names of `dialects.loss.Loss`."""
+
+
+class Usage(Struct, frozen=True):
+    """What a call used; the three buckets of input are disjoint. None where it was not told."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+class Response(Struct, frozen=True):
+    """A whole answer."""
+
+    id: str
+    content: tuple[Block, ...]
+    stop_reason: StopReason
+    usage: Usage
+    stop_sequence: str = ""

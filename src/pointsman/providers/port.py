@@ -1,0 +1,140 @@
+"""The port every provider stands behind: bytes of one dialect in, bytes of the same dialect out.
+
+A provider makes one call. Which model is called, and what follows a failure, is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from pointsman.errors import PointsmanError
+
+Dialect = Literal["chat", "responses", "messages"]
+"""The wire formats: OpenAI's chat completions and responses, Anthropic's messages."""
+
+ErrorClass = Literal[
+    "rate_limit", "auth", "server_error", "network", "context_overflow", "invalid_request",
+    "cancelled", "other", "timeout",
+]  # fmt: skip
+
+
+class Outgoing(Struct, frozen=True):
+    """One request to a provider. `model` is the provider's own name for it, also in the body.
+
+    `headers` are those of the caller that pass through: `anthropic-beta` and the like, never a
+    credential, a host or a length.
+    """
+
+    dialect: Dialect
+    model: str
+    body: bytes
+    is_stream: bool
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Deadlines(Struct, frozen=True):
+    """How long to wait, in seconds: to connect, for the head, between two chunks, in all."""
+
+    connect_s: float = 10.0
+    head_s: float = 300.0
+    idle_s: float = 120.0
+    total_s: float = 1800.0
+
+
+class Answer(Protocol):
+    """An answer on its way: its head is here, its body comes in pieces."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Lower-case names; of repeated ones the last."""
+    attempts: int
+    """How many tries this one call took, retries inside it included."""
+    credential: str
+    """Which credential was used, by its short id; empty where there is none. Never the secret."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Give the body piece by piece; raises `UpstreamError` when it breaks off."""
+        ...
+
+    async def read(self) -> bytes:
+        """Give the whole body."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the answer, read or not; the connection is kept only when it was read."""
+        ...
+
+
+class Provider(Protocol):
+    """Who answers."""
+
+    name: str
+    dialects: tuple[Dialect, ...]
+    """What it speaks, what it prefers first."""
+
+    async def send(self, outgoing: Outgoing, deadlines: Deadlines) -> Answer:
+        """Make one call and give its answer once the head is a success.
+
+        Raises `UpstreamError` for everything else: a status of 300 and more, no connection, a head
+        that does not come. Retries inside the call are done when this returns or raises.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and processes."""
+        ...
+
+
+class UpstreamError(PointsmanError):
+    """the provider did not answer"""
+
+    code = "provider.failed"
+    exit_code = 1
+    http_status = 502
+
+    def __init__(  # noqa: PLR0913 - what is known of one failure
+        self,
+        message: str = "",
+        *,
+        where: str = "",
+        hint: str = "",
+        error_class: ErrorClass = "other",
+        status: int = 0,
+        body: bytes = b"",
+        retry_after_s: float | None = None,
+        is_policy_refusal: bool = False,
+        attempts: int = 1,
+        credential: str = "",
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.error_class = error_class
+        self.status = status
+        self.body = body
+        self.retry_after_s = retry_after_s
+        self.is_policy_refusal = is_policy_refusal
+        self.attempts = attempts
+        self.credential = credential
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuilt, (type(self), self.message, {**self.__dict__}))
+
+
+def _rebuilt(kind: type[UpstreamError], message: str, known: dict[str, object]) -> UpstreamError:
+    error = kind.__new__(kind, message)
+    error.__dict__.update(known)
+    return error
+
+
+class NotConfigured(UpstreamError):
+    """the provider is not configured"""
+
+    code = "provider.not_configured"
+    http_status = 503
+
+    def __init__(
+        self, message: str = "", *, where: str = "", hint: str = "", credential: str = ""
+    ) -> None:
+        super().__init__(message, where=where, hint=hint, error_class="auth", credential=credential)

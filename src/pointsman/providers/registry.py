@@ -1,0 +1,98 @@
+"""The providers of a home, opened from its `models.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from pointsman.errors import InputError
+from pointsman.providers.embedded.provider import EmbeddedProvider, Settings
+from pointsman.providers.http_pool import PoolSettings
+from pointsman.providers.http_provider import HttpProvider, Surroundings
+from pointsman.providers.port import Dialect, NotConfigured, Provider
+from pointsman.providers.vendors import VENDORS
+from pointsman.turns.registry import EMBEDDED_PROVIDER, ModelsFile, model_id, provider_of
+from pointsman.turns.registry import Provider as Configured
+
+
+class Providers:
+    """Who answers for which model."""
+
+    def __init__(self, providers: Mapping[str, Provider]) -> None:
+        self._providers = dict(providers)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._providers)
+
+    def named(self, name: str) -> Provider:
+        """Give a provider by its name."""
+        try:
+            return self._providers[name]
+        except KeyError:
+            raise NotConfigured(f"there is no provider `{name}`") from None
+
+    def of(self, model: str) -> tuple[Provider, str]:
+        """Give the provider of a model and the name that the model has there."""
+        name, _colon, upstream_name = model_id(model).partition(":")
+        return self.named(name), upstream_name
+
+    async def close(self) -> None:
+        """Let go of every connection and process."""
+        for provider in self._providers.values():
+            await provider.close()
+
+
+def open_providers(  # noqa: PLR0913 - what is known of all providers
+    models: ModelsFile,
+    home: Path,
+    *,
+    embedded: Provider | None = None,
+    allow_private: frozenset[str] = frozenset(),
+    dialects: Mapping[str, tuple[Dialect, ...]] | None = None,
+    pool: PoolSettings = PoolSettings(),  # noqa: B008 - it is frozen
+    surroundings: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
+) -> Providers:
+    """Open the providers of a home; nothing is connected and no secret is read before a call.
+
+    `allow_private` names those whose host name may lead to a private address, `dialects` what a
+    provider speaks beyond what is known of its kind.
+    """
+    opened: dict[str, Provider] = {} if embedded is None else {EMBEDDED_PROVIDER: embedded}
+    for name, configured in models.providers.items():
+        if configured.kind == "embedded":
+            own = _gguf(name, configured, models, home) if configured.path else embedded
+            if own is not None:
+                opened[name] = own
+            continue
+        try:
+            opened[name] = HttpProvider(
+                name,
+                VENDORS[configured.kind],
+                configured,
+                home,
+                dialects=(dialects or {}).get(name, ()) or configured.speaks,
+                pool=replace(
+                    pool,
+                    allow_private=pool.allow_private
+                    or configured.allow_private
+                    or name in allow_private,
+                ),
+                surroundings=surroundings,
+            )
+        except InputError as error:
+            raise InputError(
+                error.message, where=f"models.yaml: providers.{name}", hint=error.hint
+            ) from None
+    return Providers(opened)
+
+
+def _gguf(name: str, configured: Configured, models: ModelsFile, home: Path) -> Provider:
+    """Give the provider of a file on this machine; it serves the first model named after it."""
+    own = [each for each in models.models if provider_of(model_id(each)) == name]
+    model = model_id(own[0]) if own else name
+    most = models.models[own[0]].capabilities.max_context_tokens if own else None
+    settings = Settings() if most is None else Settings(context_tokens=most)
+    path = home / Path(configured.path).expanduser()
+    return EmbeddedProvider(name, model=model, path=path, settings=settings)

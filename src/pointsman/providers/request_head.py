@@ -1,0 +1,113 @@
+"""The head of a request to a provider, put together from what is fixed and what is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+from urllib.parse import urlencode
+
+from pointsman.errors import InputError
+from pointsman.providers.credentials import NO_SECRET, Secret
+from pointsman.providers.http_address import Origin
+from pointsman.providers.http_exchange import Message
+from pointsman.providers.port import Outgoing, UpstreamError
+from pointsman.providers.vendors import Vendor
+from pointsman.version import VERSION
+
+_TOKEN = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+_VALUE = re.compile(r"[\x20-\x7e]*", re.ASCII)
+
+_NOT_CONFIGURABLE: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "x-api-key",
+    }
+)
+
+
+class HeadTemplate:
+    """Writes the heads of requests to one address."""
+
+    __slots__ = ("_fixed", "_names", "_own", "_vendor")
+
+    def __init__(
+        self, vendor: Vendor, origin: Origin, target: str, headers: Mapping[str, str]
+    ) -> None:
+        lines = {
+            "host": origin.host_header,
+            "user-agent": f"pointsman/{VERSION}",
+            "content-type": "application/json",
+            "accept-encoding": "identity",
+            **headers,
+        }
+        self._vendor = vendor
+        self._names = frozenset(lines)
+        self._own = _lines(vendor.headers.items())
+        self._fixed = f"POST {target} HTTP/1.1\r\n{_lines(lines.items())}"
+
+    def message(self, outgoing: Outgoing, secret: Secret) -> Message:
+        """Give the bytes of a request with a key in them."""
+        vendor = self._vendor
+        accept = "text/event-stream" if outgoing.is_stream else "application/json"
+        # First what may be refused: once the key is written out, nothing must raise any more.
+        passed = self._passed(outgoing.headers) if outgoing.headers else self._own
+        key = (
+            ""
+            if secret is NO_SECRET
+            else f"{vendor.key_header}: {vendor.key_prefix}{secret.revealed()}\r\n"
+        )
+        head = (
+            f"{self._fixed}{passed}{key}accept: {accept}\r\n"
+            f"content-length: {len(outgoing.body)}\r\n\r\n"
+        )
+        return Message(head.encode("ascii"), outgoing.body)
+
+    def _passed(self, given: Iterable[tuple[str, str]]) -> str:
+        """Give the lines of what passes through, over those the vendor always wants."""
+        vendor = self._vendor
+        lines: dict[str, str] = {}
+        for name, value in given:
+            key = name.lower()
+            if key not in vendor.passed or key in self._names:
+                continue
+            if not _VALUE.fullmatch(value):
+                message = f"the header `{key}` holds characters that a header cannot hold"
+                raise UpstreamError(message, error_class="invalid_request")
+            lines[key] = f"{lines[key]}, {value}" if key in lines else value
+        return _lines({**vendor.headers, **lines}.items())
+
+
+def target_of(path: str, query: Mapping[str, str]) -> str:
+    """Give what is asked for: a path and the configured query."""
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Give configured headers with lower-case names, or refuse them."""
+    checked = {name.lower(): value for name, value in headers.items()}
+    for name, value in checked.items():
+        if name in _NOT_CONFIGURABLE:
+            hint = "a key is written as `api_key: {env: NAME}`"
+            raise InputError(f"the header `{name}` cannot be configured", hint=hint)
+        if not (_TOKEN.fullmatch(name) and _VALUE.fullmatch(value)):
+            raise InputError(f"the header `{name}` holds characters that a header cannot hold")
+    return checked
+
+
+def _lines(headers: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers)
