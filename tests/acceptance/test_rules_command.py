@@ -258,7 +258,8 @@ def test_reload_says_what_changed_and_what_is_in_force(home: Home) -> None:
 
     unchanged = ("models.yaml", "unchanged", "the file is in force")
     assert files()[0] == ("pointsman.yaml", "absent", "the defaults are in force")
-    assert files()[1:] == [unchanged, ("routing.yaml", "unchanged", "the file is in force")]
+    assert files()[1:3] == [unchanged, ("routing.yaml", "unchanged", "the file is in force")]
+    assert files()[3] == ("placement.yaml", "absent", "the defaults are in force")
     home.write("routing.yaml", "schema_version: 1\n")
     assert files()[2] == ("routing.yaml", "changed", "the file is in force")
     home.write("routing.yaml", "schema_version: 2\n")

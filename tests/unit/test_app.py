@@ -488,7 +488,7 @@ def test_a_decision_whose_text_cannot_be_kept_is_not_recorded(tmp_path: Path) ->
 def test_what_is_acknowledged_was_fully_synced_in_ledger_and_content(tmp_path: Path) -> None:
     with a_home(tmp_path) as pointsman:
         a_turn(pointsman)
-        recorder = pointsman._recording()
+        recorder = pointsman.desk.recorder()
         for store in (recorder._ledger, recorder._content):
             assert store._connection.pragma("synchronous") == 2
             assert store._connection.pragma("journal_mode") == "wal"

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from pointsman.placement.policy import BUILT_IN, read_placement
 from pointsman.runs import doctor
 from pointsman.runs.doctor import examined
 from pointsman.runs.starter import NAMES, starter_text, write_starter
+from pointsman.signals.kinds import KINDS
 from pointsman.storage.settings import Settings, read_settings
 from pointsman.testing import a_home, a_turn
 from pointsman.turns.policy import read_routing
@@ -65,19 +67,22 @@ def test_little_space_and_slow_syncs_are_warnings(
 
 
 def test_the_starter_files_are_valid_and_say_what_the_defaults_are() -> None:
-    assert NAMES == ("pointsman.yaml", "models.yaml", "routing.yaml")
+    assert NAMES == ("pointsman.yaml", "models.yaml", "routing.yaml", "placement.yaml")
     assert read_settings(starter_text("pointsman.yaml"), "x") == Settings()
     assert read_models(starter_text("models.yaml"), "x") == NO_MODELS
     known = registry(NO_MODELS, lambda _name: None)
     routing = read_routing(starter_text("routing.yaml"), "x", known, "/home/me")
     assert routing.global_default == EMBEDDED_MODEL
+    assert read_placement(starter_text("placement.yaml"), "x", ()) == BUILT_IN
 
 
 def _uncommented(name: str) -> bytes:
     """Give a starter file with its examples switched on: comment lines that look like YAML."""
     lines = starter_text(name).decode().splitlines()
-    keys = ("rules:", "workspaces:", "budgets:", "providers:", "models:")
+    keys = ("rules:", "workspaces:", "budgets:", "providers:", "models:", "sensitive:", "policy_")
     shown, is_example = ["schema_version: 1"], False
+    if name == "placement.yaml":
+        shown = [line for line in lines if not line.startswith("#")]
     for line in lines:
         text = line.removeprefix("#").removeprefix(" ")
         is_example = line.startswith("#") and (
@@ -95,6 +100,10 @@ def test_the_examples_in_the_starter_comments_are_valid_too() -> None:
     assert [rule.name for rule in routing.rules] == ["fast for commits", "budget breaker"]
     assert list(routing.workspaces) == ["~/code/myproject"]
     assert routing.budgets[0].name == "day"
+    kinds = [each.name for each in KINDS]
+    placement = read_placement(_uncommented("placement.yaml"), "placement.yaml", kinds)
+    assert placement.sensitive.stays_local[:2] == ("secret", "iban")
+    assert [rule.id for rule in placement.policy_rules] == ["project-alba", "large"]
 
 
 def test_an_empty_settings_file_means_the_defaults() -> None:

@@ -54,6 +54,12 @@ def test_elapsed_time_and_trace_id_stand_outside_the_replayed_bytes() -> None:
     assert first == second
 
 
+def test_a_further_decision_about_the_same_thing_says_what_it_is() -> None:
+    draft = decision_draft(NAMES, RECORD, ASIDE, FACTS, "fallback")
+    assert (draft.kind, draft.ref) == ("decision.branch.fallback", "w1")
+    assert draft.payload == decision_draft(NAMES, RECORD, ASIDE, FACTS).payload
+
+
 def test_attempts_and_outcomes_are_entries_of_their_own_linked_to_the_decision() -> None:
     names = Names("a1", "d1", Instant(6))
     attempt = attempt_draft(names, Attempt(1, "p:m", Raw(b"{}")))

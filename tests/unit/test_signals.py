@@ -8,8 +8,12 @@ from pointsman.signals.redaction import redacted
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
-        ("mail jane@example.org now", "mail [address] now"),
-        ("call +49-170-1234567!", "call [number]"),
+        ("mail jane@example.org now", "mail [email] now"),
+        ("call +49-170-1234567!", "call [phone]!"),
+        ("card 4111 1111 1111 1111 12/27", "card [payment_card] 12/27"),
+        ("host=192.168.1.10:8080", "host=[private_ip_address]:8080"),
+        ("jane@home or 2024001", "[address] or [number]"),
+        ("password = 'hunter2!x'", "password = '[password_assignment]'"),
         ("key sk-abcdefghijklmnopqrstuvwxyz", "key [long]"),
         ("room 1234 is\nfine  here", "room 1234 is\nfine  here"),
         ("@opus hello", "@opus hello"),

@@ -5,11 +5,16 @@ from __future__ import annotations
 import click
 
 from pointsman.cli.backtest import backtest
+from pointsman.cli.cost import cost
 from pointsman.cli.home import doctor, init
+from pointsman.cli.keys import keys
+from pointsman.cli.local import local
 from pointsman.cli.models import models, providers
 from pointsman.cli.patterns import patterns
+from pointsman.cli.placement import audit, place, taint
 from pointsman.cli.records import replay, verify
 from pointsman.cli.rules import rules
+from pointsman.cli.serve import serve
 from pointsman.cli.terms import Shared
 from pointsman.cli.turns import route, why
 from pointsman.version import VERSION
@@ -26,6 +31,7 @@ def main(context: click.Context, home: str | None, as_json: bool) -> None:  # no
 
 
 for _command in (
-    init, doctor, route, why, replay, verify, backtest, rules, models, providers, patterns,
+    init, doctor, serve, route, why, place, taint, replay, verify, audit, backtest, rules, models,
+    providers, patterns, keys, cost, local,
 ):  # fmt: skip
     main.add_command(_command)

@@ -1,0 +1,1 @@
+"""The HTTP surface: OpenAI's and Anthropic's wire formats, and the APIs of the product itself."""

@@ -1,0 +1,224 @@
+"""The product's own API: preview, place, read what was recorded, replay and verify."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from pointsman.access.book import SPEND_FILE
+from pointsman.errors import DocumentError, InputError, NotFound
+from pointsman.gateway.access import check_reader
+from pointsman.gateway.asgi import Handler, answer_text, named_parts
+from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
+from pointsman.gateway.parts import Parts
+from pointsman.kernel.document import Document, Limits
+from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text, read_instant
+from pointsman.kernel.json_text import read_json
+from pointsman.placement.explain import placement_value
+from pointsman.placement.facts import read_placement_facts
+from pointsman.providers.dialects.look import look
+from pointsman.runs.provider_view import provider_rows
+from pointsman.signals.tokens import count_tokens
+from pointsman.storage.sqlite.spend_reading import By, SpendReader
+from pointsman.turns.explain import Shown, shown_value, why_screen
+from pointsman.turns.facts import read_facts
+from pointsman.version import VERSION
+
+MOST_LISTED = 1000
+
+
+class Api:
+    """Serves everything that is not a model's endpoint."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def routes(self) -> dict[tuple[str, str], Handler]:
+        """Give what is served where."""
+        return {
+            ("GET", "/health"): self.health,
+            ("GET", "/health/readiness"): self.readiness,
+            ("GET", "/metrics"): self.metrics,
+            ("GET", "/v1/models"): self.models,
+            ("GET", "/v1/models/{id}"): self.model,
+            ("POST", "/api/route/preview"): self.preview,
+            ("POST", "/api/place"): self.place,
+            ("GET", "/api/turns"): self.turns,
+            ("GET", "/api/turns/{id}"): self.turn,
+            ("GET", "/api/cost"): self.cost,
+            ("POST", "/v1/messages/count_tokens"): self.count_tokens,
+            ("GET", "/api/providers"): self.providers,
+            ("POST", "/api/replay"): self.replay,
+            ("POST", "/api/verify"): self.verify,
+        }
+
+    async def health(self, _asked: Asked, _receive: Receive, send: Send) -> None:
+        """Say that the process is there."""
+        await answer_value(send, {"status": "ok", "version": VERSION})
+
+    async def readiness(self, _asked: Asked, _receive: Receive, send: Send) -> None:
+        """Say whether turns can be served: the ledger takes entries and the policy is valid."""
+        pointsman = self._parts.pointsman
+        ledger = pointsman.desk.recorder().health
+        problems = [str(each) for each in pointsman.in_force().problems]
+        value = {
+            "status": "ok" if ledger.is_writable else "unavailable",
+            "ledger": {"writable": ledger.is_writable, "cause": ledger.cause},
+            "configuration": problems,
+        }
+        await answer_value(send, value, 200 if ledger.is_writable else 503)
+
+    async def metrics(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Give the counts for Prometheus."""
+        check_reader(self._parts, asked)
+        text = self._parts.metrics.text()
+        await answer_text(send, text, b"text/plain; version=0.0.4; charset=utf-8")
+
+    async def models(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """List the models a caller may name."""
+        await answer_value(send, {"object": "list", "data": self._model_values(asked)})
+
+    async def model(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Tell about one model."""
+        name = named_parts("/v1/models/{id}", asked.path)["id"]
+        found = [each for each in self._model_values(asked) if each["id"] == name]
+        if not found:
+            raise NotFound(f"the model `{name}` is not known here")
+        await answer_value(send, found[0])
+
+    def _model_values(self, asked: Asked) -> list[dict[str, object]]:
+        caller = check_reader(self._parts, asked, scope="models")
+        known = self._parts.pointsman.in_force().ready.models
+        names = [
+            name for name in known if caller.allowed_models is None or name in caller.allowed_models
+        ]
+        return [
+            {"id": name, "object": "model", "created": 0, "owned_by": owner}
+            for name, owner in (("auto", "pointsman"), *((each, _owner(each)) for each in names))
+        ]
+
+    async def preview(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Decide a turn on facts a caller wrote; recorded as a preview, calls nobody."""
+        check_reader(self._parts, asked)
+        pointsman = self._parts.pointsman
+        facts = pointsman.given_facts(read_facts(_document(asked)))
+        shown = await in_thread(lambda: pointsman.route(facts, is_preview=True))
+        await answer_value(send, shown_value(shown))
+
+    async def place(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Decide whether a question may leave this machine."""
+        check_reader(self._parts, asked)
+        pointsman = self._parts.pointsman
+        try:
+            given = read_placement_facts(_document(asked))
+        except DocumentError as error:
+            problems = [str(each) for each in error.problems]
+            value = {"error_code": "E-VALID-001", "rule_id": "", "reason": error.message}
+            await answer_value(send, {**value, "problems": problems}, 400)
+            return
+        facts = pointsman.placement_facts(given)
+        shown = await in_thread(lambda: pointsman.place(facts))
+        await answer_value(send, placement_value(shown))
+
+    async def count_tokens(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Count the tokens of a request in Anthropic's shape; an estimate, as everywhere here."""
+        check_reader(self._parts, asked, scope="models")
+        seen = look("messages", asked.body)
+        await answer_value(send, {"input_tokens": count_tokens(seen.all_text())})
+
+    async def turns(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """List the latest turns; `before` goes further back."""
+        check_reader(self._parts, asked)
+        pointsman = self._parts.pointsman
+        most, before = _most(asked), _instant(asked, "before", LATEST)
+        found = await in_thread(lambda: pointsman.recent(most, before))
+        await answer_value(send, {"turns": [_turn_row(each) for each in found]})
+
+    async def cost(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Tell what was spent, by model, key, session and day."""
+        check_reader(self._parts, asked)
+        path = self._parts.pointsman.home.path / SPEND_FILE
+        await answer_value(send, await in_thread(lambda: _spending(path)))
+
+    async def turn(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Tell why a turn was decided as it was."""
+        check_reader(self._parts, asked)
+        name = named_parts("/api/turns/{id}", asked.path)["id"]
+        pointsman = self._parts.pointsman
+        shown: Shown = await in_thread(lambda: pointsman.shown(name))
+        value = {**shown_value(shown), "at": instant_text(shown.at), "why": why_screen(shown)}
+        await answer_value(send, value)
+
+    async def providers(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Tell which providers and models are out, since when, and until when."""
+        check_reader(self._parts, asked)
+        parts = self._parts
+        reports = parts.health.reports(parts.pointsman.in_force().ready.models)
+        await answer_value(send, {"rows": provider_rows(reports, parts.pointsman.clock.now())})
+
+    async def replay(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Re-run what was recorded."""
+        check_reader(self._parts, asked)
+        pointsman, since = self._parts.pointsman, _instant(asked, "since", EPOCH)
+        report = await in_thread(lambda: pointsman.replay_all(since))
+        await answer_value(send, report)
+
+    async def verify(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Check the whole ledger."""
+        check_reader(self._parts, asked)
+        pointsman = self._parts.pointsman
+        report = await in_thread(pointsman.verify)
+        value = {"intact": report.is_intact, "entries": report.entries, "faults": report.faults}
+        await answer_value(send, value)
+
+
+def _owner(name: str) -> str:
+    return name.partition(":")[0]
+
+
+def _document(asked: Asked) -> Document:
+    return read_json(asked.body, "the body", Limits(bytes=max(len(asked.body), 1)))
+
+
+def _instant(asked: Asked, name: str, default: Instant) -> Instant:
+    value = _parameter(asked, name)
+    return read_instant(value) if value else default
+
+
+def _most(asked: Asked) -> int:
+    given = _parameter(asked, "limit")
+    if given and not (given.isascii() and given.isdigit() and 1 <= int(given[:6]) <= MOST_LISTED):
+        raise InputError(f"`limit` must be a number from 1 to {MOST_LISTED}")
+    return int(given) if given else 50
+
+
+def _parameter(asked: Asked, name: str) -> str:
+    try:
+        values = parse_qs(asked.query, max_num_fields=20).get(name)
+    except ValueError as error:
+        raise InputError("the query has too many parts") from error
+    return values[0] if values else ""
+
+
+def _turn_row(shown: Shown) -> dict[str, object]:
+    chain, winner = shown.trace.chain, shown.outcome.winner_index
+    return {
+        "turn_id": shown.turn_id,
+        "decision_id": shown.decision_id,
+        "session_id": shown.session_id,
+        "at": instant_text(shown.at),
+        "chosen_model": shown.outcome.chosen_model,
+        "policy": chain[winner].policy if winner >= 0 else "",
+        "rule_name": chain[winner].rule_name if winner >= 0 else None,
+        "is_preview": shown.is_preview,
+        "placement": shown.placed,
+    }
+
+
+def _spending(path: Path) -> dict[str, object]:
+    if not path.exists():
+        return {}
+    with closing(SpendReader(path)) as reader:
+        parts: tuple[By, ...] = ("all", "model", "key", "session", "day")
+        return {f"by_{part}": reader.totals(part) for part in parts}

@@ -1,0 +1,137 @@
+"""The model endpoints: one request in a vendor's wire format, one turn, one answer in the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from pointsman.errors import LedgerError, PointsmanError
+from pointsman.gateway.access import caller_of
+from pointsman.gateway.failures import failure_of, refused
+from pointsman.gateway.forwarding import Forwarding
+from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
+from pointsman.gateway.incoming import incoming
+from pointsman.gateway.parts import Parts
+from pointsman.gateway.turn import LiveTurn, go_on, new_flow
+from pointsman.providers.dialects.speaker import speaker
+from pointsman.providers.port import Dialect, UpstreamError
+from pointsman.sessions.flow import Called, Ended, Flow, Record, RecordPlacement
+
+Endpoint = Callable[[Asked, Receive, Send], Awaitable[None]]
+
+
+class ModelEndpoint:
+    """Serves one dialect."""
+
+    def __init__(self, parts: Parts, dialect: Dialect) -> None:
+        self._parts = parts
+        self._dialect = dialect
+
+    async def __call__(self, asked: Asked, receive: Receive, send: Send) -> None:
+        """Serve one request; whatever goes wrong is told in the vendor's own shape."""
+        parts = self._parts
+        parts.metrics.in_flight += 1
+        status = 200
+        live: LiveTurn | None = None
+        try:
+            in_force = parts.pointsman.files.lately()
+            request = incoming(self._dialect, asked, caller_of(parts, asked), in_force)
+            live = LiveTurn(parts, request, in_force)
+            await self._served(live, receive, send)
+        except PointsmanError as error:
+            status = await self._refuse(send, await _once_durable(error, live), live)
+        finally:
+            parts.metrics.in_flight -= 1
+            labels = (("endpoint", self._dialect), ("status", str(status)))
+            parts.metrics.count("pointsman_requests_total", labels)
+
+    async def _served(self, live: LiveTurn, receive: Receive, send: Send) -> None:
+        """Run the turn; a caller who hangs up ends it."""
+        watch = asyncio.ensure_future(_gone(receive))
+        own = asyncio.current_task()
+        has_left = False
+
+        def left(_done: object) -> None:
+            nonlocal has_left
+            if own is not None and not watch.cancelled():
+                has_left = True
+                own.cancel()
+
+        watch.add_done_callback(left)
+        try:
+            await self._driven(live, send)
+        except asyncio.CancelledError:
+            if not has_left:
+                raise
+            live.cancelled()
+        finally:
+            watch.remove_done_callback(left)
+            watch.cancel()
+
+    async def _driven(self, live: LiveTurn, send: Send) -> None:
+        lock = live.lock()
+        flow = new_flow(live) if lock is None else go_on(live, lock)
+        ended, last = await _run(flow, live, send)
+        if ended.status in {"no_model", "refused"}:
+            raise failure_of(ended) if ended.status == "no_model" else refused(ended, live.model)
+        if ended.status == "failed" and last is not None and not last.has_begun:
+            raise last.error or UpstreamError("the provider failed", error_class="other")
+
+    async def _refuse(self, send: Send, error: PointsmanError, live: LiveTurn | None) -> int:
+        upstream = error if isinstance(error, UpstreamError) else None
+        status = error.http_status if upstream is None else _upstream_status(upstream)
+        headers = [JSON]
+        if live is not None and live.ruling is not None and not isinstance(error, LedgerError):
+            headers += live.headers()
+        if upstream is not None and upstream.retry_after_s is not None:
+            headers.append((b"retry-after", str(int(upstream.retry_after_s) + 1).encode()))
+        code = error.code if upstream is None else upstream.error_class
+        message = f"{error.message} ({error.hint})" if error.hint else error.message
+        body = speaker(self._dialect).write_error(status, code, message)
+        await answer(send, status, body, headers)
+        return status
+
+
+async def _run(flow: Flow, live: LiveTurn, send: Send) -> tuple[Ended, Forwarding | None]:
+    """Carry out what the flow asks for, until it ends."""
+    last: Forwarding | None = None
+    reply: Called | None = None
+    while True:
+        try:
+            effect = flow.send(reply)
+        except StopIteration as end:
+            return end.value, last
+        if isinstance(effect, Record):
+            live.record(effect)
+            reply = None
+        elif isinstance(effect, RecordPlacement):
+            live.record_placement(effect)
+            reply = None
+        else:
+            live.number = effect.number
+            last = Forwarding(live, effect.model, send)
+            reply = await last.run()
+
+
+async def _once_durable(error: PointsmanError, live: LiveTurn | None) -> PointsmanError:
+    """Give what is told once the decisions behind it are durable; else that they are not."""
+    try:
+        if live is not None:
+            await live.durability.reached()
+    except LedgerError as worse:
+        return worse
+    return error
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _upstream_status(error: UpstreamError) -> int:
+    """Give the status a caller sees: the provider's own where it says something to the caller."""
+    if error.error_class in {"rate_limit", "invalid_request", "context_overflow"}:
+        return error.status if 400 <= error.status < 500 else 400
+    if error.error_class == "timeout":
+        return 504
+    return 502

@@ -1,0 +1,268 @@
+"""Carrying one call out: the request in the provider's dialect, the answer in the caller's.
+
+Where both speak the same dialect, bytes pass through unchanged but for the model's name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from pointsman.errors import InputError
+from pointsman.gateway.http import EVENTS, JSON, Send
+from pointsman.gateway.turn import End, LiveTurn
+from pointsman.providers.dialects.spans import with_model
+from pointsman.providers.dialects.speaker import Reader, Writer, speaker
+from pointsman.providers.dialects.tap import Tap, stop_reason_of, tap, usage_of
+from pointsman.providers.failures import failure_inside
+from pointsman.providers.messages import Usage
+from pointsman.providers.port import Answer, Dialect, Outgoing, Provider, UpstreamError
+from pointsman.providers.streaming import Broken
+from pointsman.sessions.flow import Called
+
+HELD_BYTES = 1 << 20
+"""How much of a stream may wait for its first content before it is let out anyway."""
+
+_PASSED_ON = (b"anthropic-beta", b"anthropic-version", b"openai-beta")
+_WORTH_ANOTHER = ("rate_limit", "auth", "server_error", "network", "timeout", "context_overflow")
+
+
+class Forwarding:
+    """One call to one model, for one turn."""
+
+    def __init__(self, live: LiveTurn, model: str, send: Send) -> None:
+        self.live = live
+        self.model = model
+        self.send = send
+        self.has_begun = False
+        self._size = 0
+        self._wants_usage = True
+        self._translator: _Translator | None = None
+        self._provider, self._name = live.parts.providers.of(model, live.in_force.models)
+        self._dialect = _spoken(self._provider, live.request.dialect)
+        self.error: UpstreamError | None = None
+
+    @property
+    def is_same(self) -> bool:
+        """Whether caller and provider speak the same dialect."""
+        return self._dialect == self.live.request.dialect
+
+    def outgoing(self) -> Outgoing:
+        """Give the request as the provider takes it."""
+        request = self.live.request
+        body = request.asked.body
+        if self.is_same:
+            body = with_model(self.live.stripped_body(), self._name)
+        else:
+            asked = speaker(request.dialect).read_request(self.live.stripped_body())
+            self._wants_usage = asked.wants_usage
+            body = speaker(self._dialect).write_request(asked, self._name).body
+        headers = request.asked.headers
+        passed = tuple(
+            (name.decode(), headers[name].decode("latin-1"))
+            for name in _PASSED_ON
+            if self.is_same and name in headers
+        )
+        return Outgoing(self._dialect, self._name, body, request.look.is_stream, passed)
+
+    async def run(self) -> Called:
+        """Call the model and let its answer out; says how it went."""
+        live = self.live
+        live.reserve(self.model)
+        live.parts.health.begin(self.model)
+        try:
+            answer = await self._provider.send(self.outgoing(), live.deadlines())
+        except UpstreamError as error:
+            return self._failed(error)
+        except InputError as error:
+            # The provider's dialect cannot say what the caller asks: another's may.
+            told = UpstreamError(error.message, error_class="invalid_request", status=400)
+            return replace(self._failed(told), is_worth_another=True)
+        try:
+            if live.request.look.is_stream:
+                return await self._stream(answer)
+            return await self._whole(answer)
+        except UpstreamError as error:
+            return self._failed(error)
+        finally:
+            await answer.close()
+
+    async def _whole(self, answer: Answer) -> Called:
+        live = self.live
+        body = await answer.read()
+        usage, reason = usage_of(self._dialect, body), stop_reason_of(self._dialect, body)
+        if reason is None:
+            _check_is_answer(self._provider.name, body)
+        if not self.is_same:
+            body = self._translated(body)
+        await live.hold(reason or "")
+        await live.durability.reached()
+        live.first_byte_ns = time.perf_counter_ns()
+        length = (b"content-length", str(len(body)).encode())
+        headers = [JSON, *live.headers(), length]
+        await self.send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+        self._done(answer, usage=usage, reason=reason, size=len(body))
+        return Called(is_done=True)
+
+    def _translated(self, body: bytes) -> bytes:
+        asked = speaker(self.live.request.dialect)
+        try:
+            told = speaker(self._dialect).read_response(body)
+            return asked.write_response(told, self.model, int(time.time()))
+        except InputError as error:
+            raise _unreadable(self._provider.name, error) from error
+
+    async def _stream(self, answer: Answer) -> Called:
+        seen = tap(self._dialect)
+        self._translator = self._new_translator()
+        try:
+            await self._carried(answer, seen)
+        except UpstreamError as error:
+            if not self.has_begun:
+                raise
+            await self._broken_off(error)
+            return self._failed(error, usage_bytes=self._size)
+        except asyncio.CancelledError:
+            if seen.stop_reason is not None:
+                # The caller had its whole answer and hung up before the last byte of the stream.
+                self._done(answer, usage=seen.usage, reason=seen.stop_reason, size=self._size)
+            raise
+        if seen.is_broken:
+            broken = UpstreamError("the stream ended with an error", error_class="server_error")
+            return self._failed(broken, usage_bytes=self._size)
+        self._done(answer, usage=seen.usage, reason=seen.stop_reason, size=self._size)
+        return Called(is_done=True)
+
+    async def _carried(self, answer: Answer, seen: Tap) -> None:
+        """Let a stream out from its first content on, to its end."""
+        waiting: list[bytes] = []
+        is_bound = False
+        async for piece in answer:
+            seen.feed(piece)
+            out = piece if self._translator is None else self._fed(self._translator, piece)
+            self._size += len(out)
+            if seen.stop_reason is not None and not is_bound:
+                is_bound = True
+                await self.live.hold(seen.stop_reason)
+            if self.has_begun:
+                await self._more(out)
+                continue
+            _check_is_sound(seen)
+            waiting.append(out)
+            if seen.has_content or self._size > HELD_BYTES:
+                await self._begin(b"".join(waiting))
+        seen.end()
+        if seen.stop_reason is None and not seen.is_broken:
+            raise _unfinished(self._provider.name, b"".join(waiting))
+        if not self.has_begun:
+            _check_is_sound(seen)
+            await self._begin(b"".join(waiting))
+        if self._translator is not None:
+            await self._more(self._translator.ended())
+        await self.send({"type": "http.response.body", "body": b""})
+
+    def _new_translator(self) -> _Translator | None:
+        if self.is_same:
+            return None
+        target = speaker(self.live.request.dialect)
+        writer = target.stream_writer(self.model, int(time.time()), wants_usage=self._wants_usage)
+        return _Translator(speaker(self._dialect).stream_reader(), writer)
+
+    def _fed(self, translator: _Translator, piece: bytes) -> bytes:
+        try:
+            return translator.fed(piece)
+        except InputError as error:
+            raise _unreadable(self._provider.name, error) from error
+
+    async def _begin(self, first: bytes) -> None:
+        live = self.live
+        await live.durability.reached()
+        live.first_byte_ns = time.perf_counter_ns()
+        self.has_begun = True
+        headers = [EVENTS, (b"cache-control", b"no-cache"), *live.headers()]
+        await self.send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._more(first)
+
+    async def _more(self, data: bytes) -> None:
+        if data:
+            self.live.answer_bytes += len(data)
+            await self.send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _broken_off(self, error: UpstreamError) -> None:
+        """Say in the caller's own dialect that there will be no more; never the text again."""
+        code, message = "upstream_error", error.message
+        if self._translator is not None:
+            told = self._translator.broken(code, message)
+        else:
+            told = speaker(self.live.request.dialect).error_event(code, message)
+        await self._more(told)
+        await self.send({"type": "http.response.body", "body": b""})
+
+    def _done(self, answer: Answer, *, usage: Usage, reason: str | None, size: int) -> None:
+        end = End("success", None, usage, reason or "", size, answer.attempts)
+        self.live.call_ended(self.model, end)
+
+    def _failed(self, error: UpstreamError, usage_bytes: int = 0) -> Called:
+        self.error = error
+        end = End(error.error_class, error, None, "", usage_bytes, error.attempts)
+        self.live.call_ended(self.model, end)
+        worth = error.error_class in _WORTH_ANOTHER
+        return Called(False, error.error_class, self.has_begun, worth)  # noqa: FBT003 - not done
+
+
+class _Translator:
+    """Turns a stream of one dialect into another's, event by event."""
+
+    def __init__(self, reader: Reader, writer: Writer) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def fed(self, data: bytes) -> bytes:
+        """Give what a piece is in the caller's dialect."""
+        return b"".join(map(self._writer.write, self._reader.feed(data)))
+
+    def ended(self) -> bytes:
+        """Give what closes the stream."""
+        return b"".join(map(self._writer.write, self._reader.end()))
+
+    def broken(self, code: str, message: str) -> bytes:
+        """Give what says that there will be no more."""
+        return self._writer.write(Broken(code, message))
+
+
+def _check_is_answer(name: str, body: bytes) -> None:
+    """Raise unless a body that says nothing of its end can be an answer all the same."""
+    inside = failure_inside(name, body)
+    if inside is not None:
+        raise inside
+    try:
+        msgspec.json.decode(body, type=dict[str, Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UpstreamError(
+            f"`{name}` answered with what is no JSON object", error_class="server_error", status=200
+        ) from error
+
+
+def _unfinished(name: str, held: bytes) -> UpstreamError:
+    """Give the error of a stream that ended before its answer did."""
+    message = f"the stream of `{name}` ended before its answer did"
+    return failure_inside(name, held) or UpstreamError(message, error_class="network", status=200)
+
+
+def _unreadable(name: str, error: InputError) -> UpstreamError:
+    message = f"the answer of `{name}` cannot be read: {error.message}"
+    return UpstreamError(message, error_class="server_error", status=200)
+
+
+def _check_is_sound(tap: Tap) -> None:
+    if tap.is_broken:
+        raise UpstreamError("the stream began with an error", error_class="server_error")
+
+
+def _spoken(provider: Provider, wanted: Dialect) -> Dialect:
+    return wanted if wanted in provider.dialects else provider.dialects[0]

@@ -1,0 +1,103 @@
+"""Counts for operators, in the text format of Prometheus. No text of any message is in them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+BUCKETS_S: Final = (
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120,
+)  # fmt: skip
+
+Labels = tuple[tuple[str, str], ...]
+
+_COUNTERS: Final = {
+    "pointsman_requests_total": "requests to model endpoints, by endpoint and status",
+    "pointsman_decisions_total": "decisions, by winning policy and model",
+    "pointsman_rejections_total": "candidates that were rejected, by reason",
+    "pointsman_upstream_requests_total": "calls to providers, by model and result",
+    "pointsman_fallbacks_total": "turns that another model took over, by the one that failed",
+    "pointsman_tokens_total": "tokens, by model and type",
+    "pointsman_spend_microusd_total": "what calls cost, in millionths of a dollar, by model",
+    "pointsman_privacy_local_total": "turns that had to stay on this machine, by placement rule",
+}
+_HISTOGRAMS: Final = {
+    "pointsman_overhead_seconds": "time spent here, without the provider's",
+    "pointsman_request_seconds": "whole requests, by model",
+    "pointsman_first_byte_seconds": "until the first byte of content left, by model",
+}
+
+
+class _Histogram:
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS_S) + 1)
+        self.total = 0.0
+
+
+class Metrics:
+    """The counts of one process."""
+
+    def __init__(self) -> None:
+        self._counters: dict[str, dict[Labels, int]] = {
+            name: defaultdict(int) for name in _COUNTERS
+        }
+        self._histograms: dict[str, dict[Labels, _Histogram]] = {
+            name: defaultdict(_Histogram) for name in _HISTOGRAMS
+        }
+        self.in_flight = 0
+
+    def count(self, name: str, labels: Labels, by: int = 1) -> None:
+        """Add to a counter."""
+        self._counters[name][labels] += by
+
+    def observe(self, name: str, labels: Labels, seconds: float) -> None:
+        """Add to a histogram."""
+        found = self._histograms[name][labels]
+        found.counts[bisect_left(BUCKETS_S, seconds)] += 1
+        found.total += seconds
+
+    def total(self, name: str) -> int:
+        """Give the sum of a counter over all its labels."""
+        return sum(self._counters[name].values())
+
+    def text(self) -> str:
+        """Write everything in the format that Prometheus reads."""
+        return "\n".join([*self._lines(), ""])
+
+    def _lines(self) -> Iterator[str]:
+        yield "# HELP pointsman_requests_in_flight requests being served now"
+        yield "# TYPE pointsman_requests_in_flight gauge"
+        yield f"pointsman_requests_in_flight {self.in_flight}"
+        for name, told in _COUNTERS.items():
+            yield f"# HELP {name} {told}"
+            yield f"# TYPE {name} counter"
+            for labels, value in sorted(self._counters[name].items()):
+                yield f"{name}{_written(labels)} {value}"
+        for name, told in _HISTOGRAMS.items():
+            yield f"# HELP {name} {told}"
+            yield f"# TYPE {name} histogram"
+            for labels, found in sorted(self._histograms[name].items()):
+                yield from _histogram_lines(name, labels, found)
+
+
+def _histogram_lines(name: str, labels: Labels, found: _Histogram) -> Iterator[str]:
+    running = 0
+    for bound, count in zip((*BUCKETS_S, "+Inf"), found.counts, strict=True):
+        running += count
+        yield f"{name}_bucket{_written((*labels, ('le', str(bound))))} {running}"
+    yield f"{name}_sum{_written(labels)} {found.total:.6f}"
+    yield f"{name}_count{_written(labels)} {running}"
+
+
+def _written(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,55 @@
+"""Which model a caller means: `auto`, a known name, or one that `accept:` maps."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Final
+
+from msgspec import Struct
+
+from pointsman.errors import UnknownModel
+from pointsman.storage.policies import InForce
+from pointsman.turns.registry import meant, model_id
+
+AUTO: Final = "auto"
+
+
+class Meant(Struct, frozen=True):
+    """What a caller asked for; `model` is empty where routing decides."""
+
+    requested: str
+    model: str
+
+
+def meant_by(requested: str, in_force: InForce) -> Meant:
+    """Resolve the name of a request, or raise with the nearest names."""
+    found = _known(requested, in_force)
+    if found is None:
+        found = _accepted(requested, in_force)
+    if found is None:
+        known = [*dict.fromkeys([AUTO, *in_force.ready.models, *in_force.ready.aliases])]
+        raise UnknownModel(
+            f"the model `{requested}` is not known here",
+            hint=meant(requested, known) or f"known: {', '.join(known[:8])}",
+        )
+    return Meant(requested, "" if found == AUTO else found)
+
+
+def _known(requested: str, in_force: InForce) -> str | None:
+    if requested in {AUTO, ""}:
+        return AUTO
+    name = model_id(requested)
+    if name in in_force.ready.models:
+        return name
+    return in_force.ready.aliases.get(requested)
+
+
+def _accepted(requested: str, in_force: InForce) -> str | None:
+    """Look a name up in `accept:`: as it is written first, then the globs in their order."""
+    accept = in_force.models.accept
+    target = accept.get(requested)
+    if target is None:
+        target = next(
+            (to for pattern, to in accept.items() if fnmatchcase(requested, pattern)), None
+        )
+    return None if target is None else _known(target, in_force)

@@ -1,0 +1,38 @@
+"""What the gateway is made of, opened once and handed to every endpoint."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pointsman.access.budgets import Budgets
+from pointsman.access.keyring import Keyring
+from pointsman.app import Pointsman
+from pointsman.gateway.live_providers import LiveProviders
+from pointsman.gateway.metrics import Metrics
+from pointsman.runs.health import LiveHealth
+from pointsman.sessions.locks import TurnLock, TurnLocks
+from pointsman.storage.settings import Settings
+from pointsman.storage.sqlite.sessions import SessionStore
+
+
+class Parts(Struct, frozen=True):
+    """The opened parts of one gateway."""
+
+    pointsman: Pointsman
+    settings: Settings
+    providers: LiveProviders
+    health: LiveHealth
+    locks: TurnLocks
+    sessions: SessionStore
+    metrics: Metrics
+    keyring: Keyring
+    budgets: Budgets
+    new_admin_token: str = ""
+
+
+def stored_lock(sessions: SessionStore, session_id: str) -> TurnLock | None:
+    """Give the lock that a session had before this process began, if its turn waited for a tool."""
+    kept = sessions.found(session_id)
+    if not kept.locked_model:
+        return None
+    return TurnLock(kept.turn_id, kept.decision_id, kept.locked_model)

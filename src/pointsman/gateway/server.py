@@ -1,0 +1,147 @@
+"""Opening a gateway and serving it: one process, one event loop, one chain of the ledger."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import uvicorn
+from msgspec.structs import replace
+
+from pointsman.access.book import HomeBook
+from pointsman.access.budgets import Budgets
+from pointsman.access.keyring import Keyring, opened_admin_token
+from pointsman.access.keys import ENTROPY_BYTES
+from pointsman.app import Pointsman
+from pointsman.gateway.admin import Admin
+from pointsman.gateway.api import Api
+from pointsman.gateway.asgi import LOOPBACK, Gateway, Handler, Routes
+from pointsman.gateway.connection import connections
+from pointsman.gateway.endpoints import ModelEndpoint
+from pointsman.gateway.live_providers import LiveProviders
+from pointsman.gateway.metrics import Metrics
+from pointsman.gateway.parts import Parts, stored_lock
+from pointsman.providers.embedded.provider import EmbeddedProvider
+from pointsman.providers.http_provider import Surroundings
+from pointsman.runs.health import LiveHealth
+from pointsman.sessions.locks import TurnLocks
+from pointsman.storage.settings import Server
+from pointsman.storage.sqlite.sessions import SessionStore
+
+WRITER = "serve"
+ADMIN_TOKEN = "POINTSMAN_ADMIN_TOKEN"  # noqa: S105 - the name of a variable
+KEEP_ALIVE_S = 75
+GRACE_S = 10
+
+
+@contextmanager
+def opened(
+    home: Path,
+    *,
+    server: Server | None = None,
+    surroundings: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
+) -> Iterator[tuple[Parts, Gateway]]:
+    """Open a home and everything a gateway needs."""
+    with ExitStack() as stack:
+        pointsman = stack.enter_context(Pointsman(home, writer=WRITER))
+        settings = pointsman.files.settings().value
+        if server is not None:
+            settings = replace(settings, server=server)
+        # The ledger is opened and verified before the first request, not by it.
+        pointsman.desk.recorder()
+        sessions = SessionStore(pointsman.home.sessions)
+        stack.callback(sessions.close)
+        token = opened_admin_token(
+            home, os.environ.get(ADMIN_TOKEN, ""), secrets.token_bytes(ENTROPY_BYTES)
+        )
+        keyring = Keyring(home, token.digest)
+        stack.callback(keyring.close)
+        book = HomeBook(pointsman.home, WRITER)
+        stack.callback(book.close)
+        parts = Parts(
+            pointsman=pointsman,
+            settings=settings,
+            providers=LiveProviders(
+                home, pointsman.in_force().models, EmbeddedProvider(), surroundings
+            ),
+            health=LiveHealth(pointsman.clock),
+            locks=TurnLocks(lambda name: stored_lock(sessions, name)),
+            sessions=sessions,
+            metrics=Metrics(),
+            keyring=keyring,
+            budgets=Budgets(book),
+            new_admin_token=token.shown_once,
+        )
+        yield parts, application(parts)
+
+
+def application(parts: Parts) -> Gateway:
+    """Put the application together."""
+    chat, responses = ModelEndpoint(parts, "chat"), ModelEndpoint(parts, "responses")
+    messages = ModelEndpoint(parts, "messages")
+    found: dict[tuple[str, str], Handler] = {
+        ("POST", "/v1/chat/completions"): chat,
+        ("POST", "/v1/responses"): responses,
+        ("POST", "/v1/messages"): messages,
+        **Api(parts).routes(),
+        **Admin(parts).routes(),
+    }
+    server = parts.settings.server
+    hosts = {each.lower() for each in server.hosts} | {server.host.lower()}
+    if server.host in LOOPBACK:
+        hosts |= LOOPBACK
+    return Gateway(parts, Routes(found), frozenset(hosts))
+
+
+def bound(server: Server) -> socket.socket:
+    """Bind the address, so that nobody is told to connect before it can be done."""
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+    bound_to = socket.socket(family, socket.SOCK_STREAM)
+    bound_to.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound_to.bind((server.host, server.port))
+    bound_to.setblocking(False)  # noqa: FBT003 - the socket's own signature
+    return bound_to
+
+
+def greeting(parts: Parts, address: str) -> str:
+    """Say where the gateway is, how to try it, and what was made at its first start."""
+    body = '{"model": "auto", "messages": [{"role": "user", "content": "hello"}]}'
+    lines = [
+        f"listening on {address}   (home {parts.pointsman.home.path})",
+        "",
+        f"  curl {address}/v1/chat/completions -H 'content-type: application/json' \\",
+        f"    -d '{body}'",
+        f"  OPENAI_BASE_URL={address}/v1   ANTHROPIC_BASE_URL={address}",
+    ]
+    if parts.new_admin_token:
+        lines += ["", f"admin token, shown this once: {parts.new_admin_token}"]
+    return "\n".join(lines)
+
+
+def serve(parts: Parts, gateway: Gateway, listening: socket.socket) -> None:
+    """Serve until told to stop; what is in flight gets time to end."""
+    serving(parts, gateway).run(sockets=[listening])
+
+
+def serving(parts: Parts, gateway: Gateway) -> uvicorn.Server:
+    """Give the server of a gateway."""
+    config = uvicorn.Config(
+        gateway,
+        loop="uvloop",
+        http=connections(parts.settings.server),
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        limit_concurrency=parts.settings.server.max_connections,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    return uvicorn.Server(config)

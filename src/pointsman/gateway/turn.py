@@ -1,0 +1,348 @@
+"""One turn over HTTP: rule it, record it, call the model, and let the answer out once it may.
+
+The flow itself is `sessions.flow`; this drives it. INVARIANT: no byte of an answer leaves before
+its decision is durable, and after the first one no other model takes over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from pointsman.access.budgets import Refused, Reservation
+from pointsman.access.caps import Owners, caps_of
+from pointsman.access.charges import output_bound, quoted
+from pointsman.access.spent import Spent
+from pointsman.errors import OverBudget, RoutingFailed
+from pointsman.gateway.durable import Durability
+from pointsman.gateway.ends import CallEnd, outcome_of
+from pointsman.gateway.http import Headers
+from pointsman.gateway.incoming import Incoming
+from pointsman.gateway.parts import Parts
+from pointsman.kernel.record import Aside, Names, outcome_draft
+from pointsman.providers.dialects.prefix import with_text_of_last_user
+from pointsman.providers.messages import Usage
+from pointsman.providers.port import Deadlines, UpstreamError
+from pointsman.runs.gathering import Around
+from pointsman.runs.placing import Turn
+from pointsman.runs.rulings import policies_of
+from pointsman.sessions.flow import (
+    Fallback,
+    Flow,
+    Record,
+    RecordPlacement,
+    continued,
+    turn,
+)
+from pointsman.sessions.locks import TurnLock
+from pointsman.sessions.ruling import Ruling
+from pointsman.signals.tokens import TOKENIZER, count_tokens
+from pointsman.storage.policies import InForce
+from pointsman.turns.availability import Result
+from pointsman.turns.facts import ANY_MODEL, Override, TurnFacts
+from pointsman.turns.override import Mode
+from pointsman.version import VERSION
+
+
+class End(Struct, frozen=True):
+    """How one call ended."""
+
+    result: Result
+    error: UpstreamError | None = None
+    usage: Usage | None = None
+    stop_reason: str = ""
+    answer_bytes: int = 0
+    attempts: int = 1
+
+
+class LiveTurn:
+    """One request on its way, with everything that is known about it so far."""
+
+    def __init__(self, parts: Parts, request: Incoming, in_force: InForce) -> None:
+        self.parts = parts
+        self.request = request
+        self.in_force = in_force
+        self.started = time.perf_counter_ns()
+        self.durability = Durability()
+        self.turn_id = parts.pointsman.ids.new_id()
+        self.decision_id = ""
+        self.ruling: Ruling | None = None
+        self.fallen_from: tuple[str, ...] = ()
+        self.number = 0
+        self.first_byte_ns = 0
+        self.answer_bytes = 0
+        self.input_tokens = 0
+        self.override: Override | None = None
+        self.locked: TurnLock | None = None
+        self._reservation: Reservation | None = None
+        self.owners = Owners(
+            request.caller.key_id, request.conversation.id, request.workspace or ""
+        )
+        self.caps = (*caps_of(in_force.ready.policy.budgets), *request.caller.caps)
+
+    @property
+    def session_id(self) -> str:
+        """The conversation this turn belongs to."""
+        return self.request.conversation.id
+
+    @property
+    def model(self) -> str:
+        """The model that serves now."""
+        if self.locked is not None:
+            return self.locked.model
+        return "" if self.ruling is None else self.ruling.model
+
+    def ruled(self) -> Ruling:
+        """Give the ruling in force; there is one from the first effect on."""
+        if self.ruling is None:
+            raise RoutingFailed
+        return self.ruling
+
+    def facts_around(self) -> Around:
+        """Gather what the request says beside its message."""
+        look, request = self.request.look, self.request
+        self.input_tokens = count_tokens(look.all_text())
+        kept = self.parts.sessions.found(self.session_id) if self._may_be_pinned() else None
+        pinned = kept.pinned_model if kept is not None else ""
+        caller, now = request.caller, self.parts.pointsman.clock.now()
+        return Around(
+            input_tokens=self.input_tokens,
+            sticky_model=request.meant.model or pinned or None,
+            workspace_path=request.workspace,
+            has_images=look.has_images,
+            has_tool_calls_in_history=look.has_tool_calls_in_history,
+            has_tools=look.has_tools,
+            has_system_prompt=look.has_system,
+            requires_structured_output=look.wants_structured_output,
+            privacy_level=request.privacy,
+            availability=self.parts.health.now(),
+            allowed_models=caller.allowed_models,
+            budgets=self.parts.budgets.left(self.owners, self.caps, now) if self.caps else (),
+            cost_today_microusd=self.parts.budgets.spent(self.owners, "all", "day", now),
+        )
+
+    def _may_be_pinned(self) -> bool:
+        return not self.request.meant.model and self.request.conversation.source != "derived"
+
+    def lock(self) -> TurnLock | None:
+        """Give the lock of the turn that this request goes on in, if it does."""
+        if not self.request.look.is_continuation:
+            return None
+        return self.parts.locks.of(self.session_id)
+
+    @property
+    def inline_mode(self) -> Mode:
+        """How an `@alias` at the start of a message is taken."""
+        return self.parts.settings.inline_override
+
+    def fallback(self) -> Fallback:
+        """Give when another model may take over."""
+        given = self.parts.settings.fallback
+        return Fallback(
+            given.mode == "on", given.most_attempts, given.for_named_models, given.max_price_ratio
+        )
+
+    def deadlines(self) -> Deadlines:
+        """Give how long the provider may take."""
+        limits = self.parts.settings.limits
+        return Deadlines(limits.connect_s, limits.head_s, limits.idle_s, limits.total_s)
+
+    def stripped_body(self) -> bytes:
+        """Give the body without the `@alias` that the message began with."""
+        body = self.request.asked.body
+        if self.override is None:
+            return body
+        text, left = self.request.look.last_user_text, self.ruled().facts.message
+        cut = len(text) - len(left) if isinstance(left, str) else 0
+        return with_text_of_last_user(body, self.request.dialect, cut)
+
+    def record(self, effect: Record) -> None:
+        """Hand a ruling in; the answer waits for it."""
+        if effect.kind == "fallback":
+            self.fallen_from = (*self.fallen_from, self.model)
+            self.parts.metrics.count("pointsman_fallbacks_total", (("model", self.model),))
+        self.ruling = effect.ruling
+        names = self._names()
+        self.decision_id = names.id
+        linked = "fallback" if effect.kind == "fallback" else ""
+        desk = self.parts.pointsman.desk
+        self.durability.add(
+            desk.hand_in(names, self.in_force, effect.ruling, self._aside(), linked)
+        )
+        self._count(effect.ruling)
+
+    def record_placement(self, effect: RecordPlacement) -> None:
+        """Hand in what was decided about a call that goes on; the answer waits for it."""
+        desk = self.parts.pointsman.desk
+        self.durability.add(
+            desk.hand_in_placement(self._names(), self.in_force, effect.placing, self._aside())
+        )
+
+    def _names(self) -> Names:
+        pointsman = self.parts.pointsman
+        return Names(pointsman.ids.new_id(), self.turn_id, pointsman.clock.now())
+
+    def _aside(self) -> Aside:
+        elapsed_us = (time.perf_counter_ns() - self.started) // 1000
+        return Aside(elapsed_us, self.turn_id, self.session_id, False, VERSION)  # noqa: FBT003 - no preview
+
+    def cancelled(self) -> None:
+        """Note that the caller hung up while a model was at work."""
+        if self._reservation is not None:
+            self.call_ended(self.model, End("cancelled", answer_bytes=self.answer_bytes))
+
+    def _count(self, ruling: Ruling) -> None:
+        metrics = self.parts.metrics
+        if ruling.model:
+            slot = ruling.trace.chain[ruling.outcome.winner_index].policy
+            metrics.count("pointsman_decisions_total", (("model", ruling.model), ("policy", slot)))
+        for each in ruling.trace.chain:
+            if each.validation_failure is not None:
+                labels = (("reason", each.validation_failure),)
+                metrics.count("pointsman_rejections_total", labels)
+        outcome = ruling.placing.outcome
+        if outcome.gate == "local":
+            metrics.count("pointsman_privacy_local_total", (("rule", outcome.rule_id),))
+
+    def headers(self) -> Headers:
+        """Give what every answer says about its decision; never anything of the message."""
+        found = [
+            (b"x-pointsman-turn", self.turn_id.encode()),
+            (b"x-pointsman-decision", self.decision_id.encode()),
+            (b"x-pointsman-requested-model", _header(self.request.meant.requested)),
+            (b"x-pointsman-model", _header(self.model)),
+        ]
+        if self.locked is not None:
+            found.append((b"x-pointsman-policy", b"turn_lock"))
+        elif self.ruling is not None and self.ruling.outcome.winner_index >= 0:
+            winner = self.ruling.trace.chain[self.ruling.outcome.winner_index]
+            found.append((b"x-pointsman-policy", winner.policy.encode()))
+            if winner.rule_name:
+                found.append((b"x-pointsman-rule", _header(winner.rule_name)))
+        if self.fallen_from:
+            found.append((b"x-pointsman-fallback-from", _header(", ".join(self.fallen_from))))
+        return found
+
+    def reserve(self, model: str) -> None:
+        """Set aside what a call may cost, or raise that no budget has so much left."""
+        parts, known = self.parts, self.in_force.ready.models.get(model)
+        most = None if known is None else known.capabilities.max_output_tokens
+        quote = quoted(
+            model,
+            None if known is None else known.price,
+            parts.pointsman.files.prices.id,
+            self.input_tokens,
+            output_bound(self.request.look.max_output_tokens, most),
+        )
+        found = parts.budgets.reserve(self.owners, quote, self.caps, parts.pointsman.clock.now())
+        if isinstance(found, Refused):
+            raise OverBudget(found.message)
+        self._reservation = found
+
+    def call_ended(self, model: str, end: End) -> None:
+        """Take the end of a call into account: availability, money, the ledger, the counts."""
+        parts, models = self.parts, self.in_force.ready.models
+        known, error = models.get(model), end.error
+        parts.health.ended(
+            model,
+            end.result,
+            models,
+            is_policy_refusal=error is not None and error.is_policy_refusal,
+        )
+        now_ns = time.perf_counter_ns()
+        told = CallEnd(
+            model=model,
+            location="cloud" if known is None else known.location,
+            number=self.number,
+            is_stream=self.request.look.is_stream,
+            status=200 if error is None else error.status,
+            error_class="" if end.result == "success" else end.result,
+            attempts=end.attempts,
+            stop_reason=end.stop_reason,
+            elapsed_us=(now_ns - self.started) // 1000,
+            first_byte_us=max(0, self.first_byte_ns - self.started) // 1000,
+            spent=self._settled(end),
+        )
+        pointsman = parts.pointsman
+        names = Names(pointsman.ids.new_id(), self.decision_id, pointsman.clock.now())
+        pointsman.desk.recorder().append(outcome_draft(names, outcome_of(told)))
+        self._count_end(told)
+
+    def _settled(self, end: End) -> Spent | None:
+        """Charge a call; one that failed before its first byte costs nothing."""
+        reservation, self._reservation = self._reservation, None
+        if reservation is None:
+            return None
+        if end.result == "success":
+            return self.parts.budgets.settle(reservation, end.usage)
+        if not end.answer_bytes:
+            self.parts.budgets.release(reservation)
+            return None
+        # What a cut stream used is not told: about four bytes are a token.
+        used = Usage(self.input_tokens, end.answer_bytes // 4 + 1)
+        return self.parts.budgets.settle(reservation, used, is_estimated=True)
+
+    def _count_end(self, end: CallEnd) -> None:
+        metrics, labels = self.parts.metrics, (("model", end.model),)
+        result = end.error_class or "success"
+        metrics.count("pointsman_upstream_requests_total", (*labels, ("result", result)))
+        metrics.observe("pointsman_request_seconds", labels, end.elapsed_us / 1e6)
+        spent = end.spent
+        if spent is None:
+            return
+        for kind, count in (("input", spent.input_tokens), ("output", spent.output_tokens)):
+            metrics.count("pointsman_tokens_total", (*labels, ("type", kind)), count)
+        metrics.count("pointsman_spend_microusd_total", labels, spent.cost_microusd or 0)
+
+    async def hold(self, stop_reason: str) -> None:
+        """Bind the session to the model that served, for the calls that go on in this turn.
+
+        Before the answer is out: its caller may go on at once, and after a restart, too.
+        """
+        let_go = self.ruling is not None and self.ruling.placing.outcome.log_escalation
+        if self.locked is not None:
+            let_go = self.locked.is_escalated
+        lock = TurnLock(self.turn_id, self.decision_id, self.model, self.number, let_go)
+        self.parts.locks.hold(self.session_id, lock)
+        if stop_reason == "tool_use":
+            now = self.parts.pointsman.clock.now()
+            kept = self.parts.sessions.lock(
+                self.session_id, self.turn_id, self.decision_id, self.model, now
+            )
+            await asyncio.wrap_future(kept)
+
+
+def new_flow(live: LiveTurn) -> Flow:
+    """Begin the flow of a turn: gather its facts, and rule it."""
+    pointsman, request, in_force = live.parts.pointsman, live.request, live.in_force
+    now = pointsman.clock.now()
+    facts = pointsman.gathering.facts_of_call(
+        in_force, request.look.last_user_text, live.facts_around(), now, live.inline_mode
+    )
+    live.override = facts.override
+    about = Turn(live.turn_id, live.session_id, now)
+    asked = pointsman.asked(in_force, facts, about, request.look.all_text)
+    return turn(policies_of(in_force), asked, facts, live.fallback())
+
+
+def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
+    """Go on in a turn that waited for a tool."""
+    pointsman, in_force, request = live.parts.pointsman, live.in_force, live.request
+    live.turn_id, live.decision_id, live.locked = lock.turn_id, lock.decision_id, lock
+    live.input_tokens = count_tokens(request.look.all_text())
+    facts = TurnFacts(
+        message=request.look.all_text() if in_force.placement.reads_content else "",
+        privacy_level=request.privacy,
+        estimated_input_tokens={ANY_MODEL: live.input_tokens},
+        tokenizer=TOKENIZER,
+    )
+    about = Turn(lock.turn_id, live.session_id, pointsman.clock.now())
+    asked = pointsman.asked(in_force, facts, about, request.look.all_text)
+    return continued(policies_of(in_force), asked, lock)
+
+
+def _header(text: str) -> bytes:
+    return quote(text, safe=":/@,. -_").encode("ascii")

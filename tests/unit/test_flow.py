@@ -1,0 +1,370 @@
+"""One turn as effects: ruled, recorded, called, and fallen back where that is allowed."""
+
+from decimal import Decimal
+
+import pytest
+from msgspec.structs import replace
+
+from pointsman.kernel.canonical import ContentId
+from pointsman.kernel.instant import Instant
+from pointsman.placement.decide import ReadyPlacement
+from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
+from pointsman.placement.policy import BUILT_IN, placement_policy
+from pointsman.sessions.flow import (
+    Call,
+    Called,
+    EgressRefused,
+    Ended,
+    Fallback,
+    Record,
+    RecordPlacement,
+    check_egress,
+    continued,
+    turn,
+)
+from pointsman.sessions.locks import TurnLock
+from pointsman.sessions.ruling import Policies, Ruling, ruled
+from pointsman.testing import a_policy, some_facts
+from pointsman.turns.condition import Condition
+from pointsman.turns.facts import Override, TurnFacts
+from pointsman.turns.policy import Rule
+from pointsman.turns.ready import ReadyPolicy
+from pointsman.turns.registry import GivenModel, GivenPrice, ModelsFile, registry
+
+ID = ContentId("sha256:" + "0" * 64)
+FAILED = Called(is_done=False, error_class="timeout")
+DONE = Called(is_done=True)
+
+
+def a_model(location: str, price: int | None = 1) -> GivenModel:
+    given = None if price is None else GivenPrice(Decimal(price), Decimal(price))
+    return GivenModel(location=location, price=given)  # type: ignore[arg-type] # a literal
+
+
+def turns_under(default: str, *rules: str, **models: GivenModel) -> ReadyPolicy:
+    """A policy over these models; the rules all match, in this order."""
+    named = {name.replace("_", ":"): model for name, model in models.items()}
+    known = registry(ModelsFile(1, models=named), lambda _name: None)
+    made = tuple(Rule(f"to {use}", Condition(has_images=False), use) for use in rules)
+    return a_policy(default, models=known, rules=made)
+
+
+TWO_CLOUD_ONE_LOCAL = turns_under(
+    "l:m", "c:big", "c:small", c_big=a_model("cloud", 9), c_small=a_model("cloud"),
+    l_m=a_model("local", 0),
+)  # fmt: skip
+
+
+def policies(turns: ReadyPolicy = TWO_CLOUD_ONE_LOCAL, **placement: object) -> Policies:
+    policy = placement_policy(BUILT_IN)
+    return Policies(ReadyPlacement(replace(policy, **placement)), ID, turns, ID)
+
+
+def asked(**changes: object) -> PlacementFacts:
+    facts = PlacementFacts(
+        "t", "s", "hello", "auto", None, "", Instant(0), LocalModel("l:m", None, (), True), "c:big",
+        "online", 5, CountedBy("given", False),
+    )  # fmt: skip
+    return replace(facts, **changes)
+
+
+def driven(
+    under: Policies,
+    *answers: Called,
+    about: PlacementFacts | None = None,
+    facts: TurnFacts | None = None,
+    fallback: Fallback | None = None,
+) -> tuple[list[str], Ended]:
+    """Drive a turn; give its effects in words, and how it ended."""
+    steps = turn(under, about or asked(), facts or some_facts(), fallback or Fallback())
+    told, left, answer = [], list(answers), None
+    while True:
+        try:
+            effect = steps.send(answer)
+        except StopIteration as stop:
+            return told, stop.value
+        if isinstance(effect, Record):
+            outcome = effect.ruling.placing.outcome
+            told.append(f"record {effect.kind} {outcome.rule_id} {effect.ruling.model or 'nobody'}")
+            answer = None
+        else:
+            assert isinstance(effect, Call)
+            told.append(f"call {effect.model}")
+            answer = left.pop(0)
+
+
+def test_a_turn_is_recorded_before_it_is_called() -> None:
+    told, ended = driven(policies(), DONE)
+    assert told == ["record turn AUTO_LOCAL c:big", "call c:big"]
+    assert (ended.status, ended.attempts, ended.ruling.model) == ("done", 1, "c:big")
+
+
+@pytest.mark.req(99)
+def test_a_model_that_failed_is_left_out_and_the_next_is_recorded_before_it_is_called() -> None:
+    told, ended = driven(policies(), FAILED, FAILED, DONE)
+    assert told == [
+        "record turn AUTO_LOCAL c:big",
+        "call c:big",
+        "record fallback AUTO_LOCAL c:small",
+        "call c:small",
+        "record fallback AUTO_LOCAL l:m",
+        "call l:m",
+    ]
+    assert (ended.status, ended.attempts) == ("done", 3)
+    assert ended.ruling.facts.excluded_models == ("c:big", "c:small")
+    assert not ended.ruling.is_placed_anew
+
+
+def test_no_more_models_are_tried_than_allowed() -> None:
+    told, ended = driven(policies(), FAILED, FAILED, fallback=Fallback(most_attempts=2))
+    assert [each for each in told if each.startswith("call")] == ["call c:big", "call c:small"]
+    assert (ended.status, ended.attempts, ended.error_class) == ("failed", 2, "timeout")
+
+
+def test_without_fallback_the_first_failure_is_the_last() -> None:
+    _, ended = driven(policies(), FAILED, fallback=Fallback(is_on=False))
+    assert (ended.status, ended.attempts) == ("failed", 1)
+
+
+def test_after_the_first_content_nothing_falls_back() -> None:
+    _, ended = driven(policies(), Called(False, "cut", has_content=True))
+    assert (ended.status, ended.attempts, ended.error_class) == ("failed", 1, "cut")
+
+
+def test_a_failure_that_another_model_would_share_is_not_tried_again() -> None:
+    _, ended = driven(policies(), Called(False, "refused", is_worth_another=False))
+    assert (ended.status, ended.attempts) == ("failed", 1)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        some_facts(override=Override("big", "c:small")),
+        some_facts(sticky_model="c:small"),
+    ],
+    ids=["override", "sticky"],
+)
+def test_a_model_the_caller_named_has_no_fallback_unless_configured(facts: TurnFacts) -> None:
+    told, ended = driven(policies(), FAILED, facts=facts)
+    assert told[-1] == "call c:small"
+    assert (ended.status, ended.attempts) == ("failed", 1)
+    told, ended = driven(
+        policies(), FAILED, DONE, facts=facts, fallback=Fallback(for_named_models=True)
+    )
+    assert told[-1] == "call c:big"
+    assert ended.status == "done"
+
+
+def test_a_turn_that_no_model_may_take_is_recorded_and_calls_nobody() -> None:
+    turns = turns_under("c:big", c_big=a_model("cloud"))
+    told, ended = driven(
+        policies(turns), about=asked(privacy_level="local"), facts=some_facts(privacy_level="local")
+    )
+    assert told == ["record turn PRIVACY_LOCAL nobody"]
+    assert (ended.status, ended.attempts) == ("no_model", 0)
+
+
+def test_when_nobody_is_left_the_turn_ends_with_the_last_failure() -> None:
+    turns = turns_under("c:big", c_big=a_model("cloud"))
+    told, ended = driven(policies(turns), FAILED)
+    assert told == ["record turn AUTO_LOCAL c:big", "call c:big"]
+    assert (ended.status, ended.error_class) == ("failed", "timeout")
+
+
+def test_a_driver_that_sends_nothing_back_means_that_the_call_was_done() -> None:
+    steps = turn(policies(), asked(), some_facts(), Fallback())
+    next(steps)
+    next(steps)
+    with pytest.raises(StopIteration) as stop:
+        next(steps)
+    assert stop.value.value.status == "done"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "calls"), [(None, 2), (8, 1), (9, 2)], ids=["none", "below", "at"]
+)
+def test_a_fallback_stays_within_its_price_ceiling(ratio: int | None, calls: int) -> None:
+    turns = turns_under(
+        "l:m", "c:cheap", "c:dear",
+        c_cheap=a_model("cloud", 1), c_dear=a_model("cloud", 9), l_m=a_model("local", 0),
+    )  # fmt: skip
+    facts = some_facts(estimated_input_tokens={"*": 1_000})
+    fallback = Fallback(max_price_ratio=ratio, most_attempts=2)
+    _, ended = driven(policies(turns), FAILED, FAILED, facts=facts, fallback=fallback)
+    assert ended.attempts == calls
+
+
+@pytest.mark.parametrize("unknown", ["first", "second"])
+def test_a_price_nobody_knows_is_above_every_ceiling(unknown: str) -> None:
+    turns = turns_under(
+        "l:m", "c:a", "c:b",
+        c_a=a_model("cloud", None if unknown == "first" else 1),
+        c_b=a_model("cloud", None if unknown == "second" else 1), l_m=a_model("local", 0),
+    )  # fmt: skip
+    _, ended = driven(policies(turns), FAILED, DONE, fallback=Fallback(max_price_ratio=100))
+    assert ended.attempts == 1
+
+
+def test_a_binding_placement_keeps_every_fallback_here() -> None:
+    turns = turns_under(
+        "c:big", "c:big", "l:one", "l:two",
+        c_big=a_model("cloud"), l_one=a_model("local", 0), l_two=a_model("local", 0),
+    )  # fmt: skip
+    here = {"about": asked(privacy_level="local"), "facts": some_facts(privacy_level="local")}
+    told, ended = driven(policies(turns), FAILED, FAILED, **here)  # type: ignore[arg-type] # keywords
+    assert [each for each in told if each.startswith("call")] == ["call l:one", "call l:two"]
+    assert ended.status == "failed"
+
+
+@pytest.mark.req(92, 98, 99)
+def test_a_binding_auto_escalates_once_and_only_after_it_is_recorded() -> None:
+    turns = turns_under(
+        "l:two", "l:one", "c:big", "c:small",
+        c_big=a_model("cloud"), c_small=a_model("cloud"), l_one=a_model("local", 0),
+        l_two=a_model("local", 0),
+    )  # fmt: skip
+    told, ended = driven(policies(turns, auto="binding"), FAILED, FAILED, DONE)
+    assert told == [
+        "record turn AUTO_LOCAL l:one",
+        "call l:one",
+        "record fallback LOCAL_EXECUTION_FAILURE c:big",
+        "call c:big",
+        "record fallback LOCAL_EXECUTION_FAILURE c:small",
+        "call c:small",
+    ]
+    assert ended.ruling.placing.outcome.log_escalation
+    assert not ended.ruling.placing.outcome.fallback_allowed
+    assert not ended.ruling.is_placed_anew
+
+
+@pytest.mark.req(81)
+def test_an_escalation_without_a_network_finds_nobody() -> None:
+    turns = turns_under("l:m", "l:m", "c:big", c_big=a_model("cloud"), l_m=a_model("local", 0))
+    told, ended = driven(
+        policies(turns, auto="binding"),
+        FAILED,
+        about=asked(network_state="offline"),
+        facts=some_facts(network_state="offline"),
+    )
+    assert told == ["record turn AUTO_LOCAL l:m", "call l:m"]
+    assert ended.status == "failed"
+
+
+def test_a_binding_auto_whose_models_are_all_away_has_no_model() -> None:
+    turns = turns_under("c:big", c_big=a_model("cloud"), l_m=a_model("local", 0))
+    told, ended = driven(policies(turns, auto="binding"))
+    assert told == ["record turn AUTO_LOCAL nobody"]
+    assert ended.status == "no_model"
+
+
+def a_ruling(**changes: object) -> tuple[Policies, Ruling]:
+    under = policies()
+    ruling = ruled(under, asked(privacy_level="cloud"), some_facts())
+    outcome = replace(ruling.placing.outcome, **changes)
+    return under, replace(ruling, placing=replace(ruling.placing, outcome=outcome))
+
+
+@pytest.mark.parametrize("gate", ["local", "closed"])
+def test_the_door_refuses_what_a_decision_should_never_have_chosen(gate: str) -> None:
+    under, ruling = a_ruling(gate=gate, rule_id="TAINT_LOCAL")
+    with pytest.raises(EgressRefused, match=r"c:big may not be called: TAINT_LOCAL"):
+        check_egress(under, ruling)
+
+
+def test_the_door_refuses_every_model_of_a_turn_that_goes_nowhere() -> None:
+    under, ruling = a_ruling(gate="closed")
+    local = replace(ruling, outcome=replace(ruling.outcome, chosen_model="l:m"))
+    with pytest.raises(EgressRefused):
+        check_egress(under, local)
+
+
+def test_the_door_takes_a_model_it_does_not_know_for_one_in_the_cloud() -> None:
+    under, ruling = a_ruling(gate="local")
+    unknown = replace(ruling, outcome=replace(ruling.outcome, chosen_model="l:gone"))
+    with pytest.raises(EgressRefused):
+        check_egress(under, unknown)
+
+
+def test_the_door_lets_local_models_and_open_gates_pass() -> None:
+    under, ruling = a_ruling(gate="local")
+    check_egress(under, replace(ruling, outcome=replace(ruling.outcome, chosen_model="l:m")))
+    check_egress(*a_ruling(gate="open"))
+
+
+def advice(about: PlacementFacts, **placement: object) -> bool:
+    under = policies(**placement)
+    return ruled(under, about, some_facts(privacy_level=about.privacy_level)).placing.is_advice
+
+
+def test_what_left_everything_open_by_the_table_alone_is_advice() -> None:
+    assert advice(asked())
+    assert advice(asked(privacy_level="cloud"))
+    assert advice(asked(privacy_level="cloud", network_state="offline"))
+
+
+def test_what_binds_or_was_asked_of_somebody_is_a_decision_of_its_own() -> None:
+    assert not advice(asked(privacy_level="local"))
+    assert not advice(asked(), auto="binding")
+    assert not advice(asked(human_override="force_remote"))
+    assert not advice(asked(), is_unreadable=True)
+
+
+def test_what_a_placement_leaves_open_is_a_fact_of_the_turn() -> None:
+    ruling = ruled(policies(), asked(privacy_level="local"), some_facts())
+    placed = ruling.facts.placement
+    assert placed is not None
+    assert (placed.policy_id, placed.rule_id, placed.gate) == (ID, "PRIVACY_LOCAL", "local")
+    assert ruling.model == "l:m"
+    blocked = ruling.trace.chain[2]
+    assert blocked.validation_failure == "privacy_blocked"
+    assert blocked.reason.endswith("this turn stays local: PRIVACY_LOCAL")
+
+
+def test_a_turn_that_goes_nowhere_says_by_which_rule() -> None:
+    about = asked(privacy_level="local", human_override="force_remote")
+    ruling = ruled(policies(), about, some_facts(privacy_level="local"))
+    assert ruling.model == ""
+    assert ruling.trace.chain[-1].reason.startswith("POLICY_FORCE_CLOUD: human override")
+
+
+def went_on(
+    under: Policies, about: PlacementFacts, model: str, *answers: Called
+) -> tuple[list[str], Ended]:
+    """Drive a turn that waited for a tool."""
+    steps = continued(under, about, TurnLock("t", "d", model))
+    told, left, answer = [], list(answers), None
+    while True:
+        try:
+            effect = steps.send(answer)
+        except StopIteration as stop:
+            return told, stop.value
+        answer = None
+        if isinstance(effect, RecordPlacement):
+            told.append(f"record {effect.placing.outcome.rule_id}")
+        else:
+            assert isinstance(effect, Call)
+            told.append(f"call {effect.model} {effect.number}")
+            answer = left.pop(0) if left else None
+
+
+def test_a_turn_that_waited_for_a_tool_goes_on_with_its_model() -> None:
+    told, ended = went_on(policies(), asked(), "c:big", DONE)
+    assert told == ["call c:big 2"]
+    assert (ended.status, ended.attempts) == ("done", 1)
+    assert went_on(policies(), asked(), "c:big")[1].status == "done"
+
+
+def test_a_turn_that_goes_on_has_no_fallback() -> None:
+    told, ended = went_on(policies(), asked(), "c:big", FAILED)
+    assert told == ["call c:big 2"]
+    assert (ended.status, ended.error_class) == ("failed", "timeout")
+
+
+def test_what_a_tool_brought_that_must_stay_ends_the_turn_of_a_cloud_model() -> None:
+    tainted = asked(taint=Taint("t", "SENSITIVE_LOCAL"))
+    told, ended = went_on(policies(), tainted, "c:big")
+    assert told == ["record TAINT_LOCAL"]
+    assert (ended.status, ended.attempts) == ("refused", 0)
+    told, ended = went_on(policies(), tainted, "l:m", DONE)
+    assert told == ["record TAINT_LOCAL", "call l:m 2"]
+    assert ended.status == "done"
