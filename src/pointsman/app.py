@@ -37,7 +37,7 @@ from pointsman.runs.placing import Turn, facts_given, facts_of_turn
 from pointsman.runs.replay import Progress, ReplayReport, replay_all, replay_named
 from pointsman.runs.rules_test import Table, TableReport, run_table
 from pointsman.runs.rulings import policies_of
-from pointsman.runs.taints import TaintedSession, taint_of, tainted_sessions
+from pointsman.runs.taints import TaintedSession, Taints, tainted_sessions
 from pointsman.runs.verify import LedgerReport, verify_ledger
 from pointsman.sessions.ruling import placed, ruled
 from pointsman.signals.kinds import KINDS
@@ -62,9 +62,9 @@ from pointsman.version import VERSION
 DEFAULT_HOME = "~/.pointsman"
 TURN = DECISION + "turn"
 
-RANDOM_BYTES = 10
-
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+RANDOM_BYTES = 10
+_SHIFTS = tuple(range(80, -1, -10))
 _PAIRS = [one + other for one in _CROCKFORD for other in _CROCKFORD]
 
 Given = tuple[bytes, str]
@@ -80,11 +80,16 @@ class SystemClock:
 
 
 class Ulids:
-    """Ids that sort by when they were made: 48 bits of milliseconds, 80 bits that only grow."""
+    """Ids that sort by when they were made: 48 bits of milliseconds, 80 bits that only grow.
+
+    Each millisecond begins at random; within it the next id is the last plus one.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last = 0
+        self._millis = -1
+        self._high = ""
+        self._low = 0
         self._drawn = b""
         self._lock = threading.Lock()
 
@@ -92,16 +97,29 @@ class Ulids:
         """Give an id larger than every one given before."""
         millis = self._clock.now() // 1000
         with self._lock:
-            if len(self._drawn) < RANDOM_BYTES:
-                # Asking the system costs more than everything else here: ask for many at once.
-                self._drawn = secrets.token_bytes(RANDOM_BYTES * 256)
-            random, self._drawn = self._drawn[:RANDOM_BYTES], self._drawn[RANDOM_BYTES:]
-            fresh = (millis << 80) | int.from_bytes(random, "big")
-            self._last = number = fresh if fresh > self._last else self._last + 1
-        # Two letters at a time: ten bits of the number.
-        return _PAIRS[number >> 120] + "".join(
-            [_PAIRS[number >> shift & 1023] for shift in range(110, -1, -10)]
+            if millis > self._millis:
+                self._begin(millis)
+            else:
+                self._low += 1
+            high, low = self._high, self._low
+        return (
+            high
+            + _PAIRS[low >> 30]
+            + _PAIRS[low >> 20 & 1023]
+            + (_PAIRS[low >> 10 & 1023] + _PAIRS[low & 1023])
         )
+
+    def _begin(self, millis: int) -> None:
+        if len(self._drawn) < RANDOM_BYTES:
+            # Asking the system costs more than everything else here: ask for many at once.
+            self._drawn = secrets.token_bytes(RANDOM_BYTES * 128)
+        drawn = int.from_bytes(self._drawn[:RANDOM_BYTES], "big")
+        self._drawn = self._drawn[RANDOM_BYTES:]
+        self._millis = millis
+        number = millis << 40 | drawn >> 40
+        self._high = "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
+        # It starts in its lower half, so that a millisecond cannot use it up.
+        self._low = drawn & (1 << 39) - 1
 
 
 def home_path(given: str | None = None) -> Path:
@@ -126,9 +144,8 @@ class Pointsman:
         self.ids: IdSource = ids or Ulids(self.clock)
         self.files = PolicyFiles(self.home, tuple(each.name for each in KINDS))
         self.gathering = Gathering(self.home, self.files)
-        self.desk = Desk(self.home, self.files, writer, self.clock, self.ids)
-        self._reader: LedgerReader | None = None
-        self._lock = threading.Lock()
+        self._taints = Taints(self.home.database)
+        self.desk = Desk(self.home, self.files, writer, (self.clock, self.ids), self._taints)
 
     def __enter__(self) -> Self:
         return self
@@ -143,10 +160,7 @@ class Pointsman:
 
     def close(self) -> None:
         """Write and sign what was handed in, and let go of the home."""
-        with self._lock:
-            reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()
+        self._taints.close()
         self.desk.close()
 
     def in_force(self) -> InForce:
@@ -279,12 +293,7 @@ class Pointsman:
         return facts_of_turn(in_force, facts, about, taint=taint, sensitivity=found)
 
     def _taint(self, session_id: str) -> Taint | None:
-        if not session_id or not self.home.database.exists():
-            return None
-        with told_errors(self.home.database), self._lock:
-            if self._reader is None:
-                self._reader = LedgerReader(self.home.database)
-            return taint_of(self._reader, session_id)
+        return self._taints.of(session_id)
 
     def _sensitivity(self, in_force: InForce, content: str | Sealed) -> Sensitivity | None:
         """Ask the detector, if the policy wants to know what a text holds."""

@@ -28,6 +28,7 @@ PointsmanError
 │   └── NotConfigured      the provider lacks a key or an address       HTTP 503
 ├── RoutingFailed          no model may take the turn                   exit 1, HTTP 503
 │   ├── PrivacyBlocked     privacy keeps every model from it            HTTP 403
+│   ├── ConfirmationNeeded a policy wants a human's yes first           HTTP 403
 │   ├── ModelNotPermitted  the key may use none of them                 HTTP 403
 │   └── OverBudget         a budget has too little left                 HTTP 402
 └── ReplayError            a recorded decision cannot be re-run         exit 1
@@ -274,6 +275,13 @@ class PrivacyBlocked(RoutingFailed):
     """every model that could take this turn is kept from it by privacy"""
 
     code = "routing.privacy_blocked"
+    http_status = 403
+
+
+class ConfirmationNeeded(RoutingFailed):
+    """a policy wants a human to confirm this turn first"""
+
+    code = "routing.confirmation_needed"
     http_status = 403
 
 

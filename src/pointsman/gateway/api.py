@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import parse_qs
 
 from pointsman.access.book import SPEND_FILE
-from pointsman.errors import DocumentError, InputError, NotFound
+from pointsman.errors import DocumentError, NotFound
+from pointsman.gateway import query
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.asgi import Handler, answer_text, named_parts
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.document import Document, Limits
-from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text, read_instant
+from pointsman.kernel.instant import EPOCH, LATEST, instant_text
 from pointsman.kernel.json_text import read_json
 from pointsman.placement.explain import placement_value
 from pointsman.placement.facts import read_placement_facts
@@ -24,8 +24,6 @@ from pointsman.storage.sqlite.spend_reading import By, SpendReader
 from pointsman.turns.explain import Shown, shown_value, why_screen
 from pointsman.turns.facts import read_facts
 from pointsman.version import VERSION
-
-MOST_LISTED = 1000
 
 
 class Api:
@@ -100,7 +98,7 @@ class Api:
 
     async def preview(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Decide a turn on facts a caller wrote; recorded as a preview, calls nobody."""
-        check_reader(self._parts, asked)
+        check_reader(self._parts, asked, "act")
         pointsman = self._parts.pointsman
         facts = pointsman.given_facts(read_facts(_document(asked)))
         shown = await in_thread(lambda: pointsman.route(facts, is_preview=True))
@@ -108,7 +106,7 @@ class Api:
 
     async def place(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Decide whether a question may leave this machine."""
-        check_reader(self._parts, asked)
+        check_reader(self._parts, asked, "act")
         pointsman = self._parts.pointsman
         try:
             given = read_placement_facts(_document(asked))
@@ -131,7 +129,7 @@ class Api:
         """List the latest turns; `before` goes further back."""
         check_reader(self._parts, asked)
         pointsman = self._parts.pointsman
-        most, before = _most(asked), _instant(asked, "before", LATEST)
+        most, before = query.limit(asked), query.instant(asked, "before", LATEST)
         found = await in_thread(lambda: pointsman.recent(most, before))
         await answer_value(send, {"turns": [_turn_row(each) for each in found]})
 
@@ -159,14 +157,14 @@ class Api:
 
     async def replay(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Re-run what was recorded."""
-        check_reader(self._parts, asked)
-        pointsman, since = self._parts.pointsman, _instant(asked, "since", EPOCH)
+        check_reader(self._parts, asked, "act")
+        pointsman, since = self._parts.pointsman, query.instant(asked, "since", EPOCH)
         report = await in_thread(lambda: pointsman.replay_all(since))
         await answer_value(send, report)
 
     async def verify(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Check the whole ledger."""
-        check_reader(self._parts, asked)
+        check_reader(self._parts, asked, "act")
         pointsman = self._parts.pointsman
         report = await in_thread(pointsman.verify)
         value = {"intact": report.is_intact, "entries": report.entries, "faults": report.faults}
@@ -179,26 +177,6 @@ def _owner(name: str) -> str:
 
 def _document(asked: Asked) -> Document:
     return read_json(asked.body, "the body", Limits(bytes=max(len(asked.body), 1)))
-
-
-def _instant(asked: Asked, name: str, default: Instant) -> Instant:
-    value = _parameter(asked, name)
-    return read_instant(value) if value else default
-
-
-def _most(asked: Asked) -> int:
-    given = _parameter(asked, "limit")
-    if given and not (given.isascii() and given.isdigit() and 1 <= int(given[:6]) <= MOST_LISTED):
-        raise InputError(f"`limit` must be a number from 1 to {MOST_LISTED}")
-    return int(given) if given else 50
-
-
-def _parameter(asked: Asked, name: str) -> str:
-    try:
-        values = parse_qs(asked.query, max_num_fields=20).get(name)
-    except ValueError as error:
-        raise InputError("the query has too many parts") from error
-    return values[0] if values else ""
 
 
 def _turn_row(shown: Shown) -> dict[str, object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from pointsman.errors import LedgerError, PointsmanError
 from pointsman.gateway.access import caller_of
@@ -13,11 +12,10 @@ from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
 from pointsman.gateway.incoming import incoming
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turn import LiveTurn, go_on, new_flow
+from pointsman.gateway.watch import Watch
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.port import Dialect, UpstreamError
 from pointsman.sessions.flow import Called, Ended, Flow, Record, RecordPlacement
-
-Endpoint = Callable[[Asked, Receive, Send], Awaitable[None]]
 
 
 class ModelEndpoint:
@@ -47,26 +45,15 @@ class ModelEndpoint:
 
     async def _served(self, live: LiveTurn, receive: Receive, send: Send) -> None:
         """Run the turn; a caller who hangs up ends it."""
-        watch = asyncio.ensure_future(_gone(receive))
-        own = asyncio.current_task()
-        has_left = False
-
-        def left(_done: object) -> None:
-            nonlocal has_left
-            if own is not None and not watch.cancelled():
-                has_left = True
-                own.cancel()
-
-        watch.add_done_callback(left)
+        watch = Watch(receive)
         try:
             await self._driven(live, send)
         except asyncio.CancelledError:
-            if not has_left:
+            if not watch.has_left:
                 raise
             live.cancelled()
         finally:
-            watch.remove_done_callback(left)
-            watch.cancel()
+            watch.end()
 
     async def _driven(self, live: LiveTurn, send: Send) -> None:
         lock = live.lock()
@@ -81,7 +68,7 @@ class ModelEndpoint:
         upstream = error if isinstance(error, UpstreamError) else None
         status = error.http_status if upstream is None else _upstream_status(upstream)
         headers = [JSON]
-        if live is not None and live.ruling is not None and not isinstance(error, LedgerError):
+        if live is not None and live.is_decided and not isinstance(error, LedgerError):
             headers += live.headers()
         if upstream is not None and upstream.retry_after_s is not None:
             headers.append((b"retry-after", str(int(upstream.retry_after_s) + 1).encode()))
@@ -103,6 +90,7 @@ async def _run(flow: Flow, live: LiveTurn, send: Send) -> tuple[Ended, Forwardin
             return end.value, last
         if isinstance(effect, Record):
             live.record(effect)
+            live.check_confirmed(effect.ruling.placing)
             reply = None
         elif isinstance(effect, RecordPlacement):
             live.record_placement(effect)
@@ -121,11 +109,6 @@ async def _once_durable(error: PointsmanError, live: LiveTurn | None) -> Pointsm
     except LedgerError as worse:
         return worse
     return error
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _upstream_status(error: UpstreamError) -> int:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pointsman.errors import InputError
 from pointsman.gateway.http import EVENTS, JSON, Send
 from pointsman.gateway.turn import End, LiveTurn
+from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.spans import with_model
 from pointsman.providers.dialects.speaker import Reader, Writer, speaker
 from pointsman.providers.dialects.tap import Tap, stop_reason_of, tap, usage_of
@@ -56,7 +57,8 @@ class Forwarding:
         request = self.live.request
         body = request.asked.body
         if self.is_same:
-            body = with_model(self.live.stripped_body(), self._name)
+            own = without_foreign(request.dialect, self.live.stripped_body())
+            body = with_model(own, self._name)
         else:
             asked = speaker(request.dialect).read_request(self.live.stripped_body())
             self._wants_usage = asked.wants_usage
@@ -242,7 +244,7 @@ def _check_is_answer(name: str, body: bytes) -> None:
         raise inside
     try:
         msgspec.json.decode(body, type=dict[str, Raw])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UpstreamError(
             f"`{name}` answered with what is no JSON object", error_class="server_error", status=200
         ) from error

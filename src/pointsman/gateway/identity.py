@@ -51,7 +51,8 @@ def conversation(key_id: str, headers: Mapping[bytes, bytes], named: Named) -> C
 
 
 def _within(key_id: str, name: str) -> str:
-    return f"{key_id}/{name}" if key_id else name
+    # A name with a slash must not read like another key's.
+    return f"{key_id}/{name}" if key_id or "/" in name else name
 
 
 def _checked(value: bytes, header: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from msgspec import Struct
 
 from pointsman.access.budgets import Budgets
 from pointsman.access.keyring import Keyring
 from pointsman.app import Pointsman
+from pointsman.gateway.durable import LoopBridge
 from pointsman.gateway.live_providers import LiveProviders
 from pointsman.gateway.metrics import Metrics
 from pointsman.runs.health import LiveHealth
@@ -28,6 +31,15 @@ class Parts(Struct, frozen=True):
     keyring: Keyring
     budgets: Budgets
     new_admin_token: str = ""
+    loops: list[LoopBridge] = []
+
+    def bridge(self) -> LoopBridge:
+        """Give the way from the ledger's threads into this event loop."""
+        if not self.loops:
+            bridge = LoopBridge(asyncio.get_running_loop())
+            self.pointsman.desk.recorder().after_groups(bridge.after_group)
+            self.loops.append(bridge)
+        return self.loops[0]
 
 
 def stored_lock(sessions: SessionStore, session_id: str) -> TurnLock | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import lru_cache
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -16,8 +17,8 @@ from pointsman.access.budgets import Refused, Reservation
 from pointsman.access.caps import Owners, caps_of
 from pointsman.access.charges import output_bound, quoted
 from pointsman.access.spent import Spent
-from pointsman.errors import OverBudget, RoutingFailed
-from pointsman.gateway.durable import Durability
+from pointsman.errors import ConfirmationNeeded, OverBudget, RoutingFailed
+from pointsman.gateway.durable import UNWATCHED, Durability
 from pointsman.gateway.ends import CallEnd, outcome_of
 from pointsman.gateway.http import Headers
 from pointsman.gateway.incoming import Incoming
@@ -38,11 +39,11 @@ from pointsman.sessions.flow import (
     turn,
 )
 from pointsman.sessions.locks import TurnLock
-from pointsman.sessions.ruling import Ruling
+from pointsman.sessions.ruling import Placing, Ruling
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.policies import InForce
 from pointsman.turns.availability import Result
-from pointsman.turns.facts import ANY_MODEL, Override, TurnFacts
+from pointsman.turns.facts import ANY_MODEL, TurnFacts
 from pointsman.turns.override import Mode
 from pointsman.version import VERSION
 
@@ -66,7 +67,7 @@ class LiveTurn:
         self.request = request
         self.in_force = in_force
         self.started = time.perf_counter_ns()
-        self.durability = Durability()
+        self.durability = Durability(parts.bridge())
         self.turn_id = parts.pointsman.ids.new_id()
         self.decision_id = ""
         self.ruling: Ruling | None = None
@@ -75,13 +76,13 @@ class LiveTurn:
         self.first_byte_ns = 0
         self.answer_bytes = 0
         self.input_tokens = 0
-        self.override: Override | None = None
         self.locked: TurnLock | None = None
         self._reservation: Reservation | None = None
         self.owners = Owners(
             request.caller.key_id, request.conversation.id, request.workspace or ""
         )
-        self.caps = (*caps_of(in_force.ready.policy.budgets), *request.caller.caps)
+        budgets = in_force.ready.policy.budgets
+        self.caps = (*caps_of(budgets), *request.caller.caps) if budgets else request.caller.caps
 
     @property
     def session_id(self) -> str:
@@ -95,6 +96,11 @@ class LiveTurn:
             return self.locked.model
         return "" if self.ruling is None else self.ruling.model
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether there is a decision to tell about: this request's, or its turn's."""
+        return self.ruling is not None or self.locked is not None
+
     def ruled(self) -> Ruling:
         """Give the ruling in force; there is one from the first effect on."""
         if self.ruling is None:
@@ -105,8 +111,7 @@ class LiveTurn:
         """Gather what the request says beside its message."""
         look, request = self.request.look, self.request
         self.input_tokens = count_tokens(look.all_text())
-        kept = self.parts.sessions.found(self.session_id) if self._may_be_pinned() else None
-        pinned = kept.pinned_model if kept is not None else ""
+        pinned = "" if request.meant.model else self.parts.sessions.pinned(self.session_id)
         caller, now = request.caller, self.parts.pointsman.clock.now()
         return Around(
             input_tokens=self.input_tokens,
@@ -123,9 +128,6 @@ class LiveTurn:
             budgets=self.parts.budgets.left(self.owners, self.caps, now) if self.caps else (),
             cost_today_microusd=self.parts.budgets.spent(self.owners, "all", "day", now),
         )
-
-    def _may_be_pinned(self) -> bool:
-        return not self.request.meant.model and self.request.conversation.source != "derived"
 
     def lock(self) -> TurnLock | None:
         """Give the lock of the turn that this request goes on in, if it does."""
@@ -151,13 +153,13 @@ class LiveTurn:
         return Deadlines(limits.connect_s, limits.head_s, limits.idle_s, limits.total_s)
 
     def stripped_body(self) -> bytes:
-        """Give the body without the `@alias` that the message began with."""
+        """Give the body without the `@alias`, or the backslash of `\\@`, its message began with."""
         body = self.request.asked.body
-        if self.override is None:
+        left = "" if self.ruling is None else self.ruling.facts.message
+        if not isinstance(left, str) or not left:
             return body
-        text, left = self.request.look.last_user_text, self.ruled().facts.message
-        cut = len(text) - len(left) if isinstance(left, str) else 0
-        return with_text_of_last_user(body, self.request.dialect, cut)
+        cut = len(self.request.look.last_user_text) - len(left)
+        return with_text_of_last_user(body, self.request.dialect, cut) if cut else body
 
     def record(self, effect: Record) -> None:
         """Hand a ruling in; the answer waits for it."""
@@ -169,16 +171,22 @@ class LiveTurn:
         self.decision_id = names.id
         linked = "fallback" if effect.kind == "fallback" else ""
         desk = self.parts.pointsman.desk
-        self.durability.add(
-            desk.hand_in(names, self.in_force, effect.ruling, self._aside(), linked)
-        )
+        desk.hand_in(names, self.in_force, effect.ruling, self._aside(), self.durability, linked)
         self._count(effect.ruling)
+
+    def check_confirmed(self, placing: Placing) -> None:
+        """Raise if a policy wants a human's yes and the request does not bring it."""
+        if not placing.outcome.requires_confirmation:
+            return
+        if self.request.asked.header(b"x-pointsman-confirm").lower() != "yes":
+            asked = "; ".join(placing.trace.prompts) or placing.outcome.reason
+            raise ConfirmationNeeded(asked, hint="send `x-pointsman-confirm: yes`")
 
     def record_placement(self, effect: RecordPlacement) -> None:
         """Hand in what was decided about a call that goes on; the answer waits for it."""
         desk = self.parts.pointsman.desk
-        self.durability.add(
-            desk.hand_in_placement(self._names(), self.in_force, effect.placing, self._aside())
+        desk.hand_in_placement(
+            self._names(), self.in_force, effect.placing, self._aside(), self.durability
         )
 
     def _names(self) -> Names:
@@ -268,7 +276,7 @@ class LiveTurn:
         )
         pointsman = parts.pointsman
         names = Names(pointsman.ids.new_id(), self.decision_id, pointsman.clock.now())
-        pointsman.desk.recorder().append(outcome_draft(names, outcome_of(told)))
+        pointsman.desk.recorder().hand_in(outcome_draft(names, outcome_of(told)), UNWATCHED)
         self._count_end(told)
 
     def _settled(self, end: End) -> Spent | None:
@@ -322,7 +330,6 @@ def new_flow(live: LiveTurn) -> Flow:
     facts = pointsman.gathering.facts_of_call(
         in_force, request.look.last_user_text, live.facts_around(), now, live.inline_mode
     )
-    live.override = facts.override
     about = Turn(live.turn_id, live.session_id, now)
     asked = pointsman.asked(in_force, facts, about, request.look.all_text)
     return turn(policies_of(in_force), asked, facts, live.fallback())
@@ -344,5 +351,6 @@ def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
     return continued(policies_of(in_force), asked, lock)
 
 
+@lru_cache(4096)
 def _header(text: str) -> bytes:
     return quote(text, safe=":/@,. -_").encode("ascii")

@@ -108,7 +108,7 @@ def complaint_of(body: bytes) -> Complaint | None:
     """Read the error in a body, in any provider's shape; None when there is none."""
     try:
         value: object = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None

@@ -6,8 +6,7 @@ Ids and instants come from the clock and the source it is given; nothing is made
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
-from typing import NamedTuple
+from typing import cast
 
 import apsw
 from msgspec import Struct
@@ -21,7 +20,8 @@ from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import Taint
 from pointsman.runs.recorder import Recorder
 from pointsman.runs.rulings import placement_made, policies_of, turn_made
-from pointsman.runs.taints import cleared_draft, held_by, taint_draft
+from pointsman.runs.taints import Taints, cleared_draft, held_by, taint_draft
+from pointsman.runs.waiting import Blocking, Waits
 from pointsman.sessions.ruling import Placing, Ruling
 from pointsman.signals.redaction import redacted
 from pointsman.storage.home import Home
@@ -32,24 +32,22 @@ from pointsman.turns.facts import with_seal
 POLICY_INVALID = "event.routing.policy_invalid"
 
 
-class Handed(NamedTuple):
-    """A ruling on its way to disk: its text, where one is kept, and its decision."""
-
-    text: Future[None] | None
-    decision: Future[Receipt]
-
-
 class Desk:
     """Records for one home. Nothing is written before the first decision is."""
 
     def __init__(
-        self, home: Home, files: PolicyFiles, writer: str, clock: Clock, ids: IdSource
+        self,
+        home: Home,
+        files: PolicyFiles,
+        writer: str,
+        sources: tuple[Clock, IdSource],
+        taints: Taints,
     ) -> None:
         self._home = home
         self._files = files
         self._writer = writer
-        self._clock = clock
-        self._ids = ids
+        self._clock, self._ids = sources
+        self._taints = taints
         self._recorder: Recorder | None = None
         self._told_invalid: tuple[InvalidFile, ...] = ()
         self._lock = threading.RLock()
@@ -65,60 +63,67 @@ class Desk:
         """Record that a session may leave again, and why."""
         names = Names(self._ids.new_id(), session_id, self._clock.now())
         self.recorder().append(cleared_draft(names, taint, reason)).result()
+        self._taints.note(session_id, None)
 
     def record(self, names: Names, in_force: InForce, ruling: Ruling, aside: Aside) -> Instant:
         """Record a turn, its text first, and wait until it is durable.
 
         Gives the recorded instant: a chain's time never goes back, so it may be later than asked.
         """
-        seal, kept = self._keep(self.recorder(), ruling.facts.message)
-        if kept is not None:
-            kept.result()
+        seal = self._kept(ruling.facts.message)
         ruling = replace(ruling, facts=with_seal(ruling.facts, seal))
-        return self.hand_in(names, in_force, ruling, aside).decision.result().entry.at
+        waits = Blocking()
+        self.hand_in(names, in_force, ruling, aside, waits)
+        receipt = cast(Receipt, waits.reached()[-1])
+        return receipt.entry.at
 
     def hand_in(
-        self, names: Names, in_force: InForce, ruling: Ruling, aside: Aside, linked: str = ""
-    ) -> Handed:
+        self,
+        names: Names,
+        in_force: InForce,
+        ruling: Ruling,
+        aside: Aside,
+        waits: Waits,
+        linked: str = "",
+    ) -> None:
         """Hand a turn in: its text, its policies if they are new, and both its decisions.
 
-        INVARIANT: whoever acts on it waits for both futures first. Text and decision are synced
-        side by side, so that keeping the text costs no second wait.
+        INVARIANT: whoever acts on it waits for all of it first. Text and decision are synced side
+        by side, so that keeping the text costs no second wait. The decision is expected last.
         """
         recorder = self.recorder()
         self._record_invalid(in_force, recorder)
-        seal, kept = self._keep(recorder, ruling.facts.message)
         policies, ledger = policies_of(in_force), self._home.identity.ledger
-        placing = ruling.placing
-        if ruling.is_placed_anew and not placing.is_advice:
-            first = Names(self._ids.new_id(), names.ref, names.at)
-            made = placement_made(policies, placing, seal, ledger)
-            recorder.decide(first, made, aside)
+        placing, message = ruling.placing, ruling.facts.message
+        seal = message if isinstance(message, Sealed) else recorder.hand_in_text(message, waits)
         if ruling.is_placed_anew:
+            if not placing.is_advice:
+                first = Names(self._ids.new_id(), names.ref, names.at)
+                made = placement_made(policies, placing, seal, ledger)
+                recorder.decide(first, made, aside, waits.expect())
             self._record_taint(recorder, in_force, placing, aside)
         made = turn_made(policies, ruling, seal, ledger)
-        return Handed(kept, recorder.decide(names, made, aside, linked))
+        recorder.decide(names, made, aside, waits.expect(), linked)
 
     def record_placement(
         self, names: Names, in_force: InForce, placing: Placing, aside: Aside
     ) -> None:
         """Record a placement that no choice of a model follows; it is durable when this returns."""
-        handed = self.hand_in_placement(names, in_force, placing, aside)
-        handed.decision.result()
-        if handed.text is not None:
-            handed.text.result()
+        waits = Blocking()
+        self.hand_in_placement(names, in_force, placing, aside, waits)
+        waits.reached()
 
     def hand_in_placement(
-        self, names: Names, in_force: InForce, placing: Placing, aside: Aside
-    ) -> Handed:
+        self, names: Names, in_force: InForce, placing: Placing, aside: Aside, waits: Waits
+    ) -> None:
         """Hand in a placement that no choice of a model follows."""
         recorder = self.recorder()
         self._record_invalid(in_force, recorder)
-        seal, kept = self._keep(recorder, placing.facts.content)
-        ledger = self._home.identity.ledger
-        made = placement_made(policies_of(in_force), placing, seal, ledger)
+        content = placing.facts.content
+        seal = content if isinstance(content, Sealed) else recorder.hand_in_text(content, waits)
+        made = placement_made(policies_of(in_force), placing, seal, self._home.identity.ledger)
         self._record_taint(recorder, in_force, placing, aside)
-        return Handed(kept, recorder.decide(names, made, aside))
+        recorder.decide(names, made, aside, waits.expect())
 
     def recorder(self) -> Recorder:
         """Give the recorder, opened now if it was not yet."""
@@ -154,11 +159,18 @@ class Desk:
         rule_id = held_by(in_force.placement.policy, placing)
         if rule_id:
             names = Names(self._ids.new_id(), session_id, self._clock.now())
-            recorder.append(taint_draft(names, Taint(facts.question_id, rule_id)))
+            taint = Taint(facts.question_id, rule_id)
+            recorder.append(taint_draft(names, taint))
+            self._taints.note(session_id, taint)
 
-    @staticmethod
-    def _keep(recorder: Recorder, text: str | Sealed) -> tuple[Sealed, Future[None] | None]:
-        return (text, None) if isinstance(text, Sealed) else recorder.keep(text)
+    def _kept(self, text: str | Sealed) -> Sealed:
+        """Keep a text, wait until that is durable, and give its seal."""
+        if isinstance(text, Sealed):
+            return text
+        waits = Blocking()
+        seal = self.recorder().hand_in_text(text, waits)
+        waits.reached()
+        return seal
 
 
 class _PolicyInvalid(Struct, frozen=True, forbid_unknown_fields=True):

@@ -38,8 +38,7 @@ def facts_of_turn(
 ) -> PlacementFacts:
     """Give what the placement of a turn may look at."""
     models = in_force.ready.models
-    local = _best(models, facts, "local")
-    cloud = _best(models, facts, "cloud")
+    local, cloud = _candidates(in_force, facts)
     found = models.get(local)
     return PlacementFacts(
         question_id=about.turn_id,
@@ -71,6 +70,18 @@ def facts_given(given: GivenPlacement) -> PlacementFacts:
         return placement_facts(given, count, CountedBy("given", is_exact=False))
     found: Counted = counted(given.question.content, given.state.local_model.model_name)
     return placement_facts(given, found.tokens, CountedBy(found.tokenizer, found.is_exact))
+
+
+def _candidates(in_force: InForce, facts: TurnFacts) -> tuple[str, str]:
+    """Name the local and the cloud model that a placement is about."""
+    models = in_force.ready.models
+    if facts.availability or facts.excluded_models:
+        return _best(models, facts, "local"), _best(models, facts, "cloud")
+    known = in_force.candidates.get(facts.configured)
+    if known is None:
+        known = (_best(models, facts, "local"), _best(models, facts, "cloud"))
+        in_force.candidates[facts.configured] = known
+    return known
 
 
 def _best(models: dict[str, Model], facts: TurnFacts, location: str) -> str:

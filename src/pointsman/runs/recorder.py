@@ -15,10 +15,12 @@ from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.record import Aside, DecisionRecord, Names, Room, decision_draft
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, snapshot_draft
+from pointsman.runs.waiting import Waits
 from pointsman.storage.home import Home
 from pointsman.storage.lease import first_free_lease
 from pointsman.storage.sqlite.content import ContentStore
 from pointsman.storage.sqlite.database import told_errors
+from pointsman.storage.sqlite.group import Settled
 from pointsman.storage.sqlite.ledger import Health, LedgerWriter, Place, Receipt
 from pointsman.storage.sqlite.reading import LedgerReader
 
@@ -81,10 +83,6 @@ class Recorder:
         """Whether the ledger takes entries now, and if not, why."""
         return self._ledger.health
 
-    def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
-        """Seal a text and keep of it what the home retains."""
-        return self._content.keep(text)
-
     def ensure_snapshot(self, name: str, make: Callable[[], Draft]) -> None:
         """Record a snapshot ahead of the first entry that refers to it, once."""
         with self._lock:
@@ -95,12 +93,29 @@ class Recorder:
                 self._ledger.append(make()).result()
             self._snapshots.add(name)
 
-    def decide(self, names: Names, made: Made, aside: Aside, linked: str = "") -> Future[Receipt]:
+    def decide(
+        self, names: Names, made: Made, aside: Aside, settled: Settled, linked: str = ""
+    ) -> None:
         """Hand in a decision, and before it the policy it was made under if that is new."""
-        self.ensure_snapshot(
-            made.policy_id, lambda: snapshot_draft(made.policy(self.key), names.at)
-        )
-        return self.append(decision_draft(names, made.record, aside, made.facts, linked))
+        if made.policy_id not in self._snapshots:
+            self.ensure_snapshot(
+                made.policy_id, lambda: snapshot_draft(made.policy(self.key), names.at)
+            )
+        draft = decision_draft(names, made.record, aside, made.facts, linked)
+        self._ledger.hand_in(draft, settled)
+
+    def hand_in(self, draft: Draft, settled: Settled) -> None:
+        """Hand in an entry, and tell somebody once it is durable."""
+        self._ledger.hand_in(draft, settled)
+
+    def hand_in_text(self, text: str, waits: Waits) -> Sealed:
+        """Seal a text and hand in what the home retains of it."""
+        return self._content.hand_in(text, waits.expect)
+
+    def after_groups(self, told: Callable[[], None]) -> None:
+        """Have somebody told whenever a group of entries or texts is durable."""
+        self._ledger.after_group(told)
+        self._content.after_group(told)
 
     def append(self, draft: Draft) -> Future[Receipt]:
         """Hand in an entry; it is durable when the future is done."""

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.entry import Draft
-from pointsman.kernel.instant import Instant
+from pointsman.kernel.instant import EPOCH, SECOND, Instant
 from pointsman.kernel.record import Names
 from pointsman.placement.facts import Taint
 from pointsman.placement.policy import PlacementPolicy
 from pointsman.placement.sensitivity import staying
 from pointsman.sessions.ruling import Placing
+from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
+
+_EVENTS: Final = "event.placement."
+LOOK_S: Final = 0.25
+OVERLAP: Final = 60 * SECOND
+"""Clocks of two processes may differ a little, and entries become visible when they are synced."""
 
 TAINTED: Final = "event.placement.tainted"
 CLEARED: Final = "event.placement.cleared"
@@ -48,8 +57,8 @@ def held_by(policy: PlacementPolicy, placing: Placing) -> str:
     facts, found = placing.facts, placing.facts.sensitivity
     if facts.privacy_level == "local":
         return "PRIVACY_LOCAL"
-    if found is not None and policy.stays_local:
-        if found.has_failed:
+    if policy.stays_local:
+        if found is None or found.has_failed:
             return "SENSITIVE_UNKNOWN"
         if staying(found, policy.stays_local):
             return "SENSITIVE_LOCAL"
@@ -67,27 +76,72 @@ def cleared_draft(names: Names, taint: Taint, reason: str) -> Draft:
     return Draft(CLEARED, names.id, names.ref, names.at, cleared)
 
 
-def taint_of(ledger: LedgerReader, session_id: str) -> Taint | None:
-    """Give the taint of a session, if it has one now."""
-    found = _newest(ledger.with_ref(session_id))
-    return None if found is None else TAINT_FORM.decode(found.entry.payload)
+class Taints:
+    """Which sessions stay, kept up with the ledger; may be shared by threads.
+
+    What this process records counts at once, what another one does within `LOOK_S`.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._held: dict[str, Taint] = {}
+        self._reader: LedgerReader | None = None
+        self._looked_at = float("-inf")
+        self._seen_until = EPOCH
+        self._lock = threading.Lock()
+
+    def of(self, session_id: str) -> Taint | None:
+        """Give the taint of a session, if it has one now."""
+        if not session_id:
+            return None
+        now = time.monotonic()
+        if now - self._looked_at > LOOK_S:
+            with self._lock, told_errors(self._database):
+                self._look()
+                self._looked_at = now
+        return self._held.get(session_id)
+
+    def note(self, session_id: str, taint: Taint | None) -> None:
+        """Take into account what this process just recorded."""
+        with self._lock:
+            if taint is None:
+                self._held.pop(session_id, None)
+            else:
+                self._held[session_id] = taint
+
+    def close(self) -> None:
+        """Let go of the ledger."""
+        with self._lock:
+            if self._reader is not None:
+                self._reader.close()
+            self._reader = None
+
+    def _look(self) -> None:
+        """Take up what was recorded since the last look, a little overlap included."""
+        if self._reader is None:
+            if not self._database.exists():
+                return
+            self._reader = LedgerReader(self._database)
+        since = Instant(max(EPOCH, self._seen_until - OVERLAP))
+        for stored in _ordered(self._reader.of_kind(_EVENTS, since)):
+            entry = stored.entry
+            self._seen_until = max(self._seen_until, entry.at)
+            if entry.kind == TAINTED:
+                self._held[entry.ref] = TAINT_FORM.decode(entry.payload)
+            elif entry.kind == CLEARED:
+                self._held.pop(entry.ref, None)
 
 
 def tainted_sessions(ledger: LedgerReader) -> list[TaintedSession]:
     """Give all sessions that stay, by when it began."""
     newest: dict[str, Stored] = {}
-    for stored in _ordered(ledger.of_kind("event.placement.")):
+    for stored in _ordered(ledger.of_kind(_EVENTS)):
         newest[stored.entry.ref] = stored
     return [
         TaintedSession(ref, each.entry.at, TAINT_FORM.decode(each.entry.payload))
         for ref, each in newest.items()
         if each.entry.kind == TAINTED
     ]
-
-
-def _newest(found: Iterable[Stored]) -> Stored | None:
-    events = [each for each in _ordered(found) if each.entry.kind in {TAINTED, CLEARED}]
-    return events[-1] if events and events[-1].entry.kind == TAINTED else None
 
 
 def _ordered(found: Iterable[Stored]) -> list[Stored]:

@@ -54,6 +54,8 @@ class InForce(Struct, frozen=True):
     placement: ReadyPlacement
     placement_id: ContentId
     invalid: tuple[InvalidFile, ...]
+    candidates: dict[tuple[str, ...] | None, tuple[str, str]] = {}
+    """Worked out once for as long as this is in force, by which models are configured."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -124,6 +126,7 @@ class PolicyFiles:
         with self._lock:
             self._settings.reload()
             self._placement.reload()
+            self._lately = None
             models = self._models.reload()
             return self._together(models, self._routing_for(models).reload())
 

@@ -67,7 +67,8 @@ class PolicyFile(Generic[T]):
     """A file read once per change: hash, parse, validate, then swap as a whole.
 
     `parse` gets the bytes and the name to show, and raises `DocumentError` for an invalid content.
-    `keep` is the folder of the last good content; files that share it need different names.
+    `keep` is the folder of the last good content; files that share it need different names. Without
+    `is_kept` what stands there is used, but nothing is written.
     """
 
     def __init__(
@@ -78,10 +79,12 @@ class PolicyFile(Generic[T]):
         *,
         default: T,
         limit: int = DEFAULT_LIMITS.bytes,
+        is_kept: bool = True,
     ) -> None:
         self._path = path
         self._parse = parse
-        self._kept = LastGood(keep / f"{path.name}.last-known-good")
+        kept = LastGood if is_kept else UntouchedLastGood
+        self._kept = kept(keep / f"{path.name}.last-known-good")
         self._default = default
         self._limit = limit
         self._key: _Key | None = None
@@ -200,6 +203,15 @@ class LastGood:
         except OSError as error:
             message = f"the file is good, but could not be kept: {_reason(error)}"
             return (_problem(self.path, Code.LAST_GOOD_NOT_KEPT, message),)
+        return ()
+
+
+class UntouchedLastGood(LastGood):
+    """The last good content, for readers that must leave no trace."""
+
+    def store(self, content: bytes) -> tuple[Problem, ...]:
+        """Keep nothing."""
+        del content
         return ()
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from pointsman.errors import LedgerUnavailable
 from pointsman.kernel.content import Retain, Sealed, sealed
 from pointsman.storage.sqlite.database import SQL, in_transaction, opened
-from pointsman.storage.sqlite.group import GroupCommit
+from pointsman.storage.sqlite.group import GroupCommit, Settled
 
 T = TypeVar("T")
 
@@ -49,9 +49,22 @@ class ContentStore:
         seal = sealed(text, self._key)
         if self._retain == "digest":
             return seal, None
+        return seal, self._group.submit(self._kept(seal, text))
+
+    def hand_in(self, text: str, expect: Callable[[], Settled]) -> Sealed:
+        """Seal a text and keep it likewise; whoever `expect` gives is told when it is durable."""
+        seal = sealed(text, self._key)
+        if self._retain != "digest":
+            self._group.hand_in(self._kept(seal, text), expect())
+        return seal
+
+    def after_group(self, told: Callable[[], None]) -> None:
+        """Have somebody told whenever a group is durable and all its callers were told."""
+        self._group.after_group = told
+
+    def _kept(self, seal: Sealed, text: str) -> _Kept:
         kept = self._redact(text) if self._retain == "redacted" else text
-        data = kept.encode("utf-8", "surrogatepass")
-        return seal, self._group.submit(_Kept(seal.digest, self._retain, data))
+        return _Kept(seal.digest, self._retain, kept.encode("utf-8", "surrogatepass"))
 
     def erase(self, digest: str) -> bool:
         """Forget a text for good: also from the log and from freed pages."""

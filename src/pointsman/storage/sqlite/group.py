@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 from pointsman.errors import LedgerUnavailable
 
@@ -21,6 +21,18 @@ R = TypeVar("R")
 MOST = 64
 LINGER_S = 0.002
 MOST_WAITING = 10_000
+
+
+class Settled(Protocol):
+    """Whoever waits for an item; told from the commit thread."""
+
+    def set_result(self, result: object, /) -> None:
+        """Take the result: the item is durable."""
+        ...
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Take the error: nothing was acknowledged."""
+        ...
 
 
 class GroupCommit(Generic[T, R]):
@@ -38,7 +50,9 @@ class GroupCommit(Generic[T, R]):
     ) -> None:
         self._commit = commit
         self._rest = rest
-        self._queue: SimpleQueue[tuple[T, Future[R]] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[T, Settled] | None] = SimpleQueue()
+        self.after_group: Callable[[], None] = _nothing
+        """Called from the commit thread when all of a group were told."""
         self._closed = ""
         self._last = 1  # the size of the last group
         self._lock = threading.Lock()
@@ -55,13 +69,17 @@ class GroupCommit(Generic[T, R]):
         future: Future[R] = Future()
         # What was handed in cannot be withdrawn: a cancelled future would refuse its result.
         future.set_running_or_notify_cancel()
+        self.hand_in(item, cast(Settled, future))
+        return future
+
+    def hand_in(self, item: T, settled: Settled) -> None:
+        """Hand in one item, and tell somebody when it is durable."""
         with self._lock:
             if self._closed:
                 raise LedgerUnavailable(self._closed)
             if self._queue.qsize() >= MOST_WAITING:
                 raise LedgerUnavailable(f"{MOST_WAITING} entries wait to be written already")
-            self._queue.put((item, future))
-        return future
+            self._queue.put((item, settled))
 
     def close(self) -> None:
         """Commit what was handed in, then end the thread."""
@@ -94,8 +112,9 @@ class GroupCommit(Generic[T, R]):
                 waiting = self._queue.get()
                 if waiting is not None:
                     waiting[1].set_exception(LedgerUnavailable(why))
+        self.after_group()
 
-    def _gathered(self, due: float | None) -> tuple[list[tuple[T, Future[R]]], bool]:
+    def _gathered(self, due: float | None) -> tuple[list[tuple[T, Settled]], bool]:
         try:
             first = self._queue.get(timeout=due)
         except Empty:
@@ -117,12 +136,18 @@ class GroupCommit(Generic[T, R]):
             batch.append(item)
         return batch, True
 
-    def _settle(self, batch: list[tuple[T, Future[R]]]) -> None:
+    def _settle(self, batch: list[tuple[T, Settled]]) -> None:
         try:
             results = self._commit([item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - a thread's outermost edge: callers get the error
-            for _, future in batch:
-                future.set_exception(error)
+            for _, settled in batch:
+                settled.set_exception(error)
+            self.after_group()
             return
-        for (_, future), result in zip(batch, results, strict=True):
-            future.set_result(result)
+        for (_, settled), result in zip(batch, results, strict=True):
+            settled.set_result(result)
+        self.after_group()
+
+
+def _nothing() -> None:
+    """Do nothing after a group."""

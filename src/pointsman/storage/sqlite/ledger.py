@@ -34,7 +34,7 @@ from pointsman.kernel.stamp import is_stamped, stamp
 from pointsman.kernel.verification import FaultCode, Pass
 from pointsman.storage.checkpoints import CheckpointFolder, chains_with_checkpoints
 from pointsman.storage.sqlite.database import SQL, in_transaction, opened
-from pointsman.storage.sqlite.group import MOST, GroupCommit
+from pointsman.storage.sqlite.group import MOST, GroupCommit, Settled
 
 TAIL_ENTRIES = 10_000
 RETRY_S = 0.25
@@ -110,6 +110,15 @@ class LedgerWriter:
         """Hand in an entry; the future gives its receipt once it is durable."""
         check_draft(draft)
         return self._group.submit(draft)
+
+    def hand_in(self, draft: Draft, settled: Settled) -> None:
+        """Hand in an entry, and tell somebody with its receipt once it is durable."""
+        check_draft(draft)
+        self._group.hand_in(draft, settled)
+
+    def after_group(self, told: Callable[[], None]) -> None:
+        """Have somebody told whenever a group is durable and all its callers were told."""
+        self._group.after_group = told
 
     def close(self) -> None:
         """Write what was handed in, sign it, and close the database.

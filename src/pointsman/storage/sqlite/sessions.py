@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -18,6 +19,8 @@ from pointsman.storage.sqlite.database import (
     sql_text,
 )
 from pointsman.storage.sqlite.group import GroupCommit
+
+LOOK_S = 1.0
 
 _SQL = named_blocks(sql_text("sessions_queries.sql"))
 
@@ -48,12 +51,22 @@ class SessionStore:
     def __init__(self, path: Path) -> None:
         self._connection = opened(str(path), "sessions.sql")
         self._reading = opened(str(path), "sessions.sql")
+        self._pinned: dict[str, str] = {}
+        self._looked_at = float("-inf")
         self._group: GroupCommit[_Write, None] = GroupCommit("sessions", self._committed)
 
     def found(self, session_id: str) -> KeptSession:
         """Give what is kept of a session."""
         row = self._reading.execute(_SQL["find"], (session_id,)).fetchone()
         return KeptSession() if row is None else KeptSession(*(str(part or "") for part in row))
+
+    def pinned(self, session_id: str) -> str:
+        """Give the model a session is bound to; what another process pins counts in a second."""
+        now = time.monotonic()
+        if now - self._looked_at > LOOK_S:
+            self._pinned = {each.session_id: each.model for each in self.pins()}
+            self._looked_at = now
+        return self._pinned.get(session_id, "")
 
     def pins(self) -> list[Pin]:
         """Give every pin."""
@@ -62,6 +75,10 @@ class SessionStore:
 
     def pin(self, session_id: str, model: str | None, at: Instant) -> Future[None]:
         """Bind a session to a model, or to none."""
+        if model is None:
+            self._pinned.pop(session_id, None)
+        else:
+            self._pinned[session_id] = model
         return self._group.submit(("pin", (session_id, model, at)))
 
     def lock(

@@ -1,0 +1,34 @@
+"""Waiting until what was handed in is durable: for one thing or for several, by blocking."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Protocol
+
+from pointsman.storage.sqlite.group import Settled
+
+
+class Waits(Protocol):
+    """Whoever waits for entries and texts."""
+
+    def expect(self) -> Settled:
+        """Wait for one thing more, and give whom to tell about it."""
+        ...
+
+
+class Blocking:
+    """Waits by blocking the thread."""
+
+    def __init__(self) -> None:
+        self._futures: list[Future[object]] = []
+
+    def expect(self) -> Settled:
+        """Wait for one thing more."""
+        future: Future[object] = Future()
+        future.set_running_or_notify_cancel()
+        self._futures.append(future)
+        return future
+
+    def reached(self) -> list[object]:
+        """Give the results in the order they were expected, or raise the first error."""
+        return [future.result() for future in self._futures]
