@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -153,6 +154,7 @@ def aliases(models: Mapping[str, Model]) -> dict[str, str]:
     return {**named, **{name: name for name in models}}
 
 
+@lru_cache(4096)
 def model_id(text: str) -> str:
     """Give the one spelling of a model's id: it splits at its first `:` or `/`."""
     match = _MODEL_ID.fullmatch(text)
