@@ -8,7 +8,7 @@ DEMO := build/demo-home
 .PHONY: help env envs run test check test-main test-others bench bench-ledger bench-decide requirements docs lock \
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-properties campaign-egress campaign-expressions \
-        bench-placement bench-branches bench-detection clean
+        bench-placement bench-branches bench-detection bench-gateway clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
@@ -42,16 +42,19 @@ run: env ## the main job, in build/demo-home: decide and prove a turn, then serv
 
 test: check test-main test-others ## every check and test, on every supported CPython found
 
+KERNEL_TESTS := tests/unit/test_*.py tests/property/test_canonical_bytes.py tests/property/test_text_reading.py
+
 test-main: env envs
+	$(BIN)/python -m pytest -q -n 2
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -q
+	$(BIN)/python -m coverage run -m pytest -q $(KERNEL_TESTS)
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --include='src/pointsman/kernel/*' --fail-under=100
 
 test-others: envs
 	@for python in .venv-3.*/bin/python; do \
 	  [ -x "$$python" ] || { echo "no other CPython found"; break; }; \
-	  echo "$$python"; $$python -m pytest -q -m "not slow" tests/unit tests/property tests/replay || exit 1; done
+	  echo "$$python"; $$python -m pytest -q -n 2 -m "not slow" tests/unit tests/property tests/replay || exit 1; done
 
 check: env ## formatting, lint, types, import rules and the published placement table
 	$(BIN)/ruff format --check -q .
@@ -80,6 +83,9 @@ bench-branches: env ## workflow decisions against zen-engine
 
 bench-detection: env ## personal data and secrets against presidio and bc-detect-secrets
 	$(BIN)/python bench/detection.py
+
+bench-gateway: env ## our gateway against LiteLLM, Portkey, TensorZero, vllm-router, sglang-router
+	$(BIN)/python bench/gateway.py
 
 bench-ledger: env ## canonical bytes, durable appends, verification, replay
 	$(BIN)/python bench/ledger.py

@@ -29,6 +29,7 @@ from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
 from pointsman.placement.facts import with_seal as with_content_seal
 from pointsman.placement.sensitivity import Sensitivity
 from pointsman.runs.backtest import Backtest, backtest
+from pointsman.runs.branching import Branching
 from pointsman.runs.desk import Desk
 from pointsman.runs.egress import EgressReport, egress
 from pointsman.runs.export import BundleSummary, export_bundle
@@ -146,6 +147,7 @@ class Pointsman:
         self.gathering = Gathering(self.home, self.files)
         self._taints = Taints(self.home.database)
         self.desk = Desk(self.home, self.files, writer, (self.clock, self.ids), self._taints)
+        self.branching = Branching(self.home, self.desk, self.clock, self.ids)
 
     def __enter__(self) -> Self:
         return self
@@ -161,6 +163,7 @@ class Pointsman:
     def close(self) -> None:
         """Write and sign what was handed in, and let go of the home."""
         self._taints.close()
+        self.branching.close()
         self.desk.close()
 
     def in_force(self) -> InForce:

@@ -14,7 +14,8 @@ PointsmanError
 │   ├── BodyTooSlow        a request that does not arrive               HTTP 408
 │   ├── HostRefused        a request for a name that is not ours        HTTP 421
 │   ├── OriginRefused      a page elsewhere that asks                   HTTP 403
-│   └── MethodNotAllowed   a path that does not take the method         HTTP 405
+│   ├── MethodNotAllowed   a path that does not take the method         HTTP 405
+│   └── TooManyReaders     more follow the live feed than may           HTTP 429
 ├── HomeError              the home folder is missing, incomplete or readable by others
 ├── LedgerError
 │   ├── LedgerUnavailable  the ledger cannot be written now             exit 1, HTTP 503
@@ -188,6 +189,13 @@ class MethodNotAllowed(InputError):
 
     code = "http.method"
     http_status = 405
+
+
+class TooManyReaders(InputError):
+    """too many follow the live feed already"""
+
+    code = "http.too_many_readers"
+    http_status = 429
 
 
 class HomeError(PointsmanError):

@@ -11,17 +11,18 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import httpx
+from tests.gateway.house import eventually, running, upstream, write_home
 
-from pointsman.testing import FAULTS
-from pointsman.testing.upstream_faults import _SAID, _parts
+from pointsman.testing import FAULTS, says
+from pointsman.testing.upstream_faults import _SAID
 from pointsman.testing.upstream_replies import (
     LAST_CHUNK,
     STREAM_HEAD,
+    Pause,
     Received,
     Send,
     Step,
@@ -30,12 +31,11 @@ from pointsman.testing.upstream_replies import (
     said_events,
     said_whole,
 )
-from tests.gateway.house import PATIENT, Running, Upstream, running, upstream, write_home
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "faults.md"
 KEY = "sk-canary-of-the-fault-cells"
-AT_ONCE = 8
-LIMITS = {"connect_s": 1, "head_s": 1, "idle_s": 1, "total_s": 3}
+AT_ONCE = 32
+LIMITS = {"connect_s": 1, "head_s": 1, "idle_s": 1, "total_s": 2}
 
 Mode = Literal["whole", "stream"]
 Position = Literal["before head", "before content", "after content"]
@@ -44,6 +44,8 @@ POSITIONS: tuple[Position, ...] = ("before head", "before content", "after conte
 DIALECTS = ("chat", "messages")
 HEAVY = ("endless_body", "huge_body", "sse_long_line")
 """Faults of hundreds of megabytes: in one dialect and at the position they are about."""
+WAITING = ("accept_then_silence", "slow_drip", "late_first_token", "stall_mid_body")
+BATCH = 108
 
 
 class Cell(NamedTuple):
@@ -71,15 +73,21 @@ class Seen(NamedTuple):
     body: bytes
 
 
-class Run(NamedTuple):
-    """What all cells came to."""
+class Found(NamedTuple):
+    """What one cell came to: for the caller, in the ledger, and at the provider."""
 
-    seen: dict[Cell, Seen]
-    ends: dict[str, list[dict[str, Any]]]
-    decisions: list[str]
-    live: Running
-    upstream: Upstream
-    leaked: str
+    seen: Seen
+    ends: list[dict[str, Any]]
+    decisions: int
+    asked: list[Received]
+
+    @property
+    def outcome(self) -> str:
+        """Say it in two words, as the page shows it."""
+        failed = self.ends[0]["error_class"]
+        if self.seen.status != 200:
+            return f"{self.seen.status} {failed}"
+        return f"event, {failed}" if failed else "answered"
 
 
 def _all_cells() -> Iterator[tuple[str, str, Mode, Position]]:
@@ -96,9 +104,9 @@ CELLS = [Cell(number, *each) for number, each in enumerate(_all_cells())]
 
 def _without_head(data: bytes) -> bytes:
     """Give what follows a head, as chunks: it stands in the middle of another answer."""
-    if not data.startswith(b"HTTP/1.1 "):
+    told, end, body = data.partition(b"\r\n\r\n")
+    if not data.startswith(b"HTTP/1.1 ") or data.startswith(b"HTTP/1.1 1") or not end:
         return data
-    told, _, body = data.partition(b"\r\n\r\n")
     if b"transfer-encoding: chunked" in told.lower():
         return body
     return chunk(body) + LAST_CHUNK if body else LAST_CHUNK
@@ -123,29 +131,34 @@ def placed(cell: Cell, request: Received) -> Sequence[Step]:
         Send(_without_head(each.data), each.times) if isinstance(each, Send) else each
         for each in steps
     ]
-    return [*map(Send, begun), *(each for each in later if each != Send(b""))]
+    # The pause lets what was begun arrive as a piece of its own.
+    return [*map(Send, begun), Pause(0.05), *(each for each in later if each != Send(b""))]
 
 
 def _reply(request: Received) -> Sequence[Step]:
-    number = int(request.path.split("/")[1][1:])
-    return placed(CELLS[number], request)
+    where = request.path.split("/")[1]
+    return says("hi")(request) if where == "good" else placed(CELLS[int(where[1:])], request)
 
 
-def _models(url: str) -> dict[str, Any]:
+def _models(url: str, cells: Sequence[Cell]) -> dict[str, Any]:
     """A provider for every cell, so that no outage of one is seen by another."""
     kinds = {"chat": "openai", "messages": "anthropic"}
     key, price = {"env": "FAULT_CELLS_KEY"}, {"input": 1, "output": 1}
     return {
         "schema_version": 1,
         "providers": {
+            "good": {"kind": "openai", "base_url": f"{url}/good"},
+        }
+        | {
             f"c{each.number}": {
                 "kind": kinds[each.dialect],
                 "base_url": f"{url}/c{each.number}",
                 "api_key": key,
             }
-            for each in CELLS
+            for each in cells
         },
-        "models": {each.model: {"location": "cloud", "price": price} for each in CELLS},
+        "models": {"good:m": {"location": "cloud"}}
+        | {each.model: {"location": "cloud", "price": price} for each in cells},
     }
 
 
@@ -182,73 +195,92 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - only counted
 
 
-@contextmanager
-def run_cells(folder: Path) -> Iterator[Run]:
-    """Run every cell and give what came of it; the gateway still runs."""
+def _batches() -> Iterator[list[Cell]]:
+    """Give cells that run together: those that wait, those that carry much, and the others."""
+    yield [each for each in CELLS if each.fault in WAITING]
+    yield [each for each in CELLS if each.fault in HEAVY]
+    others = [each for each in CELLS if each.fault not in (*WAITING, *HEAVY)]
+    for first in range(0, len(others), BATCH):
+        yield others[first : first + BATCH]
+
+
+def run_cells(folder: Path) -> dict[Cell, Found]:
+    """Run every cell and give what came of it; nothing may be left open by any of them."""
     os.environ["FAULT_CELLS_KEY"] = KEY
+    found: dict[Cell, Found] = {}
+    for number, cells in enumerate(_batches()):
+        found |= _run_batch(folder / str(number), cells)
+    return found
+
+
+def _run_batch(home: Path, cells: Sequence[Cell]) -> dict[Cell, Found]:
     with upstream(otherwise=_reply) as faulty:
-        home = write_home(folder / "home", models=_models(faulty.url), pointsman={"limits": LIMITS})
-        with running(home, PATIENT) as live:
-            seen = asyncio.run(_ask_all(live.url, CELLS))
-            found = live.outcomes(len(CELLS))
-            ends: dict[str, list[dict[str, Any]]] = {}
-            for each in found:
-                ends.setdefault(each["model"], []).append(each)
-            decisions = [each.id for each in live.entries("decision.turn")]
-            yield Run(seen, ends, decisions, live, faulty, "")
+        write_home(home, models=_models(faulty.url, cells), pointsman={"limits": LIMITS})
+        with running(home) as live:
+            live.chat("a first request opens what stays open", model="good:m")
+            live.outcomes(1)
+            kept = faulty.kept
+            files, tasks = open_files(), live.tasks()
+            seen = asyncio.run(_ask_all(live.url, cells))
+            ends = live.outcomes(len(cells) + 1)
+            eventually(lambda: open_files() == files + 2 * (faulty.kept - kept))
+            eventually(lambda: live.tasks() == tasks)
+            decided = [each.id for each in live.entries("decision.turn")]
+            asked = [*faulty.requests]
+    return {
+        cell: Found(
+            told,
+            [each for each in ends if each["model"] == cell.model],
+            decided.count(told.decision),
+            [each for each in asked if each.path.startswith(f"/c{cell.number}/")],
+        )
+        for cell, told in seen.items()
+    }
 
 
-def outcome(cell: Cell, seen: Seen, end: dict[str, Any]) -> str:
-    """Say what a cell came to, as the caller and the ledger see it."""
-    failed = end["error_class"]
-    if seen.status != 200:
-        return f"{seen.status} {failed}"
-    if not failed:
-        return "answered"
-    return f"event, {failed}"
-
-
-def page(run: Run) -> str:
+def page(found: dict[Cell, Found]) -> str:
     """Write the matrix."""
     rows: dict[tuple[str, str], dict[tuple[str, str], str]] = {}
-    for cell, seen in run.seen.items():
-        (end,) = run.ends[cell.model]
-        row = rows.setdefault((cell.fault, cell.dialect), {})
-        row[(cell.mode, cell.position)] = outcome(cell, seen, end)
+    for cell, each in found.items():
+        rows.setdefault((cell.fault, cell.dialect), {})[(cell.mode, cell.position)] = each.outcome
     lines = [*_HEADER]
     for fault in FAULTS.values():
         for dialect in DIALECTS:
-            row = rows.get((fault.name, dialect))
-            if row is not None:
-                cells = [row.get((m, p), "") for m in MODES for p in POSITIONS]
-                lines.append(
-                    f"| F{fault.number:02d} | {fault.name} | {dialect} | {' | '.join(cells)} |"
-                )
+            if row := rows.get((fault.name, dialect)):
+                cells = [row.get((mode, place), "") for mode in MODES for place in POSITIONS]
+                told = [f"F{fault.number:02d}", fault.name, dialect, *cells]
+                lines.append(f"| {' | '.join(told)} |")
     return "\n".join([*lines, ""])
 
 
+_TITLES = [
+    *("", "fault", "format", "whole: before head", "before content", "after content"),
+    *("stream: before head", "before content", "after content"),
+]
 _HEADER = [
     "# What a caller sees when a provider fails",
     "",
     "Written by `python -m tests.gateway.fault_cells`; the tests run every cell and compare.",
     "",
     "Each fault happens before the head of the provider's answer, after the head but before any",
-    "content, and after the first content; to a whole answer and to a stream. `answered` means that",
-    "the answer got through as the provider gave it. A status and a class mean that nothing had been",
-    "sent yet: the caller gets an error of its own wire format, and a model that was not named by",
-    "the caller would have had a fallback. `event` means that content was out already: a typed error",
-    "event ends the stream, and no text is sent twice. In every cell one decision and one outcome",
-    "are recorded, no connection stays open, and no key goes to another host.",
+    "content, and after the first content; to a whole answer and to a stream.",
     "",
-    "| | fault | format | whole: before head | before content | after content"
-    " | stream: before head | before content | after content |",
-    "|---|---|---|---|---|---|---|---|---|",
+    "- `answered`: the answer got through as the provider gave it.",
+    "- A status and a class: nothing had been sent yet. The caller gets an error in its own wire",
+    "  format; a model that the caller did not name has had its fallback before that.",
+    "- `event`: content was out already. A typed error event ends the stream, no text comes twice.",
+    "",
+    "In every cell one decision and one outcome are recorded, no connection or task is left over,",
+    "and no key goes to another host.",
+    "",
+    f"| {' | '.join(_TITLES)} |",
+    "|" + "---|" * len(_TITLES),
 ]
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, run_cells(Path(folder)) as run:
-        PAGE.write_text(page(run), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        PAGE.write_text(page(run_cells(Path(folder))), encoding="utf-8")
     sys.stdout.write(f"{len(CELLS)} cells: {PAGE}\n")
 
 

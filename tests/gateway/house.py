@@ -99,6 +99,11 @@ class Upstream:
     def url(self) -> str:
         return self.scripted.base_url
 
+    @property
+    def kept(self) -> int:
+        """How many connections are open, kept for the next call or in use."""
+        return self.scripted.open_connections
+
     def then(self, *replies: Reply) -> None:
         self.scripted.then(*replies)
 
@@ -200,7 +205,9 @@ class Running:
         return eventually(found) if count else found() or []
 
     def tasks(self) -> int:
-        return len(self.server.server_state.tasks)
+        """How many tasks run in the gateway's event loop."""
+        (listening,) = self.server.servers
+        return len(asyncio.all_tasks(listening.get_loop()))
 
 
 def facts_of(home: Path, decision_id: str) -> TurnFacts:

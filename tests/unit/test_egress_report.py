@@ -16,6 +16,7 @@ from pointsman.placement.trace import Placed
 from pointsman.runs import egress
 from pointsman.runs.placing import Turn, facts_of_turn
 from pointsman.runs.rulings import policies_of, turn_made
+from pointsman.runs.waiting import Blocking
 from pointsman.sessions.ruling import Ruling, ruled
 from pointsman.testing import CountedIds, FrozenClock, a_home
 
@@ -64,7 +65,9 @@ def _recorded(pointsman: Pointsman, ruling: Ruling, linked: str) -> str:
     name = f"by-hand-{linked}"
     names = Names(name, "t-9", pointsman.clock.now())
     aside = Aside(1, "trace", "s", is_preview=False, product_version="0")
-    pointsman.desk.recorder().decide(names, made, aside, linked).result()
+    waits = Blocking()
+    pointsman.desk.recorder().decide(names, made, aside, waits.expect(), linked)
+    waits.reached()
     return name
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import msgspec
 
 from pointsman.cli.models import table
 from pointsman.cli.terms import Session, command, counted, read_input
@@ -15,10 +14,10 @@ from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.runs.backtest import Backtest, Change, InputCost
 from pointsman.runs.backtest_picture import picture
+from pointsman.runs.backtest_view import ESTIMATE, backtest_value
 
 MOST_LISTED = 10
 NO_MODEL = "no model"
-ESTIMATE = "an estimate of input cost alone: recorded token counts, list prices, no output"
 
 
 @click.command()
@@ -47,7 +46,7 @@ def backtest(
         found = pointsman.backtest(other, start, previews=not no_previews)
     if target is not None:
         _write(Path(target), picture(found))
-    session.show(_text(found, target), _value(found))
+    session.show(_text(found, target), backtest_value(found))
 
 
 def _write(path: Path, text: str) -> None:
@@ -121,32 +120,3 @@ def _unable_lines(found: Backtest) -> list[str]:
         *(f"        {each.turn_id}  {each.code}: {each.reason}"
           for each in found.unable[:MOST_LISTED]),
     ]  # fmt: skip
-
-
-def _value(found: Backtest) -> dict[str, object]:
-    cost = found.cost
-    return {
-        "turns": found.turns,
-        "changed_count": found.changed_count,
-        "changed": [
-            {**msgspec.structs.asdict(each), "at": instant_text(each.at)} for each in found.changed
-        ],
-        "shifts": [
-            {"before": then, "after": now, "count": count}
-            for (then, now), count in found.shifts.items()
-        ],
-        "by_rule": found.by_rule,
-        "models_before": found.models_before,
-        "models_after": found.models_after,
-        "input_cost": {
-            "turns": cost.turns,
-            "before_usd": microusd_text(cost.before_microusd),
-            "after_usd": microusd_text(cost.after_microusd),
-            "difference_usd": microusd_text(cost.difference_microusd),
-            "price_unknown": cost.price_unknown,
-            "no_model": cost.no_model,
-            "note": ESTIMATE,
-        },
-        "unable_count": found.unable_count,
-        "unable": found.unable,
-    }

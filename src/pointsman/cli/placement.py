@@ -15,6 +15,7 @@ from pointsman.kernel.json_text import read_json
 from pointsman.placement.explain import placement_screen, placement_value
 from pointsman.placement.facts import GivenPlacement, read_placement_facts
 from pointsman.runs.egress import Egress, EgressReport
+from pointsman.runs.egress_view import egress_value
 
 MOST_LISTED = 40
 
@@ -78,7 +79,7 @@ def egress(session: Session, since: str | None) -> None:
     start = EPOCH if since is None else read_instant(since)
     with session.open() as pointsman:
         report = pointsman.egress(start)
-    session.show(_report_text(report), _report_value(report))
+    session.show(_report_text(report), egress_value(report))
     sys.exit(0 if report.is_clean else 1)
 
 
@@ -129,23 +130,3 @@ def _row(row: Egress) -> str:
         f"{row.tokens} tokens  turn {row.turn_id}"
         + ("" if row.call == "ended" else "  (end of call not on record)")
     )
-
-
-def _report_value(report: EgressReport) -> dict[str, object]:
-    fault = report.ledger.fault
-    return {
-        "since": instant_text(report.since),
-        "turns": report.turns,
-        "previews": report.previews,
-        "left": report.left,
-        "rows": [_row_value(each) for each in report.rows],
-        "violations": [_row_value(each) for each in report.violations],
-        "proved": report.is_proved,
-        "unreadable": report.unreadable,
-        "ledger_entries": report.ledger.entries,
-        "fault": None if fault is None else {"code": fault.code, "message": fault.message},
-    }
-
-
-def _row_value(row: Egress) -> dict[str, object]:
-    return {**msgspec.structs.asdict(row), "at": instant_text(row.at)}

@@ -10,7 +10,8 @@ from pointsman.errors import DocumentError, NotFound
 from pointsman.gateway import query
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.asgi import Handler, answer_text, named_parts
-from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
+from pointsman.gateway.gauges import gauge_lines
+from pointsman.gateway.http import Asked, Receive, Send, answer_value, error_value, in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.document import Document, Limits
 from pointsman.kernel.instant import EPOCH, LATEST, instant_text
@@ -70,7 +71,7 @@ class Api:
     async def metrics(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Give the counts for Prometheus."""
         check_reader(self._parts, asked)
-        text = self._parts.metrics.text()
+        text = self._parts.metrics.text() + "\n".join([*gauge_lines(self._parts), ""])
         await answer_text(send, text, b"text/plain; version=0.0.4; charset=utf-8")
 
     async def models(self, asked: Asked, _receive: Receive, send: Send) -> None:
@@ -112,8 +113,9 @@ class Api:
             given = read_placement_facts(_document(asked))
         except DocumentError as error:
             problems = [str(each) for each in error.problems]
+            told = error_value(error, pointsman.ids.new_id(), instant_text(pointsman.clock.now()))
             value = {"error_code": "E-VALID-001", "rule_id": "", "reason": error.message}
-            await answer_value(send, {**value, "problems": problems}, 400)
+            await answer_value(send, {**told, **value, "problems": problems}, 400)
             return
         facts = pointsman.placement_facts(given)
         shown = await in_thread(lambda: pointsman.place(facts))
@@ -153,7 +155,8 @@ class Api:
         check_reader(self._parts, asked)
         parts = self._parts
         reports = parts.health.reports(parts.pointsman.in_force().ready.models)
-        await answer_value(send, {"rows": provider_rows(reports, parts.pointsman.clock.now())})
+        rows = provider_rows(reports, parts.pointsman.clock.now())
+        await answer_value(send, {"rows": rows, "limits": parts.health.rates.rows()})
 
     async def replay(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Re-run what was recorded."""

@@ -6,7 +6,6 @@ No framework: the model endpoints are on the hot path, and the rest is few enoug
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 from urllib.parse import unquote
@@ -20,6 +19,8 @@ from pointsman.errors import (
     PointsmanError,
 )
 from pointsman.gateway.http import (
+    CLOSE,
+    JSON,
     NO_STORE,
     Asked,
     ClientGone,
@@ -34,13 +35,13 @@ from pointsman.gateway.http import (
 )
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import instant_text
+from pointsman.providers.dialects.speaker import speaker
+from pointsman.providers.port import Dialect
 
 Handler = Callable[[Asked, Receive, Send], Awaitable[None]]
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 HOUSEKEEPING_S: Final = 60.0
-
-_log = logging.getLogger("pointsman.gateway")
 
 
 class Routes:
@@ -101,12 +102,13 @@ class Gateway:
         except ClientGone:
             return
         except PointsmanError as error:
-            await self._tell(send, error)
-        except Exception:  # noqa: BLE001 - see below
+            await self._tell(scope, send, error)
+        except Exception as error:  # noqa: BLE001 - see below
             # The outermost edge: what nobody foresaw is logged here and told without details.
-            _log.exception("a request failed in a way nobody foresaw")
+            self._parts.log.unforeseen(error)
             if not started:
-                await self._tell(send, PointsmanError("something went wrong here; it is logged"))
+                told = PointsmanError("something went wrong here; it is logged")
+                await self._tell(scope, send, told)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Keep house from the first request to the last, then let go of every connection."""
@@ -133,7 +135,8 @@ class Gateway:
         headers = _headers(scope["headers"])
         self._check_host(headers)
         self._check_origin(headers)
-        path: str = scope["path"]
+        # Not `path`: that is decoded, and a slash inside a name would look like one between two.
+        path: str = scope["raw_path"].decode("latin-1")
         handler = self._routes.of(scope["method"], path)
         body = await read_body(receive, self._limit, self._timeout_s)
         client = scope.get("client")
@@ -164,10 +167,18 @@ class Gateway:
             return
         raise OriginRefused(f"pages of `{text[:80]}` may not ask here", hint="server.origins")
 
-    async def _tell(self, send: Send, error: PointsmanError) -> None:
+    async def _tell(self, scope: Scope, send: Send, error: PointsmanError) -> None:
+        """Tell an error: on the vendors' routes as they do, elsewhere in our own shape."""
+        path: str = scope["path"]
+        # What is left of a refused body is not read, so nothing can follow it.
+        closing = [] if scope["method"] == "GET" else [CLOSE]
+        if path.startswith("/v1/"):
+            body = _vendor_error(path, error)
+            await answer(send, error.http_status, body, [JSON, NO_STORE, *closing])
+            return
         pointsman = self._parts.pointsman
         value = error_value(error, pointsman.ids.new_id(), instant_text(pointsman.clock.now()))
-        await answer_value(send, value, error.http_status)
+        await answer_value(send, value, error.http_status, closing)
 
 
 def named_parts(pattern: str, path: str) -> dict[str, str]:
@@ -189,6 +200,12 @@ def _headers(raw: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
             raise InputError(f"`{name.decode()}` stands twice")
         found[name] = value
     return found
+
+
+def _vendor_error(path: str, error: PointsmanError) -> bytes:
+    dialect: Dialect = "messages" if path.startswith("/v1/messages") else "chat"
+    message = f"{error.message} ({error.hint})" if error.hint else error.message
+    return speaker(dialect).write_error(error.http_status, error.code, message)
 
 
 _ONCE: Final = frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from pointsman.access.keys import Principal
 from pointsman.errors import LedgerError, PointsmanError
 from pointsman.gateway.access import caller_of
 from pointsman.gateway.failures import failure_of, refused
@@ -11,19 +12,22 @@ from pointsman.gateway.forwarding import Forwarding
 from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
 from pointsman.gateway.incoming import incoming
 from pointsman.gateway.parts import Parts
+from pointsman.gateway.spans import line_of
 from pointsman.gateway.turn import LiveTurn, go_on, new_flow
 from pointsman.gateway.watch import Watch
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.port import Dialect, UpstreamError
 from pointsman.sessions.flow import Called, Ended, Flow, Record, RecordPlacement
+from pointsman.storage.policies import InForce
 
 
 class ModelEndpoint:
     """Serves one dialect."""
 
-    def __init__(self, parts: Parts, dialect: Dialect) -> None:
+    def __init__(self, parts: Parts, dialect: Dialect, name: str = "") -> None:
         self._parts = parts
         self._dialect = dialect
+        self._name = name or dialect
 
     async def __call__(self, asked: Asked, receive: Receive, send: Send) -> None:
         """Serve one request; whatever goes wrong is told in the vendor's own shape."""
@@ -33,15 +37,20 @@ class ModelEndpoint:
         live: LiveTurn | None = None
         try:
             in_force = parts.pointsman.files.lately()
-            request = incoming(self._dialect, asked, caller_of(parts, asked), in_force)
-            live = LiveTurn(parts, request, in_force)
+            live = self._live(asked, caller_of(parts, asked), in_force)
             await self._served(live, receive, send)
         except PointsmanError as error:
             status = await self._refuse(send, await _once_durable(error, live), live)
         finally:
             parts.metrics.in_flight -= 1
-            labels = (("endpoint", self._dialect), ("status", str(status)))
+            labels = (("endpoint", self._name), ("status", str(status)))
             parts.metrics.count("pointsman_requests_total", labels)
+            if parts.log.is_on:
+                parts.log.request(line_of(self._name, status, live, parts.log.now()))
+
+    def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
+        """Understand a request, or raise saying what is wrong with it."""
+        return LiveTurn(self._parts, incoming(self._dialect, asked, caller, in_force), in_force)
 
     async def _served(self, live: LiveTurn, receive: Receive, send: Send) -> None:
         """Run the turn; a caller who hangs up ends it."""
@@ -114,7 +123,8 @@ async def _once_durable(error: PointsmanError, live: LiveTurn | None) -> Pointsm
 def _upstream_status(error: UpstreamError) -> int:
     """Give the status a caller sees: the provider's own where it says something to the caller."""
     if error.error_class in {"rate_limit", "invalid_request", "context_overflow"}:
-        return error.status if 400 <= error.status < 500 else 400
+        usual = 429 if error.error_class == "rate_limit" else 400
+        return error.status if 400 <= error.status < 500 else usual
     if error.error_class == "timeout":
         return 504
     return 502

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from pointsman.errors import ModelNotPermitted, OverBudget, PrivacyBlocked, RoutingFailed
 from pointsman.sessions.flow import Ended
+from pointsman.sessions.ruling import Ruling
 
 _FAILURES: dict[str, type[RoutingFailed]] = {
     "privacy_blocked": PrivacyBlocked,
     "not_permitted": ModelNotPermitted,
     "over_budget": OverBudget,
 }
+
+
+def veto_of(ruling: Ruling, model: str) -> RoutingFailed:
+    """Give the error of a model that was named and may not take the turn."""
+    for each in ruling.trace.chain:
+        if each.verdict == "rejected" and each.candidate_model == model:
+            kind = _FAILURES.get(each.validation_failure or "", RoutingFailed)
+            return kind(f"{kind.__doc__}: {model}: {each.reason}")
+    return RoutingFailed()
 
 
 def refused(ended: Ended, model: str) -> PrivacyBlocked:

@@ -41,6 +41,7 @@ class Forwarding:
         self.send = send
         self.has_begun = False
         self._size = 0
+        self._rest = bytearray()
         self._wants_usage = True
         self._translator: _Translator | None = None
         self._provider, self._name = live.parts.providers.of(model, live.in_force.models)
@@ -75,7 +76,7 @@ class Forwarding:
         """Call the model and let its answer out; says how it went."""
         live = self.live
         live.reserve(self.model)
-        live.parts.health.begin(self.model)
+        live.called(self.model)
         try:
             answer = await self._provider.send(self.outgoing(), live.deadlines())
         except UpstreamError as error:
@@ -96,6 +97,7 @@ class Forwarding:
     async def _whole(self, answer: Answer) -> Called:
         live = self.live
         body = await answer.read()
+        live.heard()
         usage, reason = usage_of(self._dialect, body), stop_reason_of(self._dialect, body)
         if reason is None:
             _check_is_answer(self._provider.name, body)
@@ -146,7 +148,7 @@ class Forwarding:
         is_bound = False
         async for piece in answer:
             seen.feed(piece)
-            out = piece if self._translator is None else self._fed(self._translator, piece)
+            out = self._whole_lines(piece) if self._translator is None else self._fed(piece)
             self._size += len(out)
             if seen.stop_reason is not None and not is_bound:
                 is_bound = True
@@ -160,12 +162,12 @@ class Forwarding:
                 await self._begin(b"".join(waiting))
         seen.end()
         if seen.stop_reason is None and not seen.is_broken:
-            raise _unfinished(self._provider.name, b"".join(waiting))
+            raise _unfinished(self._provider.name, b"".join((*waiting, self._rest)))
         if not self.has_begun:
             _check_is_sound(seen)
             await self._begin(b"".join(waiting))
-        if self._translator is not None:
-            await self._more(self._translator.ended())
+        last = bytes(self._rest) if self._translator is None else self._translator.ended()
+        await self._more(last)
         await self.send({"type": "http.response.body", "body": b""})
 
     def _new_translator(self) -> _Translator | None:
@@ -175,14 +177,32 @@ class Forwarding:
         writer = target.stream_writer(self.model, int(time.time()), wants_usage=self._wants_usage)
         return _Translator(speaker(self._dialect).stream_reader(), writer)
 
-    def _fed(self, translator: _Translator, piece: bytes) -> bytes:
+    def _whole_lines(self, piece: bytes) -> bytes:
+        """Hold the beginning of a line back until its end is there.
+
+        Should the stream break off, the caller is left with whole events, and can read the error.
+        """
+        if not self._rest and piece.endswith(b"\n"):
+            return piece
+        end = piece.rfind(b"\n") + 1
+        if not end and len(self._rest) <= HELD_BYTES:
+            self._rest += piece
+            return b""
+        whole = bytes(self._rest) + piece[:end]
+        self._rest = bytearray(piece[end:])
+        return whole
+
+    def _fed(self, piece: bytes) -> bytes:
+        if self._translator is None:
+            return piece
         try:
-            return translator.fed(piece)
+            return self._translator.fed(piece)
         except InputError as error:
             raise _unreadable(self._provider.name, error) from error
 
     async def _begin(self, first: bytes) -> None:
         live = self.live
+        live.heard()
         await live.durability.reached()
         live.first_byte_ns = time.perf_counter_ns()
         self.has_begun = True
@@ -201,7 +221,8 @@ class Forwarding:
         if self._translator is not None:
             told = self._translator.broken(code, message)
         else:
-            told = speaker(self.live.request.dialect).error_event(code, message)
+            # A blank line first: the last event may lack the one that ends it.
+            told = b"\n" + speaker(self.live.request.dialect).error_event(code, message)
         await self._more(told)
         await self.send({"type": "http.response.body", "body": b""})
 

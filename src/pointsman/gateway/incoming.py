@@ -12,7 +12,7 @@ from pointsman.gateway.http import Asked
 from pointsman.gateway.identity import Conversation, Named, conversation
 from pointsman.gateway.names import Meant, meant_by
 from pointsman.providers.dialects.look import Look, look
-from pointsman.providers.port import Dialect
+from pointsman.providers.port import Dialect, Operation
 from pointsman.storage.policies import InForce
 from pointsman.turns.facts import Privacy
 
@@ -30,6 +30,7 @@ class Incoming(Struct, frozen=True):
     meant: Meant
     privacy: Privacy
     workspace: str | None
+    operation: Operation = ""
 
 
 def incoming(dialect: Dialect, asked: Asked, caller: Principal, in_force: InForce) -> Incoming:
@@ -44,12 +45,12 @@ def incoming(dialect: Dialect, asked: Asked, caller: Principal, in_force: InForc
         caller,
         conversation(caller.key_id, asked.headers, named),
         meant_by(seen.model, in_force),
-        _privacy(asked, caller),
+        privacy_of(asked, caller),
         workspace or None,
     )
 
 
-def _privacy(asked: Asked, caller: Principal) -> Privacy:
+def privacy_of(asked: Asked, caller: Principal) -> Privacy:
     """Give the strictest level that the key and the request ask for."""
     own: Privacy = caller.privacy
     given = asked.header(b"x-pointsman-privacy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 from pointsman.providers.http_provider import Surroundings
@@ -47,6 +48,8 @@ class LiveProviders:
         self._models = models
         self._providers = self._open(models)
         self._old: set[asyncio.Task[None]] = set()
+        self.listener: Callable[[ModelsFile], None] | None = None
+        """Told when another configuration is in force."""
 
     def of(self, model: str, models: ModelsFile) -> tuple[Provider, str]:
         """Give the provider of a model and the name it has there, by the file in force."""
@@ -74,6 +77,8 @@ class LiveProviders:
             self._models = models
             return
         old, self._providers, self._models = self._providers, self._open(models), models
+        if self.listener is not None:
+            self.listener(models)
         task = asyncio.get_running_loop().create_task(_closed_later(old))
         self._old.add(task)
         task.add_done_callback(self._old.discard)

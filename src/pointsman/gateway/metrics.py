@@ -26,7 +26,8 @@ _COUNTERS: Final = {
 _HISTOGRAMS: Final = {
     "pointsman_overhead_seconds": "time spent here, without the provider's",
     "pointsman_request_seconds": "whole requests, by model",
-    "pointsman_first_byte_seconds": "until the first byte of content left, by model",
+    "pointsman_first_byte_seconds": "until the first byte of a stream's content left, by model",
+    "pointsman_ledger_commit_seconds": "making a group of entries durable",
 }
 
 
@@ -76,7 +77,7 @@ class Metrics:
             yield f"# HELP {name} {told}"
             yield f"# TYPE {name} counter"
             for labels, value in sorted(self._counters[name].items()):
-                yield f"{name}{_written(labels)} {value}"
+                yield f"{name}{written(labels)} {value}"
         for name, told in _HISTOGRAMS.items():
             yield f"# HELP {name} {told}"
             yield f"# TYPE {name} histogram"
@@ -88,12 +89,13 @@ def _histogram_lines(name: str, labels: Labels, found: _Histogram) -> Iterator[s
     running = 0
     for bound, count in zip((*BUCKETS_S, "+Inf"), found.counts, strict=True):
         running += count
-        yield f"{name}_bucket{_written((*labels, ('le', str(bound))))} {running}"
-    yield f"{name}_sum{_written(labels)} {found.total:.6f}"
-    yield f"{name}_count{_written(labels)} {running}"
+        yield f"{name}_bucket{written((*labels, ('le', str(bound))))} {running}"
+    yield f"{name}_sum{written(labels)} {found.total:.6f}"
+    yield f"{name}_count{written(labels)} {running}"
 
 
-def _written(labels: Labels) -> str:
+def written(labels: Labels) -> str:
+    """Write labels as they stand behind a name."""
     if not labels:
         return ""
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"

@@ -10,8 +10,11 @@ from pointsman.access.budgets import Budgets
 from pointsman.access.keyring import Keyring
 from pointsman.app import Pointsman
 from pointsman.gateway.durable import LoopBridge
+from pointsman.gateway.feed import Feed
 from pointsman.gateway.live_providers import LiveProviders
+from pointsman.gateway.logs import Log
 from pointsman.gateway.metrics import Metrics
+from pointsman.gateway.tracing import Tracing
 from pointsman.runs.health import LiveHealth
 from pointsman.sessions.locks import TurnLock, TurnLocks
 from pointsman.storage.settings import Settings
@@ -30,6 +33,9 @@ class Parts(Struct, frozen=True):
     metrics: Metrics
     keyring: Keyring
     budgets: Budgets
+    feed: Feed
+    log: Log
+    tracing: Tracing | None = None
     new_admin_token: str = ""
     loops: list[LoopBridge] = []
 

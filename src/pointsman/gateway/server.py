@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,20 +17,26 @@ from pointsman.access.budgets import Budgets
 from pointsman.access.keyring import Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
-from pointsman.gateway.admin import Admin
-from pointsman.gateway.api import Api
-from pointsman.gateway.asgi import LOOPBACK, Gateway, Handler, Routes
+from pointsman.gateway.asgi import LOOPBACK, Gateway, Routes
 from pointsman.gateway.connection import connections
-from pointsman.gateway.endpoints import ModelEndpoint
+from pointsman.gateway.durable import UNWATCHED
+from pointsman.gateway.feed import Feed
+from pointsman.gateway.feed_events import event_of
 from pointsman.gateway.live_providers import LiveProviders
+from pointsman.gateway.logs import Log
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.parts import Parts, stored_lock
+from pointsman.gateway.routes import served
+from pointsman.gateway.tracing import opened_tracing
+from pointsman.kernel.entry import Entry
 from pointsman.providers.embedded.provider import EmbeddedProvider
 from pointsman.providers.http_provider import Surroundings
 from pointsman.runs.health import LiveHealth
+from pointsman.runs.transitions import transition_draft
 from pointsman.sessions.locks import TurnLocks
 from pointsman.storage.settings import Server
 from pointsman.storage.sqlite.sessions import SessionStore
+from pointsman.turns.availability import Transition
 
 WRITER = "serve"
 ADMIN_TOKEN = "POINTSMAN_ADMIN_TOKEN"  # noqa: S105 - the name of a variable
@@ -52,7 +58,7 @@ def opened(
         if server is not None:
             settings = replace(settings, server=server)
         # The ledger is opened and verified before the first request, not by it.
-        pointsman.desk.recorder()
+        recorder = pointsman.desk.recorder()
         sessions = SessionStore(pointsman.home.sessions)
         stack.callback(sessions.close)
         token = opened_admin_token(
@@ -74,27 +80,45 @@ def opened(
             metrics=Metrics(),
             keyring=keyring,
             budgets=Budgets(book),
+            feed=Feed(event_of),
+            log=Log(pointsman.clock, is_on=settings.telemetry.logs == "json"),
+            tracing=opened_tracing(),
             new_admin_token=token.shown_once,
         )
+        stack.callback(_let_go, parts)
+        recorder.listen(lambda entries, seconds: _committed(parts, entries, seconds))
+        parts.health.listener = lambda changes: _record_changes(parts, changes)
+        parts.health.rates.follow(pointsman.in_force().models)
+        parts.providers.listener = parts.health.rates.follow
         yield parts, application(parts)
+
+
+def _committed(parts: Parts, entries: Sequence[Entry], seconds: float) -> None:
+    """Count and tell what was made durable; from the ledger's thread."""
+    parts.metrics.observe("pointsman_ledger_commit_seconds", (), seconds)
+    parts.feed.committed(entries)
+
+
+def _record_changes(parts: Parts, changes: Sequence[Transition]) -> None:
+    """Record what went out or came back."""
+    recorder = parts.pointsman.desk.recorder()
+    for each in changes:
+        recorder.hand_in(transition_draft(parts.pointsman.ids.new_id(), each), UNWATCHED)
+
+
+def _let_go(parts: Parts) -> None:
+    parts.log.flush()
+    if parts.tracing is not None:
+        parts.tracing.close()
 
 
 def application(parts: Parts) -> Gateway:
     """Put the application together."""
-    chat, responses = ModelEndpoint(parts, "chat"), ModelEndpoint(parts, "responses")
-    messages = ModelEndpoint(parts, "messages")
-    found: dict[tuple[str, str], Handler] = {
-        ("POST", "/v1/chat/completions"): chat,
-        ("POST", "/v1/responses"): responses,
-        ("POST", "/v1/messages"): messages,
-        **Api(parts).routes(),
-        **Admin(parts).routes(),
-    }
     server = parts.settings.server
     hosts = {each.lower() for each in server.hosts} | {server.host.lower()}
     if server.host in LOOPBACK:
         hosts |= LOOPBACK
-    return Gateway(parts, Routes(found), frozenset(hosts))
+    return Gateway(parts, Routes(served(parts)), frozenset(hosts))
 
 
 def bound(server: Server) -> socket.socket:
@@ -144,4 +168,17 @@ def serving(parts: Parts, gateway: Gateway) -> uvicorn.Server:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
-    return uvicorn.Server(config)
+    return _Serving(config, parts)
+
+
+class _Serving(uvicorn.Server):
+    """Ends the live feed first: whoever follows it would keep the server from stopping."""
+
+    def __init__(self, config: uvicorn.Config, parts: Parts) -> None:
+        super().__init__(config)
+        self._parts = parts
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop serving."""
+        self._parts.feed.end()
+        await super().shutdown(sockets)

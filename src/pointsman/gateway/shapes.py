@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from pointsman.access.caps import Each, Per
-from pointsman.access.keys import KeyPrivacy, Scope
 from pointsman.kernel.record import Room
-from pointsman.kernel.verification import Fault
 from pointsman.placement.trace import Placed
-from pointsman.runs.backtest import Unable
 from pointsman.runs.provider_view import ProviderRow
 from pointsman.storage.sqlite.spend_reading import Total
 from pointsman.turns.trace import Banner, RuleAttempt, Slot, ValidationFailure, Verdict
-from pointsman.turns.written import Usd
 
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
 InstantText = Annotated[str, Meta(description="RFC 3339, in UTC with microseconds")]
@@ -39,6 +34,15 @@ class ErrorAnswer(Struct, frozen=True):
     user_message: str
     developer_message: str
     meta: ErrorMeta
+
+
+class OpenApiAnswer(Struct, frozen=True):
+    """An OpenAPI document."""
+
+    openapi: str
+    info: dict[str, Any]
+    paths: dict[str, Any]
+    components: dict[str, Any]
 
 
 class HealthAnswer(Struct, frozen=True):
@@ -257,197 +261,3 @@ class CostAnswer(Struct, frozen=True):
     by_key: tuple[Total, ...] = ()
     by_session: tuple[Total, ...] = ()
     by_day: tuple[Total, ...] = ()
-
-
-class ReplayRow(Struct, frozen=True):
-    """A decision that did not come out the same."""
-
-    decision_id: str
-    kind: str
-    verdict: str
-    code: str
-    reason: str
-
-
-class ReplayAnswer(Struct, frozen=True):
-    """How many decisions came out the same, and which did not."""
-
-    identical: int
-    diverged: int
-    unable: int
-    others: tuple[ReplayRow, ...]
-
-
-class VerifyAnswer(Struct, frozen=True):
-    """Whether the ledger is whole."""
-
-    intact: bool
-    entries: int
-    faults: tuple[Fault, ...]
-
-
-class BacktestBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """The other policy, as the text of `routing.yaml`, and of `models.yaml` where that differs."""
-
-    policy: Annotated[str, Meta(min_length=1, max_length=1 << 20)]
-    models: Annotated[str, Meta(max_length=1 << 20)] | None = None
-    since: str | None = None
-    previews: bool = True
-
-
-class ChangeRow(Struct, frozen=True):
-    """A turn that another model would take."""
-
-    turn_id: str
-    at: InstantText
-    before_model: str
-    after_model: str
-    before_policy: str
-    after_policy: str
-    rule: str | None
-
-
-class Shift(Struct, frozen=True):
-    """How many turns go from one model to another."""
-
-    before: str
-    after: str
-    count: int
-
-
-class InputCostAnswer(Struct, frozen=True):
-    """What reading the input costs under both policies."""
-
-    turns: int
-    before_usd: str
-    after_usd: str
-    difference_usd: str
-    price_unknown: int
-    no_model: int
-    note: str
-
-
-class BacktestAnswer(Struct, frozen=True):
-    """What changes under the other policy, and what it costs."""
-
-    turns: int
-    changed_count: int
-    changed: tuple[ChangeRow, ...]
-    shifts: tuple[Shift, ...]
-    by_rule: dict[str, int]
-    models_before: dict[str, int]
-    models_after: dict[str, int]
-    input_cost: InputCostAnswer
-    unable_count: int
-    unable: tuple[Unable, ...]
-
-
-class EgressRow(Struct, frozen=True):
-    """One turn that left this machine."""
-
-    at: InstantText
-    turn_id: str
-    decision_id: str
-    session_id: str
-    model: str
-    slot: str
-    rule: str
-    placement_rule: str
-    gate: str
-    characters: int
-    tokens: int
-    call: Literal["ended", "not on record"]
-
-
-class EgressFault(Struct, frozen=True):
-    """What is wrong with the ledger that says so."""
-
-    code: str
-    message: str
-
-
-class EgressAnswer(Struct, frozen=True):
-    """What left this machine since an instant, and whether that is proved."""
-
-    since: InstantText
-    turns: int
-    previews: int
-    left: int
-    rows: tuple[EgressRow, ...]
-    violations: tuple[EgressRow, ...]
-    proved: bool
-    unreadable: int
-    ledger_entries: int
-    fault: EgressFault | None
-
-
-class BudgetBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """A budget of `routing.yaml`; one of the same name is replaced."""
-
-    name: Annotated[str, Meta(min_length=1, max_length=100)]
-    limit_usd: Usd
-    per: Literal["day", "month"] = "day"
-    each: Each = "all"
-
-
-class BudgetRow(Struct, frozen=True):
-    """A budget; what is left is told where it is counted over all calls or belongs to a key."""
-
-    name: str
-    limit_usd: str
-    per: Per
-    each: Each
-    left_usd: str | None
-    resets_at: InstantText | None
-    key_id: str | None = None
-
-
-class BudgetsAnswer(Struct, frozen=True):
-    """The budgets of the policy in force and of keys."""
-
-    budgets: tuple[BudgetRow, ...]
-
-
-class KeyRow(Struct, frozen=True):
-    """A key, without its secret."""
-
-    id: str
-    name: str
-    scopes: tuple[Scope, ...]
-    allowed_models: tuple[str, ...] | None
-    privacy: KeyPrivacy
-    workspace: str
-    created_at: InstantText
-    expires_at: InstantText | None
-    revoked_at: InstantText | None
-
-
-class KeysAnswer(Struct, frozen=True):
-    """Every key there ever was."""
-
-    keys: tuple[KeyRow, ...]
-
-
-class KeyMade(Struct, frozen=True):
-    """A new key: its secret is told here and nowhere else."""
-
-    id: str
-    key: str
-    name: str
-
-
-class PolicyAnswer(Struct, frozen=True):
-    """A policy file as it stands."""
-
-    name: str
-    text: str
-    problems: tuple[str, ...]
-    is_there: bool
-
-
-class PolicyWritten(Struct, frozen=True):
-    """The policy in force after a file was replaced."""
-
-    name: str
-    policy_id: str
-    problems: tuple[str, ...]

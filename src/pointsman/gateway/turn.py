@@ -23,6 +23,8 @@ from pointsman.gateway.ends import CallEnd, outcome_of
 from pointsman.gateway.http import Headers
 from pointsman.gateway.incoming import Incoming
 from pointsman.gateway.parts import Parts
+from pointsman.gateway.spans import call_span
+from pointsman.gateway.trace_context import trace_context
 from pointsman.kernel.record import Aside, Names, outcome_draft
 from pointsman.providers.dialects.prefix import with_text_of_last_user
 from pointsman.providers.messages import Usage
@@ -76,6 +78,10 @@ class LiveTurn:
         self.first_byte_ns = 0
         self.answer_bytes = 0
         self.input_tokens = 0
+        self.trace = trace_context(request.asked.headers)
+        self.end: CallEnd | None = None
+        self.upstream_ns = 0
+        self.called_ns = self._waiting_ns = 0
         self.locked: TurnLock | None = None
         self._reservation: Reservation | None = None
         self.owners = Owners(
@@ -95,6 +101,20 @@ class LiveTurn:
         if self.locked is not None:
             return self.locked.model
         return "" if self.ruling is None else self.ruling.model
+
+    @property
+    def trace_id(self) -> str:
+        """The caller's trace, or the turn where it has none."""
+        return self.turn_id if self.trace is None else self.trace.trace_id
+
+    @property
+    def policy(self) -> str:
+        """The slot that chose the model, or that the turn is locked; empty where nothing did."""
+        if self.locked is not None:
+            return "turn_lock"
+        if self.ruling is None or self.ruling.outcome.winner_index < 0:
+            return ""
+        return self.ruling.trace.chain[self.ruling.outcome.winner_index].policy
 
     @property
     def is_decided(self) -> bool:
@@ -195,7 +215,7 @@ class LiveTurn:
 
     def _aside(self) -> Aside:
         elapsed_us = (time.perf_counter_ns() - self.started) // 1000
-        return Aside(elapsed_us, self.turn_id, self.session_id, False, VERSION)  # noqa: FBT003 - no preview
+        return Aside(elapsed_us, self.trace_id, self.session_id, False, VERSION)  # noqa: FBT003 - no preview
 
     def cancelled(self) -> None:
         """Note that the caller hung up while a model was at work."""
@@ -250,8 +270,20 @@ class LiveTurn:
             raise OverBudget(found.message)
         self._reservation = found
 
+    def called(self, model: str) -> None:
+        """Note that a model is called; what passes until `heard` is the provider's time."""
+        self.parts.health.begin(model, self.input_tokens)
+        self.called_ns = self._waiting_ns = time.perf_counter_ns()
+
+    def heard(self) -> None:
+        """Note that the provider has begun to answer, or has failed to."""
+        if self._waiting_ns:
+            self.upstream_ns += time.perf_counter_ns() - self._waiting_ns
+            self._waiting_ns = 0
+
     def call_ended(self, model: str, end: End) -> None:
         """Take the end of a call into account: availability, money, the ledger, the counts."""
+        self.heard()
         parts, models = self.parts, self.in_force.ready.models
         known, error = models.get(model), end.error
         parts.health.ended(
@@ -277,7 +309,10 @@ class LiveTurn:
         pointsman = parts.pointsman
         names = Names(pointsman.ids.new_id(), self.decision_id, pointsman.clock.now())
         pointsman.desk.recorder().hand_in(outcome_draft(names, outcome_of(told)), UNWATCHED)
+        self.end = told
         self._count_end(told)
+        if parts.tracing is not None:
+            parts.tracing.call_ended(call_span(self, told, names.at))
 
     def _settled(self, end: End) -> Spent | None:
         """Charge a call; one that failed before its first byte costs nothing."""
@@ -298,9 +333,15 @@ class LiveTurn:
         result = end.error_class or "success"
         metrics.count("pointsman_upstream_requests_total", (*labels, ("result", result)))
         metrics.observe("pointsman_request_seconds", labels, end.elapsed_us / 1e6)
+        if self.first_byte_ns:
+            own_ns = self.first_byte_ns - self.started - self.upstream_ns
+            metrics.observe("pointsman_overhead_seconds", (), max(0, own_ns) / 1e9)
+            if end.is_stream:
+                metrics.observe("pointsman_first_byte_seconds", labels, end.first_byte_us / 1e6)
         spent = end.spent
         if spent is None:
             return
+        self.parts.health.used(end.model, spent.output_tokens)
         for kind, count in (("input", spent.input_tokens), ("output", spent.output_tokens)):
             metrics.count("pointsman_tokens_total", (*labels, ("type", kind)), count)
         metrics.count("pointsman_spend_microusd_total", labels, spent.cost_microusd or 0)
@@ -331,7 +372,7 @@ def new_flow(live: LiveTurn) -> Flow:
         in_force, request.look.last_user_text, live.facts_around(), now, live.inline_mode
     )
     about = Turn(live.turn_id, live.session_id, now)
-    asked = pointsman.asked(in_force, facts, about, request.look.all_text)
+    asked = pointsman.asked(in_force, facts, about, request.look.everything)
     return turn(policies_of(in_force), asked, facts, live.fallback())
 
 
@@ -347,7 +388,7 @@ def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
         tokenizer=TOKENIZER,
     )
     about = Turn(lock.turn_id, live.session_id, pointsman.clock.now())
-    asked = pointsman.asked(in_force, facts, about, request.look.all_text)
+    asked = pointsman.asked(in_force, facts, about, request.look.everything)
     return continued(policies_of(in_force), asked, lock)
 
 

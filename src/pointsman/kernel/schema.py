@@ -23,7 +23,7 @@ from pointsman.kernel.schema_numbers import DECIMAL_TEXT, KEYWORDS, checked
 from pointsman.kernel.schema_problems import problems
 from pointsman.kernel.schema_tree import Schema, rebuilt
 
-__all__ = ["Check", "Schema", "conform", "json_schema", "nearest"]
+__all__ = ["Check", "Schema", "conform", "json_schema", "json_schemas", "nearest"]
 
 T = TypeVar("T")
 
@@ -60,6 +60,19 @@ def json_schema(kind: object) -> Schema:
     return {"$schema": _DIALECT, **rebuilt(msgspec.json.schema(kind), _published)}
 
 
+def json_schemas(
+    kinds: Iterable[object], ref_template: str
+) -> tuple[dict[object, Schema], dict[str, Schema]]:
+    """Return the schemas of several types, and those they share by name.
+
+    Only what forbids other keys says so: these describe what is sent out, too.
+    """
+    listed = [*kinds]
+    found, shared = msgspec.json.schema_components(listed, ref_template=ref_template)
+    named = {name: rebuilt(each, _decimal) for name, each in shared.items()}
+    return {kind: rebuilt(each, _decimal) for kind, each in zip(listed, found, strict=True)}, named
+
+
 class _Form(NamedTuple):
     schema: Schema
     validator: jsonschema_rs.Validator
@@ -74,6 +87,10 @@ def _form(kind: Hashable) -> _Form:
 def _published(node: Schema) -> Schema:
     if "properties" in node:
         return node | {"additionalProperties": False}
+    return _decimal(node)
+
+
+def _decimal(node: Schema) -> Schema:
     if node.get("format") == "decimal":
         del node["format"]
         return node | {"type": ["number", "string"], "pattern": DECIMAL_TEXT}

@@ -71,11 +71,12 @@ class HttpProvider:
         if unknown:
             raise InputError(f"a provider of kind `{vendor.kind}` cannot speak `{unknown[0]}`")
         headers = checked_headers(configured.headers)
+        self.operations = tuple(vendor.operations)
+        places: dict[str, str] = {each: vendor.paths[each] for each in self.dialects}
+        places |= {str(name): at for name, at in vendor.operations.items()}
         self._heads = {
-            dialect: HeadTemplate(
-                vendor, origin, target_of(path + vendor.paths[dialect], configured.query), headers
-            )
-            for dialect in self.dialects
+            name: HeadTemplate(vendor, origin, target_of(path + at, configured.query), headers)
+            for name, at in places.items()
         }
         self._credentials = tuple(Credential(ref, home) for ref in _keys(configured))
         self._good_key = 0
@@ -144,9 +145,10 @@ class HttpProvider:
         return exchange
 
     def _message(self, outgoing: Outgoing, secret: Secret) -> Message:
-        head = self._heads.get(outgoing.dialect)
+        wanted = outgoing.operation or outgoing.dialect
+        head = self._heads.get(wanted)
         if head is None:
-            message = f"`{self.name}` does not speak `{outgoing.dialect}`"
+            message = f"`{self.name}` does not speak `{wanted}`"
             raise UpstreamError(message, error_class="invalid_request")
         return head.message(outgoing, secret)
 

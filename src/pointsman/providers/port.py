@@ -15,6 +15,9 @@ from pointsman.errors import PointsmanError
 Dialect = Literal["chat", "responses", "messages"]
 """The wire formats: OpenAI's chat completions and responses, Anthropic's messages."""
 
+Operation = Literal["", "embeddings", "completions"]
+"""What a provider is asked for beside a dialect's own answer: OpenAI's other two endpoints."""
+
 ErrorClass = Literal[
     "rate_limit", "auth", "server_error", "network", "context_overflow", "invalid_request",
     "cancelled", "other", "timeout",
@@ -33,6 +36,7 @@ class Outgoing(Struct, frozen=True):
     body: bytes
     is_stream: bool
     headers: tuple[tuple[str, str], ...] = ()
+    operation: Operation = ""
 
 
 class Deadlines(Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pointsman.providers.port import Dialect
+from pointsman.providers.port import Dialect, Operation
 
 Kind = Literal["openai", "anthropic", "ollama"]
 
@@ -19,6 +19,8 @@ class Vendor(Struct, frozen=True):
     paths: dict[Dialect, str]
     key_header: str
     key_prefix: str
+    operations: dict[Operation, str] = {}
+    """Where its other endpoints are."""
     headers: dict[str, str] = {}
     """Always sent, unless the caller's own pass through."""
     passed: frozenset[str] = frozenset()
@@ -33,6 +35,7 @@ OPENAI: Final = Vendor(
     paths={"chat": "/chat/completions", "responses": "/responses"},
     key_header="authorization",
     key_prefix="Bearer ",
+    operations={"embeddings": "/embeddings", "completions": "/completions"},
     passed=frozenset({"openai-beta"}),
 )
 
@@ -53,6 +56,7 @@ OLLAMA: Final = Vendor(
     paths={"chat": "/v1/chat/completions"},
     key_header="authorization",
     key_prefix="Bearer ",
+    operations={"embeddings": "/v1/embeddings", "completions": "/v1/completions"},
     is_versioned=True,
 )
 """Spoken to through its OpenAI-compatible door, which has a limitation nothing here can lift.

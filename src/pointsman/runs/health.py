@@ -6,10 +6,11 @@ answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from pointsman.kernel.instant import Clock
+from pointsman.runs.rates import ProviderRates
 from pointsman.turns.availability import (
     ALL_HEALTHY,
     CallEvent,
@@ -36,25 +37,37 @@ class LiveHealth:
         self._state = ALL_HEALTHY
         self._out: dict[str, Health] = {}
         self._probed: dict[str, bool] = {}
+        self.rates = ProviderRates(clock)
+        self.listener: Callable[[tuple[Transition, ...]], None] | None = None
+        """Told whenever something went out or came back."""
 
     def now(self) -> dict[str, Health]:
         """Give what is out, by provider and model; a scope that just came back takes one call."""
+        limited = self.rates.out() if self.rates.is_limited else {}
         if not self._out and not self._probed:
-            return {}
+            return limited
         instant = self._clock.now()
-        self._state, _ = at(self._state, instant)
+        self._state, changes = at(self._state, instant)
+        self._tell(changes)
         found = health(self._state, instant, CREDENTIAL)
         for scope in self._out.keys() - found.keys():
             self._probed.setdefault(scope, False)
         self._out = found
         in_flight = {scope: "unavailable" for scope, is_busy in self._probed.items() if is_busy}
-        return {**found, **in_flight}  # type: ignore[dict-item] # the literal's own word
+        return {**found, **in_flight, **limited}  # type: ignore[dict-item] # the literal's own word
 
-    def begin(self, model: str) -> None:
+    def begin(self, model: str, tokens: int = 0) -> None:
         """Note that a model is called: where it was out before, this is the probe."""
+        if self.rates.is_limited:
+            self.rates.began(provider_of(model), tokens)
         for scope in (model, provider_of(model)):
             if scope in self._probed:
                 self._probed[scope] = True
+
+    def used(self, model: str, tokens: int) -> None:
+        """Note how many tokens a call took in the end."""
+        if self.rates.is_limited:
+            self.rates.used(provider_of(model), tokens)
 
     def ended(
         self, model: str, result: Result, models: Iterable[str], *, is_policy_refusal: bool = False
@@ -70,11 +83,16 @@ class LiveHealth:
             return ()
         self._state, changes = after(self._state, event, models)
         self._out = health(self._state, instant, CREDENTIAL)
+        self._tell(changes)
         return changes
 
     def reports(self, models: Iterable[str]) -> tuple[Report, ...]:
         """Give every scope as it is now."""
         return reports(self._state, self._clock.now(), CREDENTIAL, models)
+
+    def _tell(self, changes: tuple[Transition, ...]) -> None:
+        if changes and self.listener is not None:
+            self.listener(changes)
 
     def _probe_ended(self, model: str, *, is_back: bool) -> None:
         for scope in (model, provider_of(model)):

@@ -21,7 +21,7 @@ from pointsman.storage.lease import first_free_lease
 from pointsman.storage.sqlite.content import ContentStore
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.group import Settled
-from pointsman.storage.sqlite.ledger import Health, LedgerWriter, Place, Receipt
+from pointsman.storage.sqlite.ledger import Health, LedgerWriter, Listener, Place, Receipt
 from pointsman.storage.sqlite.reading import LedgerReader
 
 
@@ -116,6 +116,10 @@ class Recorder:
         """Have somebody told whenever a group of entries or texts is durable."""
         self._ledger.after_group(told)
         self._content.after_group(told)
+
+    def listen(self, listener: Listener) -> None:
+        """Have somebody told what was made durable; from the commit thread."""
+        self._ledger.listener = listener
 
     def append(self, draft: Draft) -> Future[Receipt]:
         """Hand in an entry; it is durable when the future is done."""

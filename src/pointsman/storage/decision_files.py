@@ -1,6 +1,6 @@
 """The folder `decisions/` of a home: each file with its last good content, all errors in one list.
 
-Where `workflows/` has files, their stages are all the targets there are.
+Where `workflows/` has files, these, their stages and what sensors run are all targets there are.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pointsman.branches.policy import BranchPolicy, Decision, branch_policy
+from pointsman.branches.policy import POLICY_FORM, BranchPolicy, Decision, branch_policy
 from pointsman.branches.reading import read_decisions
 from pointsman.branches.ready import ReadyDecisions
 from pointsman.branches.written import DecisionsFile
 from pointsman.errors import Problem
+from pointsman.kernel.canonical import ContentId
 from pointsman.storage.policies import InvalidFile
 from pointsman.storage.policy_file import Loaded, PolicyFile
+from pointsman.storage.sensor_file import NO_SENSORS, SensorsFile, read_sensors
 from pointsman.storage.workflow_file import Workflow, read_workflow
 
 T = TypeVar("T")
 
 DECISIONS = "decisions"
 WORKFLOWS = "workflows"
+SENSORS = "sensors"
 
 _NOTHING = DecisionsFile()
 
@@ -43,6 +46,7 @@ class DecisionsInForce:
         """The file each decision stands in, by the decision's id."""
         self.workflows = workflows
         self.invalid = invalid
+        self._policy_ids: dict[str, ContentId] = {}
 
     @cached_property
     def ready(self) -> ReadyDecisions:
@@ -53,6 +57,14 @@ class DecisionsInForce:
     def decisions(self) -> dict[str, Decision]:
         """The decisions by their ids."""
         return {each.id: each for each in self.policy.decisions}
+
+    def policy_id(self, decision_id: str) -> ContentId:
+        """Name what a decision is recorded under."""
+        found = self._policy_ids.get(decision_id)
+        if found is None:
+            found = POLICY_FORM.id(policy_of(self.ready.decision(decision_id).decision))
+            self._policy_ids[decision_id] = found
+        return found
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -65,13 +77,19 @@ class DecisionsInForce:
         return tuple(p for file in self.invalid if file.name == source for p in file.problems)
 
 
+def policy_of(decision: Decision) -> BranchPolicy:
+    """Give the policy a decision is recorded under: itself, so that others may change freely."""
+    return BranchPolicy((decision,))
+
+
 class DecisionFiles:
     """The decisions of one home. Without `is_kept` nothing is ever written."""
 
     def __init__(self, home: Path, *, is_kept: bool = True) -> None:
         self._home = home
-        self._workflows: _Folder[Workflow | None] = _Folder(home, WORKFLOWS, is_kept=is_kept)
-        self._decisions: _Folder[DecisionsFile] = _Folder(home, DECISIONS, is_kept=is_kept)
+        self._workflows: YamlFolder[Workflow | None] = YamlFolder(home, WORKFLOWS, is_kept=is_kept)
+        self._decisions: YamlFolder[DecisionsFile] = YamlFolder(home, DECISIONS, is_kept=is_kept)
+        self._sensors: YamlFolder[SensorsFile] = YamlFolder(home, SENSORS, is_kept=is_kept)
         self._last: tuple[tuple[object, ...], DecisionsInForce] | None = None
         self._lock = threading.RLock()
 
@@ -82,7 +100,11 @@ class DecisionFiles:
                 (name, self._workflows.loaded(name, (), read_workflow, None))
                 for name in self._workflows.names()
             ]
-            files = self._read(_targets([each.value for _, each in workflows]))
+            sensors = [
+                self._sensors.loaded(name, (), read_sensors, NO_SENSORS).value
+                for name in self._sensors.names()
+            ]
+            files = self._read(_targets([each.value for _, each in workflows], sensors))
             seen = (*workflows, *files)
             if self._last is None or not _is_same(self._last[0], seen):
                 self._last = (seen, _together(workflows, files))
@@ -99,7 +121,7 @@ class DecisionFiles:
         return found
 
 
-class _Folder(Generic[T]):
+class YamlFolder(Generic[T]):
     """The YAML files of one folder, each read once per change of itself or of what it rests on."""
 
     def __init__(self, home: Path, name: str, *, is_kept: bool) -> None:
@@ -130,11 +152,18 @@ class _Folder(Generic[T]):
         return known[1].current()
 
 
-def _targets(workflows: list[Workflow | None]) -> tuple[str, ...] | None:
+def _targets(
+    workflows: list[Workflow | None], sensors: list[SensorsFile]
+) -> tuple[str, ...] | None:
     """Give all targets there are; None where no workflow says so, or one cannot be read."""
     if not workflows or any(each is None for each in workflows):
         return None
-    return tuple(stage.id for each in workflows if each is not None for stage in each.stages)
+    known = [each for each in workflows if each is not None]
+    return (
+        *(each.id for each in known),
+        *(stage.id for each in known for stage in each.stages),
+        *(target for file in sensors for each in file.every for target in each.every_target),
+    )
 
 
 def _together(

@@ -63,6 +63,19 @@ class Telemetry(Struct, frozen=True, forbid_unknown_fields=True):
     logs: Literal["off", "json"] = "json"
 
 
+class WorkflowSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What stages of workflows and targets of sensors may do; what is not listed is refused.
+
+    `commands` are programs, as the action names them; `hosts` are hosts beside this machine, with
+    their port where it is not the usual one; `python` are modules whose functions may be called.
+    """
+
+    commands: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+    timeout_s: Seconds = 60
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of a home; without a file, these defaults."""
 
@@ -72,6 +85,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     fallback: FallbackSettings = FallbackSettings()
     limits: Limits = Limits()
     telemetry: Telemetry = Telemetry()
+    workflow: WorkflowSettings = WorkflowSettings()
 
 
 def read_settings(text: bytes, source: str) -> Settings:

@@ -144,6 +144,9 @@ class ScriptedUpstream:
 
 def _what_is_wrong(request: Received) -> Reply | None:
     """Refuse what the vendor's server would refuse."""
+    if request.operation:
+        is_named = isinstance(request.json.get("model"), str)
+        return None if is_named else fails(400, "invalid_request_error", "model: Field required")
     if not request.path.endswith(("/chat/completions", "/responses", "/messages")):
         return fails(404, "not_found_error", "no such path")
     missing = [name for name in _NEEDED[request.dialect] if request.json.get(name) is None]

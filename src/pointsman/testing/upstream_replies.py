@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.providers.messages import Block, Response, StopReason, Text, ToolUse, Usage
-from pointsman.providers.port import Dialect
+from pointsman.providers.port import Dialect, Operation
 from pointsman.testing.upstream_wire import Json, error_body, events, whole
 
 USAGE = Usage(input_tokens=12, output_tokens=7)
@@ -36,6 +36,16 @@ class Received(Struct, frozen=True):
         if self.path.endswith("/messages"):
             return "messages"
         return "responses" if self.path.endswith("/responses") else "chat"
+
+    @property
+    def operation(self) -> Operation:
+        """Give which of OpenAI's other endpoints the path stands for."""
+        if self.path.endswith("/embeddings"):
+            return "embeddings"
+        is_other = self.path.endswith("/completions") and not self.path.endswith(
+            "/chat/completions"
+        )
+        return "completions" if is_other else ""
 
     @property
     def json(self) -> Json:

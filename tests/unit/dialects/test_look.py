@@ -30,7 +30,7 @@ def test_a_chat_request_is_seen():
     assert not seen.is_continuation
     assert not seen.has_images
     assert not seen.has_tool_calls_in_history
-    assert seen.all_text() == "s\nhi"
+    assert seen.all_text() == "f\ns\nhi"
 
 
 @pytest.mark.parametrize(

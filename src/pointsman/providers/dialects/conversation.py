@@ -130,7 +130,7 @@ def words(raw: Raw) -> Iterator[str]:
     while pending:
         value = pending.pop()
         if isinstance(value, str):
-            if not value.startswith("data:"):
+            if not _is_data_url(value):
                 yield value
         elif isinstance(value, list):
             pending.extend(reversed(value))
@@ -138,8 +138,37 @@ def words(raw: Raw) -> Iterator[str]:
             pending.extend(reversed(_spoken(value)))
 
 
+def all_texts(raw: Raw) -> Iterator[str]:
+    """Give every text inside a value and every name in it, but no bytes of pictures and sounds."""
+    for each in _mappings({"": _value(raw)}):
+        is_bytes = _holds_bytes(each)
+        for key, value in each.items():
+            yield key
+            if not (is_bytes and key == "data"):
+                yield from _texts_in(value)
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """Give the texts of a value that stand in no mapping of their own."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, str) and not _is_data_url(each):
+            yield each
+        elif isinstance(each, list):
+            pending.extend(each)
+
+
+def _is_data_url(text: str) -> bool:
+    return text.startswith("data:") and ";base64," in text[:200]
+
+
+def _holds_bytes(value: dict[str, object]) -> bool:
+    return value.get("type") == "base64" or "format" in value
+
+
 def _spoken(value: dict[str, object]) -> list[object]:
-    is_bytes = value.get("type") == "base64" or "format" in value
+    is_bytes = _holds_bytes(value)
     return [
         each
         for key, each in value.items()

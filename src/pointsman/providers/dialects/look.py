@@ -115,14 +115,17 @@ class Look:
     @property
     def approx_chars(self) -> int:
         """About how many characters the request has; the bytes of pictures do not count."""
-        if not self.has_images:
-            return len(self._body)
-        tools = sum(len(memoryview(each)) for each in self._top.tools or ())
-        return len(self.all_text()) + tools
+        return len(self.all_text()) if self.has_images else len(self._body)
+
+    def everything(self) -> str:
+        """Give every text that leaves with the request: unknown fields and names, too."""
+        return "\n".join(conversation.all_texts(Raw(self._body)))
 
     def all_text(self) -> str:
-        """Give every word of the request: system, messages, calls and results of tools."""
+        """Give every word of the request: system, tools, messages, calls and results of tools."""
         texts = [*self._top_texts()]
+        for tool in self._top.tools or ():
+            texts.extend(conversation.words(tool))
         for each in self._entries:
             texts.extend(conversation.entry_words(each))
         return "\n".join(texts)

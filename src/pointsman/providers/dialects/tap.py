@@ -17,6 +17,7 @@ from pointsman.providers.messages import StopReason, Usage
 from pointsman.providers.port import Dialect
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
+_LAST_BYTES = 4096
 _NO_USAGE = Usage()
 
 
@@ -91,19 +92,24 @@ _WANTED: Mapping[Dialect, tuple[bytes, ...]] = {
     "chat": (
         b'"usage":{', b'"finish_reason":"', b'"error":', b'"usage": {', b'"finish_reason": "',
     ),
-    "messages": (b'"usage"', b'"error"'),
+    "messages": (b'"usage"', b'"error"', b'"stop_reason":"', b'"stop_reason": "'),
     "responses": (
         b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"error"',
     ),
 }  # fmt: skip
+_LAST_WORDS: Mapping[Dialect, tuple[bytes, ...]] = {
+    "chat": (b"[DONE]",),
+    "messages": (b"message_stop",),
+    "responses": (b"response.completed", b"response.incomplete"),
+}
 
 
 class Tap:
     """Reads along with one stream."""
 
     __slots__ = (
-        "_content", "_dialect", "_is_blind", "_pieces", "_size", "_wanted", "has_content",
-        "is_broken", "stop_reason", "usage",
+        "_content", "_dialect", "_is_blind", "_latest", "_pieces", "_size", "_wanted",
+        "has_content", "is_broken", "stop_reason", "usage",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect) -> None:
@@ -113,6 +119,7 @@ class Tap:
         self._pieces: list[bytes] = []
         self._size = 0
         self._is_blind = False
+        self._latest = b""
         self.has_content = False
         """Whether the first byte of the answer's content has come by."""
         self.is_broken = False
@@ -124,6 +131,9 @@ class Tap:
         """Take the next bytes of the stream, cut in any way."""
         if self._pieces or not data.endswith(b"\n"):
             data = self._whole_lines(data)
+            if not data:
+                return
+        self._latest = data
         if not self.has_content and self._content(data):
             self.has_content = True
         for mark in self._wanted:
@@ -135,6 +145,11 @@ class Tap:
         """Learn that nothing more comes: what waits for the end of its line is whole now."""
         if self._pieces:
             self.feed(b"\n")
+        if self.stop_reason is None and any(
+            word in self._latest[-_LAST_BYTES:] for word in _LAST_WORDS[self._dialect]
+        ):
+            # It ended as its vendor ends answers; only why could not be read.
+            self.stop_reason = "end"
 
     def _whole_lines(self, data: bytes) -> bytes:
         """Give the lines that are whole now; the rest waits, up to a limit."""
@@ -166,7 +181,7 @@ class Tap:
 
     def _note(self, text: bytes) -> None:
         try:
-            usage, stop_reason, is_error = _READ[self._dialect](text, self.usage)
+            usage, stop_reason, is_error = _noted(self._dialect, text, self.usage)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return  # what cannot be read is passed on as it is, and told as not known
         self.usage = usage
@@ -231,6 +246,33 @@ _READ: Mapping[Dialect, Callable[[bytes, Usage], _Note]] = {
 }
 
 
+def _noted(dialect: Dialect, text: bytes, before: Usage) -> _Note:
+    try:
+        return _READ[dialect](text, before)
+    except msgspec.ValidationError:
+        # Counts that are no counts are not known; what else stands there is.
+        return _READ[dialect](_without_usage(text), before)
+
+
+def _whole_response(body: bytes) -> _Response:
+    try:
+        return _RESPONSE.decode(body)
+    except msgspec.ValidationError:
+        return _RESPONSE.decode(_without_usage(body))
+
+
+def _without_usage(text: bytes) -> bytes:
+    return msgspec.json.encode(_pruned(msgspec.json.decode(text)))
+
+
+def _pruned(value: object) -> object:
+    if isinstance(value, list):
+        return [_pruned(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _pruned(each) for key, each in value.items() if key != "usage"}
+    return value
+
+
 def tap(dialect: Dialect) -> Tap:
     """Read along with a stream of this dialect."""
     return Tap(dialect)
@@ -249,9 +291,9 @@ def stop_reason_of(dialect: Dialect, body: bytes) -> StopReason | None:
 def _whole(dialect: Dialect, body: bytes) -> _Note:
     try:
         if dialect == "responses":
-            response = _RESPONSE.decode(body)
+            response = _whole_response(body)
             stop = None if response.status is None else _response_stop(response)
             return _response_usage(response) or _NO_USAGE, stop, False
-        return _READ[dialect](body, _NO_USAGE)
+        return _noted(dialect, body, _NO_USAGE)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _NO_USAGE, None, False

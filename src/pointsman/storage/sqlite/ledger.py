@@ -48,6 +48,10 @@ class Receipt(Struct, frozen=True):
     entry: Entry
 
 
+Listener = Callable[[Sequence[Entry], float], None]
+"""Takes what was just made durable and the seconds it took; called from the commit thread."""
+
+
 class Health(Struct, frozen=True):
     """Whether the ledger takes entries, and if not, why."""
 
@@ -85,6 +89,7 @@ class LedgerWriter:
         self._place = place
         self._key = key
         self._folder = CheckpointFolder(place.checkpoints, chain)
+        self.listener: Listener | None = None
         self._cause = ""
         self._retry_at = 0.0
         self._unsigned_since = monotonic()
@@ -247,6 +252,7 @@ class LedgerWriter:
         """Make a group durable, or raise without having acknowledged any of it."""
         if self._cause:
             self._resume()
+        began = self._monotonic()
         entries = self._chained(drafts)
         try:
             in_transaction(self._connection, lambda: self._insert(entries, drafts))
@@ -257,6 +263,8 @@ class LedgerWriter:
         if not self._pending:
             self._unsigned_since = self._monotonic()
         self._pending.extend(entry.hash for entry in entries)
+        if self.listener is not None:
+            self.listener(entries, self._monotonic() - began)
         return [Receipt(self.chain.name, entry) for entry in entries]
 
     def _chained(self, drafts: Sequence[Draft]) -> list[Entry]:

@@ -1,0 +1,148 @@
+"""`decision log`, `distribution` and `lineage`: what the ledger tells about decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import click
+
+from pointsman.app import Pointsman
+from pointsman.cli.decision_terms import decisions_in_force, is_begun
+from pointsman.cli.models import table
+from pointsman.cli.terms import Session, command, counted
+from pointsman.errors import NotFound
+from pointsman.kernel.document import printable
+from pointsman.kernel.instant import EPOCH, instant_text, read_instant
+from pointsman.runs.branch_log import BranchLog, Distribution, LogEntry
+from pointsman.runs.branch_view import log_value
+from pointsman.runs.graph import Graph, joined
+from pointsman.runs.graph_drawing import FORMATS, drawn
+from pointsman.runs.lineage import impact, lineage_graph, resolved
+from pointsman.storage.sqlite.database import told_errors
+from pointsman.storage.sqlite.reading import LedgerReader
+
+MOST_LISTED = 100
+BAR = 40
+
+
+@click.command()
+@click.option("--decision-id", metavar="ID", help="Only this decision.")
+@click.option("--workflow-id", metavar="ID", help="Only this run.")
+@click.option("--since", metavar="INSTANT", help="Only from this instant on (RFC 3339).")
+@command
+def log(
+    session: Session, decision_id: str | None, workflow_id: str | None, since: str | None
+) -> None:
+    """List recorded evaluations in the order they happened."""
+    start = EPOCH if since is None else read_instant(since)
+    entries: list[LogEntry] = []
+    if is_begun(session):
+        with session.open() as pointsman, branch_log(pointsman) as found:
+            entries = [] if found is None else list(found.query(decision_id, workflow_id, start))
+    session.show(_log_text(entries), [log_value(each) for each in entries])
+
+
+@click.command()
+@click.argument("decision_id", metavar="ID")
+@command
+def distribution(session: Session, decision_id: str) -> None:
+    """Show how often each branch of a decision was taken."""
+    found = Distribution(decision_id, 0, {})
+    if is_begun(session):
+        with session.open() as pointsman, branch_log(pointsman) as entries:
+            found = found if entries is None else entries.distribution(decision_id)
+    if not found.total:
+        # Raises, with the nearest name, where there is no such decision at all.
+        decisions_in_force(session).ready.decision(decision_id)
+    session.show(_bars(found), found)
+
+
+@contextmanager
+def branch_log(pointsman: Pointsman) -> Iterator[BranchLog | None]:
+    """Open the log of a home; None where nothing is recorded yet."""
+    path = pointsman.home.database
+    if not path.exists():
+        yield None
+        return
+    with told_errors(path), closing(LedgerReader(path)) as ledger:
+        yield BranchLog(ledger)
+
+
+def _log_text(entries: list[LogEntry]) -> str:
+    if not entries:
+        return "no evaluation is recorded"
+    shown = entries[-MOST_LISTED:]
+    rows = [
+        (instant_text(each.at), each.outcome.decision_id, ", ".join(each.outcome.selected_labels),
+         ", ".join(each.outcome.selected_targets) or "nothing", each.about.workflow_id,
+         each.about.stage_id, "yes" if each.is_cached else "no")
+        for each in shown
+    ]  # fmt: skip
+    head = ("TIME", "DECISION", "LABEL", "TARGET", "WORKFLOW", "STAGE", "CACHED")
+    lines = [table([head, *rows])]
+    if len(entries) > len(shown):
+        lines.insert(0, f"… {len(entries) - len(shown)} earlier ones in --json")
+    return "\n".join(lines)
+
+
+def _bars(found: Distribution) -> str:
+    """Draw the shares; a bar of full length is all of the labels."""
+    lines = [f"{found.decision_id}: {counted(found.total, 'evaluation')}"]
+    every = sum(found.labels.values())
+    width = max(map(len, map(printable, found.labels)), default=0)
+    for label, count in found.labels.items():
+        share = count / every
+        bar = "█" * round(share * BAR)
+        lines.append(f"{printable(label):<{width}}  {count:>8}  {share:>6.1%}  {bar}".rstrip())
+    return "\n".join(printable(line) for line in lines)
+
+
+@click.command()
+@click.argument("name", metavar="ID")
+@click.option("--to", metavar="ID", help="Show the shortest way to this one instead.")
+@click.option("--format", "form", type=click.Choice(["text", *FORMATS]), default="text",
+              help="Draw all it came from and led to.")  # fmt: skip
+@command
+def lineage(session: Session, name: str, to: str | None, form: str) -> None:
+    """Show what an evaluation, decision, artifact or stage came from and led to."""
+    if session.as_json:
+        form = "json"
+    with session.open() as pointsman, branch_log(pointsman) as found:
+        graph = lineage_graph([] if found is None else found.every())
+    names = _named(graph, name)
+    if to is not None:
+        ways = [graph.path(each, other) for each in names for other in _named(graph, to)]
+        way = min((each for each in ways if each), key=len, default=())
+        session.show("\n".join(way) or "there is no way", {"path": way})
+        return
+    part = joined(graph, names)
+    value = part.value() | {"about": [_about(graph, each) for each in names]}
+    text = "\n\n".join(_about_text(graph, each) for each in names)
+    session.show(text if form == "text" else drawn(part, form), value)
+
+
+def _named(graph: Graph, name: str) -> list[str]:
+    found = resolved(graph, name)
+    if not found:
+        hint = "name an evaluation, a decision, an artifact or a stage"
+        raise NotFound(f"nothing is recorded about `{name}`", hint=hint)
+    return found
+
+
+def _about(graph: Graph, name: str) -> dict[str, object]:
+    return {
+        "id": name,
+        "inputs": graph.inputs(name),
+        "outputs": graph.outputs(name),
+        "ancestors": graph.ancestors(name),
+        "descendants": graph.descendants(name),
+        "impact": impact(graph, name),
+    }
+
+
+def _about_text(graph: Graph, name: str) -> str:
+    lines = [name]
+    lines += [f"  from  {each}" for each in graph.ancestors(name)]
+    lines += [f"  to    {each}" for each in graph.descendants(name)]
+    return "\n".join(map(printable, lines))

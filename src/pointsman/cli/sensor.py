@@ -1,0 +1,206 @@
+"""`sensor`: watch triggers, and let decisions say what runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import msgspec
+
+from pointsman.app import Pointsman, SystemClock
+from pointsman.cli.decision_terms import read_context
+from pointsman.cli.models import table
+from pointsman.cli.terms import Session, command, counted
+from pointsman.errors import ChainHeld, InputError
+from pointsman.kernel.document import printable
+from pointsman.kernel.instant import SECOND, Instant, instant_text
+from pointsman.runs.sensor_event import Happened
+from pointsman.runs.sensor_state import SensorStates
+from pointsman.runs.sensors import Heard, SensorFiles, SensorService
+from pointsman.storage.lease import Lease
+from pointsman.storage.sensor_file import Sensor
+
+LOOK_S = 1.0
+MOST_WAIT_S = 3600
+"""How long `--once` waits for debounces and retries before it gives up waiting."""
+
+
+@click.group()
+def sensor() -> None:
+    """Watch files, commits, schedules and assets; let decisions say what runs."""
+
+
+@sensor.command("list")
+@command
+def list_(session: Session) -> None:
+    """List the sensors, how they are, and what they did."""
+    found = SensorFiles(session.home, is_kept=False).current()
+    session.warn(found.problems)
+    states = SensorStates(session.home)
+    values = []
+    for each in found.sensors:
+        state = states.load(each.id)
+        values.append(
+            {
+                "id": each.id,
+                "name": each.name or each.id,
+                "type": each.type,
+                "enabled": each.enabled,
+                "state": state.status if each.enabled else "paused",
+                "message": state.message,
+                "decision": each.decision,
+                "targets": list(each.every_target),
+                "trigger_count": state.trigger_count,
+                "error_count": state.error_count,
+                "consecutive_failures": state.consecutive_failures,
+                "last_triggered": _time(state.last_triggered),
+                "last_evaluated": _time(state.last_evaluated),
+            }
+        )
+    columns = ("id", "type", "state", "decision", "trigger_count", "error_count", "last_triggered")
+    rows = [[str(each[name] or "-") for name in columns] for each in values]
+    head = ("SENSOR", "TYPE", "STATE", "DECISION", "FIRED", "ERRORS", "LAST")
+    text = table([head, *rows]) if rows else "there are no sensors; write one in sensors/"
+    session.show(text, values)
+
+
+@sensor.command()
+@click.argument("names", nargs=-1, metavar="[ID]...")
+@click.option("--once", is_flag=True, help="Look once, do what follows, and end.")
+@click.option("--event", metavar="JSON|@FILE|-", help="Fire the one manual sensor named.")
+@command
+def run(session: Session, names: tuple[str, ...], once: bool, event: str | None) -> None:  # noqa: FBT001 - click passes flags so
+    """Run the sensors, or those named, until interrupted."""
+    given = None if event is None else read_context(event)
+    heard: list[Heard] = []
+    with session.open(create=True) as pointsman, _sole(pointsman):
+        service = service_of(pointsman)
+        session.warn((*service.files.current().problems, *pointsman.branching.in_force().problems))
+        service.check()
+        found = [service.files.current().sensor(name) for name in names]
+        service.told = lambda each: _hear(session, each, heard)
+        if given is not None:
+            _offer(service, found, Happened("manual", given))
+        if once or given is not None:
+            _until_done(service, names)
+        else:
+            _for_ever(service, names, pointsman.home.path)
+    failed = [each for each in heard if each.status == "failed"]
+    text = f"{counted(len(heard), 'target')} run, {len(failed)} failed"
+    session.show(text, {"acted": [_value(each) for each in heard], "failed": len(failed)})
+
+
+def service_of(pointsman: Pointsman) -> SensorService:
+    """Give the sensors of an opened home."""
+    return SensorService(
+        pointsman.home,
+        pointsman.desk,
+        pointsman.branching,
+        (pointsman.clock, pointsman.ids),
+        lambda: pointsman.files.settings().value.workflow,
+    )
+
+
+def _offer(service: SensorService, found: list[Sensor], happened: Happened) -> None:
+    if len(found) != 1 or found[0].type != "manual":
+        raise InputError("--event needs the id of one manual sensor")
+    service.offer(found[0], happened)
+
+
+def _until_done(service: SensorService, names: tuple[str, ...]) -> None:
+    """Look once, then only wait for what is under way."""
+    clock, waits = SystemClock(), threading.Event()
+    service.tick(names)
+    end = clock.now() + MOST_WAIT_S * SECOND
+    while (due := _under_way(service, names)) is not None and clock.now() < end:
+        waits.wait(max((due - clock.now()) / SECOND, 0.0))
+        for each in service.files.current().sensors:
+            if not names or each.id in names:
+                service.work(each)
+
+
+def _under_way(service: SensorService, names: tuple[str, ...]) -> Instant | None:
+    states = [
+        service.states.load(each.id)
+        for each in service.files.current().sensors
+        if each.enabled and (not names or each.id in names)
+    ]
+    times = [each.next_due() for each in states if each.status != "disabled"]
+    return min((each for each in times if each is not None), default=None)
+
+
+def _for_ever(service: SensorService, names: tuple[str, ...], home: Path) -> None:
+    clock, woken = SystemClock(), threading.Event()
+    with _watched(service, home, woken):
+        try:
+            while True:
+                due = service.tick(names)
+                left = LOOK_S if due is None else (due - clock.now()) / SECOND
+                woken.wait(min(max(left, 0.01), LOOK_S))
+                woken.clear()
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+
+
+@contextmanager
+def _watched(service: SensorService, home: Path, woken: threading.Event) -> Iterator[None]:
+    """Wake the loop as soon as a file changes; looking itself is what finds out what changed."""
+    paths = [
+        path
+        for each in service.files.current().sensors
+        if each.type == "file_change"
+        for path in (home / Path(name).expanduser() for name in each.trigger.paths)
+        if path.exists()
+    ]
+    if not paths:
+        yield
+        return
+    import watchfiles  # noqa: PLC0415 - only those who watch files wait for it
+
+    stop = threading.Event()
+
+    def watch() -> None:
+        for _changes in watchfiles.watch(
+            *paths, stop_event=stop, debounce=50, raise_interrupt=False
+        ):
+            woken.set()
+
+    thread = threading.Thread(target=watch, name="watchfiles", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(5)
+
+
+@contextmanager
+def _sole(pointsman: Pointsman) -> Iterator[None]:
+    """Let one process at a time run the sensors of a home."""
+    try:
+        lease = Lease(pointsman.home.leases, "sensors")
+    except ChainHeld:
+        raise ChainHeld("another process runs the sensors of this home") from None
+    try:
+        yield
+    finally:
+        lease.release()
+
+
+def _hear(session: Session, heard: Heard, kept: list[Heard]) -> None:
+    kept.append(heard)
+    if not session.as_json:
+        message = f": {heard.message}" if heard.message else ""
+        line = f"{heard.sensor_id}  {heard.event}  {heard.target or '-'}  {heard.status}{message}"
+        click.echo(printable(line))
+
+
+def _value(heard: Heard) -> dict[str, object]:
+    return {**msgspec.structs.asdict(heard), "at": instant_text(heard.at)}
+
+
+def _time(at: int) -> str | None:
+    return instant_text(Instant(at)) if at else None

@@ -1,0 +1,115 @@
+"""Budgets over HTTP: how they stand, and writing them into `routing.yaml`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from pointsman.access.budgets import Standing
+from pointsman.access.caps import Cap, Owners, caps_of
+from pointsman.errors import NotFound
+from pointsman.gateway.access import caller_of, check_reader
+from pointsman.gateway.admin_shapes import BudgetBody, BudgetRow
+from pointsman.gateway.asgi import Handler, named_parts
+from pointsman.gateway.bodies import body_as
+from pointsman.gateway.budget_text import with_budgets
+from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
+from pointsman.gateway.parts import Parts
+from pointsman.kernel.instant import instant_text
+from pointsman.kernel.number import microusd_text
+from pointsman.storage.files import replace_file
+from pointsman.turns.policy import NO_ROUTING, GivenBudget, RoutingFile, read_routing
+
+_FILE = "routing.yaml"
+_ONE = "/api/budgets/{name}"
+
+
+class BudgetApi:
+    """Serves budgets."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._writing = asyncio.Lock()
+
+    def routes(self) -> dict[tuple[str, str], Handler]:
+        """Give what is served where."""
+        return {
+            ("GET", "/api/budgets"): self.budgets,
+            ("POST", "/api/budgets"): self.write,
+            ("DELETE", _ONE): self.take_out,
+        }
+
+    async def budgets(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Tell how the budgets stand."""
+        check_reader(self._parts, asked)
+        await answer_value(send, {"budgets": [*budget_rows(self._parts)]})
+
+    async def write(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Write a budget into the policy; one of the same name is replaced."""
+        caller_of(self._parts, asked, "admin")
+        given = body_as(asked, BudgetBody)
+        budget = GivenBudget(given.name, given.limit_usd, given.per, given.each)
+        async with self._writing:
+            text, routing = self._read()
+            others = tuple(each for each in routing.budgets if each.name != given.name)
+            await self._replace(text, (*others, budget))
+        await answer_value(send, {"budgets": [*budget_rows(self._parts)]})
+
+    async def take_out(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Take a budget out of the policy."""
+        caller_of(self._parts, asked, "admin")
+        name = named_parts(_ONE, asked.path)["name"]
+        async with self._writing:
+            text, routing = self._read()
+            others = tuple(each for each in routing.budgets if each.name != name)
+            if len(others) == len(routing.budgets):
+                raise NotFound(f"no budget of `{_FILE}` is called `{name[:100]}`")
+            await self._replace(text, others)
+        await answer_value(send, {"budgets": [*budget_rows(self._parts)]})
+
+    def _read(self) -> tuple[str, RoutingFile]:
+        path = self._parts.pointsman.home.path / _FILE
+        if not path.exists():
+            return "", NO_ROUTING
+        text = path.read_bytes()
+        return text.decode("utf-8"), self._checked(text)
+
+    def _checked(self, text: bytes) -> RoutingFile:
+        files = self._parts.pointsman.files
+        return read_routing(text, _FILE, files.known(files.in_force().models), "/")
+
+    async def _replace(self, text: str, budgets: tuple[GivenBudget, ...]) -> None:
+        """Write the file anew, if what comes out is valid."""
+        changed = with_budgets(text, budgets).encode("utf-8", "surrogatepass")
+        self._checked(changed)
+        path = self._parts.pointsman.home.path / _FILE
+        await in_thread(lambda: replace_file(path, changed))
+        self._parts.pointsman.reload()
+
+
+def budget_rows(parts: Parts) -> Iterator[BudgetRow]:
+    """Give the budgets of the policy in force, then those of keys that are known."""
+    for cap in caps_of(parts.pointsman.in_force().ready.policy.budgets):
+        yield _row(cap, _standing(parts, cap, Owners()) if cap.each == "all" else None)
+    for key_id, key in parts.keyring.keys(parts.pointsman.clock.now()).known.items():
+        if not key.is_revoked:
+            for cap in key.principal.caps:
+                yield _row(cap, _standing(parts, cap, Owners(key_id)), key_id)
+
+
+def _standing(parts: Parts, cap: Cap, owners: Owners) -> Standing | None:
+    found = parts.budgets.standings(owners, (cap,), parts.pointsman.clock.now())
+    return found[0] if found else None
+
+
+def _row(cap: Cap, standing: Standing | None, key_id: str | None = None) -> BudgetRow:
+    resets = None if standing is None else standing.resets_at
+    return BudgetRow(
+        name=cap.name,
+        limit_usd=microusd_text(cap.limit_microusd),
+        per=cap.per,
+        each=cap.each,
+        left_usd=None if standing is None else microusd_text(standing.left_microusd),
+        resets_at=None if resets is None else instant_text(resets),
+        key_id=key_id,
+    )

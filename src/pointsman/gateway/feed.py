@@ -1,0 +1,110 @@
+"""The live feed: what the ledger takes in, told to whoever follows it, once it is durable.
+
+A reader that is too slow loses the oldest events, and is told how many; nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pointsman.errors import TooManyReaders
+from pointsman.kernel.entry import Entry
+
+MOST_READERS: Final = 64
+MOST_WAITING: Final = 1000
+
+Written = Callable[[Entry], bytes | None]
+"""Writes an entry as an event; none where it is not for readers."""
+
+
+class Reader:
+    """One who follows the feed."""
+
+    def __init__(self, most: int = MOST_WAITING) -> None:
+        self._waiting: deque[bytes] = deque()
+        self._most = most
+        self._dropped = 0
+        self._bell = asyncio.Event()
+        self.has_ended = False
+
+    def offer(self, event: bytes) -> None:
+        """Have an event wait to be read; the oldest makes room."""
+        if len(self._waiting) >= self._most:
+            self._waiting.popleft()
+            self._dropped += 1
+        self._waiting.append(event)
+        self._bell.set()
+
+    def end(self) -> None:
+        """Nothing comes after what waits."""
+        self.has_ended = True
+        self._bell.set()
+
+    async def next(self, timeout_s: float) -> bytes:
+        """Give everything that waits; nothing when nothing came in time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._bell.wait()
+        except TimeoutError:
+            return b""
+        self._bell.clear()
+        found = b"".join(self._waiting)
+        self._waiting.clear()
+        dropped, self._dropped = self._dropped, 0
+        if dropped:
+            found = sse("dropped", b'{"events":%d}' % dropped) + found
+        return found
+
+
+class Feed:
+    """Tells readers in one event loop what a commit thread made durable."""
+
+    def __init__(self, written: Written, most_readers: int = MOST_READERS) -> None:
+        self._written = written
+        self._most = most_readers
+        self._readers: list[Reader] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def readers(self) -> int:
+        """How many follow."""
+        return len(self._readers)
+
+    def join(self) -> Reader:
+        """Follow from now on."""
+        if len(self._readers) >= self._most:
+            raise TooManyReaders(hint=f"{self._most} follow already")
+        self._loop = asyncio.get_running_loop()
+        reader = Reader()
+        self._readers.append(reader)
+        return reader
+
+    def leave(self, reader: Reader) -> None:
+        """Follow no more."""
+        self._readers.remove(reader)
+
+    def committed(self, entries: Sequence[Entry]) -> None:
+        """Take what was made durable; from the commit thread."""
+        loop = self._loop
+        if self._readers and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._tell, entries)
+
+    def end(self) -> None:
+        """Let every reader go; in the event loop."""
+        for reader in self._readers:
+            reader.end()
+
+    def _tell(self, entries: Sequence[Entry]) -> None:
+        events = [each for each in map(self._written, entries) if each is not None]
+        for reader in self._readers:
+            for event in events:
+                reader.offer(event)
+
+
+def sse(name: str, data: bytes, event_id: str = "") -> bytes:
+    """Write a server-sent event; the data is JSON on one line."""
+    head = f"id: {event_id}\nevent: {name}\n" if event_id else f"event: {name}\n"
+    return head.encode() + b"data: " + data + b"\n\n"

@@ -1,0 +1,73 @@
+"""`POST /api/feedback`: how good a turn was, recorded beside it and counted for its pattern."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from pointsman.errors import InputError, NotFound
+from pointsman.gateway.access import check_reader
+from pointsman.gateway.asgi import Handler
+from pointsman.gateway.bodies import body_as
+from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
+from pointsman.gateway.parts import Parts
+from pointsman.gateway.shapes import FeedbackBody
+from pointsman.kernel.number import ONE, ZERO, Billionths, billionths
+from pointsman.kernel.record import Names
+from pointsman.runs.feedback import Feedback, feedback_draft
+from pointsman.runs.waiting import Blocking
+from pointsman.storage.sqlite.patterns import PatternStore
+
+
+class Judging:
+    """Serves feedback."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def routes(self) -> dict[tuple[str, str], Handler]:
+        """Give what is served where."""
+        return {("POST", "/api/feedback"): self.feedback}
+
+    async def feedback(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """Record a verdict on a turn."""
+        caller = check_reader(self._parts, asked, "act")
+        given = body_as(asked, FeedbackBody)
+        score = _score(given)
+        value = await in_thread(lambda: self._recorded(given, score, caller.key_id))
+        await answer_value(send, value)
+
+    def _recorded(self, given: FeedbackBody, score: Billionths, key_id: str) -> dict[str, object]:
+        pointsman = self._parts.pointsman
+        shown = pointsman.shown(given.turn_id)
+        if shown.turn_id != given.turn_id:
+            raise NotFound(f"no turn is recorded as `{given.turn_id}`")
+        names = Names(pointsman.ids.new_id(), shown.turn_id, pointsman.clock.now())
+        recorder, waits = pointsman.desk.recorder(), Blocking()
+        seal = recorder.hand_in_text(given.comment, waits) if given.comment else None
+        told = Feedback(shown.decision_id, score, key_id, seal)
+        recorder.hand_in(feedback_draft(names, told), waits.expect())
+        waits.reached()
+        return {
+            "feedback_id": names.id,
+            "turn_id": shown.turn_id,
+            "decision_id": shown.decision_id,
+            "score": score / ONE,
+            "pattern": self._counted(names, score),
+        }
+
+    def _counted(self, names: Names, score: Billionths) -> str:
+        """Tell the pattern store; where it knows no such turn, nothing is counted."""
+        path = self._parts.pointsman.home.patterns
+        if not path.exists():
+            return "no_patterns"
+        with closing(PatternStore(path)) as store:
+            return store.update_score(names.ref, score, ONE, names.id)
+
+
+def _score(given: FeedbackBody) -> Billionths:
+    """Give the verdict as a fraction: exactly one of score and thumbs says it."""
+    if (given.score is None) == (given.thumbs is None):
+        raise InputError("a verdict is either a `score` or `thumbs`")
+    if given.score is not None:
+        return billionths(f"{given.score:f}")
+    return ONE if given.thumbs == "up" else ZERO

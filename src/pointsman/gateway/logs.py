@@ -1,0 +1,146 @@
+"""The log: one JSON line a request, made by allow-list. No text, key or header is ever in it.
+
+Lines are gathered and written by a thread: a reader of the log that is slow delays nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from pointsman.kernel.instant import Clock, Instant, instant_text
+
+GATHERED_S: Final = 0.1
+MOST_WAITING: Final = 20_000
+MOST_NAME: Final = 200
+
+Level = Literal["info", "warning", "error"]
+Write = Callable[[bytes], object]
+
+
+class Line(Struct, frozen=True, gc=False):
+    """One request to a model endpoint; `at` becomes `time` when it is written."""
+
+    at: Instant
+    endpoint: str
+    status: int
+    elapsed_us: int
+    turn_id: str = ""
+    decision_id: str = ""
+    trace_id: str = ""
+    requested_model: str = ""
+    model: str = ""
+    policy: str = ""
+    error_class: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_microusd: int | None = None
+
+
+class _Written(Struct, frozen=True):
+    time: str
+    level: Level
+    event: Literal["request"]
+    endpoint: str
+    status: int
+    elapsed_ms: float
+    turn_id: str
+    decision_id: str
+    trace_id: str
+    requested_model: str
+    model: str
+    policy: str
+    error_class: str
+    input_tokens: int
+    output_tokens: int
+    cost_microusd: int | None
+
+
+class Log:
+    """Gathers lines and writes them; `is_on` says whether requests are told at all."""
+
+    def __init__(self, clock: Clock, *, is_on: bool, write: Write = lambda data: os.write(2, data)):
+        self.is_on = is_on
+        self._clock = clock
+        self._write = write
+        self._waiting: list[Line] = []
+        self._dropped = 0
+        self._is_due = False
+        self._lock = threading.Lock()
+
+    def request(self, line: Line) -> None:
+        """Take a line; it is written a moment later."""
+        if len(self._waiting) >= MOST_WAITING:
+            self._dropped += 1
+            return
+        self._waiting.append(line)
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_later(GATHERED_S, self._begin_writing)
+
+    def now(self) -> Instant:
+        """Give the time of a line."""
+        return self._clock.now()
+
+    def unforeseen(self, error: BaseException) -> None:
+        """Tell of an error that nobody foresaw: its kind and its place, not what it says."""
+        frames = traceback.extract_tb(error.__traceback__)
+        places = [f"{each.filename.rpartition('/')[2]}:{each.lineno}" for each in frames[-5:]]
+        value = {
+            "time": instant_text(self._clock.now()),
+            "level": "error",
+            "event": "unforeseen",
+            "error": type(error).__name__,
+            "places": places,
+        }
+        self._write(msgspec.json.encode(value) + b"\n")
+
+    def flush(self) -> None:
+        """Write what waits before this returns."""
+        with self._lock:
+            lines, self._waiting = self._waiting, []
+            dropped, self._dropped = self._dropped, 0
+            parts = [msgspec.json.encode(_written(each)) for each in lines]
+            if dropped:
+                parts.append(msgspec.json.encode(self._loss(dropped)))
+            if parts:
+                self._write(b"\n".join([*parts, b""]))
+
+    def _begin_writing(self) -> None:
+        self._is_due = False
+        asyncio.get_running_loop().run_in_executor(None, self.flush)
+
+    def _loss(self, count: int) -> dict[str, object]:
+        at = instant_text(self._clock.now())
+        return {"time": at, "level": "warning", "event": "lines_dropped", "lines": count}
+
+
+def _written(line: Line) -> _Written:
+    level: Level = "info"
+    if line.status >= 400 or line.error_class:
+        level = "warning" if line.status < 500 else "error"
+    return _Written(
+        instant_text(line.at),
+        level,
+        "request",
+        line.endpoint,
+        line.status,
+        line.elapsed_us / 1000,
+        line.turn_id,
+        line.decision_id,
+        line.trace_id,
+        line.requested_model[:MOST_NAME],
+        line.model,
+        line.policy,
+        line.error_class,
+        line.input_tokens,
+        line.output_tokens,
+        line.cost_microusd,
+    )

@@ -1,0 +1,31 @@
+"""Calls one Python function for a workflow, in a process that can be ended at any time.
+
+The context comes as JSON on standard input, what the function returns goes out as JSON. What it
+prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from decimal import Decimal
+
+import msgspec
+
+
+def main(name: str) -> None:
+    """Call the function that a `module:function` names."""
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    module, _, function = name.partition(":")
+    context = json.load(sys.stdin, parse_float=Decimal)
+    found = getattr(importlib.import_module(module), function)(context)
+    encoded = msgspec.json.Encoder(decimal_format="number").encode(found)
+    with os.fdopen(answers, "wb") as out:
+        out.write(encoded)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,117 @@
+"""What the limits of providers (`rpm`, `tpm` in models.yaml) leave; one that is used up is out.
+
+The limits hold for this process: several that share a provider share its limits by configuration.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from pointsman.access.rates import Bucket, free_at, full, left, taken
+from pointsman.kernel.instant import SECOND, Clock, Instant
+from pointsman.turns.facts import Health
+from pointsman.turns.registry import ModelsFile
+
+
+class _Limits(NamedTuple):
+    rpm: int | None
+    tpm: int | None
+
+
+class Rate(Struct, frozen=True):
+    """What one provider's limits leave; None where there is no such limit."""
+
+    provider: str
+    rpm: int | None
+    tpm: int | None
+    requests_left: int | None
+    tokens_left: int | None
+    free_in_s: float
+
+
+class _Buckets:
+    """The two buckets of a provider."""
+
+    def __init__(self, limits: _Limits, now: Instant) -> None:
+        self.limits = limits
+        self.requests = None if limits.rpm is None else full(limits.rpm, now)
+        self.tokens = None if limits.tpm is None else full(limits.tpm, now)
+
+    def began(self, tokens: int, now: Instant) -> None:
+        if self.requests is not None:
+            self.requests = taken(self.requests, 1, now)
+        if self.tokens is not None:
+            self.tokens = taken(self.tokens, tokens, now)
+
+    def used(self, tokens: int, now: Instant) -> None:
+        if self.tokens is not None:
+            self.tokens = taken(self.tokens, tokens, now)
+
+    def free_at(self, now: Instant) -> Instant:
+        both: list[Bucket] = [each for each in (self.requests, self.tokens) if each is not None]
+        return max((free_at(each, now) for each in both), default=now)
+
+
+class ProviderRates:
+    """The limits of everything this process calls."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._buckets: dict[str, _Buckets] = {}
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether any provider has a limit."""
+        return bool(self._buckets)
+
+    def follow(self, models: ModelsFile) -> None:
+        """Hold to the limits of a configuration; those that did not change go on as they are."""
+        now = self._clock.now()
+        limits = {
+            name: _Limits(each.rpm, each.tpm)
+            for name, each in models.providers.items()
+            if each.rpm is not None or each.tpm is not None
+        }
+        self._buckets = {
+            name: self._kept(name, each) or _Buckets(each, now) for name, each in limits.items()
+        }
+
+    def began(self, provider: str, tokens: int) -> None:
+        """Count a call, and the tokens it sends."""
+        found = self._buckets.get(provider)
+        if found is not None:
+            found.began(tokens, self._clock.now())
+
+    def used(self, provider: str, tokens: int) -> None:
+        """Count tokens that came on top of those sent."""
+        found = self._buckets.get(provider)
+        if found is not None:
+            found.used(tokens, self._clock.now())
+
+    def out(self) -> dict[str, Health]:
+        """Give the providers of which nothing is left now."""
+        now = self._clock.now()
+        return {
+            name: "unavailable" for name, each in self._buckets.items() if each.free_at(now) > now
+        }
+
+    def rows(self) -> list[Rate]:
+        """Tell what every limit leaves."""
+        now = self._clock.now()
+        return [
+            Rate(
+                provider=name,
+                rpm=each.limits.rpm,
+                tpm=each.limits.tpm,
+                requests_left=None if each.requests is None else left(each.requests, now),
+                tokens_left=None if each.tokens is None else left(each.tokens, now),
+                free_in_s=(each.free_at(now) - now) / SECOND,
+            )
+            for name, each in self._buckets.items()
+        ]
+
+    def _kept(self, name: str, limits: _Limits) -> _Buckets | None:
+        found = self._buckets.get(name)
+        return found if found is not None and found.limits == limits else None

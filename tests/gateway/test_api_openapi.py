@@ -1,0 +1,114 @@
+"""`/openapi.json` tells every route that is served, who may ask, and nothing that is not there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from tests.gateway.conftest import Town
+from tests.gateway.house import Running, running
+from tests.gateway.town import ADMIN
+
+from pointsman.gateway.described import CALLS, DESCRIBED
+from pointsman.gateway.description import Key
+from pointsman.gateway.openapi import openapi, statuses
+from pointsman.gateway.routes import served
+
+DOCUMENT = openapi(DESCRIBED, DESCRIBED)
+ROUTES = sorted(DESCRIBED, key=lambda each: (each[1], each[0]))
+
+
+def refs(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for each in value.values():
+            yield from refs(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from refs(each)
+
+
+def test_every_served_route_is_described_and_every_described_one_is_served(live: Running) -> None:
+    assert set(served(live.parts)) == set(DESCRIBED)
+    told = live.get("/openapi.json").json()
+    listed = {(method.upper(), path) for path, each in told["paths"].items() for method in each}
+    assert listed == set(DESCRIBED)
+    assert told["openapi"] == "3.1.0"
+
+
+def test_a_route_that_nobody_described_is_no_document() -> None:
+    with pytest.raises(KeyError):
+        openapi([("GET", "/api/unheard-of")], DESCRIBED)
+
+
+def test_every_reference_leads_to_a_schema_that_compiles() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    for ref in refs(DOCUMENT):
+        assert ref.removeprefix("#/components/schemas/") in schemas
+    for name in schemas:
+        whole = {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
+        jsonschema_rs.Draft202012Validator(whole)
+
+
+def test_operations_have_names_of_their_own() -> None:
+    names = [each["operationId"] for path in DOCUMENT["paths"].values() for each in path.values()]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("key", ROUTES, ids=" ".join)
+def test_a_route_names_its_errors(key: Key) -> None:
+    answers = DOCUMENT["paths"][key[1]][key[0].lower()]["responses"]
+    assert {str(each) for each in statuses(key[1], DESCRIBED[key])} < set(answers)
+    assert ("401" in answers) == (DESCRIBED[key].access != "none")
+
+
+def test_a_call_names_the_headers_of_its_answer() -> None:
+    for method, path in CALLS:
+        headers = DOCUMENT["paths"][path][method.lower()]["responses"]["200"]["headers"]
+        assert "x-pointsman-decision" in headers
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, dict[str, str]]]:
+    """A gateway with keys of each scope."""
+    with running(tmp_path_factory.mktemp("doors") / "home") as live:
+        keys: dict[str, str] = {}
+        for scope in ("models", "read", "act", "admin"):
+            body = {"name": scope, "scopes": [scope]}
+            made = live.post("/api/keys", body, **ADMIN)
+            assert made.status_code == 201
+            keys[scope] = made.json()["key"]
+        yield live, keys
+
+
+def _asked(live: Running, key: Key, credential: str | None) -> Any:
+    path = re.sub(r"\{\w+\}", "some-name", key[1])
+    headers = {} if credential is None else {"authorization": f"Bearer {credential}"}
+    return live.client.request(key[0], path, headers=headers, content=b"{}")
+
+
+@pytest.mark.parametrize("key", [each for each in ROUTES if each[1] != "/api/events"], ids=" ".join)
+def test_who_may_ask_is_as_it_is_told(doors: tuple[Running, dict[str, str]], key: Key) -> None:
+    live, keys = doors
+    access = DESCRIBED[key].access
+    without = _asked(live, key, None).status_code
+    assert (without == 401) == (access != "none")
+    for scope, credential in keys.items():
+        status = _asked(live, key, credential).status_code
+        is_welcome = access in {"none", scope} or scope == "admin"
+        assert (status == 403) == (not is_welcome), (scope, status)
+
+
+def test_errors_of_the_vendors_routes_have_the_vendors_shape(town: Town, live: Running) -> None:
+    missing = live.get("/v1/models/no-such-model")
+    assert missing.status_code == 404
+    assert missing.json()["error"]["type"] == "invalid_request_error"
+    wrong = live.get("/v1/messages")
+    assert wrong.status_code == 405
+    assert wrong.json()["type"] == "error"
+    own = live.get("/api/nothing")
+    assert own.json()["error_code"] == "input.not_found"

@@ -1,0 +1,135 @@
+"""What was recorded, over HTTP: decisions, what left, backtests, bundles and feedback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.gateway.conftest import Town
+from tests.gateway.house import Running
+from tests.gateway.town import ADMIN
+
+from pointsman import offline_verifier
+from pointsman.runs.feedback import FEEDBACK, FEEDBACK_FORM
+from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.turns.fingerprint import Fingerprint
+
+POLICY = "schema_version: 1\nglobal_default: house:llama\n"
+
+
+def test_decisions_of_every_room_are_listed_newest_first(live: Running) -> None:
+    live.chat("one")
+    live.chat("two", headers={"x-pointsman-privacy": "local"})
+    live.post("/api/route/preview", {"message": "three"})
+    found = live.get("/api/decisions").json()["decisions"]
+    assert [each["at"] for each in found] == sorted((e["at"] for e in found), reverse=True)
+    assert {each["room"] for each in found} == {"turn", "placement"}
+    turns = live.get("/api/decisions?kind=turn&limit=2").json()["decisions"]
+    assert [each["is_preview"] for each in turns] == [True, False]
+    assert turns[0]["outcome"]["chosen_model"] == "open:big"
+    since = turns[0]["at"]
+    later = live.get(f"/api/decisions?since={since}").json()["decisions"]
+    assert {each["at"] for each in later} == {since}
+
+
+@pytest.mark.parametrize(
+    "query", ["kind=nothing", "limit=0", "limit=abc", "limit=", "since=now", "limit=1&limit=2"]
+)
+def test_a_query_that_cannot_be_meant_is_refused(live: Running, query: str) -> None:
+    assert live.get(f"/api/decisions?{query}").status_code == 400
+
+
+def test_what_left_is_told_and_proved(live: Running) -> None:
+    live.chat("this leaves")
+    live.chat("this stays", "llama")
+    live.outcomes(2)
+    told = live.get("/api/audit/egress").json()
+    assert (told["turns"], told["left"], told["proved"]) == (2, 1, True)
+    assert told["rows"][0]["model"] == "open:big"
+    assert "this leaves" not in json.dumps(told)
+
+
+def test_a_backtest_says_what_another_policy_would_change(live: Running) -> None:
+    live.chat("one")
+    told = live.post("/api/backtest", {"policy": POLICY}).json()
+    assert (told["turns"], told["changed_count"]) == (1, 1)
+    assert told["shifts"] == [{"before": "open:big", "after": "house:llama", "count": 1}]
+    wrong = live.post("/api/backtest", {"policy": "schema_version: 1\nglobal_default: nobody\n"})
+    assert wrong.status_code == 400
+    assert "routing.yaml:2" in wrong.json()["user_message"]
+
+
+def test_a_bundle_is_downloaded_and_verified_elsewhere(live: Running, tmp_path: Path) -> None:
+    live.chat("one")
+    assert live.post("/api/export", b"").status_code == 401
+    told = live.post("/api/export", b"", **ADMIN)
+    assert told.status_code == 200
+    assert told.headers["content-disposition"].endswith('"pointsman-ledger.jsonl"')
+    bundle = tmp_path / "bundle.jsonl"
+    bundle.write_bytes(told.content)
+    script = Path(offline_verifier.__file__)
+    key = told.headers["x-pointsman-signed-by"]
+    done = subprocess.run(
+        [sys.executable, str(script), str(bundle), "--key", key], capture_output=True, check=False
+    )
+    if done.returncode == 2:
+        done = subprocess.run(
+            [sys.executable, str(script), str(bundle)], capture_output=True, check=False
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert b"one" not in told.content.split(b'"payload"')[0]
+
+
+def test_feedback_is_recorded_beside_its_turn(live: Running) -> None:
+    turn = live.chat("one").headers["x-pointsman-turn"]
+    told = live.post("/api/feedback", {"turn_id": turn, "thumbs": "up", "comment": "just right"})
+    assert told.status_code == 200
+    assert (told.json()["score"], told.json()["pattern"]) == (1.0, "no_patterns")
+    entry = live.entries(FEEDBACK)[0]
+    assert entry.ref == turn
+    feedback = FEEDBACK_FORM.decode(entry.payload)
+    assert feedback.comment is not None
+    assert feedback.comment.chars == len("just right")
+    assert b"just right" not in entry.payload
+
+
+def test_feedback_moves_the_score_of_a_pattern(live: Running) -> None:
+    turn = live.chat("one").headers["x-pointsman-turn"]
+    store = PatternStore(live.parts.pointsman.home.patterns)
+    now = live.parts.pointsman.clock.now()
+    store.record(
+        Fingerprint(),
+        b"",
+        model="open:big",
+        turn_id=turn,
+        cost_microusd=1,
+        latency_ms=1,
+        pricing_version="",
+        at=now,
+    )
+    told = live.post("/api/feedback", {"turn_id": turn, "score": 0.25}).json()
+    assert told["pattern"] == "counted"
+    assert store.report()[0].mean_success == 250_000_000
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"turn_id": "nobody", "score": 1}, 404),
+        ({"turn_id": "last", "score": 1}, 404),
+        ({"turn_id": "x"}, 400),
+        ({"turn_id": "x", "score": 1, "thumbs": "up"}, 400),
+        ({"turn_id": "x", "score": 1.5}, 400),
+        ({"turn_id": "x", "score": 1, "more": 1}, 400),
+    ],
+)
+def test_feedback_on_nothing_or_in_no_measure_is_refused(
+    town: Town, live: Running, body: dict[str, object], status: int
+) -> None:
+    live.chat("one")
+    assert live.post("/api/feedback", body).status_code == status
+    assert live.entries(FEEDBACK) == []

@@ -1,0 +1,115 @@
+"""Any request that the schema allows, and many that it forbids, is answered as the schema says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+from tests.gateway.house import Running, model, provider, running, upstream, write_home
+from tests.gateway.town import ADMIN, anything
+
+from pointsman.gateway.described import DESCRIBED
+from pointsman.gateway.openapi import openapi
+
+EACH = 170
+WITH_A_WHOLE_LEDGER = 60
+SECONDS = 85.0
+ENOUGH = 1_000
+"""A machine that is busy gets as far as its time allows; alone, it does all 5,000."""
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    unsupported_method,
+]
+WITHOUT_AN_END = {("GET", "/api/events")}
+WHOLE_LEDGER = ("/api/replay", "/api/verify", "/api/export", "/api/audit/egress", "/api/backtest")
+"""These read all that was recorded: they come first, while that is little, and seldom."""
+
+OPERATIONS = sorted(
+    {*DESCRIBED} - WITHOUT_AN_END, key=lambda each: (each[1] not in WHOLE_LEDGER, each[1], each[0])
+)
+SCHEMA = schemathesis.openapi.from_dict(openapi(DESCRIBED, DESCRIBED))
+
+
+class Count:
+    def __init__(self) -> None:
+        self.cases = 0
+        self.began = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() - self.began > SECONDS
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    home = tmp_path_factory.mktemp("schema") / "home"
+    with upstream(otherwise=anything) as openai, upstream() as anthropic:
+        models = {
+            "schema_version": 1,
+            "providers": {
+                "open": provider("openai", openai.url),
+                "claude": provider("anthropic", anthropic.url),
+            },
+            "models": {
+                "open:big": model("local", "0", aliases=["big"]),
+                "claude:opus": model("local", "0", aliases=["opus"]),
+            },
+        }
+        routing = {"schema_version": 1, "global_default": "open:big"}
+        settings = {"telemetry": {"logs": "off"}}
+        write_home(Path(home), models=models, routing=routing, pointsman=settings)
+        with running(home) as live:
+            live.chat("the first turn")
+            yield live
+
+
+@pytest.mark.slow
+def test_no_case_of_the_schema_is_answered_with_what_it_does_not_say(house: Running) -> None:
+    count = Count()
+    for method, path in OPERATIONS:
+        share = WITH_A_WHOLE_LEDGER if path in WHOLE_LEDGER else EACH
+        _fuzz(house, count, SCHEMA[path][method], share)
+    took = time.monotonic() - count.began
+    print(f"{count.cases} cases in {took:.0f} s")
+    assert count.cases >= ENOUGH
+
+
+def _fuzz(house: Running, count: Count, operation: Any, most: int) -> None:
+    good = operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
+    bad = operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
+
+    @settings(
+        max_examples=most,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=st.one_of(good, bad))
+    def one(case: Any) -> None:
+        if count.is_over:
+            return
+        count.cases += 1
+        response = case.call(base_url=house.url, headers=ADMIN, timeout=30)
+        case.validate_response(response, checks=CHECKS)
+
+    one()

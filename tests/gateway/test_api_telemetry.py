@@ -1,0 +1,212 @@
+"""What is told beside the ledger: logs by allow-list, traces, and counts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
+from tests.gateway.conftest import Town
+from tests.gateway.house import Running, eventually, running, write_home
+from tests.gateway.town import ADMIN
+
+from pointsman.gateway import tracing
+from pointsman.gateway.logs import Log
+from pointsman.gateway.otel import OtelTracing
+from pointsman.kernel.record import read_recorded
+from pointsman.testing.upstream_replies import fails
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
+ALLOWED = {
+    "time", "level", "event", "endpoint", "status", "elapsed_ms", "turn_id", "decision_id",
+    "trace_id", "requested_model", "model", "policy", "error_class", "input_tokens",
+    "output_tokens", "cost_microusd",
+}  # fmt: skip
+
+
+class Told(list[bytes]):
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(each) for each in b"".join(self).splitlines()]
+
+
+def with_parts(live: Running, **changes: Any) -> None:
+    """Put other telemetry in the place of the gateway's own."""
+    for name, value in changes.items():
+        msgspec.structs.force_setattr(live.parts, name, value)
+
+
+@pytest.fixture
+def told(live: Running) -> Told:
+    found = Told()
+    with_parts(live, log=Log(live.parts.pointsman.clock, is_on=True, write=found.append))
+    return found
+
+
+def test_a_request_is_one_line_of_what_is_allowed(live: Running, told: Told) -> None:
+    answer = live.chat("a secret sentence", headers={"traceparent": PARENT})
+    line = eventually(told.lines)[0]
+    assert set(line) == ALLOWED
+    assert line["turn_id"] == answer.headers["x-pointsman-turn"]
+    assert (line["level"], line["endpoint"], line["status"]) == ("info", "chat", 200)
+    assert (line["requested_model"], line["model"]) == ("auto", "open:big")
+    assert (line["policy"], line["trace_id"]) == ("global_default", TRACE)
+    assert (line["input_tokens"], line["output_tokens"]) == (12, 7)
+    assert line["cost_microusd"] > 0
+
+
+def test_neither_text_nor_keys_nor_headers_are_in_the_log(live: Running, told: Told) -> None:
+    live.chat("a secret sentence", headers={"authorization": "Bearer my-own-secret"})
+    live.post("/v1/chat/completions", b'{"model": "a-name-of-nobody", "messages": []}')
+    live.post("/v1/messages", b"not json at all")
+    eventually(lambda: len(told.lines()) >= 3)
+    text = b"".join(told)
+    assert [each["status"] for each in told.lines()] == [200, 404, 400]
+    for secret in (b"secret sentence", b"my-own-secret", b"a-name-of-nobody", b"not json"):
+        assert secret not in text
+
+
+def test_a_failure_is_told_with_its_class(town: Town, live: Running, told: Told) -> None:
+    town.openai.then(*[fails(500)] * 3)
+    live.chat("one", "big")
+    line = eventually(told.lines)[0]
+    assert (line["level"], line["status"], line["error_class"]) == ("error", 502, "server_error")
+
+
+def test_logs_can_be_off(town: Town, capfd: pytest.CaptureFixture[str]) -> None:
+    write_home(town.home, pointsman={"telemetry": {"logs": "off"}})
+    with running(town.home) as live:
+        live.chat("one")
+    assert '"event":"request"' not in capfd.readouterr().err
+
+
+def test_logs_go_to_stderr_and_the_last_are_written_at_the_end(
+    town: Town, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running(town.home) as live:
+        live.chat("one")
+    assert capfd.readouterr().err.count('"event":"request"') == 1
+
+
+@pytest.mark.parametrize(
+    "given", ["", "00-" + "0" * 32 + "-00f067aa0ba902b7-01", "nonsense", PARENT + "-more"]
+)
+def test_without_a_good_trace_the_turn_is_its_own(live: Running, given: str) -> None:
+    answer = live.chat("one", headers={"traceparent": given})
+    row = live.get("/api/decisions?kind=turn").json()["decisions"][0]
+    assert row["trace_id"] == answer.headers["x-pointsman-turn"]
+
+
+def test_the_callers_trace_is_in_the_ledger(live: Running) -> None:
+    live.chat("one", headers={"traceparent": PARENT})
+    _, _, aside = read_recorded(live.entries("decision.turn")[0].payload)
+    assert aside.trace_id == TRACE
+
+
+@pytest.fixture
+def spans(live: Running) -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    sent = OtelTracing(SimpleSpanProcessor(exporter))
+    with_parts(live, tracing=sent)
+    yield exporter
+    with_parts(live, tracing=None)
+    sent.close()
+
+
+def test_a_call_is_a_span_in_the_callers_trace(live: Running, spans: InMemorySpanExporter) -> None:
+    headers = {"traceparent": PARENT, "x-session-id": "mine"}
+    answer = live.chat("a secret sentence", headers=headers)
+    (span,) = eventually(spans.get_finished_spans)
+    assert span.name == "chat big"
+    assert span.context.trace_id == int(TRACE, 16)
+    assert span.parent is not None
+    assert span.start_time < span.end_time
+    found = dict(span.attributes or {})
+    assert found == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "big",
+        "gen_ai.response.model": "big",
+        "gen_ai.conversation.id": "mine",
+        "gen_ai.usage.input_tokens": 12,
+        "gen_ai.usage.output_tokens": 7,
+        "gen_ai.usage.cache_read.input_tokens": 0,
+        "gen_ai.response.finish_reasons": ("stop",),
+        "route.turn_id": answer.headers["x-pointsman-turn"],
+        "route.decision_id": answer.headers["x-pointsman-decision"],
+        "route.policy": "global_default",
+        "route.requested_model": "auto",
+        "route.model": "open:big",
+        "route.placement_rule": found["route.placement_rule"],
+    }
+
+
+def test_a_fallback_is_two_spans_and_the_second_says_from_whom(
+    town: Town, live: Running, spans: InMemorySpanExporter
+) -> None:
+    (town.home / "pointsman.yaml").write_text("")
+    town.openai.then(*[fails(500)] * 3)
+    live.chat("one")
+    found = eventually(spans.get_finished_spans)
+    assert found[0].attributes["error.type"] == "server_error"
+    if len(found) > 1:
+        assert found[1].attributes["route.fallback_from"] == ("open:big",)
+
+
+def test_without_an_endpoint_nothing_of_opentelemetry_is_asked_for() -> None:
+    assert tracing.opened_tracing({}) is None
+
+
+def test_without_the_extra_an_endpoint_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pointsman.gateway.otel", None)
+    assert tracing.opened_tracing({tracing.ENDPOINT: "http://127.0.0.1:4318"}) is None
+
+
+def test_with_an_endpoint_spans_are_sent_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(tracing.ENDPOINT, "http://127.0.0.1:9")
+    found = tracing.opened_tracing({tracing.ENDPOINT: "http://127.0.0.1:9"})
+    assert isinstance(found, OtelTracing)
+    found.close()
+
+
+def test_every_count_is_read_by_a_strict_parser(town: Town, live: Running) -> None:
+    live.post("/api/budgets", {"name": 'a "day"', "limit_usd": "1"}, **ADMIN)
+    live.chat("one")
+    live.chat("two", stream=True)
+    town.openai.then(*[fails(401, "authentication_error", "no")] * 2)
+    live.chat("three", "big")
+    live.outcomes(3)
+    text = live.get("/metrics").text
+    found = {each.name: each for each in text_string_to_metric_families(text)}
+    samples = {
+        (each.name, tuple(sorted(each.labels.items()))): each.value
+        for family in found.values()
+        for each in family.samples
+    }
+    assert samples["pointsman_overhead_seconds_count", ()] == 2
+    assert samples["pointsman_ledger_commit_seconds_count", ()] >= 3
+    assert samples["pointsman_first_byte_seconds_count", (("model", "open:big"),)] == 1
+    assert samples["pointsman_provider_state", (("provider", "open"),)] == 2
+    assert samples["pointsman_provider_state", (("provider", "house"),)] == 0
+    budget = samples["pointsman_budget_remaining_usd", (("budget", 'a "day"'), ("key", ""))]
+    assert 0 < budget < 1
+    assert samples["pointsman_ledger_writable", ()] == 1
+    assert all(each.documentation for each in found.values())
+
+
+def test_the_overhead_leaves_the_providers_time_out(live: Running) -> None:
+    live.chat("one")
+    live.outcomes(1)
+    text = live.get("/metrics").text
+    sums = {
+        line.split()[0].partition("{")[0]: float(line.split()[1])
+        for line in text.splitlines()
+        if "_seconds_sum" in line
+    }
+    assert 0 < sums["pointsman_overhead_seconds_sum"] <= sums["pointsman_request_seconds_sum"]

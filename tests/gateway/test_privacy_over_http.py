@@ -1,0 +1,228 @@
+"""What must stay stays: whatever the request, its history, its tools and its fallback are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.gateway.conftest import Town
+from tests.gateway.house import Running, keeps, running, write_home
+
+from pointsman.app import Pointsman
+from pointsman.testing import calls, says
+
+SECRET = "AKIAIOSFODNN7EXAMPLQ"
+LOCAL = {"x-pointsman-privacy": "local"}
+
+
+def use(arguments: str = "{}") -> dict[str, Any]:
+    called = {"name": "look", "arguments": arguments}
+    call = {"id": "call_1", "type": "function", "function": called}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def result(text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": "call_1", "content": text}
+
+
+def assert_nothing_left(town: Town, *, but: int = 0) -> None:
+    """Assert that no cloud provider saw more than this, and that the audit says the same."""
+    assert len(town.openai.requests) + len(town.anthropic.requests) == but
+    assert SECRET not in town.openai.texts() + town.anthropic.texts()
+    with Pointsman(town.home, writer="audit") as pointsman:
+        report = pointsman.egress()
+    assert report.is_clean
+    assert report.left == but
+
+
+@pytest.fixture
+def kept(town: Town) -> Town:
+    """Secrets stay, and a local model can take what stays."""
+    write_home(
+        town.home,
+        placement=keeps("secret"),
+        routing={"schema_version": 1, "global_default": "house:llama"},
+    )
+    return town
+
+
+def test_a_request_may_keep_itself_here(town: Town) -> None:
+    write_home(
+        town.home,
+        routing={"schema_version": 1, "global_default": "house:llama",
+                 "rules": [{"when": {"message_matches": "."}, "use": "open:big"}]},
+    )  # fmt: skip
+    with running(town.home) as live:
+        told = live.chat("hello", headers=LOCAL)
+        assert told.headers["x-pointsman-model"] == "house:llama"
+        live.outcomes(1)
+    assert_nothing_left(town)
+
+
+@pytest.mark.parametrize("level", ["cloud", "auto"])
+def test_a_request_may_not_loosen_what_its_key_says(town: Town, level: str) -> None:
+    with running(town.home) as live:
+        made = live.post("/api/keys", {"name": "careful", "privacy": "local"}, **admin(live)).json()
+        headers = {"authorization": f"Bearer {made['key']}", "x-pointsman-privacy": level}
+        told = live.chat("hello", headers=headers)
+        assert told.status_code == 403
+        assert told.json()["error"]["code"].endswith("privacy_blocked")
+    assert_nothing_left(town)
+
+
+def test_cloud_is_no_order_to_leave(kept: Town) -> None:
+    with running(kept.home) as live:
+        told = live.chat(f"the key is {SECRET}", headers={"x-pointsman-privacy": "cloud"})
+        assert told.headers["x-pointsman-model"] == "house:llama"
+        live.outcomes(1)
+    assert_nothing_left(kept)
+
+
+def test_a_level_that_does_not_exist_is_refused(live: Running) -> None:
+    assert live.chat("hello", headers={"x-pointsman-privacy": "lokal"}).status_code == 400
+    assert not live.kinds()
+
+
+@pytest.mark.parametrize("model", ["open:big", "claude:opus", "gpt-5", "big"])
+def test_a_named_cloud_model_is_refused_what_must_stay(kept: Town, model: str) -> None:
+    """The caller's choice is vetoed; a model of this machine takes the turn."""
+    with running(kept.home) as live:
+        told = live.chat(f"the key is {SECRET}", model=model)
+        assert told.headers["x-pointsman-model"] == "house:llama"
+        live.outcomes(1)
+    assert_nothing_left(kept)
+
+
+def test_an_alias_in_the_text_does_not_carry_a_secret_out(kept: Town) -> None:
+    with running(kept.home) as live:
+        told = live.chat(f"@big the key is {SECRET}")
+        assert told.headers["x-pointsman-model"] == "house:llama"
+        live.outcomes(1)
+    assert_nothing_left(kept)
+
+
+HELLO = {"role": "user", "content": "hello"}
+HELD = {"role": "user", "content": f"key {SECRET}"}
+FINE = {"role": "assistant", "content": "ok"}
+PLACES: dict[str, list[dict[str, Any]]] = {
+    "message": [HELD],
+    "text part": [{"role": "user", "content": [{"type": "text", "text": f"key {SECRET}"}]}],
+    "system": [{"role": "system", "content": f"key {SECRET}"}, HELLO],
+    "earlier answer": [HELLO, {"role": "assistant", "content": f"key {SECRET}"}, HELLO],
+    "earlier message": [HELD, FINE, HELLO],
+    "tool result": [HELLO, use(), result(f"key {SECRET}")],
+    "tool arguments": [HELLO, use(f'{{"key": "{SECRET}"}}'), result("ok"), HELLO],
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_secret_anywhere_in_a_request_stays(kept: Town, place: str, is_stream: bool) -> None:
+    with running(kept.home) as live:
+        body = {"model": "open:big", "messages": PLACES[place], "stream": is_stream}
+        told = live.post("/v1/chat/completions", body)
+        assert told.headers["x-pointsman-model"] == "house:llama"
+        live.outcomes(1)
+    assert_nothing_left(kept)
+
+
+FIELDS: dict[str, dict[str, Any]] = {
+    "a tool": {"tools": [{"type": "function", "function": {
+        "name": "look", "description": f"use {SECRET}", "parameters": {"type": "object"}}}]},
+    "a name": {"tools": [{"type": "function", "function": {"name": "look", "parameters": {
+        "type": "object", "properties": {f"aws {SECRET}": {"type": "string"}}}}}]},
+    "the form of the answer": {"response_format": {"type": "json_schema", "json_schema": {
+        "name": "x", "schema": {"type": "object", "description": f"not {SECRET}"}}}},
+    "the user": {"user": f"somebody with {SECRET}"},
+    "a field nobody knows": {"new_field": [{"deep": [f"key {SECRET}"]}]},
+    "what looks like data": {"stop": [f"data: key {SECRET}"]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_secret_in_any_other_field_stays(kept: Town, field: str) -> None:
+    """Bytes pass through unchanged, so everything in them counts."""
+    with running(kept.home) as live:
+        told = live.chat("hello", model="open:big", **FIELDS[field])
+        assert told.headers["x-pointsman-model"] == "house:llama"
+        live.outcomes(1)
+    assert_nothing_left(kept)
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses"])
+def test_a_secret_in_a_system_prompt_of_any_format_stays(kept: Town, path: str) -> None:
+    body: dict[str, Any] = {"model": "open:big", "input": "hello", "instructions": f"key {SECRET}"}
+    if path == "/v1/messages":
+        system = [{"type": "text", "text": f"key {SECRET}", "cache_control": {"type": "ephemeral"}}]
+        body = {"model": "claude:opus", "max_tokens": 9, "messages": [HELLO], "system": system}
+    with running(kept.home) as live:
+        assert live.post(path, body).headers["x-pointsman-model"] == "house:llama"
+        live.outcomes(1)
+    assert_nothing_left(kept)
+
+
+def test_a_tool_result_that_must_stay_ends_a_turn_that_a_cloud_model_began(kept: Town) -> None:
+    """Its model was chosen and cannot change; the result does not leave."""
+    kept.openai.then(calls(("look", {})))
+    with running(kept.home) as live:
+        first = live.chat("look it up", model="open:big")
+        assert first.headers["x-pointsman-model"] == "open:big"
+        asked = {"role": "user", "content": "look it up"}
+        history = [asked, use(), result(f"key {SECRET}")]
+        told = live.post("/v1/chat/completions", {"model": "open:big", "messages": history})
+        assert told.status_code == 403
+        assert told.json()["error"]["code"].endswith("privacy_blocked")
+        assert SECRET not in told.text
+        live.outcomes(1)
+    assert_nothing_left(kept, but=1)
+
+
+def test_what_was_held_keeps_later_turns_here_until_it_is_cleared(kept: Town) -> None:
+    headers = {"x-session-id": "s"}
+    with running(kept.home) as live:
+        live.chat(f"key {SECRET}", model="open:big", headers=headers)
+        later = live.chat("and now?", model="open:big", headers=headers)
+        other = live.chat("and now?", model="open:big", headers={"x-session-id": "other"})
+        assert later.headers["x-pointsman-model"] == "house:llama"
+        assert other.headers["x-pointsman-model"] == "open:big"
+    with running(kept.home) as live:
+        again = live.chat("and now?", model="open:big", headers=headers)
+        assert again.headers["x-pointsman-model"] == "house:llama"
+        live.parts.pointsman.clear_taint("s", "rotated the key")
+        cleared = live.chat("and now?", model="open:big", headers=headers)
+        assert cleared.headers["x-pointsman-model"] == "open:big"
+        live.outcomes(1)
+    assert_nothing_left(kept, but=2)
+
+
+def test_without_a_local_model_what_must_stay_is_refused(town: Town) -> None:
+    write_home(
+        town.home,
+        placement=keeps("secret"),
+        routing={"schema_version": 1, "global_default": "open:big"},
+    )
+    with running(town.home) as live:
+        told = live.chat(f"key {SECRET}")
+        assert told.status_code == 403
+        assert told.json()["error"]["code"].endswith("privacy_blocked")
+        assert SECRET not in told.text
+        live.entries("decision.turn")
+    assert_nothing_left(town)
+
+
+def test_a_placement_file_that_cannot_be_read_lets_nothing_leave(town: Town) -> None:
+    (town.home / "placement.yaml").write_text("rules: [")
+    (town.home / "placement.yaml").chmod(0o600)
+    with running(town.home) as live:
+        assert live.chat("hello", model="open:big").status_code == 403
+    assert_nothing_left(town)
+
+
+def test_no_message_text_is_in_any_header(town: Town, live: Running) -> None:
+    town.openai.then(says("the answer"))
+    told = live.chat("a very particular question")
+    assert "particular" not in str(told.headers)
+
+
+def admin(live: Running) -> dict[str, str]:
+    return {"authorization": f"Bearer {live.admin}"}
