@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from gateway_load import ROOT, Mode, NotPossible, Target, counted, fake_upstream
-from gateway_page import OURS, page, table
+from gateway_load import ROOT, Mode, NotPossible, Target, counted, fake_upstream, machine_busy_s
+from gateway_page import OURS, page, table, under
 from gateway_systems import CHAT, PEERS, Pointsman, System, last_words, scratch
 
 RESULTS = Path(__file__).parent / "results"
@@ -169,6 +169,25 @@ def sync_ms(folder: Path) -> float:
     return median(found)
 
 
+class Others:
+    """What of the machine everybody else takes while the bench runs."""
+
+    def __init__(self) -> None:
+        self._begun = time.perf_counter()
+        self._busy, self._own = machine_busy_s(), own_s()
+
+    def share(self) -> float:
+        """Give their share of all cores, once all that was started here has been waited for."""
+        elapsed = time.perf_counter() - self._begun
+        theirs = machine_busy_s() - self._busy - (own_s() - self._own)
+        return max(0.0, theirs / (elapsed * (os.cpu_count() or 1)))
+
+
+def own_s() -> float:
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
+
+
 def cpu() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -269,15 +288,18 @@ def main() -> None:
     if told["load_average_before"] > QUIET:
         busy = told["load_average_before"]
         print(f"the machine is busy (load average {busy:.2f}): the figures will be poor")
+    others = Others()
     with fake_upstream() as upstream:
         rounds = measured(systems, upstream, given, skipped)
+    told["load_average_after"] = os.getloadavg()[0]
+    told["others_share_of_cpu"] = others.share()
     found: Figures = {"conditions": told, "systems": {}, "skipped": skipped}
     for name, each in rounds.items():
         version = {"version": versions[name]} if name in versions else {}
         found["systems"][name] = {**version, **summary(each, rounds[DIRECT])}
     found["times"] = times(found["systems"])
     whole = rounded(found)
-    print(f"\n{table(whole)}")
+    print(f"\n{table(whole)}\n\n{under(whole)}")
     if given.trial or given.only:
         print("a trial: nothing was written")
         return

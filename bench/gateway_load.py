@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -21,6 +22,7 @@ TEXT = "Say in a few words what request ######## is about."
 """Each `########` becomes a request's own number: nothing can be answered from memory."""
 
 GIVE_UP_S = 60.0
+TICKS = os.sysconf("SC_CLK_TCK")
 
 Mode = Literal["plain", "stream", "acked"]
 """Whole answers, streams, or streams whose every piece is acknowledged at once."""
@@ -133,3 +135,9 @@ def status_of(url: str) -> int:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
+
+
+def machine_busy_s() -> float:
+    """The CPU seconds that anybody used since the start."""
+    fields = Path("/proc/stat").read_text().split("\n")[0].split()[1:]
+    return sum(int(fields[place]) for place in (0, 1, 2, 5, 6, 7)) / TICKS

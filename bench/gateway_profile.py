@@ -20,13 +20,12 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from gateway_load import ROOT, Mode, fake_upstream
+from gateway_load import ROOT, TICKS, Mode, fake_upstream, machine_busy_s
 from gateway_systems import Pointsman, Running
 
 VENV = ROOT / ".venv-bench-profile"
 PY_SPY = VENV / "bin" / "py-spy"
 PINNED = "py-spy==0.4.3"
-TICKS = os.sysconf("SC_CLK_TCK")
 FRAME = re.compile(r"^(?P<name>.+) \((?P<file>[^()]+)\)$")
 
 
@@ -152,12 +151,6 @@ def figures(running: Running, seconds: float) -> list[str]:
             f" {(seconds + 0.5) * (os.cpu_count() or 1):.1f} CPU s"
         )
     return lines
-
-
-def machine_busy_s() -> float:
-    """The CPU seconds that anybody used since the start."""
-    fields = Path("/proc/stat").read_text().split("\n")[0].split()[1:]
-    return sum(int(fields[place]) for place in (0, 1, 2, 5, 6, 7)) / TICKS
 
 
 UNDER_CPROFILE = """

@@ -31,7 +31,9 @@ from pointsman.kernel.schema import Schema, json_schema
 from pointsman.kernel.verification import FaultCode
 from pointsman.placement.facts import GivenPlacement
 from pointsman.placement.table import ErrorCode, placement_schema
+from pointsman.storage.sensor_file import SensorsFile
 from pointsman.storage.settings import Settings
+from pointsman.storage.workflow_file import WorkflowFile
 from pointsman.turns.facts import GivenFacts
 from pointsman.turns.policy import RoutingFile
 from pointsman.turns.registry import ModelsFile
@@ -60,6 +62,8 @@ SCHEMAS: Mapping[str, tuple[Callable[[], Schema], str]] = {
         partial(json_schema, DecisionsFile),
         "the files in `decisions/`, which branch a workflow takes",
     ),
+    "workflow": (partial(json_schema, WorkflowFile), "the files in `workflows/`"),
+    "sensors": (partial(json_schema, SensorsFile), "the files in `sensors/`"),
     "placement.schema": (
         placement_schema,
         "`placement.yaml`, whether a turn may leave this machine ([the table](../placement.md))",

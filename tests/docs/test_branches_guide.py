@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -9,6 +10,10 @@ from pointsman.branches.policy import branch_policy
 from pointsman.branches.reading import read_decisions
 from pointsman.branches.review import Concern, review
 from pointsman.kernel.wb1 import Salted, ends, picked, unit_bytes
+from pointsman.runs.actions import check_allowed
+from pointsman.storage.sensor_file import SensorType, read_sensors
+from pointsman.storage.settings import read_settings
+from pointsman.storage.workflow_file import read_workflow
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "guide" / "branches.md").read_text(encoding="utf-8")
@@ -29,6 +34,28 @@ def test_an_example_of_the_guide_is_read_and_has_no_faults(text: str) -> None:
     policy = branch_policy([read_decisions(text.encode(), "guide")])
     harmless = {Concern.GAP, Concern.OVERLAP}
     assert [each for each in review(policy) if each.code not in harmless] == []
+
+
+def blocks(kind: str) -> list[bytes]:
+    page = (DOCS / "guide" / "workflows.md").read_text(encoding="utf-8")
+    found = re.findall(rf"^```yaml {kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [each.encode() for each in found]
+
+
+def test_the_examples_of_workflows_and_sensors_are_read() -> None:
+    (workflow,), (sensor,), (settings,) = map(blocks, ("workflow", "sensor", "settings"))
+    stages = read_workflow(workflow, "guide").stages
+    allowed = read_settings(settings, "guide").workflow
+    for stage in stages:
+        assert stage.run is not None
+        check_allowed(stage.run, allowed)
+    assert len(read_sensors(sensor, "guide").every) == 1
+
+
+def test_the_guide_names_every_type_of_sensor() -> None:
+    page = (DOCS / "guide" / "workflows.md").read_text(encoding="utf-8")
+    for each in get_args(SensorType):
+        assert f"| `{each}` |" in page
 
 
 def test_the_shares_that_move_are_as_told() -> None:

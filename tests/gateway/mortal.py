@@ -13,6 +13,7 @@ import inspect
 import json
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -72,14 +73,15 @@ POINTS = {
 # In the process that dies.
 
 
-def lay(point: Point, count: int) -> None:
-    """Die when a method is used for the so-and-so-many-th time."""
+def lay(point: Point, count: int) -> Callable[[], None]:
+    """Die when a method is used for the so-and-so-many-th time after the mark was armed."""
     owner = getattr(importlib.import_module(f"pointsman.{point.module}"), point.owner)
     work: Callable[..., Any] = getattr(owner, point.method)
     left = iter(range(count - 1, -1, -1))
+    armed = threading.Event()
 
     def pass_by(when: str) -> None:
-        if when == point.when and next(left) == 0:
+        if armed.is_set() and when == point.when and next(left) == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     @functools.wraps(work)
@@ -97,6 +99,7 @@ def lay(point: Point, count: int) -> None:
         return result
 
     setattr(owner, point.method, waiting if inspect.iscoroutinefunction(work) else plain)
+    return armed.set
 
 
 def say(*words: object) -> None:
@@ -111,13 +114,14 @@ def live(home: Path, name: str, count: int) -> None:
     from pointsman.storage.settings import Server
 
     server = Server(port=0)
+    arm = lay(POINTS[name], count)
     with (
         gateway.bound(server) as listening,
         gateway.opened(home, server=server, surroundings=PATIENT) as (parts, application),
     ):
-        lay(POINTS[name], count)
+        arm()
         listening.listen(100)
-        say("port", listening.getsockname()[1])
+        say("port", listening.getsockname()[1], os.getpid())
         gateway.serve(parts, application, listening)
 
 
@@ -150,7 +154,7 @@ class Tally:
     """Answers of which at least the head arrived."""
     unrecorded: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
-    survived: int = 0
+    survived: list[str] = field(default_factory=list)
 
 
 class Reaper:
@@ -170,7 +174,8 @@ class Reaper:
         self._chance = random.Random(seed)
         self._nursery = subprocess.Popen(
             [sys.executable, "-m", __spec__.name],
-            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         assert self._heard() == ["ready"]
 
@@ -190,12 +195,16 @@ class Reaper:
         told = json.dumps([str(self._home), point, self._chance.randint(1, MOST_REQUESTS // 2)])
         self._nursery.stdin.write(told + "\n")
         self._nursery.stdin.flush()
-        word, value = self._heard()
-        assert word == "port", (point, word, value)
-        answered = self._load(int(value))
-        word, status = self._heard()
+        word, *values = self._heard()
+        assert word == "port", (point, word, values)
+        port, pid = map(int, values)
+        answered = self._load(port)
         self.tally.deaths += 1
-        self.tally.survived += (word, int(status)) != ("dead", signal.SIGKILL)
+        assert self._nursery.stdout
+        if not select.select([self._nursery.stdout], [], [], 2)[0]:
+            self.tally.survived.append(point)
+            os.kill(pid, signal.SIGKILL)
+        assert self._heard() == ["dead", str(int(signal.SIGKILL))], point
         self.tally.answered += len(answered)
         recorded = {each.id for each in entries(self._home, "decision.turn")}
         self.tally.unrecorded += sorted(answered - recorded)
@@ -227,7 +236,7 @@ class Reaper:
         """Ask until the gateway is gone; note every answer that began."""
         with suppress(OSError, http.client.HTTPException):
             for count in range(MOST_REQUESTS):
-                client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+                client = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
                 try:
                     self.tally.requests += 1
                     told = {"role": "user", "content": f"{number} asks {count}"}

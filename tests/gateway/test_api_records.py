@@ -42,6 +42,35 @@ def test_a_query_that_cannot_be_meant_is_refused(live: Running, query: str) -> N
     assert live.get(f"/api/decisions?{query}").status_code == 400
 
 
+DECISIONS = """
+decision:
+  id: gate
+  type: binary
+  input: "{{ artifact.score }}"
+  cases:
+    - {condition: "input >= 0.8", label: good, target: ship}
+    - {condition: "input < 0.8", label: poor, target: rework}
+  default: {target: rework}
+"""
+
+
+def test_a_workflow_decision_is_evaluated_and_recorded(live: Running) -> None:
+    (live.home / "decisions").mkdir()
+    (live.home / "decisions" / "gate.yaml").write_text(DECISIONS)
+    body = {"input": {"artifact": {"score": 0.8}}, "workflow_id": "w"}
+    told = live.post("/api/decisions/gate/evaluate", body)
+    assert told.status_code == 200, told.text
+    assert told.json()["selected_targets"] == ["ship"]
+    row = live.get("/api/decisions?kind=branch").json()["decisions"][0]
+    assert row["decision_id"] == told.json()["evaluation_id"]
+    assert live.post("/api/decisions/nothing/evaluate", body).status_code == 404
+    (live.home / "decisions" / "other.yaml").write_text("decision: {id: other}")
+    wrong = live.post("/api/decisions/other/evaluate", body)
+    assert wrong.status_code == 400
+    assert "other.yaml" in wrong.json()["user_message"]
+    assert live.post("/api/decisions/gate/evaluate", {"input": []}).status_code == 400
+
+
 def test_what_left_is_told_and_proved(live: Running) -> None:
     live.chat("this leaves")
     live.chat("this stays", "llama")

@@ -68,6 +68,8 @@ def test_neither_text_nor_keys_nor_headers_are_in_the_log(live: Running, told: T
     eventually(lambda: len(told.lines()) >= 3)
     text = b"".join(told)
     assert [each["status"] for each in told.lines()] == [200, 404, 400]
+    codes = [each["error_class"] for each in told.lines()]
+    assert codes == ["", "model_not_found", "input.invalid"]
     for secret in (b"secret sentence", b"my-own-secret", b"a-name-of-nobody", b"not json"):
         assert secret not in text
 
@@ -77,6 +79,18 @@ def test_a_failure_is_told_with_its_class(town: Town, live: Running, told: Told)
     live.chat("one", "big")
     line = eventually(told.lines)[0]
     assert (line["level"], line["status"], line["error_class"]) == ("error", 502, "server_error")
+
+
+def test_why_a_key_was_refused_is_told_to_the_operator_alone(live: Running, told: Told) -> None:
+    live.post("/api/keys", {"name": "one"}, **ADMIN)
+    answers = [live.chat("one", headers={"x-api-key": "pk_nothing"}), live.chat("one")]
+    assert {each.status_code for each in answers} == {401}
+    assert len({each.text for each in answers}) == 1
+    eventually(lambda: len(told.lines()) >= 2)
+    codes = [each["error_class"] for each in told.lines()]
+    assert codes == ["access.key_malformed", "access.key_missing"]
+    text = live.get("/metrics", **ADMIN).text
+    assert 'pointsman_refused_keys_total{reason="access.key_missing"} 1' in text
 
 
 def test_logs_can_be_off(town: Town, capfd: pytest.CaptureFixture[str]) -> None:

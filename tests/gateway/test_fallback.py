@@ -221,7 +221,6 @@ def test_four_models_down_is_told_after_the_most_attempts(ruled: Town) -> None:
     assert not ruled.local.requests
 
 
-@pytest.mark.req(145)
 def test_what_recovers_within_one_call_changes_no_availability(ruled: Town, live: Running) -> None:
     ruled.anthropic.then(fails(500), fails(500), says("back"))
     told = live.chat("write code")
@@ -229,6 +228,17 @@ def test_what_recovers_within_one_call_changes_no_availability(ruled: Town, live
     (end,) = live.outcomes(1)
     assert (end["attempts"], end["error_class"]) == (3, "")
     assert live.parts.health.now() == {}
+
+
+@pytest.mark.req(145)
+def test_retries_that_are_exhausted_within_one_call_change_no_availability(
+    ruled: Town, live: Running
+) -> None:
+    ruled.anthropic.then(*DOWN)
+    live.chat("write code")
+    live.outcomes(2)
+    assert live.parts.health.now() == {}
+    assert live.chat("write code").headers["x-pointsman-model"] == "claude:opus"
 
 
 def test_a_model_that_is_out_is_passed_over_and_probed_by_one_real_request(

@@ -168,7 +168,7 @@ def dry_run_(session: Session, decision_id: str, given: str) -> None:
 @click.argument("file", metavar="FILE")
 @click.option("--id", "name", help="The decision's id, for CSV [the file's name].")
 @click.option("--hit-policy", type=click.Choice(get_args(HitPolicy)), default="first",
-              help="For CSV.")  # fmt: skip
+              metavar="POLICY", help="Which of the true rules count, for CSV [first].")  # fmt: skip
 @click.option("--default", "default", default=NO_MATCH, help="The target where nothing matches.")
 @click.option("--output", metavar="FILE", help="Write to a new file instead of printing.")
 @command
@@ -205,7 +205,8 @@ def _graph_problems(session: Session, in_force: DecisionsInForce) -> Iterator[Pr
         if f"workflows/{path.name}" in broken:
             continue
         try:
-            check_targets(path.read_bytes(), str(path), in_force.decisions)
+            others = [each.id for each in in_force.workflows]
+            check_targets(path.read_bytes(), str(path), in_force.decisions, others)
         except DocumentError as error:
             yield from error.problems
 

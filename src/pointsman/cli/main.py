@@ -6,6 +6,7 @@ import click
 
 from pointsman.cli.backtest import backtest
 from pointsman.cli.cost import cost
+from pointsman.cli.decisions import decision
 from pointsman.cli.home import doctor, init
 from pointsman.cli.keys import keys
 from pointsman.cli.local import local
@@ -14,9 +15,11 @@ from pointsman.cli.patterns import patterns
 from pointsman.cli.placement import audit, place, taint
 from pointsman.cli.records import replay, verify
 from pointsman.cli.rules import rules
+from pointsman.cli.sensor import sensor
 from pointsman.cli.serve import serve
 from pointsman.cli.terms import Shared
 from pointsman.cli.turns import route, why
+from pointsman.cli.workflow import workflow
 from pointsman.version import VERSION
 
 
@@ -32,6 +35,6 @@ def main(context: click.Context, home: str | None, as_json: bool) -> None:  # no
 
 for _command in (
     init, doctor, serve, route, why, place, taint, replay, verify, audit, backtest, rules, models,
-    providers, patterns, keys, cost, local,
+    providers, patterns, keys, cost, local, decision, workflow, sensor,
 ):  # fmt: skip
     main.add_command(_command)

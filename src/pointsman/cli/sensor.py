@@ -117,19 +117,23 @@ def _until_done(service: SensorService, names: tuple[str, ...]) -> None:
     end = clock.now() + MOST_WAIT_S * SECOND
     while (due := _under_way(service, names)) is not None and clock.now() < end:
         waits.wait(max((due - clock.now()) / SECOND, 0.0))
-        for each in service.files.current().sensors:
-            if not names or each.id in names:
-                service.work(each)
+        for each in _own(service, names):
+            service.work(each)
 
 
 def _under_way(service: SensorService, names: tuple[str, ...]) -> Instant | None:
-    states = [
-        service.states.load(each.id)
-        for each in service.files.current().sensors
-        if each.enabled and (not names or each.id in names)
-    ]
+    states = [service.states.load(each.id) for each in _own(service, names)]
     times = [each.next_due() for each in states if each.status != "disabled"]
     return min((each for each in times if each is not None), default=None)
+
+
+def _own(service: SensorService, names: tuple[str, ...]) -> list[Sensor]:
+    """Give the sensors this process works for: all but those of the process that takes hooks."""
+    return [
+        each
+        for each in service.files.current().sensors
+        if each.enabled and each.type != "webhook" and (not names or each.id in names)
+    ]
 
 
 def _for_ever(service: SensorService, names: tuple[str, ...], home: Path) -> None:

@@ -14,6 +14,7 @@ from pointsman.errors import (
     HostRefused,
     InputError,
     MethodNotAllowed,
+    NotAuthenticated,
     NotFound,
     OriginRefused,
     PointsmanError,
@@ -102,6 +103,8 @@ class Gateway:
         except ClientGone:
             return
         except PointsmanError as error:
+            if isinstance(error, NotAuthenticated):
+                self._parts.metrics.refused_key(error)
             await self._tell(scope, send, error)
         except Exception as error:  # noqa: BLE001 - see below
             # The outermost edge: what nobody foresaw is logged here and told without details.

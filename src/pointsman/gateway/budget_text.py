@@ -40,7 +40,8 @@ def _replaced(
     kept = _ended(text[start:end]).splitlines(keepends=True)
     # A list ends where the next key begins: what stands between belongs to that key.
     last = max((at for at, line in enumerate(kept) if _says_something(line)), default=0)
-    return text[:start] + _block(budgets) + "".join(kept[last + 1 :]) + text[end:].lstrip("\n")
+    rest = text[end:] if text[start:end].endswith("\n") else text[end:].removeprefix("\n")
+    return text[:start] + _block(budgets) + "".join(kept[last + 1 :]) + rest
 
 
 def _says_something(line: str) -> bool:

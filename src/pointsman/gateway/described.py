@@ -9,6 +9,7 @@ from typing import Final
 
 from pointsman.gateway import admin_shapes, audit_shapes, shapes, vendor_shapes
 from pointsman.gateway.admin import GivenKey
+from pointsman.gateway.branch_api import EvaluateAnswer, EvaluateBody
 from pointsman.gateway.description import (
     BEFORE,
     CALL_ERRORS,
@@ -119,6 +120,9 @@ DESCRIBED: Final[dict[Key, Description]] = {
         "read",
         shapes.DecisionsAnswer,
         parameters=(_ROOM, LIMIT, SINCE, BEFORE),
+    ),
+    ("POST", "/api/decisions/{id}/evaluate"): Description(
+        "evaluate a workflow decision; recorded", "act", EvaluateAnswer, EvaluateBody
     ),
     ("GET", "/api/sessions"): Description(
         "list the latest sessions", "read", shapes.SessionsAnswer, parameters=(LIMIT,)

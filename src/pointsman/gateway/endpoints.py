@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from pointsman.access.keys import Principal
-from pointsman.errors import LedgerError, PointsmanError
+from pointsman.errors import LedgerError, NotAuthenticated, PointsmanError
 from pointsman.gateway.access import caller_of
 from pointsman.gateway.failures import failure_of, refused
 from pointsman.gateway.forwarding import Forwarding
@@ -35,18 +35,20 @@ class ModelEndpoint:
         parts.metrics.in_flight += 1
         status = 200
         live: LiveTurn | None = None
+        failed: PointsmanError | None = None
         try:
             in_force = parts.pointsman.files.lately()
             live = self._live(asked, caller_of(parts, asked), in_force)
             await self._served(live, receive, send)
         except PointsmanError as error:
-            status = await self._refuse(send, await _once_durable(error, live), live)
+            failed = await _once_durable(error, live)
+            status = await self._refuse(send, failed, live)
         finally:
             parts.metrics.in_flight -= 1
             labels = (("endpoint", self._name), ("status", str(status)))
             parts.metrics.count("pointsman_requests_total", labels)
             if parts.log.is_on:
-                parts.log.request(line_of(self._name, status, live, parts.log.now()))
+                parts.log.request(line_of(self._name, status, live, parts.log.now(), failed))
 
     def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
         """Understand a request, or raise saying what is wrong with it."""
@@ -75,6 +77,8 @@ class ModelEndpoint:
 
     async def _refuse(self, send: Send, error: PointsmanError, live: LiveTurn | None) -> int:
         upstream = error if isinstance(error, UpstreamError) else None
+        if isinstance(error, NotAuthenticated):
+            self._parts.metrics.refused_key(error)
         status = error.http_status if upstream is None else _upstream_status(upstream)
         headers = [JSON]
         if live is not None and live.is_decided and not isinstance(error, LedgerError):

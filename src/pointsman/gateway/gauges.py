@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from pointsman.gateway.budget_api import budget_rows
 from pointsman.gateway.metrics import Labels, written
@@ -10,48 +11,59 @@ from pointsman.gateway.parts import Parts
 
 HEALTHY, PARTLY_OUT, OUT = 0, 1, 2
 
+Value = tuple[Labels, str]
+
+GAUGES: Final = {
+    "pointsman_requests_in_flight": "requests being served now",
+    "pointsman_provider_state": "0 healthy, 1 some of its models are out, 2 out",
+    "pointsman_provider_requests_left": "requests that a provider's rpm limit leaves now",
+    "pointsman_provider_tokens_left": "tokens that a provider's tpm limit leaves now",
+    "pointsman_budget_remaining_usd": "what a budget has left, in dollars",
+    "pointsman_feed_readers": "clients that follow the live feed",
+    "pointsman_ledger_writable": "whether entries are taken",
+}
+
 
 def gauge_lines(parts: Parts) -> Iterator[str]:
     """Write every gauge in the format that Prometheus reads."""
-    yield from _lines(
-        "pointsman_provider_state",
-        "0 healthy, 1 some of its models are out, 2 out",
-        [((("provider", name),), str(state)) for name, state in provider_states(parts).items()],
-    )
-    yield from _lines(
-        "pointsman_provider_requests_left",
-        "requests that a provider's rpm limit leaves now",
-        [
-            ((("provider", each.provider),), str(each.requests_left))
-            for each in parts.health.rates.rows()
+    found = _values(parts)
+    for name, told in GAUGES.items():
+        yield f"# HELP {name} {told}"
+        yield f"# TYPE {name} gauge"
+        for labels, value in found[name]:
+            yield f"{name}{written(labels)} {value}"
+
+
+def _values(parts: Parts) -> dict[str, list[Value]]:
+    rates = parts.health.rates.rows()
+    is_writable = parts.pointsman.desk.recorder().health.is_writable
+    return {
+        "pointsman_requests_in_flight": [((), str(parts.metrics.in_flight))],
+        "pointsman_provider_state": [
+            (_provider(name), str(state)) for name, state in provider_states(parts).items()
+        ],
+        "pointsman_provider_requests_left": [
+            (_provider(each.provider), str(each.requests_left))
+            for each in rates
             if each.requests_left is not None
         ],
-    )
-    yield from _lines(
-        "pointsman_provider_tokens_left",
-        "tokens that a provider's tpm limit leaves now",
-        [
-            ((("provider", each.provider),), str(each.tokens_left))
-            for each in parts.health.rates.rows()
+        "pointsman_provider_tokens_left": [
+            (_provider(each.provider), str(each.tokens_left))
+            for each in rates
             if each.tokens_left is not None
         ],
-    )
-    yield from _lines(
-        "pointsman_budget_remaining_usd",
-        "what a budget has left, in dollars",
-        [
+        "pointsman_budget_remaining_usd": [
             ((("budget", each.name), ("key", each.key_id or "")), each.left_usd)
             for each in budget_rows(parts)
             if each.left_usd is not None
         ],
-    )
-    yield from _lines(
-        "pointsman_feed_readers", "clients that follow the feed", [((), str(parts.feed.readers))]
-    )
-    is_writable = parts.pointsman.desk.recorder().health.is_writable
-    yield from _lines(
-        "pointsman_ledger_writable", "whether entries are taken", [((), str(int(is_writable)))]
-    )
+        "pointsman_feed_readers": [((), str(parts.feed.readers))],
+        "pointsman_ledger_writable": [((), str(int(is_writable)))],
+    }
+
+
+def _provider(name: str) -> Labels:
+    return (("provider", name),)
 
 
 def provider_states(parts: Parts) -> dict[str, int]:
@@ -67,10 +79,3 @@ def provider_states(parts: Parts) -> dict[str, int]:
             state = OUT
         states[report.provider] = max(states.get(report.provider, HEALTHY), state)
     return states
-
-
-def _lines(name: str, told: str, values: list[tuple[Labels, str]]) -> Iterator[str]:
-    yield f"# HELP {name} {told}"
-    yield f"# TYPE {name} gauge"
-    for labels, value in values:
-        yield f"{name}{written(labels)} {value}"

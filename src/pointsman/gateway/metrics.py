@@ -7,13 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from pointsman.errors import NotAuthenticated
+
 BUCKETS_S: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120,
 )  # fmt: skip
 
 Labels = tuple[tuple[str, str], ...]
 
-_COUNTERS: Final = {
+COUNTERS: Final = {
     "pointsman_requests_total": "requests to model endpoints, by endpoint and status",
     "pointsman_decisions_total": "decisions, by winning policy and model",
     "pointsman_rejections_total": "candidates that were rejected, by reason",
@@ -21,9 +23,10 @@ _COUNTERS: Final = {
     "pointsman_fallbacks_total": "turns that another model took over, by the one that failed",
     "pointsman_tokens_total": "tokens, by model and type",
     "pointsman_spend_microusd_total": "what calls cost, in millionths of a dollar, by model",
+    "pointsman_refused_keys_total": "requests whose key was not taken, by reason",
     "pointsman_privacy_local_total": "turns that had to stay on this machine, by placement rule",
 }
-_HISTOGRAMS: Final = {
+HISTOGRAMS: Final = {
     "pointsman_overhead_seconds": "time spent here, without the provider's",
     "pointsman_request_seconds": "whole requests, by model",
     "pointsman_first_byte_seconds": "until the first byte of a stream's content left, by model",
@@ -43,11 +46,9 @@ class Metrics:
     """The counts of one process."""
 
     def __init__(self) -> None:
-        self._counters: dict[str, dict[Labels, int]] = {
-            name: defaultdict(int) for name in _COUNTERS
-        }
+        self._counters: dict[str, dict[Labels, int]] = {name: defaultdict(int) for name in COUNTERS}
         self._histograms: dict[str, dict[Labels, _Histogram]] = {
-            name: defaultdict(_Histogram) for name in _HISTOGRAMS
+            name: defaultdict(_Histogram) for name in HISTOGRAMS
         }
         self.in_flight = 0
 
@@ -61,6 +62,10 @@ class Metrics:
         found.counts[bisect_left(BUCKETS_S, seconds)] += 1
         found.total += seconds
 
+    def refused_key(self, error: NotAuthenticated) -> None:
+        """Count a key that was not taken; its caller is not told why."""
+        self.count("pointsman_refused_keys_total", (("reason", error.reason or error.code),))
+
     def total(self, name: str) -> int:
         """Give the sum of a counter over all its labels."""
         return sum(self._counters[name].values())
@@ -70,15 +75,12 @@ class Metrics:
         return "\n".join([*self._lines(), ""])
 
     def _lines(self) -> Iterator[str]:
-        yield "# HELP pointsman_requests_in_flight requests being served now"
-        yield "# TYPE pointsman_requests_in_flight gauge"
-        yield f"pointsman_requests_in_flight {self.in_flight}"
-        for name, told in _COUNTERS.items():
+        for name, told in COUNTERS.items():
             yield f"# HELP {name} {told}"
             yield f"# TYPE {name} counter"
             for labels, value in sorted(self._counters[name].items()):
                 yield f"{name}{written(labels)} {value}"
-        for name, told in _HISTOGRAMS.items():
+        for name, told in HISTOGRAMS.items():
             yield f"# HELP {name} {told}"
             yield f"# TYPE {name} histogram"
             for labels, found in sorted(self._histograms[name].items()):

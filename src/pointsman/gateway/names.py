@@ -30,7 +30,8 @@ def meant_by(requested: str, in_force: InForce) -> Meant:
         known = [*dict.fromkeys([AUTO, *in_force.ready.models, *in_force.ready.aliases])]
         raise UnknownModel(
             f"the model `{requested}` is not known here",
-            hint=meant(requested, known) or f"known: {', '.join(known[:8])}",
+            hint=meant(requested, known)
+            or f"known: {', '.join(known[:8])}; `accept:` in models.yaml maps other names",
         )
     return Meant(requested, "" if found == AUTO else found)
 

@@ -7,6 +7,7 @@ import msgspec
 from pointsman.gateway.admin import Admin
 from pointsman.gateway.api import Api
 from pointsman.gateway.asgi import Handler
+from pointsman.gateway.branch_api import BranchApi
 from pointsman.gateway.budget_api import BudgetApi
 from pointsman.gateway.described import DESCRIBED
 from pointsman.gateway.description import Key
@@ -34,6 +35,7 @@ def served(parts: Parts) -> dict[Key, Handler]:
         **Records(parts).routes(),
         **SessionApi(parts).routes(),
         **Judging(parts).routes(),
+        **BranchApi(parts).routes(),
         **BudgetApi(parts).routes(),
         **Following(parts).routes(),
     }

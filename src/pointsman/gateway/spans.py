@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from pointsman.errors import NotAuthenticated, PointsmanError
 from pointsman.gateway.logs import Line
 from pointsman.gateway.tracing import CallSpan
 from pointsman.kernel.instant import Instant
@@ -17,10 +18,15 @@ if TYPE_CHECKING:
 _OPERATIONS = {"embeddings": "embeddings", "completions": "text_completion"}
 
 
-def line_of(endpoint: str, status: int, live: LiveTurn | None, at: Instant) -> Line:
-    """Give a request as the log tells it."""
+def line_of(
+    endpoint: str, status: int, live: LiveTurn | None, at: Instant, failed: PointsmanError | None
+) -> Line:
+    """Give a request as the log tells it; of an error its code, not its words."""
+    code = "" if failed is None else failed.code
+    if isinstance(failed, NotAuthenticated):
+        code = failed.reason or code
     if live is None:
-        return Line(at, endpoint, status, 0)
+        return Line(at, endpoint, status, 0, error_class=code)
     end = live.end
     spent = None if end is None else end.spent
     return Line(
@@ -34,7 +40,7 @@ def line_of(endpoint: str, status: int, live: LiveTurn | None, at: Instant) -> L
         live.request.meant.requested,
         live.model,
         live.policy,
-        "" if end is None else end.error_class,
+        code if end is None else end.error_class or code,
         0 if spent is None else spent.input_tokens,
         0 if spent is None else spent.output_tokens,
         None if spent is None else spent.cost_microusd,

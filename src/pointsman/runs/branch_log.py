@@ -50,7 +50,7 @@ class BranchLog:
 
     def __init__(self, ledger: LedgerReader) -> None:
         self._ledger = ledger
-        self._policies: dict[str, Decision] = {}
+        self._policies: dict[tuple[str, str], Decision] = {}
 
     def every(self, since: Instant = EPOCH) -> Iterator[LogEntry]:
         """Give every evaluation from an instant on, that instant included (D-003-12)."""
@@ -88,6 +88,7 @@ class BranchLog:
     def _entry(self, stored: Stored) -> LogEntry:
         entry = stored.entry
         _, record, _ = read_recorded(entry.payload)
+        outcome = OUTCOME_FORM.decode(bytes(record.outcome))
         _, *rest = self._ledger.attachments(stored) or [b""]
         about = ABOUT_FORM.decode(rest[0]) if rest else _NOTHING
         return LogEntry(
@@ -96,14 +97,15 @@ class BranchLog:
             entry.seq,
             entry.kind.endswith(f".{CACHED}"),
             about,
-            self._decision(record.policy_id),
-            OUTCOME_FORM.decode(bytes(record.outcome)),
+            self._decision(record.policy_id, outcome.decision_id),
+            outcome,
             TRACE_FORM.decode(bytes(record.trace)),
         )
 
-    def _decision(self, policy_id: str) -> Decision:
-        found = self._policies.get(policy_id)
+    def _decision(self, policy_id: str, decision_id: str) -> Decision:
+        found = self._policies.get((policy_id, decision_id))
         if found is None:
-            (found,) = POLICY_FORM.form.decode(self._ledger.snapshot(policy_id).body).decisions
-            self._policies[policy_id] = found
+            policy = POLICY_FORM.form.decode(self._ledger.snapshot(policy_id).body)
+            found = next(each for each in policy.decisions if each.id == decision_id)
+            self._policies[policy_id, decision_id] = found
         return found

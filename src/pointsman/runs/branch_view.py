@@ -17,7 +17,7 @@ from pointsman.runs.branch_log import LogEntry
 from pointsman.runs.branching import Evaluation
 
 _NUMBERS = msgspec.json.Encoder(decimal_format="number")
-_MS_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
+_MS_UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 
 def evaluation_value(made: Evaluation) -> dict[str, object]:

@@ -40,6 +40,8 @@ from pointsman.runs.sensor_event import (
 from pointsman.runs.sensor_record import (
     ALERT,
     DISABLED,
+    FIRED,
+    FIRED_FORM,
     Acted,
     Told,
     acted_draft,
@@ -142,13 +144,21 @@ class SensorService:
         if problems:
             raise InputError("; ".join(problems), where=SENSORS)
 
-    def tick(self, names: Sequence[str] = ()) -> Instant | None:
-        """Look at every sensor once and do what is due; give when something is due next."""
+    @property
+    def home(self) -> Path:
+        """The home folder."""
+        return self._home.path
+
+    def tick(self, names: Sequence[str] = (), *, hooks: bool = False) -> Instant | None:
+        """Look at every sensor once and do what is due; give when something is due next.
+
+        Hooks belong to the process that takes them: only that one asks for them, and for nothing
+        else.
+        """
         times: list[Instant] = []
         for sensor in self.files.current().sensors:
-            if names and sensor.id not in names:
-                continue
-            if not self._is_active(sensor):
+            is_meant = (sensor.type == "webhook") == hooks and (not names or sensor.id in names)
+            if not is_meant or not self._is_active(sensor):
                 continue
             scheduled = self._looked(sensor)
             due = self.work(sensor)
@@ -219,7 +229,7 @@ class SensorService:
 
     def _taken(self, sensor: Sensor, state: SensorState, happened: Happened) -> Event | None:
         """Number what happened; what passes the filter waits for its debounce."""
-        state.seq += 1
+        state.seq = (state.seq or self._last_seq(sensor)) + 1
         now = self._clock.now()
         event = Event(
             sensor.id, sensor.type, happened.event_type, state.seq, now, happened.data
@@ -231,6 +241,15 @@ class SensorService:
         until = debounced_until(sensor, event)
         state.pending.append(Pending(key, until, kept_event(event)))
         return event
+
+    def _last_seq(self, sensor: Sensor) -> int:
+        """Give the number of the last event on record: names never come twice."""
+        if not self._home.database.exists():
+            return 0
+        with closing(LedgerReader(self._home.database)) as ledger:
+            fired = [FIRED_FORM.decode(each.entry.payload) for each in ledger.of_kind(FIRED)]
+        names = [each.event for each in fired if each.sensor_id == sensor.id]
+        return max((int(each.rpartition("-")[2]) for each in names), default=0)
 
     def _fire(self, sensor: Sensor, state: SensorState) -> None:
         """Record the events whose debounce has passed and that are no duplicates."""

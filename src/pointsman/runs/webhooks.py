@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -40,22 +41,18 @@ class HookAnswer(Struct, frozen=True):
 Hook = Callable[[str, Mapping[str, str], bytes], HookAnswer]
 
 
-def webhook_routes(service: SensorService, home: Path) -> dict[tuple[str, str], Hook]:
+def webhook_routes(service: SensorService) -> dict[tuple[str, str], Hook]:
     """Give what is served where: the name, lower-case headers and the body in, an answer out."""
-    return {
-        ("POST", "/hooks/{name}"): lambda name, headers, body: hooked(
-            service, home, name, headers, body
-        )
-    }
+    return {("POST", "/hooks/{name}"): partial(hooked, service)}
 
 
 def hooked(
-    service: SensorService, home: Path, name: str, headers: Mapping[str, str], body: bytes
+    service: SensorService, name: str, headers: Mapping[str, str], body: bytes
 ) -> HookAnswer:
     """Take one hook. Whoever cannot sign is told no more than that there is nothing."""
     found = [each for each in service.files.current().sensors if each.id == name]
     sensor = next((each for each in found if each.type == "webhook"), None)
-    if sensor is None or not sensor.enabled or not _is_signed(sensor, home, headers, body):
+    if sensor is None or not sensor.enabled or not _is_signed(sensor, service.home, headers, body):
         return HookAnswer(404, {"error": "there is no such hook, or its signature is missing"})
     if len(body) > MOST_BODY:
         return HookAnswer(413, {"error": f"the body is larger than {MOST_BODY} bytes"})

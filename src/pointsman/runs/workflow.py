@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from msgspec import Raw, Struct
@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from pointsman.branches.facts import branch_facts
 from pointsman.branches.trace import BranchOutcome
 from pointsman.branches.values import Value
-from pointsman.errors import ChainHeld, InputError
+from pointsman.errors import ChainHeld, DocumentError, InputError
 from pointsman.kernel.canonical import canonical_json, content_id
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource
@@ -47,11 +47,14 @@ from pointsman.runs.workflow_record import (
     ended_draft,
     started_draft,
 )
+from pointsman.storage.decision_files import WORKFLOWS
 from pointsman.storage.home import Home
 from pointsman.storage.lease import Lease
 from pointsman.storage.settings import WorkflowSettings
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.storage.workflow_file import Stage, Workflow, check_targets, read_workflow
+
+MOST_NESTED = 12
 
 
 class Step(Struct, frozen=True):
@@ -108,7 +111,9 @@ class WorkflowRunner:
     ) -> RunReport:
         """Run a workflow, or go on with a run; one process at a time has a run."""
         workflow = read_workflow(given.text, given.source)
-        check_targets(given.text, given.source, self._branching.in_force().decisions)
+        in_force = self._branching.in_force()
+        others = [each.id for each in in_force.workflows]
+        check_targets(given.text, given.source, in_force.decisions, others)
         for stage in workflow.stages:
             if stage.run is not None:
                 check_allowed(stage.run, settings)
@@ -121,6 +126,15 @@ class WorkflowRunner:
             return _Run(self, workflow, name, record, acting, approved).go()
         finally:
             lease.release()
+
+    def nested(self, name: str) -> WorkflowText | None:
+        """Give a workflow of the home by its id."""
+        for path in sorted((self._home.path / WORKFLOWS).glob("*.y*ml")):
+            with suppress(DocumentError, OSError):
+                text = path.read_bytes()
+                if read_workflow(text, str(path)).id == name:
+                    return WorkflowText(text, str(path), path.parent)
+        return None
 
     def append(self, kind: str, run_id: str, payload: bytes) -> None:
         """Record something about a run; it is durable when this returns."""
@@ -212,7 +226,10 @@ class _Run:
                 return self._ended("failed", f"more than {self._workflow.max_steps} steps")
             stage = self._workflow.stage(target)
             if stage is None:
-                return self._ended("failed", f"there is no stage `{target}`")
+                inner = self._nested(target, number)
+                if inner.status != "done":
+                    return self._report(inner.status, inner.waiting_for)
+                continue
             done = self._done(stage, number, chosen_by)
             if not done.is_done:
                 return self._report("failed")
@@ -226,6 +243,21 @@ class _Run:
             by = self._steps[-1].evaluation_id
             waiting += [(each, by) for each in outcome.selected_targets]
         return self._ended("blocked" if is_blocked else "done")
+
+    def _nested(self, name: str, number: int) -> RunReport:
+        """Run another workflow as one step; its own record says how far it has come."""
+        given = self._runner.nested(name)
+        run_id = f"{self._id}.{number}"
+        if given is None or run_id.count(".") > MOST_NESTED:
+            why = "there is no such workflow" if given is None else "nested too deep"
+            self._steps.append(Step(number, name, "failed", why))
+            return self._report("failed")
+        inputs = {**self._record.inputs, **self._set}
+        settings = self._acting.settings
+        report = self._runner.run(given, settings, run_id, inputs, self._approved)
+        self._steps.append(Step(number, name, report.status, f"run {run_id} {report.status}"))
+        self._stages[name] = {"status": report.status, "output": report.context}
+        return report
 
     def _done(self, stage: Stage, number: int, chosen_by: str) -> Done:
         """Do a stage, or recall what it gave when it was done."""

@@ -15,7 +15,7 @@ from pointsman.branches.syntax import ExpressionRefused
 from pointsman.branches.written import AnyValue, Duration
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Json, Path
+from pointsman.kernel.document import Document, Path
 
 Text = Annotated[str, Meta(min_length=1, max_length=4096)]
 PlainName = Annotated[str, Meta(min_length=1, max_length=100, pattern="^[A-Za-z0-9._-]+$")]
@@ -91,8 +91,3 @@ def is_template(text: str) -> bool:
     """Tell whether a text is an expression between `{{ }}` or `${ }`, and not itself."""
     bare = text.strip()
     return any(bare.startswith(opening) and bare.endswith(end) for opening, end in _OPENINGS)
-
-
-def is_json(value: object) -> Json:
-    """Give a value of a document as what it is."""
-    return value  # type: ignore[return-value] # documents hold nothing else

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -71,11 +71,13 @@ def read_workflow(text: bytes, source: str) -> Workflow:
     return conform(read_yaml(text, source), WorkflowFile, _problems).workflow
 
 
-def check_targets(text: bytes, source: str, decisions: Mapping[str, Decision]) -> None:
-    """Raise unless every decision is known, and leads to stages of this workflow only."""
+def check_targets(
+    text: bytes, source: str, decisions: Mapping[str, Decision], others: Collection[str] = ()
+) -> None:
+    """Raise unless every decision is known, and leads to stages here or to other workflows."""
     document = read_yaml(text, source)
     workflow = conform(document, WorkflowFile).workflow
-    refuse(_target_problems(workflow, document, decisions))
+    refuse(_target_problems(workflow, document, decisions, others))
 
 
 def possible_targets(decision: Decision) -> tuple[str, ...]:
@@ -114,9 +116,12 @@ def _stage_problems(
 
 
 def _target_problems(
-    workflow: Workflow, document: Document, decisions: Mapping[str, Decision]
+    workflow: Workflow,
+    document: Document,
+    decisions: Mapping[str, Decision],
+    others: Collection[str],
 ) -> Iterator[Problem]:
-    known = [each.id for each in workflow.stages]
+    known = [*(each.id for each in workflow.stages), *others]
     for index, stage in enumerate(workflow.stages):
         if stage.decision is None:
             continue

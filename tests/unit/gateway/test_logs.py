@@ -54,7 +54,7 @@ def test_an_unforeseen_error_is_told_by_its_kind_and_place_alone():
     written: list[bytes] = []
     log = Log(FrozenClock(), is_on=False, write=written.append)
     try:
-        raise KeyError("what a user wrote")
+        {}["what a user wrote"]
     except KeyError as error:
         log.unforeseen(error)
     told = json.loads(written[0])

@@ -1,0 +1,417 @@
+"""`decision`, `workflow` and `sensor`, as a person or a script uses them."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pointsman.cli.main import main
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "content-pipeline"
+GATE = """
+decision:
+  id: quality-gate
+  name: "Quality Gate"
+  type: binary
+  input: "{{ artifact.quality_score }}"
+  cases:
+    - {condition: "input >= 0.8", target: stage-deploy, label: Pass}
+    - {condition: "input < 0.8", target: stage-rework, label: Fail}
+  default: {target: stage-rework}
+  cache: {enabled: true, ttl: 24h}
+"""
+CANARY = """
+decisions:
+  - id: canary
+    type: weighted
+    input: "{{ request.id }}"
+    cases:
+      - {target: v1, weight: 66.6, label: Control}
+      - {target: v2, weight: 33.4, label: Variant}
+    default: {target: v1}
+  - id: guarded
+    type: switch
+    input: "{{ kind }}"
+    cases: [{condition: "input == 'a'", target: x}]
+    default: {target: y}
+    guardrails: [{type: no_disabled_targets, disabled_stages: [x], escalation_target: human}]
+"""
+CONTRACT = [
+    "decision_id", "selected_targets", "selected_labels", "is_default", "input_value",
+    "evaluation_details", "weighted", "guardrails", "blocked", "timestamp", "cached",
+]  # fmt: skip
+GOOD = '{"artifact": {"id": "doc", "quality_score": 0.91}}'
+
+
+class Home:
+    """A home folder and the command that works on it, without a process for each."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "decisions").mkdir(parents=True)
+        (path / "decisions" / "gate.yaml").write_text(GATE)
+        (path / "decisions" / "canary.yaml").write_text(CANARY)
+
+    def run(self, *words: str, text: str | None = None) -> Result:
+        return CliRunner().invoke(main, [*words, "--home", str(self.path)], input=text)
+
+    def json(self, *words: str, text: str | None = None) -> Any:
+        return json.loads(self.run(*words, "--json", text=text).stdout)
+
+    def files(self) -> dict[str, bytes]:
+        return {str(each): each.read_bytes() for each in self.path.rglob("*") if each.is_file()}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.mark.req(343)
+def test_every_command_of_the_document_is_there() -> None:
+    decision: Any = main.commands["decision"]
+    assert {"list", "show", "check", "evaluate", "dry-run", "log", "distribution"} <= set(
+        decision.commands
+    )
+    assert set(decision.commands["cache"].commands) == {"status", "invalidate", "clear"}
+
+
+def test_list_show_and_check_need_nothing_but_the_folder_and_leave_nothing(home: Home) -> None:
+    before = home.files()
+    listed = home.json("decision", "list")
+    assert [each["id"] for each in listed] == ["canary", "guarded", "quality-gate"]
+    assert "quality-gate" in home.run("decision", "list").stdout
+    shown = home.json("decision", "show", "quality-gate")
+    assert (shown["type"], shown["cache"]) == ("binary", {"enabled": True, "ttl": "24h"})
+    assert "input >= 0.8  ->  stage-deploy" in home.run("decision", "show", "quality-gate").stdout
+    assert home.run("decision", "show", "quality-gaet").exit_code == 2
+    done = home.run("decision", "check")
+    assert (done.exit_code, "3 decisions ok" in done.stdout) == (0, True)
+    assert home.files() == before
+
+
+@pytest.mark.req(321, 322)
+def test_evaluate_prints_the_contracts_value(home: Home) -> None:
+    done = home.run("decision", "evaluate", "quality-gate", "--input", GOOD, "--json")
+    value = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert list(value)[: len(CONTRACT)] == CONTRACT
+    assert value["selected_targets"] == ["stage-deploy"]
+    assert value["selected_labels"] == ["Pass"]
+    assert (value["input_value"], value["is_default"], value["cached"]) == (0.91, False, False)
+    first = value["evaluation_details"][0]
+    assert list(first)[:6] == ["index", "label", "condition", "result", "priority", "weight"]
+    assert (first["index"], first["result"]) == (0, True)
+    assert value["weighted"] is None
+    again = home.json("decision", "evaluate", "quality-gate", "--input", GOOD)
+    assert again["cached"] is True
+    assert again["timestamp"] > value["timestamp"] == again["evaluated_at"]
+
+
+def test_a_weighted_choice_says_where_the_unit_fell(home: Home) -> None:
+    context = '{"request": {"id": "r-7"}}'
+    value = home.json("decision", "evaluate", "canary", "--input", context)
+    assert value["weighted"]["method"] == "wb1"
+    assert value["weighted"]["total_weight"] == 1000
+    assert [each["weight"] for each in value["evaluation_details"]] == [66.6, 33.4]
+    assert (
+        home.json("decision", "evaluate", "canary", "--input", context)["weighted"]
+        == (value["weighted"])
+    )
+
+
+@pytest.mark.req(323)
+def test_without_a_value_the_default_is_taken_and_says_what_is_missing(home: Home) -> None:
+    value = home.json("decision", "evaluate", "quality-gate", "--input", "{}")
+    assert (value["selected_labels"], value["is_default"]) == (["default"], True)
+    assert value["input_missing"] == ["artifact.quality_score"]
+
+
+def test_a_blocked_choice_goes_to_its_escalation_and_ends_with_1(home: Home) -> None:
+    for words in (("evaluate",), ("dry-run",)):
+        done = home.run("decision", *words, "guarded", "--input", '{"kind": "a"}', "--json")
+        value = json.loads(done.stdout)
+        assert (done.exit_code, value["blocked"]) == (1, True)
+        assert value["selected_targets"] == ["human"]
+        assert value["guardrails"][0]["check_name"] == "no_disabled_targets"
+        assert value["guardrails"][0]["passed"] is False
+
+
+@pytest.mark.req(344)
+def test_a_dry_run_leaves_no_file_no_entry_and_no_cached_answer(home: Home) -> None:
+    before = home.files()
+    value = home.json("decision", "dry-run", "quality-gate", "--input", GOOD)
+    assert (value["dry_run"], value["would_route_to"]) == (True, ["stage-deploy"])
+    assert value["would_block"] is False
+    assert home.files() == before
+    home.json("decision", "evaluate", "quality-gate", "--input", GOOD)
+    kept = home.files()
+    home.run("decision", "dry-run", "quality-gate", "--input", GOOD)
+    assert home.files() == kept
+    assert len(home.json("decision", "log")) == 1
+
+
+def test_a_dry_run_ends_with_2_where_the_definition_is_wrong(home: Home) -> None:
+    home.run("decision", "evaluate", "quality-gate", "--input", GOOD)
+    path = home.path / "decisions" / "gate.yaml"
+    path.write_text(GATE.replace("input >= 0.8", "input = 0.8"))
+    done = home.run("decision", "dry-run", "quality-gate", "--input", GOOD)
+    assert (done.exit_code, "`=` has no meaning here" in done.stderr) == (2, True)
+    done = home.run("decision", "evaluate", "quality-gate", "--input", GOOD)
+    assert (done.exit_code, "warning: " in done.stderr) == (0, True), "the last good one serves"
+
+
+def test_check_shows_a_caret_below_what_is_wrong(home: Home) -> None:
+    path = home.path / "decisions" / "gate.yaml"
+    path.write_text(GATE.replace("input >= 0.8", "input = 0.8"))
+    done = home.run("decision", "check")
+    assert done.exit_code == 2
+    assert "  input = 0.8\n        ^\n" in done.stdout
+    assert home.json("decision", "check")["ok"] is False
+
+
+def test_check_looks_at_the_workflows_too_and_shows_examples_of_gaps(home: Home) -> None:
+    (home.path / "workflows").mkdir()
+    path = home.path / "workflows" / "w.yaml"
+    path.write_text("workflow: {id: w, stages: [{id: a, decision: quality-gate}]}")
+    done = home.run("decision", "check")
+    assert done.exit_code == 2
+    assert "config.unknown_value: `stage-deploy` is not a known target" in done.stdout
+    path.write_text("workflow: {id: w, stages: [{id: a, decision: gone}]}")
+    assert "there is no decision `gone`" in home.run("decision", "check").stdout
+    path.unlink()
+    (home.path / "decisions" / "t.yaml").write_text(
+        "decision: {id: t, type: rule_table, variables: {n: number}, default: {target: z}, "
+        "rules: [{condition: 'n > 1.5', target: x}, {condition: 'n > 3', target: y}]}"
+    )
+    text = home.run("decision", "check").stdout
+    assert "branches.rule_shadowed" in text
+    assert "for example {" in text
+    codes = [each["code"] for each in home.json("decision", "check")["warnings"]]
+    assert "branches.gap" in codes
+
+
+@pytest.mark.parametrize(
+    "given", ["", "{", "[]", "3", '{"a": 1, "a": 2}', '{"a": 9007199254740993}', "@nowhere.json"]
+)
+def test_a_context_that_cannot_be_used_ends_with_2_and_records_nothing(
+    home: Home, given: str
+) -> None:
+    done = home.run("decision", "evaluate", "quality-gate", "--input", given)
+    assert done.exit_code == 2
+    assert not (home.path / "ledger.db").exists()
+
+
+def test_a_context_comes_from_a_file_or_standard_input_too(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text(GOOD)
+    for given in (f"@{tmp_path / 'c.json'}", "-"):
+        done = home.run("decision", "evaluate", "quality-gate", "--input", given, text=GOOD)
+        assert (done.exit_code, "Chose: stage-deploy" in done.stdout) == (0, True)
+
+
+@pytest.mark.req(336, 337, 338)
+def test_log_and_distribution_tell_what_was_recorded(home: Home) -> None:
+    for number, score in enumerate(("0.9", "0.1", "0.95")):
+        given = f'{{"artifact": {{"quality_score": {score}}}}}'
+        words = ("--workflow-id", f"w{number % 2}", "--stage-id", "check")
+        home.run("decision", "evaluate", "quality-gate", "--input", given, *words)
+    home.run("decision", "evaluate", "guarded", "--input", "{}")
+    entries = home.json("decision", "log")
+    assert len(entries) == 4
+    assert len(home.json("decision", "log", "--decision-id", "quality-gate")) == 3
+    assert len(home.json("decision", "log", "--workflow-id", "w0")) == 2
+    since = entries[2]["timestamp"].replace("Z", "+00:00")
+    found = home.json("decision", "log", "--workflow-id", "w0", "--since", since)
+    assert [each["timestamp"] for each in found] == [entries[2]["timestamp"]]
+    assert home.run("decision", "log", "--since", "yesterday").exit_code == 2
+    assert "stage-rework" in home.run("decision", "log").stdout
+    assert home.json("decision", "distribution", "quality-gate") == {
+        "decision_id": "quality-gate", "total": 3, "labels": {"Fail": 1, "Pass": 2},
+    }  # fmt: skip
+    text = home.run("decision", "distribution", "quality-gate").stdout
+    assert f"Pass         2   66.7%  {'█' * 27}" in text
+    assert home.json("decision", "distribution", "canary")["total"] == 0
+    assert home.run("decision", "distribution", "nobody").exit_code == 2
+    assert home.run("replay", "--all").stdout == "4 of 4 decisions identical\n"
+
+
+def test_before_anything_is_recorded_there_is_nothing_to_tell(home: Home) -> None:
+    before = home.files()
+    assert home.json("decision", "log") == []
+    assert home.json("decision", "distribution", "quality-gate")["total"] == 0
+    assert home.json("decision", "cache", "clear") == {"removed": 0}
+    assert home.json("decision", "cache", "status")["entries"] == 0
+    assert home.files() == before
+
+
+@pytest.mark.req(330, 331)
+def test_the_cache_can_be_looked_at_and_emptied(home: Home) -> None:
+    home.run("decision", "evaluate", "quality-gate", "--input", GOOD)
+    value = home.json("decision", "cache", "status")
+    assert (value["entries"], value["decisions"][0]["decision_id"]) == (1, "quality-gate")
+    assert "24h" in home.run("decision", "cache", "status").stdout
+    assert home.json("decision", "cache", "invalidate", "canary")["removed"] == 0
+    assert home.json("decision", "cache", "invalidate", "quality-gate")["removed"] == 1
+    home.run("decision", "evaluate", "quality-gate", "--input", GOOD)
+    assert home.run("decision", "cache", "clear").stdout == "1 answer forgotten\n"
+
+
+@pytest.mark.req(347)
+def test_lineage_shows_where_an_artifact_led(home: Home, tmp_path: Path) -> None:
+    home.run("decision", "evaluate", "quality-gate", "--input", GOOD)
+    text = home.run("decision", "lineage", "doc").stdout
+    assert text.splitlines()[0] == "artifact:doc"
+    assert text.splitlines()[2] == "  to    target:stage-deploy"
+    value = home.json("decision", "lineage", "doc")
+    assert value["about"][0]["impact"]["affected_decisions"] == ["quality-gate"]
+    for form, start in (
+        ("mermaid", "flowchart"),
+        ("dot", "digraph"),
+        ("svg", "<svg"),
+        ("json", "{"),
+    ):
+        done = home.run("decision", "lineage", "quality-gate", "--format", form)
+        assert done.stdout.startswith(start)
+    way = home.json("decision", "lineage", "doc", "--to", "stage-deploy")["path"]
+    assert (way[0], way[-1]) == ("artifact:doc", "target:stage-deploy")
+    assert home.run("decision", "lineage", "nobody").exit_code == 2
+
+
+def test_a_table_from_csv_becomes_a_file_of_decisions(home: Home, tmp_path: Path) -> None:
+    table = tmp_path / "risk.csv"
+    table.write_text('age,kind,target,output\n<18,car,reject,0.5\n">=18","car,bike",accept,1\n')
+    target = home.path / "decisions" / "risk.yaml"
+    words = ("decision", "import", str(table), "--default", "ask")
+    assert "condition:" in home.run(*words).stdout
+    assert home.run(*words, "--output", str(target)).exit_code == 0
+    assert home.run(*words, "--output", str(target)).exit_code == 2, "nothing is overwritten"
+    given = '{"age": 30, "kind": "bike"}'
+    value = home.json("decision", "dry-run", "risk", "--input", given)
+    assert value["would_route_to"] == ["accept"]
+    (tmp_path / "x.txt").write_text("")
+    assert home.run("decision", "import", str(tmp_path / "x.txt")).exit_code == 2
+
+
+class TestWorkflow:
+    """`workflow run` and `workflow graph`."""
+
+    FLOW = """
+workflow:
+  id: w
+  stages:
+    - {id: start, run: {shell: [cat], parse: json}, decision: quality-gate}
+    - {id: stage-deploy}
+    - {id: stage-rework, run: {shell: [sh, -c, "exit 3"]}}
+"""
+
+    def test_a_run_is_told_step_by_step_and_can_be_asked_for_again(
+        self, home: Home, tmp_path: Path
+    ) -> None:
+        (tmp_path / "w.yaml").write_text(self.FLOW)
+        words = ("workflow", "run", str(tmp_path / "w.yaml"), "--id", "r1")
+        refused = home.run(*words, "--input", GOOD)
+        assert (refused.exit_code, "the program `cat` is not listed" in refused.stderr) == (2, True)
+        (home.path / "pointsman.yaml").write_text("workflow: {commands: [cat, sh]}")
+        done = home.run(*words, "--input", GOOD)
+        assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "run r1 of w: done")
+        assert home.json(*words)["is_resumed"] is True
+        assert home.run("workflow", "run", "nowhere.yaml").exit_code == 2
+        assert home.run("workflow", "run", str(tmp_path / "w.yaml"), "--id", "a b").exit_code == 2
+        bad = home.run("workflow", "run", str(tmp_path / "w.yaml"), "--input", "{}")
+        assert (bad.exit_code, "ended with 3" in bad.stdout) == (1, True)
+        assert len(home.json("decision", "log", "--workflow-id", "r1")) == 1
+
+    def test_what_stages_can_lead_to_is_drawn(self, home: Home, tmp_path: Path) -> None:
+        (tmp_path / "w.yaml").write_text(self.FLOW)
+        done = home.run("workflow", "graph", str(tmp_path / "w.yaml"))
+        assert done.stdout.startswith("flowchart TD")
+        value = home.json("workflow", "graph", str(tmp_path / "w.yaml"))
+        assert len(value["nodes"]) == 5
+
+
+class TestSensor:
+    """`sensor list` and `sensor run`."""
+
+    def test_a_person_can_fire_a_manual_sensor(self, home: Home) -> None:
+        (home.path / "sensors").mkdir()
+        (home.path / "sensors" / "s.yaml").write_text(
+            "sensor: {id: button, type: manual, decision: quality-gate, targets: "
+            "{stage-deploy: {run: {shell: [sh, -c, 'cat > out.json']}}, "
+            "stage-rework: {run: {shell: [sh, -c, 'exit 1']}}}}"
+        )
+        (home.path / "pointsman.yaml").write_text("workflow: {commands: [sh]}")
+        (home.path / "decisions" / "gate.yaml").write_text(
+            GATE.replace("artifact.quality_score", "event.data.score")
+        )
+        assert home.json("sensor", "list")[0]["trigger_count"] == 0
+        value = home.json("sensor", "run", "button", "--event", '{"score": 0.8}')
+        assert [each["status"] for each in value["acted"]] == ["done"]
+        assert json.loads((home.path / "out.json").read_text())["event"]["data"] == {"score": 0.8}
+        assert home.json("sensor", "list")[0]["trigger_count"] == 1
+        assert "button" in home.run("sensor", "list").stdout
+        assert home.run("sensor", "run", "buton", "--once").exit_code == 2
+        assert home.run("sensor", "run", "--event", "{}").exit_code == 2
+
+
+@pytest.mark.slow
+def test_sensors_watch_files_until_they_are_interrupted(home: Home) -> None:
+    for name in ("sensors", "in"):
+        (home.path / name).mkdir()
+    (home.path / "sensors" / "s.yaml").write_text(
+        "sensor: {id: files, type: file_change, trigger: {paths: [in], debounce: 50ms}, "
+        "target: {run: {shell: [sh, -c, 'cat > out.json']}}}"
+    )
+    (home.path / "pointsman.yaml").write_text("workflow: {commands: [sh]}")
+    command = str(Path(sys.executable).parent / "pointsman")
+    words = [command, "sensor", "run", "--home", str(home.path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as one:
+        try:
+            state = home.path / "sensor-state" / "files.json"
+            _waited(state.exists)
+            (home.path / "in" / "new.md").write_text("hello")
+            _waited((home.path / "out.json").exists)
+            second = subprocess.run(words, capture_output=True, text=True, check=False)
+            assert (second.returncode, "another process runs" in second.stderr) == (2, True)
+        finally:
+            one.send_signal(signal.SIGINT)
+        out, err = one.communicate(timeout=20)
+    assert "files  files-1  files  done" in out
+    assert (one.returncode, "stopped" in err) == (0, True)
+
+
+def _waited(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.req(347, 348)
+def test_the_example_runs_by_one_command(tmp_path: Path) -> None:
+    command = shutil.which("pointsman", path=str(Path(sys.executable).parent)) or ""
+    target = tmp_path / "example"
+    done = subprocess.run(
+        [str(EXAMPLE / "run.sh"), str(target)],
+        env={**os.environ, "POINTSMAN": command},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert "4 targets run, 0 failed" in done.stdout
+    assert "10 of 10 decisions identical" in done.stdout
+    assert "intact" in done.stdout
+    announced = {each.name for each in (target / "announced").iterdir()}
+    handed = {each.stem: each.read_text().strip() for each in (target / "handed-on").iterdir()}
+    assert announced == {"release-notes.txt"}
+    assert handed == {"advisory": "human", "idea": "full-rework"}

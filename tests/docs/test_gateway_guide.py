@@ -1,0 +1,76 @@
+"""What the guide to the gateway shows is what happens: its programs run, its files are valid."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.gateway.house import Running, model, provider, running, upstream, write_home
+
+from pointsman.gateway.described import DESCRIBED
+from pointsman.storage.settings import read_settings
+from pointsman.turns.policy import read_routing
+from pointsman.turns.registry import read_models, registry
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "gateway.md").read_text(encoding="utf-8")
+ADDRESS = "http://127.0.0.1:8484"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with upstream() as openai:
+        home = write_home(
+            tmp_path_factory.mktemp("guide") / "home",
+            models={
+                "schema_version": 1,
+                "providers": {"open": provider("openai", openai.url)},
+                "models": {"open:big": model("local", "0")},
+            },
+            routing={"schema_version": 1, "global_default": "open:big"},
+        )
+        with running(home) as found:
+            found.chat("a first turn")
+            yield found
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_a_program_runs(live: Running, tmp_path: Path, number: int) -> None:
+    text = blocks("python")[number].replace(ADDRESS, live.url)
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    if "OpenAI" in text:
+        assert done.stdout == "open:big hello from the script\n"
+    if "Anthropic" in text:
+        assert done.stdout == "hello from the script\n"
+
+
+def test_the_files_are_valid() -> None:
+    (models,) = blocks("yaml models")
+    known = registry(read_models(models.encode(), "models.yaml"), lambda _name: None)
+    (routing,) = blocks("yaml routing")
+    assert len(read_routing(routing.encode(), "routing.yaml", known, "/").budgets) == 2
+    (settings,) = blocks("yaml pointsman")
+    assert read_settings(settings.encode(), "pointsman.yaml").fallback.for_named_models
+    (codex,) = blocks("toml")
+    assert tomllib.loads(codex)["model_providers"]["pointsman"]["base_url"] == f"{ADDRESS}/v1"
+    assert "```yaml\n" not in GUIDE
+
+
+def test_every_address_in_the_guide_is_served() -> None:
+    paths = {path for _, path in DESCRIBED}
+    for path in re.findall(rf"{ADDRESS}(/[\w/.-]+)", GUIDE):
+        assert path in paths or any(each.startswith(f"{path}/") for each in paths), path

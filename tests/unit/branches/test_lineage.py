@@ -1,0 +1,146 @@
+"""Lineage: evaluations linked to what they looked at and where they led, and drawn."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from pointsman.app import Pointsman
+from pointsman.errors import NotFound
+from pointsman.runs.branch_log import BranchLog
+from pointsman.runs.branching import Asked
+from pointsman.runs.dependencies import dependency_graph
+from pointsman.runs.graph import Edge, Graph, Node, joined
+from pointsman.runs.graph_drawing import drawn
+from pointsman.runs.lineage import impact, lineage_graph, resolved
+from pointsman.storage.decision_files import DecisionFiles
+from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.workflow_file import read_workflow
+from pointsman.testing import CountedIds, FrozenClock
+
+DECISIONS = """
+decisions:
+  - id: gate
+    name: 'Gate "1" <b>'
+    type: binary
+    input: "{{ artifact.score }}"
+    cases: [{condition: "input >= 0.8", target: deploy, label: Pass}]
+    default: {target: rework}
+    cache: {enabled: true}
+  - id: many
+    type: rule_table
+    hit_policy: collect
+    input: "{{ n }}"
+    rules:
+      - {condition: "input > 0", target: a, label: A}
+      - {condition: "input > 1", target: b, label: B}
+    default: {target: c}
+    guardrails: [{type: no_disabled_targets, disabled_stages: [c], escalation_target: human}]
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    (tmp_path / "decisions").mkdir()
+    (tmp_path / "decisions" / "d.yaml").write_text(DECISIONS)
+    with Pointsman(tmp_path, clock=FrozenClock(), ids=CountedIds()) as pointsman:
+        ask = pointsman.branching.evaluate
+        artifact: Any = {"artifact": {"id": "doc", "version": 2, "score": 1}}
+        ask("gate", artifact, Asked("run-1", "check"))
+        ask("gate", artifact, Asked("run-2", "check"))
+        ask("many", {"n": 2})
+        ask("many", {"n": 0})
+        ask("gate", {"artifact": {"score": 0}})
+    with closing(LedgerReader(tmp_path / "ledger.db")) as ledger:
+        return lineage_graph(BranchLog(ledger).every())
+
+
+@pytest.mark.req(347)
+def test_each_evaluation_is_linked_to_its_inputs_and_the_branch_it_chose(graph: Graph) -> None:
+    decisions = [each for each in graph.nodes.values() if each.type == "decision"]
+    assert len(decisions) == 5
+    for each in decisions:
+        assert graph.inputs(each.id)
+        assert graph.outputs(each.id)
+    first = decisions[0].id
+    assert graph.inputs(first) == ("artifact:doc@2", "target:run-1/check")
+    assert graph.outputs(first) == ("target:run-1/deploy",)
+    (edge,) = [each for each in graph.edges if each.source == first]
+    assert (edge.type, edge.label) == ("generated", "Pass")
+    assert edge.metadata == {"label": "Pass", "case_index": 0, "cached": False}
+    assert decisions[1].metadata["cached"] is True
+
+
+def test_several_targets_and_a_target_that_a_guardrail_moved_are_all_there(graph: Graph) -> None:
+    labels = {(each.target, each.label) for each in graph.edges if each.type == "generated"}
+    assert {("target:a", "A"), ("target:b", "B"), ("target:human", "block")} <= labels
+    assert "target:c" not in graph.nodes
+
+
+def test_ancestors_descendants_impact_and_the_shortest_way(graph: Graph) -> None:
+    found = impact(graph, "artifact:doc@2")
+    assert found.affected_decisions == ("gate",)
+    assert found.affected_targets == ("target:run-1/deploy", "target:run-2/deploy")
+    assert found.affected_workflows == ("run-1", "run-2")
+    assert graph.ancestors("target:run-1/deploy")[1:] == ("artifact:doc@2", "target:run-1/check")
+    way = graph.path("target:run-1/deploy", "target:run-2/deploy")
+    assert (len(way), way[2]) == (5, "artifact:doc@2")
+    assert graph.path("target:a", "artifact:doc@2") == ()
+
+
+def test_nodes_are_found_by_what_people_call_them(graph: Graph) -> None:
+    assert resolved(graph, "doc") == ["artifact:doc@2"]
+    assert len(resolved(graph, "many")) == 2
+    assert resolved(graph, "deploy") == ["target:run-1/deploy", "target:run-2/deploy"]
+    assert resolved(graph, "nothing") == []
+    with pytest.raises(NotFound) as caught:
+        graph.ancestors("target:aa")
+    assert caught.value.hint == "did you mean `target:a`?"
+
+
+def test_a_graph_is_drawn_in_four_ways_and_text_in_it_stays_text(graph: Graph) -> None:
+    picture = drawn(graph, "svg")
+    tree = ET.fromstring(picture)
+    texts = [each.text for each in tree.iter() if each.tag.endswith("text")]
+    assert 'Gate "1" <b>' in texts
+    assert len([each for each in tree.iter() if each.tag.endswith("rect")]) == len(graph.nodes)
+    assert "Gate #quot;1#quot; #lt;b>" in drawn(graph, "mermaid")
+    assert r"Gate \"1\" <b>" in drawn(graph, "dot")
+    value = json.loads(drawn(graph, "json"))
+    assert len(value["nodes"]) == len(graph.nodes)
+    assert drawn(Graph([], []), "svg").endswith("</svg>")
+
+
+def test_part_of_a_graph_holds_what_its_nodes_came_from_and_led_to(graph: Graph) -> None:
+    part = joined(graph, ["artifact:doc@2"])
+    assert "target:a" not in part.nodes
+    assert len(part.nodes) == 5
+
+
+def test_levels_and_rings() -> None:
+    nodes = [Node(name, "stage", name) for name in "abcd"]
+    edges = [Edge("a", "b", "t"), Edge("b", "c", "t"), Edge("c", "b", "t"), Edge("a", "d", "t")]
+    graph = Graph(nodes, edges)
+    assert graph.levels() == (("a",), ("d",))
+    assert graph.rings() == ("b", "c")
+    assert "<svg" in drawn(graph, "svg"), "rings are drawn too"
+
+
+@pytest.mark.req(349)
+def test_targets_are_resolved_through_the_dependency_graph(tmp_path: Path) -> None:
+    (tmp_path / "decisions").mkdir()
+    (tmp_path / "decisions" / "d.yaml").write_text(DECISIONS)
+    decisions = DecisionFiles(tmp_path, is_kept=False).current().decisions
+    text = (
+        b"workflow: {id: w, stages: [{id: x, decision: gate}, {id: deploy}, {id: rework, next: x}]}"
+    )
+    graph = dependency_graph([read_workflow(text, "w.yaml")], decisions)
+    assert graph.descendants("workflow:w") == (
+        "stage:w/x", "decision:w/gate", "stage:w/deploy", "stage:w/rework",
+    )  # fmt: skip
+    assert graph.rings() == ("decision:w/gate", "stage:w/rework", "stage:w/x")
+    alone = dependency_graph([], decisions)
+    assert alone.outputs("decision:many") == ("target:a", "target:b", "target:c", "target:human")
