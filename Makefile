@@ -7,7 +7,7 @@ DEMO := build/demo-home
 
 .PHONY: help env envs run test check test-main test-others bench bench-ledger bench-decide requirements docs lock \
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
-        campaign-differential campaign-properties campaign-egress campaign-expressions \
+        campaign-differential campaign-properties campaign-egress campaign-expressions campaign-gateway-crash \
         bench-placement bench-branches bench-detection bench-gateway clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -102,6 +102,8 @@ campaign-differential: env ## the chain against a naive model on 200,000 turns
 	$(BIN)/python -m campaigns.differential
 campaign-egress: env ## nothing that must stay leaves, over 100,000 random conversations
 	$(BIN)/python -m campaigns.egress
+campaign-gateway-crash: env ## kill the gateway at marked points: no answer without its decision
+	$(BIN)/python -m campaigns.gateway_crash
 campaign-expressions: env ## expressions against a naive model and zen-engine
 	$(BIN)/python -m campaigns.expressions
 campaign-properties: env ## the properties of the chain on 10,000 examples each

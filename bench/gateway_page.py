@@ -134,12 +134,14 @@ def notes(found: Figures) -> str:
 
 def under(found: Figures) -> str:
     told = found["conditions"]
+    share = told["others_share_of_cpu"]
+    others = "a share not measured" if share is None else f"{share:.0%}"
     return (
-        f"{told['date']}, {told['cores']} shared cores ({told['cpu']}), Linux {told['kernel']},"
+        f"{told['date']}, {told['cores']} cores ({told['cpu']}), Linux {told['kernel']},"
         f" CPython {told['python']}, Node {told['node']}; load average before"
-        f" {told['load_average_before']:.2f}; others took {told['others_share_of_cpu']:.0%} of all"
-        f" cores meanwhile; the disk makes 4 KB durable in {told['sync_ms']:.2f} ms."
-        f" {told['rounds']} rounds of {told['seconds']:g} s a figure."
+        f" {told['load_average_before']:.2f}; others took {others} of all cores meanwhile; the disk"
+        f" makes 4 KB durable in {told['sync_ms']:.2f} ms. {told['rounds']} rounds of"
+        f" {told['seconds']:g} s a figure. Note: {told['note']}."
     )
 
 

@@ -42,5 +42,5 @@ def test_the_conditions_of_the_run_are_told():
     assert told["kernel"]
     assert told["date"]
     assert told["load_average_before"] >= 0
-    assert told["others_share_of_cpu"] >= 0
+    assert "others_share_of_cpu" in told
     assert told["sync_ms"] > 0

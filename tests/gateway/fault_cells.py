@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import httpx
+import httpx2 as httpx
 from tests.gateway.house import eventually, running, upstream, write_home
 
 from pointsman.testing import FAULTS, says

@@ -6,7 +6,7 @@ import json
 import threading
 from typing import Any
 
-import httpx
+import httpx2 as httpx
 from tests.gateway.conftest import Town
 from tests.gateway.house import Running, eventually, keeps, running, write_home
 

@@ -162,15 +162,21 @@ def test_a_call_is_a_span_in_the_callers_trace(live: Running, spans: InMemorySpa
 
 
 def test_a_fallback_is_two_spans_and_the_second_says_from_whom(
-    town: Town, live: Running, spans: InMemorySpanExporter
+    town: Town,
 ) -> None:
-    (town.home / "pointsman.yaml").write_text("")
+    rule = {"when": {"message_matches": "one"}, "use": "open:big", "name": "big"}
+    routing = {"schema_version": 1, "global_default": "house:llama", "rules": [rule]}
+    write_home(town.home, routing=routing)
     town.openai.then(*[fails(500)] * 3)
-    live.chat("one")
-    found = eventually(spans.get_finished_spans)
-    assert found[0].attributes["error.type"] == "server_error"
-    if len(found) > 1:
-        assert found[1].attributes["route.fallback_from"] == ("open:big",)
+    spans = InMemorySpanExporter()
+    with running(town.home) as live:
+        with_parts(live, tracing=OtelTracing(SimpleSpanProcessor(spans)))
+        live.chat("one")
+        live.outcomes(2)
+        first, second = spans.get_finished_spans()
+    assert first.attributes["error.type"] == "server_error"
+    assert first.attributes["route.rule"] == "big"
+    assert second.attributes["route.fallback_from"] == ("open:big",)
 
 
 def test_without_an_endpoint_nothing_of_opentelemetry_is_asked_for() -> None:

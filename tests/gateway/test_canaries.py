@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx
+import httpx2 as httpx
 import pytest
 from tests.gateway.house import Upstream, eventually, model, provider, upstream, write_home
 

@@ -10,7 +10,7 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.nearest import nearest
-from pointsman.kernel.schema import conform, json_schema
+from pointsman.kernel.schema import conform, json_schema, json_schemas
 from pointsman.kernel.yaml_text import read_yaml
 
 Share = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "exclusiveMaximum": 1})]
@@ -424,3 +424,21 @@ def test_members_of_a_wrong_type_do_not_hide_what_the_checks_find() -> None:
 )
 def test_checks_are_left_out_where_the_rest_has_no_form(text: bytes, codes: list[str]) -> None:
     assert sorted(_pickier_codes(text)) == sorted(codes)
+
+
+def test_schemas_of_several_types_share_what_they_name():
+    class Inner(msgspec.Struct, forbid_unknown_fields=True):
+        price: Decimal
+
+    class Outer(msgspec.Struct):
+        inner: Inner
+
+    found, shared = json_schemas([Outer, Inner], "#/shared/{name}")
+    assert found == {
+        Outer: {"$ref": "#/shared/Outer"},
+        Inner: {"$ref": "#/shared/Inner"},
+    }
+    assert shared["Outer"]["properties"]["inner"] == {"$ref": "#/shared/Inner"}
+    assert "additionalProperties" not in shared["Outer"]
+    assert shared["Inner"]["additionalProperties"] is False
+    assert shared["Inner"]["properties"]["price"]["type"] == ["number", "string"]

@@ -19,9 +19,10 @@ from pointsman.kernel.document import printable
 from pointsman.kernel.instant import SECOND, Instant, instant_text
 from pointsman.runs.sensor_event import Happened
 from pointsman.runs.sensor_state import SensorStates
-from pointsman.runs.sensors import Heard, SensorFiles, SensorService
+from pointsman.runs.sensors import Heard, SensorService
 from pointsman.storage.lease import Lease
 from pointsman.storage.sensor_file import Sensor
+from pointsman.storage.sensor_files import SensorFiles
 
 LOOK_S = 1.0
 MOST_WAIT_S = 3600

@@ -148,6 +148,7 @@ class Forwarding:
         is_bound = False
         async for piece in answer:
             seen.feed(piece)
+            self.live.stream_events += piece.count(b"data:")
             out = self._whole_lines(piece) if self._translator is None else self._fed(piece)
             self._size += len(out)
             if seen.stop_reason is not None and not is_bound:

@@ -78,6 +78,7 @@ class LiveTurn:
         self.first_byte_ns = 0
         self.answer_bytes = 0
         self.input_tokens = 0
+        self.stream_events = 0
         self.trace = trace_context(request.asked.headers)
         self.end: CallEnd | None = None
         self.upstream_ns = 0
@@ -319,13 +320,14 @@ class LiveTurn:
         reservation, self._reservation = self._reservation, None
         if reservation is None:
             return None
-        if end.result == "success":
-            return self.parts.budgets.settle(reservation, end.usage)
-        if not end.answer_bytes:
+        usage = end.usage
+        if usage is not None and usage.output_tokens is not None:
+            return self.parts.budgets.settle(reservation, usage)
+        if end.result != "success" and not end.answer_bytes:
             self.parts.budgets.release(reservation)
             return None
-        # What a cut stream used is not told: about four bytes are a token.
-        used = Usage(self.input_tokens, end.answer_bytes // 4 + 1)
+        # Not told: an event of a stream is about a token, and so are four bytes of a whole answer.
+        used = Usage(self.input_tokens, self.stream_events or end.answer_bytes // 4 + 1)
         return self.parts.budgets.settle(reservation, used, is_estimated=True)
 
     def _count_end(self, end: CallEnd) -> None:

@@ -18,11 +18,10 @@ from msgspec.structs import replace
 from pointsman.branches.policy import milliseconds
 from pointsman.branches.trace import BranchOutcome
 from pointsman.branches.values import Value
-from pointsman.errors import InputError, PointsmanError, Problem
+from pointsman.errors import InputError, PointsmanError
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
-from pointsman.kernel.nearest import nearest
 from pointsman.kernel.record import Names
 from pointsman.runs.actions import Acting, Done
 from pointsman.runs.branch_log import BranchLog
@@ -53,54 +52,14 @@ from pointsman.runs.sensor_sources import looked, next_look
 from pointsman.runs.sensor_state import Pending, SensorState, SensorStates, Work, kept_event
 from pointsman.runs.templates import filled
 from pointsman.runs.workflow import WorkflowRunner, WorkflowText
-from pointsman.storage.decision_files import SENSORS, WORKFLOWS, YamlFolder
+from pointsman.storage.decision_files import SENSORS, WORKFLOWS
 from pointsman.storage.home import Home
-from pointsman.storage.sensor_file import (
-    NO_SENSORS,
-    Sensor,
-    SensorsFile,
-    SensorTarget,
-    check_sensors,
-    read_sensors,
-)
+from pointsman.storage.sensor_file import Sensor, SensorTarget, check_sensors
+from pointsman.storage.sensor_files import SensorFiles
 from pointsman.storage.settings import WorkflowSettings
 from pointsman.storage.sqlite.reading import LedgerReader
 
 MOST_BACKOFF_MS = 3_600_000
-
-
-class SensorsInForce(Struct, frozen=True):
-    """The sensors there are, and what is wrong with their files."""
-
-    sensors: tuple[Sensor, ...]
-    problems: tuple[Problem, ...]
-
-    def sensor(self, name: str) -> Sensor:
-        """Give a sensor by its id."""
-        found = next((each for each in self.sensors if each.id == name), None)
-        if found is None:
-            near = nearest(name, [each.id for each in self.sensors])
-            hint = f"did you mean `{near}`?" if near else ""
-            raise InputError(f"there is no sensor `{name}`", hint=hint)
-        return found
-
-
-class SensorFiles:
-    """The folder `sensors/` of a home."""
-
-    def __init__(self, home: Path, *, is_kept: bool = True) -> None:
-        self._folder: YamlFolder[SensorsFile] = YamlFolder(home, SENSORS, is_kept=is_kept)
-
-    def current(self) -> SensorsInForce:
-        """Give the sensors in force; of two with one id the first counts."""
-        found: dict[str, Sensor] = {}
-        problems: list[Problem] = []
-        for name in self._folder.names():
-            loaded = self._folder.loaded(name, (), read_sensors, NO_SENSORS)
-            problems += loaded.problems
-            for each in loaded.value.every:
-                found.setdefault(each.id, each)
-        return SensorsInForce(tuple(found.values()), tuple(problems))
 
 
 class Heard(Struct, frozen=True):
