@@ -14,6 +14,7 @@ from msgspec import Struct
 from pointsman.errors import InputError
 
 MAX_NAME: Final = 255
+LONGEST_KEPT: Final = 100
 
 Source = Literal["header", "body", "derived"]
 
@@ -51,6 +52,9 @@ def conversation(key_id: str, headers: Mapping[bytes, bytes], named: Named) -> C
 
 
 def _within(key_id: str, name: str) -> str:
+    if len(name) > LONGEST_KEPT or not name.isascii() or not name.isprintable():
+        # The ledger names sessions too, and takes neither long names nor other letters.
+        name = "sha256-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:40]
     # A name with a slash must not read like another key's.
     return f"{key_id}/{name}" if key_id or "/" in name else name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import socket
@@ -34,6 +35,7 @@ from pointsman.providers.http_provider import Surroundings
 from pointsman.runs.health import LiveHealth
 from pointsman.runs.transitions import transition_draft
 from pointsman.sessions.locks import TurnLocks
+from pointsman.signals.tokens import count_tokens
 from pointsman.storage.settings import Server
 from pointsman.storage.sqlite.sessions import SessionStore
 from pointsman.turns.availability import Transition
@@ -148,6 +150,10 @@ def greeting(parts: Parts, address: str) -> str:
 
 def serve(parts: Parts, gateway: Gateway, listening: socket.socket) -> None:
     """Serve until told to stop; what is in flight gets time to end."""
+    # What is loaded now stays: neither the first request nor the collector should pay for it.
+    count_tokens("")
+    gc.collect()
+    gc.freeze()
     serving(parts, gateway).run(sockets=[listening])
 
 
