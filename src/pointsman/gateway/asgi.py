@@ -120,6 +120,8 @@ class Gateway:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 keeping = asyncio.get_running_loop().create_task(self._keep_house())
+                for begin in self._parts.starting:
+                    begin()
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
                 if keeping is not None:

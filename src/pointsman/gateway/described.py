@@ -24,6 +24,7 @@ from pointsman.gateway.description import (
     Key,
     Parameter,
 )
+from pointsman.gateway.hooks import HookTaken
 from pointsman.placement.facts import GivenPlacement
 from pointsman.turns.facts import GivenFacts
 
@@ -31,6 +32,13 @@ _ROOM: Final = Parameter(
     "kind",
     "only decisions of this room",
     {"type": "string", "enum": ["turn", "placement", "agent", "branch"]},
+)
+
+_SIGNATURE: Final = Parameter(
+    "x-hub-signature-256",
+    "`sha256=` and the HMAC-SHA256 of the body under the sensor's secret",
+    {"type": "string"},
+    "header",
 )
 
 CALLS: Final[dict[Key, Description]] = {
@@ -123,6 +131,14 @@ DESCRIBED: Final[dict[Key, Description]] = {
     ),
     ("POST", "/api/decisions/{id}/evaluate"): Description(
         "evaluate a workflow decision; recorded", "act", EvaluateAnswer, EvaluateBody
+    ),
+    ("POST", "/hooks/{name}"): Description(
+        "take a webhook for a sensor; its body is signed with the sensor's secret",
+        "none",
+        HookTaken,
+        status=202,
+        parameters=(_SIGNATURE,),
+        errors=(404, 413),
     ),
     ("GET", "/api/sessions"): Description(
         "list the latest sessions", "read", shapes.SessionsAnswer, parameters=(LIMIT,)

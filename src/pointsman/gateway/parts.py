@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -38,6 +39,8 @@ class Parts(Struct, frozen=True):
     tracing: Tracing | None = None
     new_admin_token: str = ""
     loops: list[LoopBridge] = []
+    starting: list[Callable[[], None]] = []
+    """What begins with the first moment of serving, in the event loop."""
 
     def bridge(self) -> LoopBridge:
         """Give the way from the ledger's threads into this event loop."""

@@ -13,6 +13,7 @@ from pointsman.gateway.described import DESCRIBED
 from pointsman.gateway.description import Key
 from pointsman.gateway.endpoints import ModelEndpoint
 from pointsman.gateway.following import Following
+from pointsman.gateway.hooks import Hooks
 from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
 from pointsman.gateway.judging import Judging
 from pointsman.gateway.openapi import openapi
@@ -38,6 +39,7 @@ def served(parts: Parts) -> dict[Key, Handler]:
         **BranchApi(parts).routes(),
         **BudgetApi(parts).routes(),
         **Following(parts).routes(),
+        **Hooks(parts).routes(),
     }
     schema = ("GET", "/openapi.json")
     found[schema] = _Schema([*found, schema])
