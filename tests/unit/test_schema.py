@@ -442,3 +442,14 @@ def test_schemas_of_several_types_share_what_they_name():
     assert "additionalProperties" not in shared["Outer"]
     assert shared["Inner"]["additionalProperties"] is False
     assert shared["Inner"]["properties"]["price"]["type"] == ["number", "string"]
+
+
+class _Levels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    levels: dict[str, Literal["low", "high"]] = {}
+
+
+def test_a_problem_inside_of_what_was_taken_out_for_another_is_told_too() -> None:
+    document = read_json(b'{"levels": {"": 1, "k": 2}}', "given")
+    with pytest.raises(DocumentError) as caught:
+        conform(document, _Levels, lambda _value, _document: ())
+    assert len(caught.value.problems) == 2

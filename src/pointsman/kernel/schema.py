@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable
 from copy import deepcopy
-from functools import cache, reduce
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import jsonschema_rs
@@ -121,7 +121,12 @@ def _is_pruned(pruned: Json, error: ValidationError) -> bool:
         gone = [path.pop()] if path and error.kind.name != "required" else []
     if not gone or not all(isinstance(key, str) for key in gone):
         return False
-    members = reduce(lambda inner, step: inner[step], path, cast(Any, pruned))
+    members: Any = pruned
+    for step in path:
+        if isinstance(members, dict) and step not in members:
+            # An earlier error took out what this one is inside of.
+            return True
+        members = members[step]
     for key in gone:
         # Two errors may be about one member.
         members.pop(key, None)
