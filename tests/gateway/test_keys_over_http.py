@@ -124,19 +124,19 @@ def test_a_keys_workspace_counts_unless_the_request_names_one(town: Town, live: 
         "schema_version": 1,
         "global_default": "open:big",
         "workspaces": {
-            "/work/one": {"default": "open:small"},
-            "/work/two": {"default": "claude:opus"},
+            "/code/one": {"default": "open:small"},
+            "/code/two": {"default": "claude:opus"},
         },
     }
     write_home(town.home, routing=routing)
     live.parts.pointsman.reload()
-    own = made(live, workspace="/work/one")
+    own = made(live, workspace="/code/one")
     first = live.chat("hello", headers=own)
     assert first.headers["x-pointsman-model"] == "open:small"
     assert first.headers["x-pointsman-policy"] == "workspace_default"
-    named = live.chat("hello", headers={**own, "x-pointsman-workspace": "/work/two"})
+    named = live.chat("hello", headers={**own, "x-pointsman-workspace": "/code/two"})
     assert named.headers["x-pointsman-model"] == "claude:opus"
-    assert facts_of(town.home, named.headers["x-pointsman-decision"]).workspace_path == "/work/two"
+    assert facts_of(town.home, named.headers["x-pointsman-decision"]).workspace_path == "/code/two"
 
 
 def test_past_its_budget_a_key_gets_402_with_what_is_left_and_when_it_resets(

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from pointsman.kernel.meaning import Meaning
 
 
-class KeyRefusal(StrEnum):
+class KeyRefusal(Meaning):
     """One reason; `meaning` is the sentence the documentation shows."""
-
-    meaning: str
-
-    def __new__(cls, code: str, meaning: str) -> KeyRefusal:
-        """Make a member that is its code and carries its meaning."""
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.meaning = meaning
-        return member
 
     MISSING = "access.key_missing", "the call carries no key"
     MALFORMED = "access.key_malformed", "what the call carries is not written like a key"

@@ -6,7 +6,6 @@ Every finding comes with an input that shows it. Nothing here rejects a decision
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 
 from msgspec import Struct
 
@@ -15,22 +14,14 @@ from pointsman.branches.guardrails import judged
 from pointsman.branches.policy import BranchPolicy, Case
 from pointsman.branches.ready import ReadyDecision, ReadyDecisions
 from pointsman.branches.values import Value, same
+from pointsman.kernel.meaning import Meaning
 
 MOST_COMPARED = 256
 """Earlier rules that one is compared with where there are too many inputs to try all."""
 
 
-class Concern(StrEnum):
+class Concern(Meaning):
     """One kind of finding; `meaning` is the sentence the documentation shows."""
-
-    meaning: str
-
-    def __new__(cls, code: str, meaning: str) -> Concern:
-        """Make a member that is its code and carries its meaning."""
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.meaning = meaning
-        return member
 
     NEVER = "branches.rule_never_matches", "what the condition asks for cannot all be true"
     SHADOWED = "branches.rule_shadowed", "whenever it is true, a rule that goes before it is too"

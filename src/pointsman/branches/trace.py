@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Literal
 
 from msgspec import Raw, Struct
 
 from pointsman.kernel.canonical import Form
+from pointsman.kernel.meaning import Meaning
 
 Verdict = Literal["pass", "warn", "ask", "escalate", "block"]
 
 
-class Reason(StrEnum):
+class Reason(Meaning):
     """Why the targets were selected; `meaning` is the sentence the documentation shows."""
-
-    meaning: str
-
-    def __new__(cls, code: str, meaning: str) -> Reason:
-        """Make a member that is its code and carries its meaning."""
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.meaning = meaning
-        return member
 
     MATCHED = "matched", "a case's condition is true, or the unit fell into its slots"
     NO_CASE_MATCHED = "no_case_matched", "no condition is true: the default"

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from pointsman.kernel.meaning import Meaning
 
 
-class Code(StrEnum):
+class Code(Meaning):
     """One kind of problem in a document; `meaning` is the sentence the documentation shows."""
-
-    meaning: str
-
-    def __new__(cls, code: str, meaning: str) -> Code:
-        """Make a member that is its code and carries its meaning."""
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.meaning = meaning
-        return member
 
     # The text cannot be read.
     ENCODING = "config.encoding", "the text is not UTF-8, or starts with a byte order mark"

@@ -6,11 +6,11 @@ Nothing here rejects a policy. What is shown about a rule is exact, what is warn
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 
 from msgspec import Struct
 
 from pointsman.kernel.document import quoted
+from pointsman.kernel.meaning import Meaning
 from pointsman.kernel.number import microusd_text
 from pointsman.turns.condition import Condition, TimeWindow
 from pointsman.turns.facts import TurnFacts
@@ -32,17 +32,8 @@ MOST_COMPARED = 256
 """Earlier rules that one is compared with where only limits tell them apart."""
 
 
-class Concern(StrEnum):
+class Concern(Meaning):
     """One kind of warning; `meaning` is the sentence the documentation shows."""
-
-    meaning: str
-
-    def __new__(cls, code: str, meaning: str) -> Concern:
-        """Make a member that is its code and carries its meaning."""
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.meaning = meaning
-        return member
 
     UNREACHABLE = "turns.rule_unreachable", "an earlier rule matches every turn"
     SHADOWED = "turns.rule_shadowed", "an earlier rule asks for no more than this one"

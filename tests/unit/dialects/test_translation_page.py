@@ -15,7 +15,7 @@ PAGE = (ROOT / "docs" / "reference" / "translation.md").read_text(encoding="utf-
 
 @pytest.mark.parametrize("loss", Loss)
 def test_every_loss_stands_in_the_page(loss):
-    assert f"| `{loss}` | {loss.why} |" in PAGE
+    assert f"| `{loss}` | {loss.meaning} |" in PAGE
 
 
 @pytest.mark.parametrize("refusal", Refusal)

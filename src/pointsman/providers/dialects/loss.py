@@ -7,24 +7,14 @@ answer, how many answers) may not: it is refused. docs/reference/translation.md 
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from msgspec import Struct
 
 from pointsman.errors import InputError
+from pointsman.kernel.meaning import Meaning
 
 
-class Loss(StrEnum):
-    """One thing that may be left out; `why` is the sentence callers and the page show."""
-
-    why: str
-
-    def __new__(cls, code: str, why: str) -> Loss:
-        """Make a member that is its code and carries its reason."""
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.why = why
-        return member
+class Loss(Meaning):
+    """One thing that may be left out; `meaning` is the sentence callers and the page show."""
 
     # Sampling.
     TEMPERATURE = "temperature", "the target model takes no temperature"
@@ -89,17 +79,8 @@ class Loss(StrEnum):
     UNKNOWN_FIELD = "unknown_field", "a field this version does not know"
 
 
-class Refusal(StrEnum):
+class Refusal(Meaning):
     """One thing that must not be left out; `meaning` is the sentence the page shows."""
-
-    meaning: str
-
-    def __new__(cls, code: str, meaning: str) -> Refusal:
-        """Make a member that is its code and carries its meaning."""
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.meaning = meaning
-        return member
 
     AUDIO = "no_audio_support", "audio, in a message or asked for as an answer"
     FILE = "no_file_support", "documents, and files or images named by an id of the vendor"
@@ -176,13 +157,13 @@ class Losses:
 
     def add(self, loss: Loss) -> None:
         """Note one loss."""
-        self._lost[Lost(loss.value, loss.why)] = None
+        self._lost[Lost(loss.value, loss.meaning)] = None
 
     def add_named(self, name: str) -> None:
         """Note a loss by its name; `unknown_field: x` keeps the name of the field."""
         code, _, field = name.partition(": ")
         loss = _BY_CODE[code]
-        self._lost[Lost(loss.value, f"{loss.why}: `{field}`" if field else loss.why)] = None
+        self._lost[Lost(loss.value, f"{loss.meaning}: `{field}`" if field else loss.meaning)] = None
 
     def all(self) -> tuple[Lost, ...]:
         """Give everything noted."""
