@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
@@ -15,8 +14,6 @@ from msgspec.structs import replace
 from pointsman.access.book import HomeBook
 from pointsman.access.keyring import ACCESS_FILE, Keyring
 from pointsman.access.spent import Spent
-from pointsman.cli.cost import cost
-from pointsman.cli.keys import keys
 from pointsman.cli.main import main
 from pointsman.kernel.instant import DAY, Instant, read_instant
 from pointsman.kernel.number import MicroUsd
@@ -24,14 +21,6 @@ from pointsman.storage.home import open_home
 
 NOW = read_instant("2026-03-30T12:00:00Z")
 TOKEN = re.compile(r"pk_[a-z2-7]{16}_[a-z2-7]{52}")
-
-# The whole command with these two in it, whether or not they are in `main` already.
-POINTSMAN = click.Group(
-    "pointsman",
-    {**main.commands, "keys": keys, "cost": cost},
-    callback=main.callback,
-    params=main.params,
-)
 
 
 class Home:
@@ -41,7 +30,7 @@ class Home:
         self.path = path
 
     def run(self, *words: str) -> Result:
-        return CliRunner().invoke(POINTSMAN, [*words, "--home", str(self.path)])
+        return CliRunner().invoke(main, [*words, "--home", str(self.path)])
 
     def json(self, *words: str) -> Any:
         done = self.run(*words, "--json")

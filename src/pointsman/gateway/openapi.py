@@ -26,6 +26,7 @@ EVERYWHERE: Final = (400, 403, 408, 413, 421)
 _TAGS: Final = {
     "v1": "models",
     "api": "api",
+    "hooks": "api",
     "health": "operation",
     "metrics": "operation",
     "openapi.json": "operation",

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from pointsman.cli import local as command
-from pointsman.cli.local import local
+from pointsman.cli.main import main
 from pointsman.providers.embedded import weights
 
 CONTENT = b"GGUF" + b"weights" * 100
@@ -20,7 +20,7 @@ def small_file(tmp_path, monkeypatch):
 
 
 def run(*words):
-    return CliRunner().invoke(local, list(words))
+    return CliRunner().invoke(main, ["local", *words])
 
 
 def test_a_given_file_is_installed_and_then_found(tmp_path):
