@@ -45,7 +45,6 @@ class FallbackSettings(Struct, frozen=True, forbid_unknown_fields=True):
     most_attempts: Annotated[int, Meta(ge=1, le=10)] = 3
     for_named_models: bool = False
     max_price_ratio: Annotated[int, Meta(ge=1, le=1000)] | None = None
-    tell: Literal["header", "in_band"] = "header"
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
