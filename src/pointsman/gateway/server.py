@@ -43,6 +43,7 @@ from pointsman.turns.availability import Transition
 WRITER = "serve"
 ADMIN_TOKEN = "POINTSMAN_ADMIN_TOKEN"  # noqa: S105 - the name of a variable
 KEEP_ALIVE_S = 75
+BACKLOG = 2048
 GRACE_S = 10
 
 
@@ -129,6 +130,8 @@ def bound(server: Server) -> socket.socket:
     bound_to = socket.socket(family, socket.SOCK_STREAM)
     bound_to.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound_to.bind((server.host, server.port))
+    # Whoever is told the address may connect at once; it waits in line until we serve.
+    bound_to.listen(BACKLOG)
     bound_to.setblocking(False)  # noqa: FBT003 - the socket's own signature
     return bound_to
 
