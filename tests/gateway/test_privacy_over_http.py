@@ -218,6 +218,18 @@ def test_a_placement_file_that_cannot_be_read_lets_nothing_leave(town: Town) -> 
     assert_nothing_left(town)
 
 
+def test_a_policy_that_wants_a_yes_gets_it_before_anybody_is_called(town: Town) -> None:
+    rule = {"id": "ask", "action": "requireConfirmation", "message": "is this wise?"}
+    write_home(town.home, placement={**keeps(), "policy_rules": [rule]})
+    with running(town.home) as live:
+        asked = live.chat("hello")
+        assert asked.status_code == 403
+        assert asked.json()["error"]["code"] == "routing.confirmation_needed"
+        assert "is this wise?" in asked.json()["error"]["message"]
+        assert not town.openai.requests + town.anthropic.requests
+        assert live.chat("hello", headers={"x-pointsman-confirm": "yes"}).status_code == 200
+
+
 def test_no_message_text_is_in_any_header(town: Town, live: Running) -> None:
     town.openai.then(says("the answer"))
     told = live.chat("a very particular question")

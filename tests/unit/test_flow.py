@@ -328,10 +328,11 @@ def test_a_turn_that_goes_nowhere_says_by_which_rule() -> None:
 
 
 def went_on(
-    under: Policies, about: PlacementFacts, model: str, *answers: Called
+    under: Policies, about: PlacementFacts, model: str | TurnLock, *answers: Called
 ) -> tuple[list[str], Ended]:
     """Drive a turn that waited for a tool."""
-    steps = continued(under, about, TurnLock("t", "d", model))
+    lock = TurnLock("t", "d", model) if isinstance(model, str) else model
+    steps = continued(under, about, lock)
     told, left, answer = [], list(answers), None
     while True:
         try:
@@ -368,3 +369,11 @@ def test_what_a_tool_brought_that_must_stay_ends_the_turn_of_a_cloud_model() -> 
     told, ended = went_on(policies(), tainted, "l:m", DONE)
     assert told == ["record TAINT_LOCAL", "call l:m 2"]
     assert ended.status == "done"
+
+
+def test_a_turn_let_go_by_an_escalation_is_held_again_by_what_it_brings_only() -> None:
+    binding = policies(auto="binding")
+    assert went_on(binding, asked(), "c:big")[1].status == "refused"
+    let_go = TurnLock("t", "d", "c:big", is_escalated=True)
+    assert went_on(binding, asked(), let_go, DONE)[1].status == "done"
+    assert went_on(binding, asked(privacy_level="local"), let_go)[1].status == "refused"

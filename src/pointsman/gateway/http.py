@@ -22,7 +22,6 @@ JSON: Final = (b"content-type", b"application/json")
 EVENTS: Final = (b"content-type", b"text/event-stream; charset=utf-8")
 NO_STORE: Final = (b"cache-control", b"no-store")
 CLOSE: Final = (b"connection", b"close")
-MAX_DEPTH: Final = 200
 
 
 class ClientGone(Exception):
