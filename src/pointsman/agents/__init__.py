@@ -1,0 +1,1 @@
+"""Which agent takes a job, how deep and with how many tokens. Documents 000 and 004."""

@@ -1,0 +1,1 @@
+"""The terminal app: a conversation on a screen. It decides nothing."""
