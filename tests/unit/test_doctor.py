@@ -48,6 +48,17 @@ def test_a_broken_file_is_a_fault_with_its_place(tmp_path: Path) -> None:
     assert "models.yaml:2:1: config.unknown_key" in fault.detail
 
 
+def test_a_broken_decision_is_a_fault_with_its_place(tmp_path: Path) -> None:
+    folder = tmp_path / "decisions"
+    folder.mkdir(parents=True)
+    (folder / "gate.yaml").write_text("decision:\n  id: gate\n  type: bnary\n")
+    with a_home(tmp_path) as pointsman:
+        found = examined(pointsman.home, pointsman.in_force())
+    faults = [each for each in found if each.state == "fault"]
+    assert {each.subject for each in faults} == {"decisions"}
+    assert any("decisions/gate.yaml:3:" in each.detail for each in faults)
+
+
 def test_a_broken_ledger_is_a_fault(tmp_path: Path) -> None:
     with a_home(tmp_path) as pointsman:
         a_turn(pointsman)

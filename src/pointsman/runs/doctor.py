@@ -15,9 +15,11 @@ from msgspec import Struct
 
 from pointsman.errors import PointsmanError
 from pointsman.runs.verify import verify_ledger
+from pointsman.storage.decision_files import DecisionFiles
 from pointsman.storage.home import OPEN_TO_OTHERS, Home
 from pointsman.storage.policies import InForce
 from pointsman.storage.secrets import missing_secrets
+from pointsman.storage.sensor_files import SensorFiles
 from pointsman.storage.sqlite.reading import database_damage
 from pointsman.turns.registry import provider_of
 
@@ -41,6 +43,7 @@ def examined(home: Home, in_force: InForce) -> list[Finding]:
         *_folder(home),
         *_keys(home),
         *_configuration(home, in_force),
+        *_decisions(home),
         *_ledger(home),
         *_stores(home),
         *_disk(home),
@@ -89,6 +92,17 @@ def _configuration(home: Home, in_force: InForce) -> Iterator[Finding]:
         needs = [] if provider is None else missing_secrets(provider, home.path)
         if needs:
             yield Finding("warning", "default", f"{default} lacks {', '.join(needs)}", "set it")
+
+
+def _decisions(home: Home) -> Iterator[Finding]:
+    decisions = DecisionFiles(home.path, is_kept=False).current()
+    sensors = SensorFiles(home.path, is_kept=False).current()
+    problems = (*decisions.problems, *sensors.problems)
+    for problem in problems:
+        hint = "mend it; a file that cannot be read decides nothing"
+        yield Finding("fault", "decisions", str(problem), hint)
+    if decisions.decisions and not problems:
+        yield Finding("ok", "decisions", f"decisions: {len(decisions.decisions)}")
 
 
 def _ledger(home: Home) -> Iterator[Finding]:
