@@ -8,6 +8,7 @@ DEMO := build/demo-home
 .PHONY: help env envs run test check test-main test-others bench bench-ledger bench-decide requirements docs lock \
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-properties campaign-egress campaign-expressions campaign-gateway-crash \
+        campaign-gateway-memory campaign-gateway-slow \
         bench-placement bench-branches bench-detection bench-gateway clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -104,6 +105,10 @@ campaign-egress: env ## nothing that must stay leaves, over 100,000 random conve
 	$(BIN)/python -m campaigns.egress
 campaign-gateway-crash: env ## kill the gateway at marked points: no answer without its decision
 	$(BIN)/python -m campaigns.gateway_crash
+campaign-gateway-memory: env ## memory stays flat over 200,000 requests
+	$(BIN)/python -m campaigns.gateway_memory
+campaign-gateway-slow: env ## 10,000 slow clients are held off
+	$(BIN)/python -m campaigns.gateway_slow
 campaign-expressions: env ## expressions against a naive model and zen-engine
 	$(BIN)/python -m campaigns.expressions
 campaign-properties: env ## the properties of the chain on 10,000 examples each
