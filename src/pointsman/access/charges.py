@@ -6,6 +6,7 @@ they cannot.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Protocol
 
 from msgspec import Struct
@@ -80,6 +81,7 @@ class Charge(Struct, frozen=True):
     is_estimated: bool
 
 
+@lru_cache(maxsize=1024)
 def quoted(
     model: str,
     price: Price | None,
@@ -101,17 +103,18 @@ def quoted(
 
 def output_bound(asked: int | None, most: int | None) -> int:
     """Give how long an answer can be: as asked for, as the model can, else a default."""
-    given = [each for each in (asked, most) if each is not None and each > 0]
     if asked is None or asked <= 0:
-        given.append(DEFAULT_OUTPUT_TOKENS)
-    return min(given)
+        asked = DEFAULT_OUTPUT_TOKENS
+    return asked if most is None or most <= 0 else min(asked, most)
 
 
 def charged(quote: Quote, used: Used | None) -> Charge:
     """Give what a call is charged for what it used, or for what was quoted."""
     tokens = believable(used)
     if tokens is not None:
-        filled, is_exact = _filled(quote.price, tokens)
+        filled, is_exact = quote.price, True
+        if tokens.cached_input_tokens or tokens.cache_creation_input_tokens:
+            filled, is_exact = _filled(quote.price, tokens)
         cost = _cost(filled, tokens)
         if cost is None or quote.amount_microusd is None:
             return Charge(tokens, cost, is_estimated=not is_exact)
@@ -127,13 +130,10 @@ def believable(used: Used | None) -> Tokens | None:
     plain, output = used.input_tokens, used.output_tokens
     cached, written = used.cached_input_tokens, used.cache_creation_input_tokens
     # These came off the wire: whatever the types say, they may be anything.
-    if _is_count(plain) and _is_count(output) and _is_count(cached) and _is_count(written):
-        return Tokens(plain, output, cached, written)
-    return None
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MOST_TOKENS
+    for each in (plain, output, cached, written):
+        if type(each) is not int or not 0 <= each <= MOST_TOKENS:
+            return None
+    return Tokens(plain, output, cached, written)
 
 
 def _filled(price: Price, tokens: Tokens) -> tuple[Price, bool]:

@@ -1,4 +1,4 @@
-"""The gateway as an ASGI application: which path is served by what, and who may ask at all.
+"""The gateway as a service: which path is served by what, and who may ask at all.
 
 No framework: the model endpoints are on the hot path, and the rest is few enough.
 """
@@ -6,13 +6,12 @@ No framework: the model endpoints are on the hot path, and the rest is few enoug
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote
 
 from pointsman.errors import (
     HostRefused,
-    InputError,
     MethodNotAllowed,
     NotAuthenticated,
     NotFound,
@@ -24,22 +23,20 @@ from pointsman.gateway.http import (
     JSON,
     NO_STORE,
     Asked,
-    ClientGone,
-    Receive,
-    Scope,
+    Handler,
     Send,
     answer,
     answer_value,
     error_value,
     in_thread,
-    read_body,
 )
 from pointsman.gateway.parts import Parts
+from pointsman.gateway.wire.reply import Reply
 from pointsman.kernel.instant import instant_text
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.port import Dialect
 
-Handler = Callable[[Asked, Receive, Send], Awaitable[None]]
+__all__ = ["LOOPBACK", "Gateway", "Handler", "Routes", "answer_text", "named_parts"]
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 HOUSEKEEPING_S: Final = 60.0
@@ -75,85 +72,59 @@ class Routes:
 
 
 class Gateway:
-    """The application."""
+    """The service."""
 
     def __init__(self, parts: Parts, routes: Routes, hosts: frozenset[str]) -> None:
         self._parts = parts
         self._routes = routes
         self._hosts = hosts
         self._origins = frozenset(parts.settings.server.origins)
-        self._limit = parts.settings.server.max_body_bytes
-        self._timeout_s = parts.settings.server.body_timeout_s
+        self._keeping: asyncio.Task[None] | None = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
+    def begin(self) -> None:
+        """Keep house from the first request to the last."""
+        self._keeping = asyncio.get_running_loop().create_task(self._keep_house())
+        for begin in self._parts.starting:
+            begin()
+
+    def stop(self) -> None:
+        """End the live feed: whoever follows it would keep the server from stopping."""
+        self._parts.feed.end()
+
+    async def end(self) -> None:
+        """Let go of every connection to a provider."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+        await self._parts.providers.close()
+
+    def admitted(self, method: str, path: str, headers: dict[bytes, bytes]) -> Handler:
+        """Give what serves a request, by its head alone, or raise why it is refused."""
+        self._check_host(headers)
+        self._check_origin(headers)
+        return self._routes.of(method, path)
+
+    async def served(self, asked: Asked, handler: Handler | PointsmanError, reply: Reply) -> None:
+        """Serve one request, or tell why it is refused."""
+        if isinstance(handler, PointsmanError):
+            await self._tell(asked, reply, handler)
             return
-        if scope["type"] != "http":
-            return
-        started: list[bool] = []
-
-        async def sending(message: object) -> None:
-            started.append(True)
-            await send(message)  # type: ignore[arg-type] # passed on as it came
-
         try:
-            await self._serve(scope, receive, sending)
-        except ClientGone:
-            return
+            await handler(asked, reply, reply)
         except PointsmanError as error:
             if isinstance(error, NotAuthenticated):
                 self._parts.metrics.refused_key(error)
-            await self._tell(scope, send, error)
+            await self._tell(asked, reply, error)
         except Exception as error:  # noqa: BLE001 - see below
             # The outermost edge: what nobody foresaw is logged here and told without details.
             self._parts.log.unforeseen(error)
-            if not started:
-                told = PointsmanError("something went wrong here; it is logged")
-                await self._tell(scope, send, told)
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        """Keep house from the first request to the last, then let go of every connection."""
-        keeping: asyncio.Task[None] | None = None
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                keeping = asyncio.get_running_loop().create_task(self._keep_house())
-                for begin in self._parts.starting:
-                    begin()
-                await send({"type": "lifespan.startup.complete"})
-            elif message["type"] == "lifespan.shutdown":
-                if keeping is not None:
-                    keeping.cancel()
-                await self._parts.providers.close()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
+            told = PointsmanError("something went wrong here; it is logged")
+            await self._tell(asked, reply, told)
 
     async def _keep_house(self) -> None:
         """Write down, now and then, when keys were used last."""
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             await in_thread(self._parts.keyring.write_uses)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = _headers(scope["headers"])
-        self._check_host(headers)
-        self._check_origin(headers)
-        # Not `path`: that is decoded, and a slash inside a name would look like one between two.
-        path: str = scope["raw_path"].decode("latin-1")
-        handler = self._routes.of(scope["method"], path)
-        body = await read_body(receive, self._limit, self._timeout_s)
-        client = scope.get("client")
-        asked = Asked(
-            scope["method"],
-            path,
-            scope.get("query_string", b"").decode("latin-1"),
-            headers,
-            body,
-            client[0] if client else "",
-        )
-        await handler(asked, receive, send)
 
     def _check_host(self, headers: Mapping[bytes, bytes]) -> None:
         """Refuse names that are not ours: a page elsewhere must not reach us by rebinding one."""
@@ -172,13 +143,14 @@ class Gateway:
             return
         raise OriginRefused(f"pages of `{text[:80]}` may not ask here", hint="server.origins")
 
-    async def _tell(self, scope: Scope, send: Send, error: PointsmanError) -> None:
+    async def _tell(self, asked: Asked, send: Reply, error: PointsmanError) -> None:
         """Tell an error: on the vendors' routes as they do, elsewhere in our own shape."""
-        path: str = scope["path"]
+        if send.has_begun:
+            return
         # What is left of a refused body is not read, so nothing can follow it.
-        closing = [] if scope["method"] == "GET" else [CLOSE]
-        if path.startswith("/v1/"):
-            body = _vendor_error(path, error)
+        closing = [] if asked.method == "GET" else [CLOSE]
+        if asked.path.startswith("/v1/"):
+            body = _vendor_error(asked.path, error)
             await answer(send, error.http_status, body, [JSON, NO_STORE, *closing])
             return
         pointsman = self._parts.pointsman
@@ -197,26 +169,10 @@ async def answer_text(send: Send, text: str, content_type: bytes) -> None:
     await answer(send, 200, text.encode(), [(b"content-type", content_type), NO_STORE])
 
 
-def _headers(raw: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Give the headers by name; one that decides how we understand a request may stand once."""
-    found: dict[bytes, bytes] = {}
-    for name, value in raw:
-        if name in found and name in _ONCE:
-            raise InputError(f"`{name.decode()}` stands twice")
-        found[name] = value
-    return found
-
-
 def _vendor_error(path: str, error: PointsmanError) -> bytes:
     dialect: Dialect = "messages" if path.startswith("/v1/messages") else "chat"
     message = f"{error.message} ({error.hint})" if error.hint else error.message
     return speaker(dialect).write_error(error.http_status, error.code, message)
-
-
-_ONCE: Final = frozenset(
-    {b"host", b"authorization", b"x-api-key", b"content-type", b"content-length", b"x-session-id",
-     b"x-pointsman-privacy", b"x-pointsman-workspace"}
-)  # fmt: skip
 
 
 def _fits(wanted: tuple[str, ...], parts: tuple[str, ...]) -> bool:

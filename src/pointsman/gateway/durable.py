@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
+from collections.abc import Callable
 
 from pointsman.storage.sqlite.group import Settled
 
@@ -13,6 +15,7 @@ class LoopBridge:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._thread = threading.get_ident()
         self._told: deque[tuple[Durability, BaseException | None]] = deque()
 
     def tell(self, who: Durability, error: BaseException | None) -> None:
@@ -23,6 +26,16 @@ class LoopBridge:
         """Have everything noted so far told in the loop; from a commit thread."""
         if self._told and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._deliver)
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """Do something when this turn of the loop is over.
+
+        A commit thread woken in the middle of it would only wait for the interpreter's lock.
+        """
+        if threading.get_ident() == self._thread:
+            self._loop.call_soon(work)
+        else:
+            work()
 
     def _deliver(self) -> None:
         told = self._told

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import Raw
@@ -18,7 +19,7 @@ from pointsman.gateway.turn import End, LiveTurn
 from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.spans import with_model
 from pointsman.providers.dialects.speaker import Reader, Writer, speaker
-from pointsman.providers.dialects.tap import Tap, stop_reason_of, tap, usage_of
+from pointsman.providers.dialects.tap import Tap, end_of, tap
 from pointsman.providers.failures import failure_inside
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import Answer, Dialect, Outgoing, Provider, UpstreamError
@@ -59,18 +60,21 @@ class Forwarding:
         body = request.asked.body
         if self.is_same:
             own = without_foreign(request.dialect, self.live.stripped_body())
-            body = with_model(own, self._name)
+            is_given = own is body
+            body = request.look.with_model(self._name) if is_given else with_model(own, self._name)
         else:
             asked = speaker(request.dialect).read_request(self.live.stripped_body())
             self._wants_usage = asked.wants_usage
             body = speaker(self._dialect).write_request(asked, self._name).body
-        headers = request.asked.headers
-        passed = tuple(
-            (name.decode(), headers[name].decode("latin-1"))
-            for name in _PASSED_ON
-            if self.is_same and name in headers
-        )
+        passed = self._passed(request.asked.headers) if self.is_same else ()
         return Outgoing(self._dialect, self._name, body, request.look.is_stream, passed)
+
+    @staticmethod
+    def _passed(headers: Mapping[bytes, bytes]) -> tuple[tuple[str, str], ...]:
+        if headers.keys().isdisjoint(_PASSED_ON):
+            return ()
+        found = [(name, headers[name]) for name in _PASSED_ON if name in headers]
+        return tuple((name.decode(), value.decode("latin-1")) for name, value in found)
 
     async def run(self) -> Called:
         """Call the model and let its answer out; says how it went."""
@@ -98,7 +102,7 @@ class Forwarding:
         live = self.live
         body = await answer.read()
         live.heard()
-        usage, reason = usage_of(self._dialect, body), stop_reason_of(self._dialect, body)
+        usage, reason = end_of(self._dialect, body)
         if reason is None:
             _check_is_answer(self._provider.name, body)
         if not self.is_same:
@@ -108,8 +112,7 @@ class Forwarding:
         live.first_byte_ns = time.perf_counter_ns()
         length = (b"content-length", str(len(body)).encode())
         headers = [JSON, *live.headers(), length]
-        await self.send({"type": "http.response.start", "status": 200, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
+        self.send.whole(200, headers, body)
         self._done(answer, usage=usage, reason=reason, size=len(body))
         return Called(is_done=True)
 
@@ -169,7 +172,7 @@ class Forwarding:
             await self._begin(b"".join(waiting))
         last = bytes(self._rest) if self._translator is None else self._translator.ended()
         await self._more(last)
-        await self.send({"type": "http.response.body", "body": b""})
+        self.send.end()
 
     def _new_translator(self) -> _Translator | None:
         if self.is_same:
@@ -207,14 +210,14 @@ class Forwarding:
         await live.durability.reached()
         live.first_byte_ns = time.perf_counter_ns()
         self.has_begun = True
+        live.answer_bytes += len(first)
         headers = [EVENTS, (b"cache-control", b"no-cache"), *live.headers()]
-        await self.send({"type": "http.response.start", "status": 200, "headers": headers})
-        await self._more(first)
+        await self.send.begin(200, headers, first)
 
     async def _more(self, data: bytes) -> None:
         if data:
             self.live.answer_bytes += len(data)
-            await self.send({"type": "http.response.body", "body": data, "more_body": True})
+            await self.send.more(data)
 
     async def _broken_off(self, error: UpstreamError) -> None:
         """Say in the caller's own dialect that there will be no more; never the text again."""
@@ -225,7 +228,7 @@ class Forwarding:
             # A blank line first: the last event may lack the one that ends it.
             told = b"\n" + speaker(self.live.request.dialect).error_event(code, message)
         await self._more(told)
-        await self.send({"type": "http.response.body", "body": b""})
+        self.send.end()
 
     def _done(self, answer: Answer, *, usage: Usage, reason: str | None, size: int) -> None:
         end = End("success", None, usage, reason or "", size, answer.attempts)

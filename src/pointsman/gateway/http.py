@@ -1,31 +1,57 @@
-"""Requests and answers as plain ASGI, with the limits every request is held to."""
+"""Requests and answers as those see them who serve: no sockets, no framing."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from pointsman.errors import BodyTooLarge, BodyTooSlow, PointsmanError
+from pointsman.errors import PointsmanError
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = Sequence[tuple[bytes, bytes]]
 
 T = TypeVar("T")
+
+
+class Receive(Protocol):
+    """The caller's side of a request: tells when it hangs up."""
+
+    def when_left(self, told: Callable[[], None] | None) -> None:
+        """Have somebody told once when the caller hangs up; at once if it did."""
+        ...
+
+
+class Send(Protocol):
+    """Where an answer goes. A call takes a message as ASGI writes it."""
+
+    def __call__(self, message: MutableMapping[str, Any], /) -> Awaitable[None]:
+        """Take a head, or a piece of a body."""
+        ...
+
+    def whole(self, status: int, headers: Headers, body: bytes) -> None:
+        """Answer in one write; the length stands in the headers."""
+        ...
+
+    async def begin(self, status: int, headers: Headers, first: bytes) -> None:
+        """Begin an answer of pieces: its head and its first piece in one write."""
+        ...
+
+    async def more(self, data: bytes) -> None:
+        """Answer on, no faster than the caller reads."""
+        ...
+
+    def end(self) -> None:
+        """End an answer of pieces."""
+        ...
+
 
 JSON: Final = (b"content-type", b"application/json")
 EVENTS: Final = (b"content-type", b"text/event-stream; charset=utf-8")
 NO_STORE: Final = (b"cache-control", b"no-store")
 CLOSE: Final = (b"connection", b"close")
-
-
-class ClientGone(Exception):
-    """The caller hung up."""
 
 
 class Asked(Struct, frozen=True):
@@ -43,36 +69,7 @@ class Asked(Struct, frozen=True):
         return self.headers.get(name, b"").decode("latin-1")
 
 
-async def read_body(receive: Receive, limit: int, timeout_s: float) -> bytes:
-    """Read a request's body within its limits."""
-    first = await receive()
-    if first["type"] == "http.disconnect":
-        raise ClientGone
-    body: bytes = first.get("body", b"")
-    if len(body) > limit:
-        raise BodyTooLarge(hint=f"the limit is {limit} bytes")
-    if not first.get("more_body", False):
-        return body
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await _rest(receive, body, limit)
-    except TimeoutError:
-        raise BodyTooSlow from None
-
-
-async def _rest(receive: Receive, first: bytes, limit: int) -> bytes:
-    parts, size = [first], len(first)
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise BodyTooLarge(hint=f"the limit is {limit} bytes")
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts)
+Handler = Callable[[Asked, Receive, Send], Awaitable[None]]
 
 
 async def in_thread(work: Callable[[], T]) -> T:
@@ -82,9 +79,7 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 async def answer(send: Send, status: int, body: bytes, headers: Headers = (JSON,)) -> None:
     """Send a whole answer."""
-    length = (b"content-length", str(len(body)).encode())
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-    await send({"type": "http.response.body", "body": body})
+    send.whole(status, [*headers, (b"content-length", b"%d" % len(body))], body)
 
 
 async def answer_value(send: Send, value: object, status: int = 200, headers: Headers = ()) -> None:

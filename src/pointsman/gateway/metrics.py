@@ -34,6 +34,15 @@ HISTOGRAMS: Final = {
 }
 
 
+class Cell:
+    """One count, for whoever adds to it often."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
 class _Histogram:
     __slots__ = ("counts", "total")
 
@@ -41,12 +50,36 @@ class _Histogram:
         self.counts = [0] * (len(BUCKETS_S) + 1)
         self.total = 0.0
 
+    def observe(self, seconds: float) -> None:
+        """Add a value."""
+        self.counts[bisect_left(BUCKETS_S, seconds)] += 1
+        self.total += seconds
+
+
+class _OfModel:
+    """What is counted at the end of every call to one model, looked up once."""
+
+    __slots__ = ("cost", "done", "input", "output", "request")
+
+    def __init__(self, metrics: Metrics, model: str) -> None:
+        labels = (("model", model),)
+        self.done = metrics.cell(
+            "pointsman_upstream_requests_total", (*labels, ("result", "success"))
+        )
+        self.input = metrics.cell("pointsman_tokens_total", (*labels, ("type", "input")))
+        self.output = metrics.cell("pointsman_tokens_total", (*labels, ("type", "output")))
+        self.cost = metrics.cell("pointsman_spend_microusd_total", labels)
+        self.request = metrics.histogram("pointsman_request_seconds", labels)
+
 
 class Metrics:
     """The counts of one process."""
 
     def __init__(self) -> None:
-        self._counters: dict[str, dict[Labels, int]] = {name: defaultdict(int) for name in COUNTERS}
+        self._counters: dict[str, dict[Labels, Cell]] = {
+            name: defaultdict(Cell) for name in COUNTERS
+        }
+        self._models: dict[str, _OfModel] = {}
         self._histograms: dict[str, dict[Labels, _Histogram]] = {
             name: defaultdict(_Histogram) for name in HISTOGRAMS
         }
@@ -54,13 +87,26 @@ class Metrics:
 
     def count(self, name: str, labels: Labels, by: int = 1) -> None:
         """Add to a counter."""
-        self._counters[name][labels] += by
+        self._counters[name][labels].value += by
+
+    def cell(self, name: str, labels: Labels) -> Cell:
+        """Give a counter itself."""
+        return self._counters[name][labels]
+
+    def histogram(self, name: str, labels: Labels) -> _Histogram:
+        """Give a histogram itself."""
+        return self._histograms[name][labels]
+
+    def of_model(self, model: str) -> _OfModel:
+        """Give what is counted of every good call to a model."""
+        found = self._models.get(model)
+        if found is None:
+            found = self._models[model] = _OfModel(self, model)
+        return found
 
     def observe(self, name: str, labels: Labels, seconds: float) -> None:
         """Add to a histogram."""
-        found = self._histograms[name][labels]
-        found.counts[bisect_left(BUCKETS_S, seconds)] += 1
-        found.total += seconds
+        self._histograms[name][labels].observe(seconds)
 
     def refused_key(self, error: NotAuthenticated) -> None:
         """Count a key that was not taken; its caller is not told why."""
@@ -68,7 +114,7 @@ class Metrics:
 
     def total(self, name: str) -> int:
         """Give the sum of a counter over all its labels."""
-        return sum(self._counters[name].values())
+        return sum(each.value for each in self._counters[name].values())
 
     def text(self) -> str:
         """Write everything in the format that Prometheus reads."""
@@ -78,8 +124,8 @@ class Metrics:
         for name, told in COUNTERS.items():
             yield f"# HELP {name} {told}"
             yield f"# TYPE {name} counter"
-            for labels, value in sorted(self._counters[name].items()):
-                yield f"{name}{written(labels)} {value}"
+            for labels, cell in sorted(self._counters[name].items()):
+                yield f"{name}{written(labels)} {cell.value}"
         for name, told in HISTOGRAMS.items():
             yield f"# HELP {name} {told}"
             yield f"# TYPE {name} histogram"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import secrets
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import uvicorn
 from msgspec.structs import replace
 
 from pointsman.access.book import HomeBook
@@ -19,19 +19,19 @@ from pointsman.access.keyring import Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
 from pointsman.gateway.asgi import LOOPBACK, Gateway, Routes
-from pointsman.gateway.connection import connections
 from pointsman.gateway.durable import UNWATCHED
 from pointsman.gateway.feed import Feed
 from pointsman.gateway.feed_events import event_of
-from pointsman.gateway.live_providers import LiveProviders
 from pointsman.gateway.logs import Log
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.parts import Parts, stored_lock
 from pointsman.gateway.routes import served
 from pointsman.gateway.tracing import opened_tracing
+from pointsman.gateway.wire.server import BACKLOG, Serving
 from pointsman.kernel.entry import Entry
 from pointsman.providers.embedded.provider import EmbeddedProvider
 from pointsman.providers.http_provider import Surroundings
+from pointsman.providers.live import LiveProviders
 from pointsman.runs.health import LiveHealth
 from pointsman.runs.transitions import transition_draft
 from pointsman.sessions.locks import TurnLocks
@@ -41,10 +41,8 @@ from pointsman.storage.sqlite.sessions import SessionStore
 from pointsman.turns.availability import Transition
 
 WRITER = "serve"
+GC_THRESHOLDS = (20_000, 20, 20)
 ADMIN_TOKEN = "POINTSMAN_ADMIN_TOKEN"  # noqa: S105 - the name of a variable
-KEEP_ALIVE_S = 75
-BACKLOG = 2048
-GRACE_S = 10
 
 
 @contextmanager
@@ -110,6 +108,8 @@ def _record_changes(parts: Parts, changes: Sequence[Transition]) -> None:
 
 
 def _let_go(parts: Parts) -> None:
+    for end in parts.ending:
+        end()
     parts.log.flush()
     if parts.tracing is not None:
         parts.tracing.close()
@@ -145,6 +145,8 @@ def greeting(parts: Parts, address: str) -> str:
         f"  curl {address}/v1/chat/completions -H 'content-type: application/json' \\",
         f"    -d '{body}'",
         f"  OPENAI_BASE_URL={address}/v1   ANTHROPIC_BASE_URL={address}",
+        "",
+        f"dashboard {address}/",
     ]
     if parts.new_admin_token:
         lines += ["", f"admin token, shown this once: {parts.new_admin_token}"]
@@ -157,37 +159,18 @@ def serve(parts: Parts, gateway: Gateway, listening: socket.socket) -> None:
     count_tokens("")
     gc.collect()
     gc.freeze()
+    # A request leaves hardly any cycle behind: looking for them every few requests finds nothing.
+    gc.set_threshold(*GC_THRESHOLDS)
+    _allow_files()
     serving(parts, gateway).run(sockets=[listening])
 
 
-def serving(parts: Parts, gateway: Gateway) -> uvicorn.Server:
+def _allow_files() -> None:
+    """Take all the open files the system grants: every caller is one, and every call another."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def serving(parts: Parts, gateway: Gateway) -> Serving:
     """Give the server of a gateway."""
-    config = uvicorn.Config(
-        gateway,
-        loop="uvloop",
-        http=connections(parts.settings.server),
-        ws="none",
-        lifespan="on",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        limit_concurrency=parts.settings.server.max_connections,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=GRACE_S,
-    )
-    return _Serving(config, parts)
-
-
-class _Serving(uvicorn.Server):
-    """Ends the live feed first: whoever follows it would keep the server from stopping."""
-
-    def __init__(self, config: uvicorn.Config, parts: Parts) -> None:
-        super().__init__(config)
-        self._parts = parts
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop serving."""
-        self._parts.feed.end()
-        await super().shutdown(sockets)
+    return Serving(gateway, parts.settings.server)

@@ -18,7 +18,7 @@ from pointsman.access.caps import Owners, caps_of
 from pointsman.access.charges import output_bound, quoted
 from pointsman.access.spent import Spent
 from pointsman.errors import ConfirmationNeeded, OverBudget, RoutingFailed
-from pointsman.gateway.durable import UNWATCHED, Durability
+from pointsman.gateway.durable import Durability
 from pointsman.gateway.ends import CallEnd, outcome_of
 from pointsman.gateway.http import Headers
 from pointsman.gateway.incoming import Incoming
@@ -69,20 +69,19 @@ class LiveTurn:
         self.request = request
         self.in_force = in_force
         self.started = time.perf_counter_ns()
+        # One reading of the clock for all that is gathered and decided.
+        self.asked_at = parts.pointsman.clock.now()
         self.durability = Durability(parts.bridge())
         self.turn_id = parts.pointsman.ids.new_id()
         self.decision_id = ""
         self.ruling: Ruling | None = None
         self.fallen_from: tuple[str, ...] = ()
         self.number = 0
-        self.first_byte_ns = 0
-        self.answer_bytes = 0
-        self.input_tokens = 0
-        self.stream_events = 0
+        self.first_byte_ns = self.answer_bytes = 0
+        self.input_tokens = self.stream_events = 0
         self.trace = trace_context(request.asked.headers)
         self.end: CallEnd | None = None
-        self.upstream_ns = 0
-        self.called_ns = self._waiting_ns = 0
+        self.upstream_ns = self.called_ns = self._waiting_ns = 0
         self.locked: TurnLock | None = None
         self._reservation: Reservation | None = None
         self.owners = Owners(
@@ -133,8 +132,9 @@ class LiveTurn:
         look, request = self.request.look, self.request
         self.input_tokens = count_tokens(look.all_text())
         pinned = "" if request.meant.model else self.parts.sessions.pinned(self.session_id)
-        caller, now = request.caller, self.parts.pointsman.clock.now()
+        caller, now = request.caller, self.asked_at
         return Around(
+            turn_id=self.turn_id,
             input_tokens=self.input_tokens,
             sticky_model=request.meant.model or pinned or None,
             workspace_path=request.workspace,
@@ -147,7 +147,7 @@ class LiveTurn:
             availability=self.parts.health.now(),
             allowed_models=caller.allowed_models,
             budgets=self.parts.budgets.left(self.owners, self.caps, now) if self.caps else (),
-            cost_today_microusd=self.parts.budgets.spent(self.owners, "all", "day", now),
+            cost_today_microusd=self.parts.budgets.spent_today(now),
         )
 
     def lock(self) -> TurnLock | None:
@@ -287,12 +287,8 @@ class LiveTurn:
         self.heard()
         parts, models = self.parts, self.in_force.ready.models
         known, error = models.get(model), end.error
-        parts.health.ended(
-            model,
-            end.result,
-            models,
-            is_policy_refusal=error is not None and error.is_policy_refusal,
-        )
+        is_refusal = error is not None and error.is_policy_refusal
+        parts.health.ended(model, end.result, models, is_policy_refusal=is_refusal)
         now_ns = time.perf_counter_ns()
         told = CallEnd(
             model=model,
@@ -309,7 +305,7 @@ class LiveTurn:
         )
         pointsman = parts.pointsman
         names = Names(pointsman.ids.new_id(), self.decision_id, pointsman.clock.now())
-        pointsman.desk.recorder().hand_in(outcome_draft(names, outcome_of(told)), UNWATCHED)
+        pointsman.desk.recorder().note(lambda: outcome_draft(names, outcome_of(told)))
         self.end = told
         self._count_end(told)
         if parts.tracing is not None:
@@ -332,9 +328,13 @@ class LiveTurn:
 
     def _count_end(self, end: CallEnd) -> None:
         metrics, labels = self.parts.metrics, (("model", end.model),)
-        result = end.error_class or "success"
-        metrics.count("pointsman_upstream_requests_total", (*labels, ("result", result)))
-        metrics.observe("pointsman_request_seconds", labels, end.elapsed_us / 1e6)
+        counted = metrics.of_model(end.model)
+        if end.error_class:
+            failed = (*labels, ("result", end.error_class))
+            metrics.count("pointsman_upstream_requests_total", failed)
+        else:
+            counted.done.value += 1
+        counted.request.observe(end.elapsed_us / 1e6)
         if self.first_byte_ns:
             own_ns = self.first_byte_ns - self.started - self.upstream_ns
             metrics.observe("pointsman_overhead_seconds", (), max(0, own_ns) / 1e9)
@@ -344,9 +344,9 @@ class LiveTurn:
         if spent is None:
             return
         self.parts.health.used(end.model, spent.output_tokens)
-        for kind, count in (("input", spent.input_tokens), ("output", spent.output_tokens)):
-            metrics.count("pointsman_tokens_total", (*labels, ("type", kind)), count)
-        metrics.count("pointsman_spend_microusd_total", labels, spent.cost_microusd or 0)
+        counted.input.value += spent.input_tokens
+        counted.output.value += spent.output_tokens
+        counted.cost.value += spent.cost_microusd or 0
 
     async def hold(self, stop_reason: str) -> None:
         """Bind the session to the model that served, for the calls that go on in this turn.
@@ -369,11 +369,10 @@ class LiveTurn:
 def new_flow(live: LiveTurn) -> Flow:
     """Begin the flow of a turn: gather its facts, and rule it."""
     pointsman, request, in_force = live.parts.pointsman, live.request, live.in_force
-    now = pointsman.clock.now()
     facts = pointsman.gathering.facts_of_call(
-        in_force, request.look.last_user_text, live.facts_around(), now, live.inline_mode
+        in_force, request.look.last_user_text, live.facts_around(), live.asked_at, live.inline_mode
     )
-    about = Turn(live.turn_id, live.session_id, now)
+    about = Turn(live.turn_id, live.session_id, live.asked_at)
     asked = pointsman.asked(in_force, facts, about, request.look.everything)
     return turn(policies_of(in_force), asked, facts, live.fallback())
 

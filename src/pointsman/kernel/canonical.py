@@ -30,6 +30,7 @@ _AS_GIVEN = msgspec.json.Encoder()
 # DETERMINISM: RFC 8785 sorts keys by UTF-16 unit, msgspec by UTF-8 byte. The two orders differ only
 # where a character past U+FFFF meets one from U+E000 up, so only then are the keys sorted again.
 _PAST_BMP = re.compile(rb"[\xf0-\xf4]")
+_UNWRITABLE = (UnicodeEncodeError, msgspec.MsgspecError, OverflowError)
 _TAGGED = re.compile(r"[ds]:")
 _EXACT = (
     inspect.NoneType, inspect.BoolType, inspect.IntType, inspect.StrType, inspect.EnumType,
@@ -63,7 +64,11 @@ class Form(Generic[T]):
 
     def encode(self, value: T) -> bytes:
         """Give the canonical bytes."""
-        return _encoded(value)
+        try:
+            written = _ENCODER.encode(value)
+        except _UNWRITABLE as error:
+            raise _no_bytes(error) from error
+        return written if written.isascii() else _in_order(written)
 
     def decode(self, canonical: bytes) -> T:
         """Read canonical bytes back; whatever this type would not have written is refused.
@@ -110,9 +115,18 @@ def untagged(value: Json) -> Json:
 def _encoded(value: object) -> bytes:
     try:
         written = _ENCODER.encode(value)
-    except (UnicodeEncodeError, msgspec.MsgspecError, OverflowError) as error:
-        raise ValueRefused(f"this value has no canonical bytes: {error}") from error
-    if not written.isascii() and _PAST_BMP.search(written):
+    except _UNWRITABLE as error:
+        raise _no_bytes(error) from error
+    return written if written.isascii() else _in_order(written)
+
+
+def _no_bytes(error: Exception) -> ValueRefused:
+    return ValueRefused(f"this value has no canonical bytes: {error}")
+
+
+def _in_order(written: bytes) -> bytes:
+    """Sort keys as RFC 8785 does, where that differs from how they were sorted."""
+    if _PAST_BMP.search(written):
         return _AS_GIVEN.encode(_sorted_utf16(msgspec.json.decode(written)))
     return written
 

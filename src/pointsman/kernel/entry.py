@@ -19,6 +19,7 @@ from pointsman.kernel.merkle import leaf_hash
 
 MAX_NAME = 128
 MAX_PAYLOAD = 1 << 20
+MAX_ATTACHMENT = 1 << 24
 MAX_ATTACHMENTS = 64
 
 _MAGIC = b"pointsman/entry/1\0"
@@ -94,22 +95,32 @@ def empty_head(chain: Chain) -> Head:
 
 def entry_bytes(prefix: bytes, entry: Entry) -> bytes:
     """Give the bytes an entry's hash is taken over."""
-    kind, name, ref = entry.kind.encode(), entry.id.encode(), entry.ref.encode()
-    payload, attached = entry.payload, entry.attached
-    head = _HEAD.pack(
-        entry.seq, entry.prev, entry.at,
-        len(kind), len(name), len(ref), len(attached), len(payload),
-    )  # fmt: skip
+    named = (entry.kind, entry.id, entry.ref)
+    place = (entry.seq, entry.prev, entry.at)
+    return _hashed(prefix, place, named, entry.attached, entry.payload)
+
+
+def _hashed(
+    prefix: bytes,
+    place: tuple[int, bytes, Instant],
+    named: tuple[str, str, str],
+    attached: bytes,
+    payload: bytes,
+) -> bytes:
+    kind, name, ref = named[0].encode(), named[1].encode(), named[2].encode()
+    lengths = (len(kind), len(name), len(ref), len(attached), len(payload))
+    head = _HEAD.pack(*place, *lengths)
     return b"".join((prefix, head, kind, name, ref, attached, payload))
 
 
 def joined(chain: Chain, head: Head, draft: Draft) -> Entry:
     """Give the entry that puts a draft at the end of a chain."""
-    attached = b"".join(hashlib.sha256(body).digest() for body in draft.attachments)
+    attached = b"".join([hashlib.sha256(body).digest() for body in draft.attachments])
     # INVARIANT: a chain's time never goes back, whatever the clock does.
     at = max(head.at, draft.at)
-    parts = (head.size, at, draft.kind, draft.id, draft.ref, draft.payload, attached, head.hash)
-    return Entry(*parts, leaf_hash(entry_bytes(chain.prefix, Entry(*parts, b""))))
+    named, payload = (draft.kind, draft.id, draft.ref), draft.payload
+    data = _hashed(chain.prefix, (head.size, head.hash, at), named, attached, payload)
+    return Entry(head.size, at, *named, payload, attached, head.hash, leaf_hash(data))
 
 
 def head_after(entry: Entry) -> Head:
@@ -119,12 +130,20 @@ def head_after(entry: Entry) -> Head:
 
 def check_draft(draft: Draft) -> None:
     """Refuse what cannot be recorded, before it is queued with others."""
-    for name in (draft.kind, draft.id, draft.ref):
-        if len(name) > MAX_NAME or not name.isascii() or not name.isprintable():
-            raise InputError(f"`{name[:MAX_NAME]}` cannot name a ledger entry")
-    if max(map(len, (draft.payload, *draft.attachments))) > MAX_PAYLOAD:
-        raise InputError(f"an entry and its attachments hold at most {MAX_PAYLOAD} bytes each")
+    names = f"{draft.kind}{draft.id}{draft.ref}"
+    if len(names) > MAX_NAME or not names.isascii() or not names.isprintable():
+        _check_names(draft)
+    if len(draft.payload) > MAX_PAYLOAD:
+        raise InputError(f"an entry holds at most {MAX_PAYLOAD} bytes")
+    if max(map(len, draft.attachments), default=0) > MAX_ATTACHMENT:
+        raise InputError(f"an attachment holds at most {MAX_ATTACHMENT} bytes")
     if len(draft.attachments) > MAX_ATTACHMENTS:
         raise InputError(f"an entry carries at most {MAX_ATTACHMENTS} attachments")
     if not 0 <= draft.at <= LATEST:
         raise InputError(f"`{draft.at}` is not an instant between 1970 and 9999")
+
+
+def _check_names(draft: Draft) -> None:
+    for name in (draft.kind, draft.id, draft.ref):
+        if len(name) > MAX_NAME or not name.isascii() or not name.isprintable():
+            raise InputError(f"`{name[:MAX_NAME]}` cannot name a ledger entry")

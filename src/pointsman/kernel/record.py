@@ -65,6 +65,7 @@ class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
     detail: Raw
 
 
+ASIDE_FORM = Form(Aside)
 DECISION_FORM = Form(DecisionRecord)
 RECORDED_FORM = Form(Recorded)
 ATTEMPT_FORM = Form(Attempt)
@@ -79,6 +80,27 @@ class Names(Struct, frozen=True):
     at: Instant
 
 
+def recorded_bytes(record: DecisionRecord, aside: Aside) -> bytes:
+    """Give the canonical bytes of a `Recorded`, written in one go where no snapshot is named.
+
+    Three passes of the encoder less; a test holds this to the bytes of the forms.
+    """
+    if record.snapshot_ids:
+        return RECORDED_FORM.encode(Recorded(Raw(DECISION_FORM.encode(record)), aside))
+    return (
+        b'{"aside":%b,"decision":{"decision_version":%d,"facts_id":"%b","kind":"%b",'
+        b'"outcome":%b,"policy_id":"%b","snapshot_ids":{},"trace":%b}}'
+    ) % (
+        ASIDE_FORM.encode(aside),
+        record.decision_version,
+        record.facts_id.encode(),
+        record.kind.encode(),
+        record.outcome,
+        record.policy_id.encode(),
+        record.trace,
+    )
+
+
 def decision_draft(
     names: Names, record: DecisionRecord, aside: Aside, facts: bytes, linked: str = ""
 ) -> Draft:
@@ -86,7 +108,7 @@ def decision_draft(
 
     `linked` names what a further decision about the same thing is: `decision.turn.fallback`.
     """
-    payload = RECORDED_FORM.encode(Recorded(Raw(DECISION_FORM.encode(record)), aside))
+    payload = recorded_bytes(record, aside)
     kind = f"{DECISION}{record.kind}.{linked}" if linked else DECISION + record.kind
     return Draft(kind, names.id, names.ref, names.at, payload, (facts,))
 

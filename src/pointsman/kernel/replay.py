@@ -34,6 +34,14 @@ class Decided(NamedTuple):
 Decide = Callable[[bytes, Texts], Decided]
 """Decides on the bytes of recorded facts, under a policy that was read before."""
 
+Policies = Callable[[str], bytes]
+"""Gives a verified snapshot's body by its content id, or raises a ReplayError."""
+
+
+def no_snapshots(name: str) -> bytes:
+    """Stand in where no ledger is at hand."""
+    raise MissingSnapshot(f"the snapshot `{name}` is not at hand")
+
 
 class Decider(Protocol):
     """One decide function, reading and giving bytes."""
@@ -41,8 +49,11 @@ class Decider(Protocol):
     kind: Room
     version: int
 
-    def under(self, policy: bytes) -> Decide:
-        """Read a recorded policy once, for all the decisions made under it."""
+    def under(self, policy: bytes, snapshots: Policies) -> Decide:
+        """Read a recorded policy once, for all the decisions made under it.
+
+        `snapshots` gives what facts name beside the policy.
+        """
         ...
 
 
@@ -69,18 +80,15 @@ class PureDecider(Generic[P, R, F]):
         self._decide = decide
         self._opened = opened
 
-    def under(self, policy: bytes) -> Decide:
+    def under(self, policy: bytes, snapshots: Policies = no_snapshots) -> Decide:
         """Read a recorded policy once, for all the decisions made under it."""
+        del snapshots
         ready = self._make_ready(self._policy.decode(policy))
 
         def run(facts: bytes, texts: Texts) -> Decided:
             return self._decide(ready, self._opened(ready, self._facts.decode(facts), texts))
 
         return run
-
-
-Policies = Callable[[str], bytes]
-"""Gives a verified policy's body by its content id, or raises a ReplayError."""
 
 
 class Verdict(StrEnum):
@@ -157,5 +165,5 @@ class Replayer:
             decider = self._registry.decider(record.kind, record.decision_version)
             policy = self._policies(record.policy_id)
             check_content(record.policy_id, policy, "policy")
-            ready = self._ready[key] = decider.under(policy)
+            ready = self._ready[key] = decider.under(policy, self._policies)
         return ready

@@ -11,7 +11,8 @@ from pointsman.kernel.content import Texts
 from pointsman.kernel.replay import Decided, PureDecider
 from pointsman.placement.facts import FACTS_FORM, PlacementFacts, with_text
 from pointsman.placement.policy import POLICY_FORM, PlacementPolicy, Rule
-from pointsman.placement.policy_rule import STRONGEST_FIRST, Action, PolicyRule, test_of, texts_of
+from pointsman.placement.policy_rule import STRONGEST_FIRST, Action, PolicyRule, texts_of
+from pointsman.placement.ready import ReadyPlacement, plain_key
 from pointsman.placement.sensitivity import staying
 from pointsman.placement.table import ErrorCode, Route
 from pointsman.placement.totality import compared
@@ -28,25 +29,12 @@ from pointsman.placement.trace import (
     StepOutcome,
 )
 
+__all__ = ["DECIDER", "DECISION_VERSION", "ReadyPlacement", "decide"]
+
 DECISION_VERSION = 1
 
 _TELLING: Final[tuple[Action, ...]] = ("require_confirmation", "warn")
 _HOLDING: Final[tuple[Action, ...]] = ("block", "force_local")
-
-
-class ReadyPlacement:
-    """A placement policy with what is worked out once, for all decisions under it."""
-
-    __slots__ = ("by_level", "policy", "reads_content", "tests")
-
-    def __init__(self, policy: PlacementPolicy) -> None:
-        self.policy = policy
-        self.reads_content = policy.reads_content
-        self.tests = tuple((rule, test_of(rule)) for rule in policy.policy_rules)
-        self.by_level: dict[str, tuple[Rule, ...]] = {
-            level: tuple(rule for rule in policy.rules if rule.privacy_level == level)
-            for level in ("local", "cloud", "auto")
-        }
 
 
 class Conclusion:
@@ -158,7 +146,20 @@ class Placement:
 
 
 def decide(ready: ReadyPlacement, facts: PlacementFacts) -> tuple[PlacementOutcome, PlacementTrace]:
-    """Decide whether a question may leave this machine."""
+    """Decide whether a question may leave this machine, or give again what was decided."""
+    key = plain_key(ready.policy, facts)
+    if key is None:
+        return _decided_anew(ready, facts)
+    found = ready.plain.get(key)
+    if found is None:
+        found = _decided_anew(ready, facts)
+        ready.keep(key, found)
+    return found
+
+
+def _decided_anew(
+    ready: ReadyPlacement, facts: PlacementFacts
+) -> tuple[PlacementOutcome, PlacementTrace]:
     case = Placement(ready, facts)
     found = _after_failure(case) if facts.failed is not None else _first(case)
     found = _gated(case, found)

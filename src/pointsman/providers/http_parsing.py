@@ -34,17 +34,20 @@ class AnswerReader:
     """
 
     __slots__ = (
-        "_got_piece", "_head_left", "_headers", "_parser", "_silent", "_sink", "has_head",
-        "is_close_delimited", "is_done", "keeps_alive",
+        "_head_left", "_headers", "_parser", "_pieces", "_silent", "_sink", "has_head",
+        "is_close_delimited", "is_done", "keeps_alive", "on_body",
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        # What httptools calls for each chunk of a body: with fifty in one read, a call of Python
+        # for each would cost more than the rest of the answer.
+        self.on_body = self._pieces.append
         self._parser = httptools.HttpResponseParser(self)
         self._sink: Sink | None = None
         self._headers: dict[str, str] = {}
         self._head_left = 0
         self._silent = 0
-        self._got_piece = False
         self.has_head = False
         self.is_done = True
         self.keeps_alive = False
@@ -60,17 +63,25 @@ class AnswerReader:
 
     def feed(self, data: bytes) -> None:
         """Read on; raises `BadAnswer`. Look at `is_done` afterwards."""
-        if not self.has_head:
-            if len(data) > self._head_left:
-                data = self._feed_head(data)
-            else:
-                self._head_left -= len(data)
-        self._got_piece = False
-        self._parse(data)
-        if not self._got_piece:
-            self._silent += len(data)
-            if self._silent > _SILENT_LIMIT and self.has_head:
-                raise BadAnswer("it holds too much between two pieces of its body")
+        sink, pieces = self._sink, self._pieces
+        try:
+            if not self.has_head:
+                if len(data) > self._head_left:
+                    data = self._feed_head(data)
+                else:
+                    self._head_left -= len(data)
+            self._parse(data)
+        finally:
+            body = b"".join(pieces) if len(pieces) != 1 else pieces[0]
+            pieces.clear()
+            if body and sink is not None:
+                sink.on_piece(body)
+        if body:
+            self._silent = 0
+            return
+        self._silent += len(data)
+        if self._silent > _SILENT_LIMIT and self.has_head:
+            raise BadAnswer("it holds too much between two pieces of its body")
 
     def feed_eof(self) -> None:
         """End the answer with its connection; raises `BadAnswer` when something is missing."""
@@ -141,13 +152,6 @@ class AnswerReader:
         )
         if self._sink is not None:
             self._sink.on_head(status, headers)
-
-    def on_body(self, piece: bytes) -> None:
-        """Give a piece of the body to the sink."""
-        self._got_piece = True
-        self._silent = 0
-        if self._sink is not None:
-            self._sink.on_piece(piece)
 
     def on_message_complete(self) -> None:
         """End the answer, unless it was an interim one."""

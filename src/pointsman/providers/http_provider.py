@@ -93,13 +93,23 @@ class HttpProvider:
         """Make one call and give its answer once the head is a success."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + min(deadlines.total_s, self._timeout_s)
-        outside = self._outside
+        try:
+            return await self._tried(outgoing, deadlines, ends_at, self._good_key)
+        except UpstreamError as failed:
+            error = failed
+        return await self._tried_again(outgoing, deadlines, ends_at, error)
+
+    async def _tried_again(
+        self, outgoing: Outgoing, deadlines: Deadlines, ends_at: float, error: UpstreamError
+    ) -> Answer:
+        """Go on after the first try failed, as the flow of tries says."""
+        loop, outside = asyncio.get_running_loop(), self._outside
         flow = tries(
             max(len(self._credentials), 1), self._good_key, outside.jitter, outside.retries
         )
-        effect: Effect | None = next(flow)
-        error: UpstreamError | None = None
-        attempts = 0
+        next(flow)
+        attempts = error.attempts = 1
+        effect = _after(flow, error)
         while effect is not None:
             if isinstance(effect, Try):
                 attempts += 1
@@ -118,7 +128,7 @@ class HttpProvider:
                 effect = _after(flow, None)
             else:
                 effect = None  # there is no time left to wait
-        raise error or UpstreamError("nothing was tried", error_class="other")
+        raise error
 
     async def close(self) -> None:
         """Close every connection."""

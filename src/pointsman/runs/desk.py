@@ -16,7 +16,7 @@ from pointsman.kernel.canonical import Form
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
-from pointsman.kernel.record import Aside, Names
+from pointsman.kernel.record import Aside, Names, decision_draft
 from pointsman.placement.facts import Taint
 from pointsman.runs.recorder import Recorder
 from pointsman.runs.rulings import placement_made, policies_of, turn_made
@@ -91,8 +91,9 @@ class Desk:
         INVARIANT: whoever acts on it waits for all of it first. Text and decision are synced side
         by side, so that keeping the text costs no second wait. The decision is expected last.
         """
-        recorder = self.recorder()
-        self._record_invalid(in_force, recorder)
+        recorder = self._recorder or self.recorder()
+        if in_force.invalid is not self._told_invalid:
+            self._record_invalid(in_force, recorder)
         policies, ledger = policies_of(in_force), self._home.identity.ledger
         placing, message = ruling.placing, ruling.facts.message
         seal = message if isinstance(message, Sealed) else recorder.hand_in_text(message, waits)
@@ -102,8 +103,16 @@ class Desk:
                 made = placement_made(policies, placing, seal, ledger)
                 recorder.decide(first, made, aside, waits.expect())
             self._record_taint(recorder, in_force, placing, aside)
-        made = turn_made(policies, ruling, seal, ledger)
-        recorder.decide(names, made, aside, waits.expect(), linked)
+        settled = waits.expect()
+
+        def draft() -> Draft:
+            made = turn_made(policies, ruling, seal, ledger)
+            return decision_draft(names, made.record, aside, made.facts, linked)
+
+        # The commit thread writes the bytes of a whole group one after the other: in half the time.
+        if not recorder.decide_soon(policies.turns_id, draft, settled):
+            made = turn_made(policies, ruling, seal, ledger)
+            recorder.decide(names, made, aside, settled, linked)
 
     def record_placement(
         self, names: Names, in_force: InForce, placing: Placing, aside: Aside

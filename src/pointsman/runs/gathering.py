@@ -6,10 +6,10 @@ The only step that looks at the world: secrets that can be found, the time of da
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from decimal import Decimal
+from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.instant import SECOND, Instant
@@ -19,6 +19,7 @@ from pointsman.storage.home import Home
 from pointsman.storage.policies import InForce, PolicyFiles
 from pointsman.storage.secrets import is_resolved
 from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.turns.exploring import explore_draw
 from pointsman.turns.facts import (
     ANY_MODEL,
     BudgetLeft,
@@ -30,12 +31,13 @@ from pointsman.turns.facts import (
     TurnFacts,
     turn_facts,
 )
-from pointsman.turns.fingerprint import Surroundings, fingerprint_of, hashed_vector
+from pointsman.turns.fingerprint import Fingerprint, Surroundings, fingerprint_of
 from pointsman.turns.override import Mode, split_override
-from pointsman.turns.pattern_row import PatternRow
+from pointsman.turns.pattern import PatternSettings
 from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import EMBEDDED_PROVIDER, ModelsFile, provider_of
+from pointsman.turns.registry import EMBEDDED_PROVIDER, ModelsFile, Tier, provider_of
 
+NOTHING_TOUCHED = Surroundings()
 CONFIGURED_S = 1.0
 """How long a look at which secrets can be found stays good enough."""
 
@@ -57,6 +59,13 @@ class Around(Struct, frozen=True):
     availability: dict[str, Health] = {}
     allowed_models: tuple[str, ...] | None = None
     budgets: tuple[BudgetLeft, ...] = ()
+    is_worker: bool = False
+    delegate_tier: Tier | None = None
+    skills_matching_message: tuple[str, ...] = ()
+    touched: Surroundings = Surroundings()
+    """What the session's tools touched before this turn."""
+    turn_id: str = ""
+    """What exploration is drawn from; without it nothing is explored."""
 
 
 class Gathering:
@@ -66,6 +75,7 @@ class Gathering:
         self._home = home
         self._files = files
         self.warnings: tuple[str, ...] = ()
+        self._patterns = PatternStore(home.patterns)
         self._patterns_seen = (float("-inf"), False)
         self._known_configured: tuple[ModelsFile, float, tuple[str, ...]] | None = None
 
@@ -80,10 +90,10 @@ class Gathering:
         given = GivenFacts(message, configured=self._configured(in_force), budgets=budgets)
         facts = self._exact(given, in_force.ready)
         settings = in_force.ready.scope(facts.workspace_path).pattern
-        rows: tuple[PatternRow, ...] = ()
-        if settings.mode != "off" and self._home.patterns.exists():
-            rows = self._similar(facts, settings.k)
-        return replace(facts, local_minutes=local_minutes(now), pattern_rows=rows)
+        facts = replace(facts, local_minutes=local_minutes(now))
+        if settings.mode == "off" or not self._home.patterns.exists():
+            return facts
+        return self._learned(facts, settings)
 
     def facts_of_call(
         self, in_force: InForce, message: str, around: Around, now: Instant, mode: Mode
@@ -95,17 +105,21 @@ class Gathering:
             override=override,
             sticky_model=around.sticky_model,
             workspace_path=around.workspace_path,
+            is_worker=around.is_worker,
             has_images=around.has_images,
             estimated_input_tokens={ANY_MODEL: around.input_tokens},
             has_tool_calls_in_history=around.has_tool_calls_in_history,
             has_tool_definitions=around.has_tools,
             has_system_prompt=around.has_system_prompt,
             requires_structured_output=around.requires_structured_output,
+            skills_matching_message=around.skills_matching_message,
+            file_extensions_in_context=around.touched.file_extensions,
             local_minutes=local_minutes(now),
             cost_today_microusd=around.cost_today_microusd,
             privacy_level=around.privacy_level,
             network_state=around.network_state,
             availability=around.availability,
+            delegate_tier=around.delegate_tier,
             configured=self._configured_now(in_force),
             allowed_models=around.allowed_models,
             budgets=around.budgets,
@@ -113,9 +127,10 @@ class Gathering:
             tokenizer=TOKENIZER,
         )
         settings = in_force.ready.scope(facts.workspace_path).pattern
-        if settings.mode == "off" or not self._has_patterns():
+        if settings.mode == "off" or around.is_worker or not self._has_patterns():
             return facts
-        return replace(facts, pattern_rows=self._similar(facts, settings.k))
+        draw = explore_draw(around.turn_id, settings)
+        return self._learned(replace(facts, explore_draw=draw), settings, around.touched)
 
     def _has_patterns(self) -> bool:
         """Tell whether anything was learned yet; asked anew a second after it was asked last."""
@@ -152,20 +167,31 @@ class Gathering:
             price_table_id=self._files.prices.id,
         )
 
-    def _similar(self, facts: TurnFacts, k: int) -> tuple[PatternRow, ...]:
+    def _learned(
+        self, facts: TurnFacts, settings: PatternSettings, touched: Surroundings = NOTHING_TOUCHED
+    ) -> TurnFacts:
+        """Add what similar turns say, as the method of the policy asks for it."""
+        # Imported here: numpy takes longer to load than a home without patterns takes to decide.
+        from pointsman.signals.embedding import text_vector  # noqa: PLC0415 - see above
+
         message = facts.message if isinstance(facts.message, str) else ""
-        around = Surroundings(
-            file_extensions=facts.file_extensions_in_context,
-            has_images=facts.has_images,
-            has_tool_calls_in_history=facts.has_tool_calls_in_history,
-            estimated_input_tokens=facts.tokens_for(ANY_MODEL),
-            workspace_path=facts.workspace_path,
-        )
-        with closing(PatternStore(self._home.patterns)) as store:
-            found = store.found(fingerprint_of(message, around), hashed_vector(message), k)
-        if found.reason:
-            self.warnings = (f"{self._home.patterns}: {found.reason}",)
-        return found.rows
+        look, vector = look_of(facts, touched), text_vector(message)
+        if settings.method is UNSET:
+            rows = self._patterns.found(look, vector, settings.k)
+            self._warn(rows.reason)
+            return replace(facts, pattern_rows=rows.rows)
+        target = None if settings.target is UNSET else settings.target
+        found = self._patterns.evidence(look, vector, settings.k, target)
+        self._warn(found.reason)
+        return replace(facts, pattern_evidence=found.evidence or UNSET)
+
+    def _warn(self, reason: str) -> None:
+        if reason:
+            self.warnings = (f"{self._home.patterns}: {reason}",)
+
+    def close(self) -> None:
+        """Let go of the pattern store."""
+        self._patterns.close()
 
     def _configured(self, in_force: InForce) -> tuple[str, ...]:
         """Name the models whose provider has what it needs: its secrets can be found."""
@@ -178,7 +204,26 @@ class Gathering:
         )
 
 
+def look_of(facts: TurnFacts, touched: Surroundings = NOTHING_TOUCHED) -> Fingerprint:
+    """Take the fingerprint of a turn as it begins: the one it is looked up and learned by."""
+    message = facts.message if isinstance(facts.message, str) else ""
+    around = replace(
+        touched,
+        file_extensions=facts.file_extensions_in_context,
+        has_images=facts.has_images,
+        has_tool_calls_in_history=facts.has_tool_calls_in_history,
+        estimated_input_tokens=facts.tokens_for(ANY_MODEL),
+        workspace_path=facts.workspace_path,
+    )
+    return fingerprint_of(message, around)
+
+
 def local_minutes(instant: Instant) -> int:
     """Give the minutes since midnight of an instant, in the zone of this machine."""
-    local = time.localtime(instant // SECOND)
+    return _minutes_of(instant // (60 * SECOND))
+
+
+@lru_cache(maxsize=2)
+def _minutes_of(minute: int) -> int:
+    local = time.localtime(minute * 60)
     return local.tm_hour * 60 + local.tm_min

@@ -60,9 +60,10 @@ class LiveHealth:
         """Note that a model is called: where it was out before, this is the probe."""
         if self.rates.is_limited:
             self.rates.began(provider_of(model), tokens)
-        for scope in (model, provider_of(model)):
-            if scope in self._probed:
-                self._probed[scope] = True
+        if self._probed:
+            for scope in (model, provider_of(model)):
+                if scope in self._probed:
+                    self._probed[scope] = True
 
     def used(self, model: str, tokens: int) -> None:
         """Note how many tokens a call took in the end."""
@@ -73,14 +74,14 @@ class LiveHealth:
         self, model: str, result: Result, models: Iterable[str], *, is_policy_refusal: bool = False
     ) -> tuple[Transition, ...]:
         """Take a call's end into account, and give what changed by it."""
-        instant = self._clock.now()
-        provider = provider_of(model)
-        event = CallEvent(instant, CREDENTIAL, provider, model, result, is_policy_refusal)
         if self._probed:
             self._probe_ended(model, is_back=result == "success")
         if result == "success" and not self._state.credentials:
             # INVARIANT: a success where nothing is known changes nothing.
             return ()
+        instant = self._clock.now()
+        provider = provider_of(model)
+        event = CallEvent(instant, CREDENTIAL, provider, model, result, is_policy_refusal)
         self._state, changes = after(self._state, event, models)
         self._out = health(self._state, instant, CREDENTIAL)
         self._tell(changes)

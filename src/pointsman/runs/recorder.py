@@ -8,10 +8,12 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.content import Retain, Sealed
 from pointsman.kernel.entry import Chain, Draft
+from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Aside, DecisionRecord, Names, Room, decision_draft
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, snapshot_draft
@@ -20,13 +22,30 @@ from pointsman.storage.home import Home
 from pointsman.storage.lease import first_free_lease
 from pointsman.storage.sqlite.content import ContentStore
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.group import Settled
-from pointsman.storage.sqlite.ledger import Health, LedgerWriter, Listener, Place, Receipt
+from pointsman.storage.sqlite.group import Settled, Soon
+from pointsman.storage.sqlite.ledger import (
+    Health,
+    LedgerWriter,
+    Listener,
+    Making,
+    Place,
+    Receipt,
+)
 from pointsman.storage.sqlite.reading import LedgerReader
 
 
+class Pinned(Struct, frozen=True):
+    """A snapshot that facts name; without `make` it is recorded already."""
+
+    id: ContentId
+    make: Callable[[SigningKey], Snapshot] | None = None
+
+
 class Made(Struct, frozen=True):
-    """A decision of some room, as canonical bytes, with the policy it was made under."""
+    """A decision of some room, as canonical bytes, with the policy it was made under.
+
+    `snapshots` are what its facts name beside the policy; `artifacts` what its trace only names.
+    """
 
     room: Room
     version: int
@@ -35,13 +54,18 @@ class Made(Struct, frozen=True):
     facts: bytes
     outcome: bytes
     trace: bytes
+    snapshots: dict[str, Pinned] = {}
+    artifacts: tuple[bytes, ...] = ()
 
     @property
     def record(self) -> DecisionRecord:
         """What a replay must reproduce."""
         facts_id = content_id(self.facts)
+        pinned = {name: each.id for name, each in self.snapshots.items()}
         outcome, trace = Raw(self.outcome), Raw(self.trace)
-        return DecisionRecord(self.room, self.version, self.policy_id, facts_id, {}, outcome, trace)
+        return DecisionRecord(
+            self.room, self.version, self.policy_id, facts_id, pinned, outcome, trace
+        )
 
 
 class Recorder:
@@ -101,21 +125,41 @@ class Recorder:
             self.ensure_snapshot(
                 made.policy_id, lambda: snapshot_draft(made.policy(self.key), names.at)
             )
+        for each in made.snapshots.values():
+            self._ensure_pinned(each, names.at)
         draft = decision_draft(names, made.record, aside, made.facts, linked)
+        if made.artifacts:
+            draft = replace(draft, attachments=(*draft.attachments, *made.artifacts))
         self._ledger.hand_in(draft, settled)
+
+    def _ensure_pinned(self, pinned: Pinned, at: Instant) -> None:
+        make = pinned.make
+        if make is not None and pinned.id not in self._snapshots:
+            self.ensure_snapshot(pinned.id, lambda: snapshot_draft(make(self.key), at))
 
     def hand_in(self, draft: Draft, settled: Settled) -> None:
         """Hand in an entry, and tell somebody once it is durable."""
         self._ledger.hand_in(draft, settled)
 
+    def decide_soon(self, policy_id: str, make: Callable[[], Draft], settled: Settled) -> bool:
+        """Hand in a decision that is made with its group; False where its policy is new."""
+        if policy_id not in self._snapshots:
+            return False
+        self._ledger.hand_in(make, settled)
+        return True
+
+    def note(self, draft: Draft | Making) -> None:
+        """Hand in an entry that nobody waits for: it is durable a moment later."""
+        self._ledger.note(draft)
+
     def hand_in_text(self, text: str, waits: Waits) -> Sealed:
         """Seal a text and hand in what the home retains of it."""
         return self._content.hand_in(text, waits.expect)
 
-    def after_groups(self, told: Callable[[], None]) -> None:
-        """Have somebody told whenever a group of entries or texts is durable."""
-        self._ledger.after_group(told)
-        self._content.after_group(told)
+    def serve_loop(self, told: Callable[[], None], soon: Soon) -> None:
+        """Serve an event loop: tell it of durable groups, and let it say when one may begin."""
+        self._ledger.serve_loop(told, soon)
+        self._content.serve_loop(told, soon)
 
     def listen(self, listener: Listener) -> None:
         """Have somebody told what was made durable; from the commit thread."""

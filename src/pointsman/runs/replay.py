@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from pointsman.agents.decide import DECIDER as AGENT_DECIDER
 from pointsman.branches.decide import DECIDER as BRANCH_DECIDER
 from pointsman.errors import IntegrityFailure, NotFound
 from pointsman.kernel.content import Sealed
@@ -24,7 +25,7 @@ from pointsman.storage.home import Home, open_home
 from pointsman.storage.sqlite.reading import ContentReader, LedgerReader, Stored
 from pointsman.turns.decide import DECIDER as TURN_DECIDER
 
-REGISTRY = Registry([PLACEMENT_DECIDER, TURN_DECIDER, BRANCH_DECIDER])
+REGISTRY = Registry([PLACEMENT_DECIDER, TURN_DECIDER, BRANCH_DECIDER, AGENT_DECIDER])
 
 RANGE = 2_000
 MOST_SHOWN = 1_000
@@ -103,7 +104,7 @@ class HomeReplayer:
         return self._content.text(seal)
 
     def policy(self, name: str) -> bytes:
-        """Give a recorded policy by its content id, verified."""
+        """Give a recorded policy or other snapshot by its content id, verified."""
         snapshot = self.ledger.snapshot(name)
         verify_snapshot(snapshot, self._home.identity.ledger, self._home.keys)
         return snapshot.body

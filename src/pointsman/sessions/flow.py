@@ -28,7 +28,7 @@ from pointsman.turns.validation import estimated_cost
 BY_HAND: tuple[Slot, ...] = ("per_message_override", "manual_sticky")
 """The slots where the caller named the model."""
 
-RuleKind = Literal["turn", "fallback"]
+RuleKind = Literal["turn", "fallback", "override"]
 
 
 class Fallback(Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,16 +6,21 @@ Pure, and never raises on valid facts. Document 002 §4.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from pointsman.kernel.content import Texts
 from pointsman.kernel.number import billionths_text
 from pointsman.kernel.replay import Decided, PureDecider
 from pointsman.turns.banners import banners
+from pointsman.turns.evidence import evidence_of_rows
+from pointsman.turns.evidence_choice import Weighed, weigh
+from pointsman.turns.exploring import is_explored
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 from pointsman.turns.look import Look
-from pointsman.turns.pattern import Recommendation, recommend
+from pointsman.turns.pattern import PatternSettings, Recommendation, recommend
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.ready import ReadyPolicy, Scope
 from pointsman.turns.registry import TIERS
@@ -114,15 +119,38 @@ def _pattern(turn: Turn) -> Evaluation:
         return _silent("pattern", "delegate_request_in_flight")
     if settings.mode == "off":
         return _silent("pattern", "the pattern store is off")
-    if not turn.facts.pattern_rows:
+    found = _recommended(turn.facts, settings)
+    if found is None:
         return _silent("pattern", "no similar turns recorded")
-    found = recommend(turn.facts.pattern_rows, settings)
     if found.model is None:
         return _seen(found, Evaluation("pattern", "not_applicable", None, found.reason))
     if settings.mode == "observe":
         reason = f"observing only: would suggest {found.model}, {_evidence(found)}"
         return _seen(found, Evaluation("pattern", "not_applicable", None, reason))
-    return _seen(found, _judged(turn, "pattern", found.model, _evidence(found)))
+    explored = _explored(turn, found)
+    return _seen(found, explored or _judged(turn, "pattern", found.model, _evidence(found)))
+
+
+def _recommended(facts: TurnFacts, settings: PatternSettings) -> Recommendation | Weighed | None:
+    """Ask the method of the policy; None where nothing is known."""
+    if settings.method is UNSET:
+        return recommend(facts.pattern_rows, settings) if facts.pattern_rows else None
+    evidence = facts.pattern_evidence
+    if evidence is UNSET and facts.pattern_rows:
+        evidence = evidence_of_rows(facts.pattern_rows, settings.k)
+    if evidence is UNSET or not evidence.models:
+        return None
+    return weigh(evidence, settings)
+
+
+def _explored(turn: Turn, found: Recommendation | Weighed) -> Evaluation | None:
+    """Give the runner-up its chance, where this turn drew it and the runner-up may take it."""
+    if len(found.options) < 2 or not is_explored(turn.facts, turn.scope.pattern):
+        return None
+    runner_up = found.options[1].model
+    reason = f"exploring the runner-up of {found.model}"
+    judged = _judged(turn, "pattern", runner_up, reason)
+    return replace(judged, is_exploring=True) if judged.verdict == "chose" else None
 
 
 def _outranked(turn: Turn) -> list[Evaluation]:
@@ -183,7 +211,9 @@ _CHAIN: tuple[Policy, ...] = (
 )
 
 
+@cache
 def _silent(slot: Slot, reason: str) -> Evaluation:
+    # Slots keep silent for a dozen reasons in all; each is said by the same value.
     return Evaluation(slot, "not_applicable", None, reason)
 
 
@@ -195,8 +225,18 @@ def _judged(turn: Turn, slot: Slot, candidate: str, reason: str) -> Evaluation:
     return Evaluation(slot, "rejected", candidate, veto.reason, validation_failure=veto.code)
 
 
-def _seen(found: Recommendation, evaluation: Evaluation) -> Evaluation:
+def _seen(found: Recommendation | Weighed, evaluation: Evaluation) -> Evaluation:
     """Add what the pattern store looked at."""
+    if isinstance(found, Weighed):
+        return replace(
+            evaluation,
+            confidence=found.confidence,
+            pattern_alternatives=found.options,
+            neighbours=found.neighbours,
+            flip_margin=found.flip_margin,
+            success_per_usd=found.success_per_usd,
+            calibration_id=found.calibration_id or UNSET,
+        )
     if not found.neighbours:
         return evaluation
     return replace(
@@ -213,7 +253,9 @@ def _seen(found: Recommendation, evaluation: Evaluation) -> Evaluation:
     )
 
 
-def _evidence(found: Recommendation) -> str:
+def _evidence(found: Recommendation | Weighed) -> str:
+    if isinstance(found, Weighed):
+        return found.reason
     return f"confidence {billionths_text(found.confidence)}, {found.sample_size} samples"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import Form
@@ -15,7 +15,8 @@ from pointsman.kernel.number import MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.text import ascii_lower
 from pointsman.placement.trace import Placed
-from pointsman.turns.pattern_row import PatternRow, nearest_first
+from pointsman.turns.evidence import Evidence
+from pointsman.turns.pattern_row import PatternRow, Share, nearest_first
 from pointsman.turns.registry import Tier, model_id
 from pointsman.turns.written import ClockTime, Count, Fraction, SignedUsd, Usd
 
@@ -70,6 +71,8 @@ class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
     price_table_id: str = ""
     tokenizer: str = ""
     placement: Placed | None = None
+    pattern_evidence: Evidence | UnsetType = UNSET
+    explore_draw: Share | UnsetType = UNSET
 
     def tokens_for(self, model: str) -> int:
         """Give the estimate for a model, else the one for any."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from pointsman.kernel.canonical import Form
-from pointsman.kernel.number import Billionths
+from pointsman.kernel.number import Billionths, MicroUsd
 
 Slot = Literal[
     "per_message_override",
@@ -43,11 +43,19 @@ class RuleAttempt(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class ModelOption(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A model that similar turns speak for."""
+    """A model that similar turns speak for.
+
+    What follows the sample size is told by the method `evidence` alone: the success and the cost it
+    expects, how many rows are behind that (in thousandths), and how far off it may well be.
+    """
 
     model: str
     score: Billionths
     sample_size: int
+    success: Billionths | UnsetType = UNSET
+    cost_microusd: MicroUsd | UnsetType = UNSET
+    effective_rows: int | UnsetType = UNSET
+    standard_error: Billionths | UnsetType = UNSET
 
 
 class Neighbour(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -61,7 +69,11 @@ class Neighbour(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one slot said. `flip_margin` is the success the runner-up lacks to be first."""
+    """What one slot said. `flip_margin` is the success the runner-up lacks to be first.
+
+    With the method `evidence`, `success_per_usd` is what a dollar had to buy, and `calibration_id`
+    where that was found out. `is_exploring` marks a runner-up that was chosen to learn about it.
+    """
 
     policy: Slot
     verdict: Verdict
@@ -74,6 +86,9 @@ class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
     validation_failure: ValidationFailure | None = None
     neighbours: tuple[Neighbour, ...] | None = None
     flip_margin: Billionths | None = None
+    success_per_usd: int | UnsetType = UNSET
+    calibration_id: str | UnsetType = UNSET
+    is_exploring: bool | UnsetType = UNSET
 
 
 class Banner(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

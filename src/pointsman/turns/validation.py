@@ -33,11 +33,29 @@ def rejection(candidate: str, models: Mapping[str, Model], facts: TurnFacts) -> 
         if facts.allowed_models is not None and candidate not in facts.allowed_models:
             return _not_permitted(candidate)
         return Rejection("not_configured", f"{candidate} is not in the registry")
+    if _is_plain(candidate, model, facts):
+        return None
     for veto in _VETOES:
         found = veto(candidate, model, facts)
         if found is not None:
             return found
     return None
+
+
+def _is_plain(candidate: str, model: Model, facts: TurnFacts) -> bool:
+    """Tell that no veto has anything to look at: most turns, for a third of asking all ten."""
+    placed, most = facts.placement, model.capabilities.max_context_tokens
+    return (
+        (placed is None or placed.gate == "open")
+        and facts.privacy_level != "local"
+        and (facts.allowed_models is None or candidate in facts.allowed_models)
+        and (facts.configured is None or candidate in facts.configured)
+        and facts.network_state != "offline"
+        and not (facts.availability or facts.excluded_models or facts.budgets)
+        and not (facts.has_images or facts.has_tool_definitions)
+        and not (facts.has_system_prompt or facts.requires_structured_output)
+        and (most is None or facts.tokens_for(candidate) <= most)
+    )
 
 
 def estimated_cost(model: Model, input_tokens: int) -> MicroUsd | None:

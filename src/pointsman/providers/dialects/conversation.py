@@ -117,16 +117,15 @@ def own_parts(entry: Entry, dialect: Dialect, index: int) -> list[str]:
 
 def entry_words(entry: Entry) -> Iterator[str]:
     """Give every text of an entry."""
-    for raw in (entry.content, entry.summary, entry.tool_calls, entry.arguments, entry.input):
-        yield from words(raw)
-    yield from words(entry.output)
+    content, output = entry.content, entry.output
+    for raw in (content, entry.summary, entry.tool_calls, entry.arguments, entry.input, output):
+        if raw is not NULL:
+            yield from words(raw)
 
 
 def words(raw: Raw) -> Iterator[str]:
     """Give every text inside a value in order, but no ids, marks and bytes of pictures."""
-    if raw is NULL:
-        return
-    pending: list[object] = [_value(raw)]
+    pending: list[object] = [] if raw is NULL else [_value(raw)]
     while pending:
         value = pending.pop()
         if isinstance(value, str):

@@ -14,7 +14,7 @@ from pointsman.errors import InputError
 from pointsman.providers.dialects import conversation
 from pointsman.providers.dialects.body import NULL, decode
 from pointsman.providers.dialects.conversation import Entry
-from pointsman.providers.dialects.spans import unique
+from pointsman.providers.dialects.spans import unique, with_model
 from pointsman.providers.port import Dialect
 
 _VOLATILE_SYSTEM = "x-anthropic-billing-header"
@@ -63,7 +63,7 @@ class Look:
     """A request as routing sees it. `opening`, `approx_chars` and `all_text` cost more."""
 
     __slots__ = (
-        "_body", "_dialect", "_entries", "_last", "_top", "cache_key", "has_images",
+        "_body", "_dialect", "_entries", "_last", "_members", "_top", "cache_key", "has_images",
         "has_system", "has_tool_calls_in_history", "has_tools", "is_continuation", "is_stream",
         "last_user_text", "max_output_tokens", "message_count", "model", "user",
         "wants_structured_output",
@@ -74,7 +74,7 @@ class Look:
             _check_utf8(body)
         self._dialect = dialect
         self._body = body
-        unique(body)
+        self._members = unique(body)
         self._top = top = decode(_TOP, body)
         self._entries = _entries(dialect, top)
         self._last = self._find_last()
@@ -91,10 +91,16 @@ class Look:
         self.is_continuation = self._last >= 0 and conversation.brings_tool_result(
             dialect, self._entries[self._last]
         )
-        self.has_tool_calls_in_history = any(
-            conversation.calls_tool(dialect, each) for each in self._entries
-        )
+        self.has_tool_calls_in_history = False
+        for each in self._entries:
+            if conversation.calls_tool(dialect, each):
+                self.has_tool_calls_in_history = True
+                break
         self.has_images = self._find_images()
+
+    def with_model(self, model: str) -> bytes:
+        """Give the body with another `model`, every other byte unchanged."""
+        return with_model(self._body, model, self._members)
 
     @property
     def opening(self) -> bytes:
@@ -105,7 +111,9 @@ class Look:
         """
         users = (at for at, each in enumerate(self._entries) if conversation.is_user(each))
         first = next(users, -1)
-        words = "" if first < 0 else self._own_words(first)
+        words = "" if first < 0 else self.last_user_text
+        if 0 <= first != self._last:
+            words = self._own_words(first)
         if first >= 0 and not words:
             words = "\n".join(conversation.words(self._entries[first].content))
         system = [text for text in self._system_texts() if not text.startswith(_VOLATILE_SYSTEM)]
@@ -123,7 +131,7 @@ class Look:
 
     def all_text(self) -> str:
         """Give every word of the request: system, tools, messages, calls and results of tools."""
-        texts = [*self._top_texts()]
+        texts = [*self._top_texts()] if self._dialect != "chat" else []
         for tool in self._top.tools or ():
             texts.extend(conversation.words(tool))
         for each in self._entries:
@@ -139,7 +147,7 @@ class Look:
     def _find_last(self) -> int:
         """Give the last entry that is no system message; harnesses add some at the end."""
         for at in range(len(self._entries) - 1, -1, -1):
-            if not conversation.is_system(self._entries[at]):
+            if self._entries[at].role not in conversation.SYSTEM_ROLES:
                 return at
         return -1
 
@@ -155,10 +163,10 @@ class Look:
             return True
         if self._dialect == "responses" and self._top.instructions:
             return True
-        return any(
-            conversation.is_system(each) and bytes(each.content) not in _NO_WORDS
-            for each in self._entries
-        )
+        for each in self._entries:
+            if each.role in conversation.SYSTEM_ROLES and bytes(each.content) not in _NO_WORDS:
+                return True
+        return False
 
     def _system_texts(self) -> Iterator[str]:
         yield from self._top_texts()

@@ -46,15 +46,20 @@ def members(body: bytes, span: Span | None = None, where: str = "") -> Members:
     text = body if span is None else body[span[0] : span[1]]
     offset = 0 if span is None else span[0]
     values = decode(_MEMBERS, text, where)
-    spans = _tight(values, text) or _spaced(values, text) or _walked(values, text, where)
+    spans = _places(values, text, where)
     if offset:
         spans = {key: (start + offset, end + offset) for key, (start, end) in spans.items()}
     return Members(values, spans, offset + _after(_OPEN, text, 0))
 
 
+def _places(values: dict[str, Raw], text: bytes, where: str) -> dict[str, Span]:
+    return _tight(values, text) or _spaced(values, text) or _walked(values, text, where)
+
+
 def unique(body: bytes) -> dict[str, Raw]:
     """Give the members of a body, none of which stands twice; cheaper than with their places."""
     values = decode(_MEMBERS, body)
+    # Written without any space, as most clients do: the sum of the parts is the whole.
     if values and _tight_length(values) != len(body) and not _spaced(values, body):
         _walked(values, body, "")
     return values
@@ -132,14 +137,18 @@ def replaced(body: bytes, span: Span, value: object) -> bytes:
     return body[: span[0]] + msgspec.json.encode(value) + body[span[1] :]
 
 
-def with_model(body: bytes, model: str) -> bytes:
-    """Give the body with another top-level `model`, every other byte unchanged."""
-    found = members(body)
-    span = found.spans.get("model")
+def with_model(body: bytes, model: str, known: dict[str, Raw] | None = None) -> bytes:
+    """Give the body with another top-level `model`, every other byte unchanged.
+
+    `known` are its members where somebody found them already.
+    """
+    spans = _places(decode(_MEMBERS, body) if known is None else known, body, "")
+    span = spans.get("model")
     if span is not None:
         return replaced(body, span, model)
-    member = b'"model":' + msgspec.json.encode(model) + (b"," if found.spans else b"")
-    return body[: found.start] + member + body[found.start :]
+    start = _after(_OPEN, body, 0)
+    member = b'"model":' + msgspec.json.encode(model) + (b"," if spans else b"")
+    return body[:start] + member + body[start:]
 
 
 def _after(pattern: re.Pattern[bytes], body: bytes, at: int) -> int:

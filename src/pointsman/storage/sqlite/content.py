@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from pointsman.errors import LedgerUnavailable
 from pointsman.kernel.content import Retain, Sealed, sealed
-from pointsman.storage.sqlite.database import SQL, in_transaction, opened
-from pointsman.storage.sqlite.group import GroupCommit, Settled
+from pointsman.storage.sqlite.database import SQL, in_transaction, insert_rows, opened
+from pointsman.storage.sqlite.group import GroupCommit, Settled, Soon
 
 T = TypeVar("T")
 
@@ -58,9 +58,9 @@ class ContentStore:
             self._group.hand_in(self._kept(seal, text), expect())
         return seal
 
-    def after_group(self, told: Callable[[], None]) -> None:
-        """Have somebody told whenever a group is durable and all its callers were told."""
-        self._group.after_group = told
+    def serve_loop(self, told: Callable[[], None], soon: Soon) -> None:
+        """Serve an event loop: tell it of durable groups, and let it say when one may begin."""
+        self._group.after_group, self._group.soon = told, soon
 
     def _kept(self, seal: Sealed, text: str) -> _Kept:
         kept = self._redact(text) if self._retain == "redacted" else text
@@ -88,8 +88,7 @@ class ContentStore:
         return [None] * len(items)
 
     def _put(self, rows: Sequence[tuple[str, str, bytes]]) -> None:
-        connection = self._connection
-        in_transaction(connection, lambda: connection.executemany(SQL["put_content"], rows))
+        insert_rows(self._connection, "put_content", rows)
 
     def _written(self, work: Callable[[], T]) -> T:
         with self._writing:

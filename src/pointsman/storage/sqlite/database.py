@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,6 +20,9 @@ MINIMUM_SQLITE = (3, 51, 3)
 BUSY_MS = 10_000
 SCHEMA_VERSION = 1
 CACHE_KIB = 32 * 1024
+MOST_ROWS = 160
+STATEMENTS = 100
+"""How many compiled statements are kept."""
 
 _BLOCK = re.compile(r"^-- (\w+): .*$", re.MULTILINE)
 
@@ -53,7 +57,7 @@ def opened(
         )
     if vfs is None:
         make_file(Path(path))
-    connection = apsw.Connection(path, vfs=vfs)
+    connection = apsw.Connection(path, vfs=vfs, statementcachesize=STATEMENTS)
     try:
         if exclusive:
             connection.pragma("locking_mode", "exclusive")
@@ -98,6 +102,37 @@ def in_transaction(connection: apsw.Connection, work: Callable[[], object]) -> N
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         raise
+
+
+def insert_rows(
+    connection: apsw.Connection, name: str, rows: Sequence[Sequence[apsw.SQLiteValue]]
+) -> None:
+    """Insert rows by a named statement: all of them or, if it raises, none; durable at the end.
+
+    Each step gives the interpreter's lock away and must win it back from whoever runs meanwhile: a
+    step a row, and others to begin and to commit, would cost more than the rows themselves.
+    """
+    if len(rows) <= MOST_ROWS:
+        _insert(connection, name, rows)
+    else:
+        in_transaction(connection, lambda: _insert(connection, name, rows))
+
+
+def _insert(
+    connection: apsw.Connection, name: str, rows: Sequence[Sequence[apsw.SQLiteValue]]
+) -> None:
+    for at in range(0, len(rows), MOST_ROWS):
+        some = rows[at : at + MOST_ROWS]
+        values = [value for row in some for value in row]
+        connection.execute(_of_rows(name, len(some)), values)
+
+
+@cache
+def _of_rows(name: str, count: int) -> str:
+    """Give an insert of several rows."""
+    head, values, tail = SQL[name].partition("VALUES (")
+    marks, end, rest = tail.partition(")")
+    return head + ", ".join([f"{values}{marks}{end}", *[f"({marks})"] * (count - 1)]) + rest
 
 
 def _prepare(connection: apsw.Connection, schema: str, sync: str) -> None:

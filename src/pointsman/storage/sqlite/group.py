@@ -7,7 +7,7 @@ durability affordable. Knows nothing about SQL.
 from __future__ import annotations
 
 import threading
-import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
@@ -19,8 +19,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MOST = 64
-LINGER_S = 0.002
+LINGER_S = 0.004
+NOTED_S = 0.01
+"""How long what nobody waits for may wait for company."""
 MOST_WAITING = 10_000
+
+
+Soon = Callable[[Callable[[], None]], object]
+"""Does something when whoever asks for it has come to a rest."""
 
 
 class Settled(Protocol):
@@ -39,7 +45,8 @@ class GroupCommit(Generic[T, R]):
     """A thread that commits what is handed in, in order, in groups.
 
     `commit` makes a group durable and gives one result per item; `rest` runs after every group and
-    whenever `due` seconds have passed, and says when it wants to run again.
+    whenever `due` seconds have passed, and says when it wants to run again. `check` gives an item
+    as it is committed, or refuses it alone.
     """
 
     def __init__(
@@ -47,14 +54,25 @@ class GroupCommit(Generic[T, R]):
         name: str,
         commit: Callable[[Sequence[T]], Sequence[R]],
         rest: Callable[[], float | None] = lambda: None,
+        check: Callable[[T], T] | None = None,
     ) -> None:
         self._commit = commit
+        self._check = check
         self._rest = rest
-        self._queue: SimpleQueue[tuple[T, Settled] | None] = SimpleQueue()
+        self._waiting: deque[tuple[T, Settled | None]] = deque()
+        self._watched = 0  # how many of them somebody waits for
+        # One bell a group: a thread that is woken for every item fights for the interpreter's lock
+        # with those who bring the items.
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._rings_at: float | None = None  # how many must be watched; None while it is awake
+        self._is_slumbering = False  # asleep for as long as nothing comes
+        self._was_busy = False
+        self._hoped = 1  # how many are waited for before a commit
         self.after_group: Callable[[], None] = _nothing
         """Called from the commit thread when all of a group were told."""
+        self.soon: Soon = _at_once
+        """Rings the bell: at once, or when whoever hands in has handed in all it has just now."""
         self._closed = ""
-        self._last = 1  # the size of the last group
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -63,6 +81,11 @@ class GroupCommit(Generic[T, R]):
     def closed(self) -> str:
         """Say why nothing is taken any more; empty while the group is open."""
         return self._closed
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its thread has nothing to do."""
+        return self._rings_at is not None and not self._watched
 
     def submit(self, item: T) -> Future[R]:
         """Hand in one item; the future is done when the item is durable."""
@@ -74,20 +97,45 @@ class GroupCommit(Generic[T, R]):
 
     def hand_in(self, item: T, settled: Settled) -> None:
         """Hand in one item, and tell somebody when it is durable."""
+        # At once for a future: whoever blocks on it would never come to a rest.
+        soon = _at_once if isinstance(settled, Future) else self.soon
         with self._lock:
-            if self._closed:
-                raise LedgerUnavailable(self._closed)
-            if self._queue.qsize() >= MOST_WAITING:
-                raise LedgerUnavailable(f"{MOST_WAITING} entries wait to be written already")
-            self._queue.put((item, settled))
+            self._take(item, settled)
+            self._watched += 1
+            if self._rings_at is not None and self._watched >= self._rings_at:
+                self._ring(soon)
+            elif soon is _at_once:
+                # Somebody else's bell may be put off for as long as this caller blocks.
+                self._wake()
+
+    def note(self, item: T) -> None:
+        """Hand in one item that nobody waits for: it shares the next commit, which comes soon."""
+        with self._lock:
+            self._take(item, None)
+            if self._is_slumbering and self._rings_at is not None:
+                self._ring(self.soon)
 
     def close(self) -> None:
         """Commit what was handed in, then end the thread."""
         with self._lock:
             if not self._closed:
                 self._closed = "the ledger was closed"
-                self._queue.put(None)
+                self._bell.put(None)
         self._thread.join()
+
+    def _take(self, item: T, settled: Settled | None) -> None:
+        if self._closed:
+            raise LedgerUnavailable(self._closed)
+        if len(self._waiting) >= MOST_WAITING:
+            raise LedgerUnavailable(f"{MOST_WAITING} entries wait to be written already")
+        self._waiting.append((item, settled))
+
+    def _ring(self, soon: Soon) -> None:
+        self._rings_at = None
+        soon(self._wake)
+
+    def _wake(self) -> None:
+        self._bell.put(None)
 
     def _run(self) -> None:
         try:
@@ -97,57 +145,85 @@ class GroupCommit(Generic[T, R]):
 
     def _serve(self) -> None:
         due: float | None = None
-        is_open = True
-        while is_open:
-            batch, is_open = self._gathered(due)
+        while self._waiting or not self._closed:
+            self._gather(due)
+            watched = self._watched
+            batch = self._checked(self._taken())
             if batch:
                 self._settle(batch)
-                self._last = len(batch)
+                # Those of this group will come again, and others came meanwhile: half of them all
+                # makes a group worth its commit, while the other half is on its way.
+                self._hoped = (watched + self._watched + 1) // 2
+            self._was_busy = bool(batch)
             due = self._rest()
 
     def _give_up(self, why: str) -> None:
         with self._lock:
             self._closed = why
-            while not self._queue.empty():
-                waiting = self._queue.get()
-                if waiting is not None:
-                    waiting[1].set_exception(LedgerUnavailable(why))
+            waiting, self._waiting = self._waiting, deque()
+        for _, settled in waiting:
+            if settled is not None:
+                settled.set_exception(LedgerUnavailable(why))
         self.after_group()
 
-    def _gathered(self, due: float | None) -> tuple[list[tuple[T, Settled]], bool]:
-        try:
-            first = self._queue.get(timeout=due)
-        except Empty:
-            return [], True
-        if first is None:
-            return [], False
-        batch = [first]
-        # Lingering pays until as many as last time are there: those callers come again, others
-        # would be waited for in vain.
-        deadline = time.monotonic() + LINGER_S
-        while len(batch) < MOST:
-            left = deadline - time.monotonic() if len(batch) < self._last else 0.0
-            try:
-                item = self._queue.get(timeout=max(0.0, left))
-            except Empty:
-                break
-            if item is None:
-                return batch, False
-            batch.append(item)
-        return batch, True
+    def _gather(self, due: float | None) -> None:
+        """Wait for something to commit; rests are due after so many seconds at the latest."""
+        if self._waiting or self._was_busy:
+            due = NOTED_S if due is None else min(due, NOTED_S)
+        self._sleep(1, due)
+        if 0 < self._watched < self._hoped:
+            self._sleep(self._hoped, LINGER_S)
 
-    def _settle(self, batch: list[tuple[T, Settled]]) -> None:
+    def _sleep(self, watched: int, seconds: float | None) -> None:
+        """Sleep until so many items are watched, but no longer than this."""
+        with self._lock:
+            if self._watched >= watched or self._closed:
+                return
+            self._rings_at, self._is_slumbering = watched, seconds is None
+        try:
+            self._bell.get(timeout=seconds)
+        except Empty:
+            self._rings_at = None
+
+    def _taken(self) -> list[tuple[T, Settled | None]]:
+        with self._lock:
+            waiting = self._waiting
+            batch = [waiting.popleft() for _ in range(min(len(waiting), MOST))]
+            self._watched -= sum([settled is not None for _, settled in batch])
+        return batch
+
+    def _checked(self, batch: list[tuple[T, Settled | None]]) -> list[tuple[T, Settled | None]]:
+        check = self._check
+        if check is None:
+            return batch
+        good: list[tuple[T, Settled | None]] = []
+        for item, settled in batch:
+            try:
+                good.append((check(item), settled))
+            except Exception as error:  # noqa: BLE001 - as below: who handed it in gets the error
+                if settled is not None:
+                    settled.set_exception(error)
+                    self.after_group()
+        return good
+
+    def _settle(self, batch: list[tuple[T, Settled | None]]) -> None:
         try:
             results = self._commit([item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - a thread's outermost edge: callers get the error
             for _, settled in batch:
-                settled.set_exception(error)
+                if settled is not None:
+                    settled.set_exception(error)
             self.after_group()
             return
         for (_, settled), result in zip(batch, results, strict=True):
-            settled.set_result(result)
+            if settled is not None:
+                settled.set_result(result)
         self.after_group()
 
 
 def _nothing() -> None:
     """Do nothing after a group."""
+
+
+def _at_once(work: Callable[[], None]) -> None:
+    work()

@@ -83,3 +83,37 @@ DELETE FROM turns WHERE at_us < ?;
 -- per_model: the sums of every model over all fingerprints
 SELECT model, count(*), sum(samples), sum(score_sum), sum(score_count), sum(cost_microusd)
 FROM outcomes GROUP BY model ORDER BY model;
+
+-- add_tokens: the token vector of a look, once
+INSERT INTO tokens (fingerprint, vector) VALUES (?, ?) ON CONFLICT (fingerprint) DO NOTHING;
+
+-- add_origin: a turn that was not served as the policy says
+INSERT INTO origins (turn, origin) VALUES (?, ?) ON CONFLICT (turn) DO NOTHING;
+
+-- all_names: the names of all looks
+SELECT id FROM fingerprints;
+
+-- all_looks: everything the method `evidence` compares
+SELECT f.id, f.body, f.vector, coalesce(t.vector, x'')
+FROM fingerprints AS f LEFT JOIN tokens AS t ON t.fingerprint = f.id ORDER BY f.id;
+
+-- looks_of: the same for the fingerprints of a JSON list
+SELECT f.id, f.body, f.vector, coalesce(t.vector, x'')
+FROM fingerprints AS f LEFT JOIN tokens AS t ON t.fingerprint = f.id
+WHERE f.id IN (SELECT value FROM json_each(?)) ORDER BY f.id;
+
+-- all_outcomes: what every model did on every look
+SELECT fingerprint, model, samples, score_sum, score_count, cost_microusd FROM outcomes;
+
+-- some_outcomes: the same for the fingerprints of a JSON list
+SELECT fingerprint, model, samples, score_sum, score_count, cost_microusd
+FROM outcomes WHERE fingerprint IN (SELECT value FROM json_each(?));
+
+-- add_calibration: the newest calibration
+INSERT INTO calibrations (id, body) VALUES (?, ?);
+
+-- newest_calibration: the one that holds
+SELECT id, body FROM calibrations ORDER BY number DESC LIMIT 1;
+
+-- count_origins: how many turns were not served as the policy says
+SELECT origin, count(*) FROM origins GROUP BY origin ORDER BY origin;

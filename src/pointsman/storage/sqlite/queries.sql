@@ -17,6 +17,29 @@ SELECT id, name FROM chains ORDER BY name;
 INSERT INTO entries (chain, seq, at_us, kind, id, ref, payload, attached, prev, hash)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- appending: one statement that appends entries and attachments and signs, as `part` says
+CREATE TEMP VIEW appending AS
+SELECT '' AS part, 0 AS chain, 0 AS seq, 0 AS at_us, '' AS kind, '' AS id, '' AS ref,
+    x'' AS payload, x'' AS attached, x'' AS prev, x'' AS hash;
+CREATE TEMP TRIGGER appending_entry INSTEAD OF INSERT ON appending WHEN NEW.part = 'entry'
+BEGIN
+    INSERT INTO entries (chain, seq, at_us, kind, id, ref, payload, attached, prev, hash)
+    VALUES (NEW.chain, NEW.seq, NEW.at_us, NEW.kind, NEW.id, NEW.ref, NEW.payload, NEW.attached,
+        NEW.prev, NEW.hash);
+END;
+CREATE TEMP TRIGGER appending_attachment INSTEAD OF INSERT ON appending WHEN NEW.part = 'body'
+BEGIN
+    INSERT INTO attachments (chain, seq, place, body)
+    VALUES (NEW.chain, NEW.seq, NEW.at_us, NEW.payload);
+END;
+CREATE TEMP TRIGGER appending_stamp INSTEAD OF INSERT ON appending WHEN NEW.part = 'stamp'
+BEGIN
+    UPDATE chains SET stamp = NEW.payload WHERE id = NEW.chain;
+END;
+
+-- append: what `appending` takes
+INSERT INTO appending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
 -- append_attachment: the bytes an entry names by digest
 INSERT INTO attachments (chain, seq, place, body) VALUES (?, ?, ?, ?);
 
@@ -32,6 +55,9 @@ SELECT stamp FROM chains WHERE id = ?;
 -- chain_entries: a chain's entries in order, from one on
 SELECT seq, at_us, kind, id, ref, payload, attached, prev, hash
 FROM entries WHERE chain = ? AND seq >= ? ORDER BY seq;
+
+-- chain_hashes: the hashes of a chain's entries in order, from one on, as one text
+SELECT group_concat(hex(hash), '' ORDER BY seq) FROM entries WHERE chain = ? AND seq >= ?;
 
 -- entries_of_kind: entries of one kind in the order they happened
 SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash

@@ -1,0 +1,153 @@
+"""The answer to one request, written as it comes: whole in one write, or piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, MutableMapping
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+from pointsman.gateway.http import CLOSE, Headers
+
+STATUS_LINES: Final = {
+    each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus
+}
+_LENGTH: Final = b"content-length"
+_LAST_CHUNK: Final = b"0\r\n\r\n"
+
+
+class Line(Protocol):
+    """The connection a reply is written to."""
+
+    pausing: asyncio.Future[None] | None
+    """Done once a caller that did not read has read enough for more."""
+
+    def write(self, data: bytes) -> None:
+        """Write, or have it wait; nothing when the caller is gone."""
+        ...
+
+    def answered(self, *, keeps: bool) -> None:
+        """Learn that the reply is whole, and whether another request may follow."""
+        ...
+
+
+class Reply:
+    """The answer to one request, and word of its caller.
+
+    A call takes the messages of ASGI. `whole`, `begin`, `more` and `end` say the same with less.
+    """
+
+    __slots__ = (
+        "_begun", "_is_bare", "_is_chunked", "_keeps", "_left", "_line", "_told_left", "has_begun",
+        "is_whole",
+    )  # fmt: skip
+
+    def __init__(self, line: Line, *, keeps: bool, is_bare: bool, is_chunked: bool) -> None:
+        self._line = line
+        self._keeps = keeps
+        self._is_bare = is_bare
+        """Whether only the head is asked for."""
+        self._is_chunked = is_chunked
+        """Whether the caller understands chunks; else a length that is not known ends it all."""
+        self._begun: tuple[int, Headers] | None = None
+        self._left = False
+        self._told_left: Callable[[], None] | None = None
+        self.has_begun = False
+        self.is_whole = False
+
+    def whole(self, status: int, headers: Headers, body: bytes) -> None:
+        """Answer in one write; the length stands in the headers."""
+        if CLOSE in headers:
+            self._keeps = False
+        head = self._head(status, headers)
+        self._line.write(head if self._is_bare else head + body)
+        self._end()
+
+    async def begin(self, status: int, headers: Headers, first: bytes) -> None:
+        """Begin an answer of pieces: its head and its first piece in one write."""
+        if CLOSE in headers:
+            self._keeps = False
+        if self._is_bare:
+            self._line.write(self._head(status, headers))
+            return
+        if any(name == _LENGTH for name, _ in headers):
+            self._is_chunked = False
+        elif self._is_chunked:
+            headers = [*headers, (b"transfer-encoding", b"chunked")]
+        else:
+            self._keeps = False
+        self._line.write(self._head(status, headers) + self._framed(first))
+        await self._drained()
+
+    async def more(self, data: bytes) -> None:
+        """Answer on, no faster than the caller reads."""
+        if data and not self._is_bare:
+            self._line.write(self._framed(data))
+            if self._line.pausing is not None:
+                await self._drained()
+
+    def end(self) -> None:
+        """End an answer of pieces."""
+        if self._is_chunked and not self._is_bare:
+            self._line.write(_LAST_CHUNK)
+        self._end()
+
+    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+        """Take a message of ASGI; a head waits for what follows it, so that both go out at once."""
+        if message["type"] == "http.response.start":
+            self._begun = (message["status"], message["headers"])
+            return
+        body: bytes = message.get("body", b"")
+        more = message.get("more_body", False)
+        begun, self._begun = self._begun, None
+        if begun is None:
+            await self.more(body)
+        elif more:
+            await self.begin(*begun, body)
+            return
+        else:
+            self.whole(begun[0], _with_length(begun[1], body), body)
+            return
+        if not more:
+            self.end()
+
+    def when_left(self, told: Callable[[], None] | None) -> None:
+        """Have somebody told once when the caller hangs up; at once if it did."""
+        self._told_left = told
+        if self._left and told is not None:
+            told()
+
+    def leave(self) -> None:
+        """Learn that the caller hung up."""
+        self._left = True
+        if self._told_left is not None:
+            self._told_left()
+
+    async def _drained(self) -> None:
+        while self._line.pausing is not None:
+            await self._line.pausing
+
+    def _head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+        self.has_begun = True
+        lines = [STATUS_LINES[status]]
+        for name, value in headers:
+            lines += (name, b": ", value, b"\r\n")
+        if not self._keeps and CLOSE not in headers:
+            lines.append(b"connection: close\r\n")
+        lines.append(b"\r\n")
+        return b"".join(lines)
+
+    def _framed(self, data: bytes) -> bytes:
+        if not self._is_chunked or not data:
+            return data
+        return b"%x\r\n%b\r\n" % (len(data), data)
+
+    def _end(self) -> None:
+        self.is_whole = True
+        self._line.answered(keeps=self._keeps)
+
+
+def _with_length(headers: Headers, body: bytes) -> Headers:
+    if any(name == _LENGTH for name, _ in headers):
+        return headers
+    return [*headers, (_LENGTH, str(len(body)).encode())]

@@ -1,0 +1,100 @@
+"""Serving connections until told to stop: one event loop, one sweep over all that may be late."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, Protocol
+
+import uvloop
+
+from pointsman.gateway.wire.connection import Connection, Service
+from pointsman.storage.settings import Server
+
+SWEPT_EVERY_S: Final = 0.1
+GRACE_S: Final = 10.0
+BACKLOG: Final = 2048
+
+
+class Living(Service, Protocol):
+    """A service that has a beginning and an end."""
+
+    def begin(self) -> None:
+        """Begin; in the event loop."""
+        ...
+
+    def stop(self) -> None:
+        """Let go of callers that would stay for ever."""
+        ...
+
+    async def end(self) -> None:
+        """End, when nobody is served any more."""
+        ...
+
+
+class Serving:
+    """Serves on sockets that listen."""
+
+    def __init__(self, service: Living, limits: Server) -> None:
+        self.service = service
+        self.limits = limits
+        self.loop: asyncio.AbstractEventLoop
+        self.connections: set[Connection] = set()
+        self.untried: dict[Connection, None] = {}
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.servers: list[asyncio.AbstractServer] = []
+        self.started = False
+        self.should_exit = False
+
+    def run(self, sockets: Sequence[socket.socket]) -> None:
+        """Serve until told to stop; what is in flight gets time to end."""
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._serve(sockets))
+
+    async def _serve(self, sockets: Sequence[socket.socket]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._heed_signals()
+        self.service.begin()
+        for each in sockets:
+            listening = await self.loop.create_server(
+                lambda: Connection(self), sock=each, backlog=BACKLOG
+            )
+            self.servers.append(listening)
+        self.started = True
+        while not self.should_exit:
+            await asyncio.sleep(SWEPT_EVERY_S)
+            self._sweep()
+        await self._stop()
+
+    def _heed_signals(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for each in (signal.SIGINT, signal.SIGTERM):
+                self.loop.add_signal_handler(each, self._exit)
+
+    def _exit(self) -> None:
+        self.should_exit = True
+
+    def _sweep(self) -> None:
+        now = self.loop.time()
+        for each in tuple(self.connections):
+            each.swept(now)
+
+    async def _stop(self) -> None:
+        for listening in self.servers:
+            listening.close()
+        self.service.stop()
+        for each in tuple(self.connections):
+            each.stop()
+        until = self.loop.time() + GRACE_S
+        while (self.connections or self.tasks) and self.loop.time() < until:
+            await asyncio.sleep(SWEPT_EVERY_S / 10)
+            self._sweep()
+        for task in tuple(self.tasks):
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+        await self.service.end()

@@ -1,0 +1,58 @@
+-- begin: a session begins
+INSERT INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, NULL);
+
+-- stick: bind a session to a model, or to none
+UPDATE session SET sticky_model = ?2, changed_at = ?3 WHERE id = ?1;
+
+-- end: a session is closed, or opened again
+UPDATE session SET ended_at = ?2, changed_at = ?3 WHERE id = ?1;
+
+-- begin_turn: a turn begins
+INSERT INTO turn VALUES (?1, ?2, ?3, ?4, 'open', ?5, NULL, 0, 0, '', ?6, ?7, NULL, 0, 0, 0);
+
+-- end_turn: a turn ended
+UPDATE turn SET status = ?2, model = ?3, decision_id = ?4, ended_at = ?5, cost_microusd = ?6,
+    latency_ms = ?7, pricing_version = ?8 WHERE id = ?1;
+
+-- touch: a session had a turn
+UPDATE session SET changed_at = ?2 WHERE id = ?1;
+
+-- score: what somebody thinks of a turn; what was said counts for more than what was done
+UPDATE turn SET score = ?2, score_confidence = ?3, is_score_explicit = ?4
+WHERE id = ?1 AND (?4 OR NOT is_score_explicit);
+
+-- learned: a turn is in the pattern store
+UPDATE turn SET is_learned = 1 WHERE id = ?1;
+
+-- keep: a message
+INSERT INTO message (id, session_id, turn_id, role, metadata, created_at, schema_version, kept, content)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+
+-- erase: forget the words of a session
+UPDATE message SET kept = 'erased', content = x'' WHERE session_id = ?1;
+
+-- session: one session
+SELECT id, parent_session_id, parent_tool_use_id, workspace, privacy, sticky_model, started_at,
+    changed_at, ended_at FROM session WHERE id = ?;
+
+-- sessions: the sessions of users, the newest first
+SELECT id, parent_session_id, parent_tool_use_id, workspace, privacy, sticky_model, started_at,
+    changed_at, ended_at FROM session WHERE parent_session_id = '' ORDER BY changed_at DESC, id DESC LIMIT ?;
+
+-- workers: the workers of a session, in their order
+SELECT id, parent_session_id, parent_tool_use_id, workspace, privacy, sticky_model, started_at,
+    changed_at, ended_at FROM session WHERE parent_session_id = ? AND parent_session_id <> '' ORDER BY id;
+
+-- turns: the turns of a session, in their order
+SELECT id, session_id, decision_id, model, status, started_at, ended_at, cost_microusd, latency_ms,
+    pricing_version, fingerprint, vector, score, is_score_explicit, score_confidence, is_learned
+FROM turn WHERE session_id = ? ORDER BY id;
+
+-- turn: one turn
+SELECT id, session_id, decision_id, model, status, started_at, ended_at, cost_microusd, latency_ms,
+    pricing_version, fingerprint, vector, score, is_score_explicit, score_confidence, is_learned
+FROM turn WHERE id = ?;
+
+-- messages: the messages of a session, in their order
+SELECT id, session_id, turn_id, role, metadata, created_at, schema_version, kept, content
+FROM message WHERE session_id = ? ORDER BY number;

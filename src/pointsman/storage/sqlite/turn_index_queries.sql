@@ -1,0 +1,203 @@
+-- turns_of_digest: turns of one digest, the newest first
+SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
+    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
+    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
+FROM turns WHERE digest = :digest
+    AND (at_us, decision_id) < (:at, :before)
+    AND (:session IS NULL OR session_id = :session)
+    AND (:rule IS NULL OR rule = :rule)
+    AND (:state IS NULL OR state = :state)
+    AND (:workspace IS NULL OR workspace = :workspace)
+    AND (:model IS NULL OR model = :model)
+    AND (:policy IS NULL OR policy = :policy)
+    AND (:least IS NULL OR cost_microusd >= :least)
+ORDER BY at_us DESC, decision_id DESC LIMIT :most;
+
+-- turns_of_session: turns of one session, the newest first
+SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
+    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
+    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
+FROM turns WHERE session_id = :session AND session_id <> ''
+    AND (at_us, decision_id) < (:at, :before)
+    AND (:rule IS NULL OR rule = :rule)
+    AND (:state IS NULL OR state = :state)
+    AND (:workspace IS NULL OR workspace = :workspace)
+    AND (:model IS NULL OR model = :model)
+    AND (:policy IS NULL OR policy = :policy)
+    AND (:least IS NULL OR cost_microusd >= :least)
+ORDER BY at_us DESC, decision_id DESC LIMIT :most;
+
+-- turns_of_rule: turns of one rule, the newest first
+SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
+    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
+    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
+FROM turns WHERE rule = :rule AND rule <> ''
+    AND (at_us, decision_id) < (:at, :before)
+    AND (:state IS NULL OR state = :state)
+    AND (:workspace IS NULL OR workspace = :workspace)
+    AND (:model IS NULL OR model = :model)
+    AND (:policy IS NULL OR policy = :policy)
+    AND (:least IS NULL OR cost_microusd >= :least)
+ORDER BY at_us DESC, decision_id DESC LIMIT :most;
+
+-- turns_of_state: turns of one state, the newest first
+SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
+    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
+    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
+FROM turns WHERE state = :state AND state <> 'done'
+    AND (at_us, decision_id) < (:at, :before)
+    AND (:workspace IS NULL OR workspace = :workspace)
+    AND (:model IS NULL OR model = :model)
+    AND (:policy IS NULL OR policy = :policy)
+    AND (:least IS NULL OR cost_microusd >= :least)
+ORDER BY at_us DESC, decision_id DESC LIMIT :most;
+
+-- turns_of_workspace: turns of one workspace, the newest first
+SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
+    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
+    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
+FROM turns WHERE workspace = :workspace AND workspace <> ''
+    AND (at_us, decision_id) < (:at, :before)
+    AND (:state IS NULL OR state = :state)
+    AND (:model IS NULL OR model = :model)
+    AND (:policy IS NULL OR policy = :policy)
+    AND (:least IS NULL OR cost_microusd >= :least)
+ORDER BY at_us DESC, decision_id DESC LIMIT :most;
+
+-- turns_of_model: turns of one model, the newest first
+SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
+    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
+    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
+FROM turns WHERE model = :model
+    AND (at_us, decision_id) < (:at, :before)
+    AND (:state IS NULL OR state = :state)
+    AND (:policy IS NULL OR policy = :policy)
+    AND (:least IS NULL OR cost_microusd >= :least)
+ORDER BY at_us DESC, decision_id DESC LIMIT :most;
+
+-- turns_of_policy: turns of one policy, the newest first
+SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
+    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
+    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
+FROM turns WHERE policy = :policy
+    AND (at_us, decision_id) < (:at, :before)
+    AND (:state IS NULL OR state = :state)
+    AND (:least IS NULL OR cost_microusd >= :least)
+ORDER BY at_us DESC, decision_id DESC LIMIT :most;
+
+-- turns_of_all: turns, the newest first
+SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
+    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
+    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
+FROM turns WHERE (at_us, decision_id) < (:at, :before)
+    AND (:state IS NULL OR state = :state)
+    AND (:least IS NULL OR cost_microusd >= :least)
+ORDER BY at_us DESC, decision_id DESC LIMIT :most;
+
+-- add_turn: one turn as it was decided
+INSERT INTO turns (
+    at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
+    placement_rule, rejected, is_preview, is_worker, state, served
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- newest_turn: the latest row of a turn, by the turn's own id
+SELECT id, at_us, session_id FROM turns WHERE turn_id = ? ORDER BY id DESC LIMIT 1;
+
+-- add_follower: a further decision about a turn
+INSERT INTO followers (decision_id, turn) VALUES (?, ?) ON CONFLICT DO NOTHING;
+
+-- note_fallback: another model took a turn over
+UPDATE turns SET fallbacks = fallbacks + 1, served = ?, state = 'fallback' WHERE id = ?;
+
+-- note_call: how a call of a turn ended, by the decision it acts on
+UPDATE turns SET calls = calls + 1, failed = failed + :failed,
+    error_class = CASE WHEN :error <> '' THEN :error ELSE error_class END,
+    state = CASE WHEN :failed AND state = 'done' THEN 'failed' ELSE state END,
+    cost_microusd = cost_microusd + :cost, input_tokens = input_tokens + :input,
+    output_tokens = output_tokens + :output, elapsed_us = elapsed_us + :elapsed
+WHERE decision_id = :decision RETURNING at_us, session_id;
+
+-- lead_decision: the first decision about the turn that a further one is about
+SELECT t.decision_id FROM followers AS f JOIN turns AS t ON t.id = f.turn WHERE f.decision_id = ?;
+
+-- add_bucket: count turns, fallbacks and costs of one span of time and one model
+INSERT INTO buckets (bucket, model, turns, fallbacks, cost_microusd) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET turns = turns + excluded.turns,
+    fallbacks = fallbacks + excluded.fallbacks,
+    cost_microusd = cost_microusd + excluded.cost_microusd;
+
+-- add_rule: count what a rule chose, or what it chose in vain
+INSERT INTO rules (rule, hits, rejected, last_us) VALUES (?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET hits = hits + excluded.hits, rejected = rejected + excluded.rejected,
+    last_us = max(last_us, excluded.last_us);
+
+-- add_session: what a few turns and calls add to a session
+INSERT INTO sessions (
+    session_id, first_us, last_us, turns, fallbacks, switches, model, calls, cost_microusd,
+    is_worker
+) VALUES (
+    :session, :first, :last, :turns, :fallbacks, :switches, :model, :calls, :cost, :worker
+)
+ON CONFLICT DO UPDATE SET
+    first_us = min(first_us, excluded.first_us), last_us = max(last_us, excluded.last_us),
+    turns = turns + excluded.turns, fallbacks = fallbacks + excluded.fallbacks,
+    switches = switches + excluded.switches
+        + (:began <> '' AND model <> '' AND model <> :began),
+    model = CASE WHEN excluded.model <> '' THEN excluded.model ELSE model END,
+    calls = calls + excluded.calls, cost_microusd = cost_microusd + excluded.cost_microusd,
+    is_worker = max(is_worker, excluded.is_worker);
+
+-- list_sessions: sessions, the latest first
+SELECT session_id, first_us, last_us, turns, fallbacks, switches, model, calls, cost_microusd,
+    is_worker
+FROM sessions WHERE (last_us, session_id) < (:at, :before)
+    AND (:named IS NULL OR session_id = :named) AND turns > 0
+    AND (:with_workers OR (
+        is_worker = 0 AND NOT EXISTS (SELECT 1 FROM workers WHERE worker = session_id)
+    ))
+ORDER BY last_us DESC, session_id DESC LIMIT :most;
+
+-- session_models: what the models of one session did
+SELECT CASE WHEN served <> '' THEN served ELSE model END AS who, count(*), sum(calls),
+    sum(cost_microusd), sum(input_tokens), sum(output_tokens)
+FROM turns WHERE session_id = ? AND session_id <> '' AND is_preview = 0 GROUP BY who ORDER BY who;
+
+-- add_worker: a session handed work to another
+INSERT INTO workers (parent, worker) VALUES (?, ?) ON CONFLICT DO NOTHING;
+
+-- list_workers: which session handed work to which
+SELECT parent, worker FROM workers ORDER BY parent, worker;
+
+-- rule_hits: how often each rule chose
+SELECT rule, hits, rejected, last_us FROM rules ORDER BY rule;
+
+-- buckets_since: counts by span of time and model
+SELECT bucket, model, turns, fallbacks, cost_microusd FROM buckets
+WHERE bucket >= ? ORDER BY bucket, model;
+
+-- turn_values: the values that a filter can have, the most used first
+SELECT what, value, turns FROM facets ORDER BY what, turns DESC, value LIMIT 400;
+
+-- add_facet: count turns that have a value
+INSERT INTO facets (what, value, turns) VALUES (?, ?, ?)
+ON CONFLICT DO UPDATE SET turns = turns + excluded.turns;
+
+-- count_turns: how many turns there are
+SELECT coalesce(sum(turns), 0) FROM facets WHERE what = 'policy';
+
+-- read_progress: how far each chain was read
+SELECT chain, next, hash FROM progress;
+
+-- write_progress: say how far a chain was read
+INSERT INTO progress (chain, next, hash) VALUES (?, ?, ?)
+ON CONFLICT (chain) DO UPDATE SET next = excluded.next, hash = excluded.hash;
+
+-- forget: begin again
+DELETE FROM followers;
+DELETE FROM turns;
+DELETE FROM buckets;
+DELETE FROM rules;
+DELETE FROM facets;
+DELETE FROM sessions;
+DELETE FROM workers;
+DELETE FROM progress;
