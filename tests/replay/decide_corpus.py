@@ -1,4 +1,4 @@
-"""Decide a fixed corpus of placements and turns and print one digest over all decision bytes.
+"""Decide a fixed corpus of placements, turns and jobs, and print one digest over all their bytes.
 
 Run as a script by every interpreter and under every hash seed; the digests must be equal.
 """
@@ -9,9 +9,20 @@ from itertools import product
 
 from msgspec.structs import replace
 
+from pointsman.agents.decide import DECIDER as AGENT_DECIDER
+from pointsman.agents.facts import FACTS_FORM as JOB_FACTS_FORM
+from pointsman.agents.facts import GoalView, JobFacts, MindView, PrivacyVerdict
+from pointsman.agents.facts import with_seal as with_query_seal
+from pointsman.agents.folding import folded
+from pointsman.agents.making import agents_policy, selfrep_of
+from pointsman.agents.policy import POLICY_FORM as AGENTS_POLICY_FORM
+from pointsman.agents.selfrep import SELFREP_FORM, selfrep_id
+from pointsman.agents.trust import TrustEvent, event_id
+from pointsman.agents.written import AgentsFile, read_agents_document
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.content import sealed
 from pointsman.kernel.instant import Instant
+from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.placement.decide import DECIDER as PLACEMENT_DECIDER
 from pointsman.placement.facts import FACTS_FORM as PLACEMENT_FACTS_FORM
@@ -177,9 +188,106 @@ def placements():
             yield policy, stored, run(stored, lambda _seal, text=content: text)
 
 
+HOUSE = rb"""{
+  "modules": {
+    "agent:b": {"apt": 0.7, "status": "healthy", "capabilities": ["verify", "math"]},
+    "agent:a": {"apt": 0.9, "status": "healthy", "policy": {"forbidden_actions": ["SEM_write"]}},
+    "agent:B": {"apt": 0.7, "status": "healthy", "dependencies": ["service:db"]},
+    "agent:c": {"apt": 0.333333333, "status": "degraded", "capabilities": ["verify", "save"]},
+    "agent:q": {"apt": 1, "status": "quarantined"},
+    "service:db": {"type": "service", "apt": 0.5, "status": "offline"},
+    "generic_agent": {"apt": 0.2, "status": "healthy"}
+  },
+  "edges": [{"from": "agent:c", "to": "service:db", "required": false}],
+  "intents": [
+    {"intent": "store", "patterns": ["^please|stra\u00dfe"], "required_action": "SEM_write"},
+    {"intent": "math", "patterns": ["[0-9] *[+]", "commit"]}
+  ],
+  "roles": {"operator": {"denied": ["agent:q", "agent:B"]}, "admin": {}}
+}"""
+CONFIGS = (
+    {},
+    {"min_score": 600_000_000, "top_n": 2, "trace_chars": 80, "trace_rows": 1},
+    {"weight_avail": 333_333_333, "weight_goal": 999_999_999, "weight_bias": 123_456_789},
+)
+EVENTS = tuple(
+    TrustEvent(event_id("s", n, kind), "s", n, kind, name, "executor", Instant(n), is_correct=True)
+    for n, (kind, name) in enumerate(
+        (
+            ("AGENT_TIMEOUT", "agent:a"),
+            ("COUNCIL_APPROVAL", "agent:c"),
+            ("AGENT_EXCEPTION", "agent:a"),
+            ("USER_FEEDBACK", "agent:b"),
+            ("AGENT_TIMEOUT", "agent:a"),
+        )
+    )
+)
+
+
+def houses():
+    """Give policies of agents with modules, before and after events, in a fixed order."""
+    file: AgentsFile = read_agents_document(read_json(HOUSE, "house"))
+    policy = agents_policy(file)
+    for changes, count in product(CONFIGS, (0, 2, 5)):
+        changed = replace(policy, router_config=replace(policy.router_config, **changes))
+        yield changed, folded(selfrep_of(file, AGENTS_POLICY_FORM.id(changed)), EVENTS[:count])
+
+
+def jobs(modules):
+    """Give facts of jobs with their query, in a fixed order."""
+    goals = (
+        GoalView("g2", Billionths(777_777_777), "verify", "active"),
+        GoalView("g1", Billionths(777_777_777), "save", "active"),
+        GoalView("g0", Billionths(1_000_000_000), "verify", "paused"),
+    )
+    lists = ((), ("agent:b", "agent:B", "agent:c", "ghost"), ("generic_agent",))
+    attentions = (0, 199_999_999, 360_000_000, 1_000_000_000)
+    for number, (message, listed) in enumerate(product(MESSAGES, lists)):
+        attention = attentions[number % 4]
+        yield JobFacts(
+            job_id=f"größe {number}",
+            job_seed="\U0001f600",
+            query=message,
+            selfrep_id=selfrep_id(modules),
+            brainstate_id="",
+            mind=MindView(
+                Billionths(attention),
+                Billionths(number * 11_111_111),
+                (0, 100, 1000)[number % 3],
+                number % 5,
+                goals[: number % 4],
+                attention >= 600_000_000,
+                number > 9,
+                Billionths(200_000_000),
+                128,
+            ),
+            candidate_list=listed,
+            excluded=(("agent:a", "agent:b", "agent:c"))[: number % 4],
+            attempt=1 + number % 4,
+            intent=("", "", "math", "x" * 300)[number % 4],
+            required_action=("", "sem-write")[number % 7 == 3],
+            user_role=("admin", "operator", "stranger")[number % 3 // (1 + number % 2)],
+            permitted=None if number % 5 else ("agent:a", "agent:c", "generic_agent"),
+            privacy=PrivacyVerdict(number % 11 == 10, "straße" * (number % 11 == 10) * 50),
+        )
+
+
+def routes():
+    """Give the bytes of every choice of an agent, with its inputs, in a fixed order."""
+    for policy, modules in houses():
+        stored = AGENTS_POLICY_FORM.form.encode(policy)
+        body = SELFREP_FORM.form.encode(modules)
+        run = AGENT_DECIDER.under(stored, lambda _name, body=body: body)
+        for facts in jobs(modules):
+            query = facts.query
+            written = JOB_FACTS_FORM.encode(with_query_seal(facts, sealed(query, b"k" * 32)))
+            yield stored, written, run(written, lambda _seal, text=query: text)
+
+
 def decisions():
     """Give the bytes of every decision of the corpus, with its inputs, in a fixed order."""
     yield from placements()
+    yield from routes()
     for policy in policies():
         run = DECIDER.under(policy)
         for facts in turns():

@@ -11,7 +11,6 @@ from pointsman.access.keys import (
     Key,
     Keys,
     Principal,
-    Scope,
     admin_token,
     key_body,
     known_key,
@@ -19,6 +18,7 @@ from pointsman.access.keys import (
     read_key,
     token_digest,
 )
+from pointsman.access.roles import Scope
 from pointsman.errors import InputError, NotFound
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.storage.sqlite.access import AccessStore, KeyRow

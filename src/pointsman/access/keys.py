@@ -11,22 +11,17 @@ import re
 from base64 import b32encode
 from collections.abc import Iterable, Mapping
 from hmac import compare_digest
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
 
 from pointsman.access.caps import Cap, Limit, key_caps
 from pointsman.access.codes import KeyRefusal
+from pointsman.access.roles import SCOPES, GivenRole, Scope, effective_role
 from pointsman.errors import IntegrityFailure, NotAuthenticated, NotPermitted
 from pointsman.kernel.instant import LATEST, Instant
 from pointsman.turns.facts import Privacy
-
-Scope = Literal["models", "read", "act", "admin"]
-"""What a key may do: call models; read what was decided; preview, evaluate, replay and give
-feedback; everything, with keys, budgets and policies."""
-
-SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 KeyPrivacy = Literal["auto", "local"]
 """A key may keep its calls on this machine; it cannot send out what would stay."""
@@ -46,14 +41,15 @@ _KEY = re.compile(r"pk_[a-z2-7]{16}_[a-z2-7]{52}", re.ASCII)
 class Key(Struct, frozen=True, forbid_unknown_fields=True):
     """A virtual key, without its secret.
 
-    `role` is for the agents' roles; empty until one is given. `allowed_models` None means all.
+    `role` is what it may do among the agents; empty where its scopes decide. `allowed_models` None
+    means all.
     """
 
     id: str
     name: Annotated[str, Meta(min_length=1, max_length=100)]
     created_at: Instant
     scopes: tuple[Scope, ...] = ("models",)
-    role: str = ""
+    role: GivenRole = ""
     allowed_models: tuple[str, ...] | None = None
     budgets: tuple[Limit, ...] = ()
     privacy: KeyPrivacy = "auto"
@@ -62,7 +58,10 @@ class Key(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Principal(Struct, frozen=True):
-    """Who a call comes from, and what that caller may do. `key_id` is empty without a key."""
+    """Who a call comes from, and what that caller may do. `key_id` is empty without a key.
+
+    `role` is the one the key was given; `acts_as` is the one the caller has among the agents.
+    """
 
     key_id: str
     name: str
@@ -72,12 +71,17 @@ class Principal(Struct, frozen=True):
     workspace: str = ""
     is_admin: bool = False
     is_anonymous: bool = False
-    role: str = ""
+    role: GivenRole = ""
     caps: tuple[Cap, ...] = ()
+
+    @property
+    def acts_as(self) -> GivenRole:
+        """The role among the agents: an admin's, the key's own, or what its scopes come to."""
+        return effective_role(self.role, self.scopes, is_admin=self.is_admin)
 
 
 ANONYMOUS = Principal("", "", ("models",), is_anonymous=True)
-ADMIN = Principal("", "admin", SCOPES, is_admin=True)
+ADMIN = Principal("", "admin", SCOPES, is_admin=True, role="admin")
 
 
 class KnownKey(NamedTuple):
@@ -144,7 +148,7 @@ def admin_token(entropy: bytes) -> str:
 
 def known_key(key: Key, digest: bytes, revoked_at: Instant | None) -> KnownKey:
     """Give what is looked at when a call comes in with this key."""
-    is_admin = "admin" in key.scopes
+    is_admin = "admin" in key.scopes or key.role == "admin"
     caller = Principal(
         key.id,
         key.name,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pointsman.branches import numbers
 from pointsman.branches.evaluate import UNKNOWN, Answer, Names, Scope, Unknown
 from pointsman.branches.facts import FACTS_FORM, BranchFacts, RecordedFacts, opened
-from pointsman.branches.guardrails import judged
+from pointsman.branches.guardrails import judged, said_yes
 from pointsman.branches.policy import POLICY_FORM, BranchPolicy
 from pointsman.branches.ready import ReadyDecision, ReadyDecisions
 from pointsman.branches.syntax import Path
@@ -65,7 +65,7 @@ def decide(ready: ReadyDecisions, facts: BranchFacts) -> tuple[BranchOutcome, Tr
     chosen = tuple(decision.cases[each].target for each in choice.cases)
     labels = tuple(decision.cases[each].label for each in choice.cases)
     targets = chosen or (decision.default_target,)
-    judgement = judged(decision, targets, facts.approved)
+    judgement = judged(decision, targets, said_yes(facts))
     stopped = judgement.verdict in {"block", "escalate"}
     outcome = BranchOutcome(
         decision_id=decision.id,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Literal, cast
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from pointsman.branches.values import Value
 from pointsman.errors import InputError
@@ -17,12 +18,27 @@ from pointsman.kernel.canonical import Form, canonical_json, untagged
 _TAG = re.compile(rb'"[ds]:')
 
 
-class RecordedFacts(Struct, frozen=True, forbid_unknown_fields=True):
-    """The facts as they are recorded; decimals of the context are tagged texts."""
+ApprovalStatus = Literal["pending", "approved", "rejected", "used"]
+
+
+class Approval(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request for somebody's yes to one target, and how it stood when facts were gathered."""
+
+    target: str
+    request_id: str
+    status: ApprovalStatus
+
+
+class RecordedFacts(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The facts as they are recorded; decimals of the context are tagged texts.
+
+    Without requests there is no word of them: facts that knew none keep their bytes.
+    """
 
     decision_id: str
     context: Raw
     approved: tuple[str, ...]
+    approvals: tuple[Approval, ...] = ()
 
 
 FACTS_FORM = Form(RecordedFacts)
@@ -31,17 +47,19 @@ FACTS_FORM = Form(RecordedFacts)
 class BranchFacts(Struct, frozen=True):
     """The facts of one decision; `canonical` are the bytes of the context.
 
-    `approved` are the targets that somebody has already approved.
+    `approved` are the targets that somebody has already approved, `approvals` the requests for it.
     """
 
     decision_id: str
     context: Mapping[str, Value]
     canonical: bytes
     approved: tuple[str, ...] = ()
+    approvals: tuple[Approval, ...] = ()
 
     def recorded(self) -> RecordedFacts:
         """Give the facts as they are recorded."""
-        return RecordedFacts(self.decision_id, Raw(self.canonical), self.approved)
+        context = Raw(self.canonical)
+        return RecordedFacts(self.decision_id, context, self.approved, self.approvals)
 
 
 def branch_facts(
@@ -57,7 +75,8 @@ def branch_facts(
 
 def opened(recorded: RecordedFacts) -> BranchFacts:
     """Give recorded facts in the form decisions look at."""
-    return _read(recorded.decision_id, bytes(recorded.context), recorded.approved)
+    facts = _read(recorded.decision_id, bytes(recorded.context), recorded.approved)
+    return replace(facts, approvals=recorded.approvals) if recorded.approvals else facts
 
 
 def _read(decision_id: str, canonical: bytes, approved: tuple[str, ...]) -> BranchFacts:

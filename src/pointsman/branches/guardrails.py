@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from pointsman.branches.facts import Approval, BranchFacts
 from pointsman.branches.policy import Case, Decision, Guardrail
 from pointsman.branches.trace import GuardrailCheck, Verdict
 
@@ -32,14 +33,43 @@ class Judged(Struct, frozen=True):
 NOTHING = Judged((), "pass", (), ())
 
 
-def judged(decision: Decision, targets: Sequence[str], approved: Sequence[str]) -> Judged:
+class Yes(Struct, frozen=True):
+    """Which targets somebody has approved, and the requests that were made for others."""
+
+    approved: tuple[str, ...]
+    requests: tuple[Approval, ...]
+
+    def to(self, target: str) -> bool:
+        """Tell whether somebody said yes to a target."""
+        return target in self.approved or any(
+            each.target == target and each.status == "approved" for each in self.requests
+        )
+
+    def told(self, target: str) -> str:
+        """Say how a target stands, and with which request."""
+        found = next((each for each in self.requests if each.target == target), None)
+        if target in self.approved or found is None:
+            return "was approved" if self.to(target) else "needs approval"
+        request = f"request `{found.request_id}`"
+        if found.status == "approved":
+            return f"was approved by {request}"
+        return f"needs approval: {request} is {found.status}"
+
+
+NO_YES = Yes((), ())
+
+
+def said_yes(facts: BranchFacts) -> Yes:
+    """Give what facts know of approvals."""
+    return Yes(facts.approved, facts.approvals)
+
+
+def judged(decision: Decision, targets: Sequence[str], yes: Yes) -> Judged:
     """Let every guardrail look at a choice."""
     if not decision.guardrails:
         return NOTHING
     checks = [
-        check
-        for each in decision.guardrails
-        for check in _checks(each, decision, targets, approved)
+        check for each in decision.guardrails for check in _checks(each, decision, targets, yes)
     ]
     failed = [check for check in checks if not check.passed]
     verdicts = [_VERDICTS[each.action] for each in failed]
@@ -50,20 +80,18 @@ def judged(decision: Decision, targets: Sequence[str], approved: Sequence[str]) 
         tuple(checks),
         verdict,
         () if instead is None else (instead,),
-        _to_approve(decision, targets, approved),
+        _to_approve(decision, targets, yes),
     )
 
 
-def _to_approve(
-    decision: Decision, targets: Sequence[str], approved: Sequence[str]
-) -> tuple[str, ...]:
+def _to_approve(decision: Decision, targets: Sequence[str], yes: Yes) -> tuple[str, ...]:
     asking = [each for each in decision.guardrails if each.type == "requires_approval"]
-    found = [t for t in targets if t not in approved and any(t in e.targets for e in asking)]
+    found = [t for t in targets if not yes.to(t) and any(t in e.targets for e in asking)]
     return tuple(dict.fromkeys(found))
 
 
 def _checks(
-    guardrail: Guardrail, decision: Decision, targets: Sequence[str], approved: Sequence[str]
+    guardrail: Guardrail, decision: Decision, targets: Sequence[str], yes: Yes
 ) -> Iterator[GuardrailCheck]:
     if guardrail.type == "weight_bounds":
         for case in decision.cases:
@@ -71,13 +99,11 @@ def _checks(
             yield _check(guardrail, decision, message, passed=passed)
         return
     for target in targets:
-        passed, message = _looked_at(guardrail, target, approved)
+        passed, message = _looked_at(guardrail, target, yes)
         yield _check(guardrail, decision, message, passed=passed)
 
 
-def _looked_at(
-    guardrail: Guardrail, target: str, approved: Sequence[str]
-) -> tuple[bool, str]:  # fmt: skip
+def _looked_at(guardrail: Guardrail, target: str, yes: Yes) -> tuple[bool, str]:
     is_named = target in guardrail.targets
     match guardrail.type:
         case "no_disabled_targets":
@@ -86,9 +112,7 @@ def _looked_at(
             return is_named, f"target `{target}` is {'known' if is_named else 'not known'}"
     if not is_named:
         return True, f"target `{target}` needs no approval"
-    if target in approved:
-        return True, f"target `{target}` was approved"
-    return False, f"target `{target}` needs approval"
+    return yes.to(target), f"target `{target}` {yes.told(target)}"
 
 
 def _weighed(guardrail: Guardrail, case: Case) -> tuple[bool, str]:

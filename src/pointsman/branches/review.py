@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from pointsman.branches.cells import Cell, Cells, asked_by, fits_together
-from pointsman.branches.guardrails import judged
+from pointsman.branches.guardrails import NO_YES, judged
 from pointsman.branches.policy import BranchPolicy, Case
 from pointsman.branches.ready import ReadyDecision, ReadyDecisions
 from pointsman.branches.values import Value, same
@@ -185,7 +185,7 @@ class _Review:
                 return
 
     def _weights(self) -> Iterator[Finding]:
-        for check in judged(self._decision, (), ()).checks:
+        for check in judged(self._decision, (), NO_YES).checks:
             if not check.passed:
                 yield self._finding(Concern.GUARDED, check.message)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pointsman.storage.files import write_new
 from pointsman.storage.home import Home
 
-NAMES = ("pointsman.yaml", "models.yaml", "routing.yaml", "placement.yaml")
+NAMES = ("pointsman.yaml", "models.yaml", "routing.yaml", "placement.yaml", "agents.yaml")
 
 
 def starter_text(name: str) -> bytes:

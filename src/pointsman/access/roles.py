@@ -1,0 +1,63 @@
+"""The agents' roles: what a role may do where, beside what a key's scopes allow.
+
+| role     | scopes it brings         | among the agents                                      |
+|----------|--------------------------|-------------------------------------------------------|
+| viewer   | read                     | reads requests and jobs, redacted; no snapshots       |
+| operator | read, act                | runs jobs, asks for actions; snapshots redacted       |
+| auditor  | read, act                | reads all, redacted; replays and verifies; no changes |
+| council  | read, act                | votes where the council must; reads all in full       |
+| admin    | models, read, act, admin | everything but the council's votes                    |
+
+A scope says which kind of call a key may make at all, a role which of them: both must allow a call,
+and `access/matrix.py` has a row for every route. A key without a role acts by its scopes: `act` as
+an operator, `read` as a viewer; with neither it has no part in the agents' routes, and on others
+its scopes decide alone. The admin token is an admin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Final, Literal, get_args
+
+Role = Literal["viewer", "operator", "admin", "council", "auditor"]
+GivenRole = Literal["", "viewer", "operator", "admin", "council", "auditor"]
+"""A key's role; empty where none was given."""
+
+Scope = Literal["models", "read", "act", "admin"]
+"""What a key may do: call models; read what was decided; preview, evaluate, replay and give
+feedback; everything, with keys, budgets and policies."""
+
+Access = Literal["allowed", "redacted", "denied"]
+
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+
+ROLE_SCOPES: Final[Mapping[Role, tuple[Scope, ...]]] = MappingProxyType(
+    {
+        "viewer": ("read",),
+        "operator": ("read", "act"),
+        "admin": SCOPES,
+        "council": ("read", "act"),
+        "auditor": ("read", "act"),
+    }
+)
+"""What a key made for a role may do, where its scopes are not named."""
+
+
+def scopes_of(given: Collection[Scope], role: Role | None) -> tuple[Scope, ...]:
+    """Give a new key's scopes: those named, else those its role brings, else `models`."""
+    if given:
+        return tuple(each for each in SCOPES if each in given)
+    return ("models",) if role is None else ROLE_SCOPES[role]
+
+
+def effective_role(given: GivenRole, scopes: tuple[Scope, ...], *, is_admin: bool) -> GivenRole:
+    """Give the role somebody acts in: an admin's, the key's own, or the one its scopes come to."""
+    if is_admin:
+        return "admin"
+    if given:
+        return given
+    if "act" in scopes:
+        return "operator"
+    return "viewer" if "read" in scopes else ""

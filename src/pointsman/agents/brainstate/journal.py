@@ -1,0 +1,36 @@
+"""What a running tick has done so far: numbered, named and timed by the job's own counter."""
+
+from __future__ import annotations
+
+from pointsman.agents.brainstate.seeded import event_id, seeded_instant
+from pointsman.agents.brainstate.trace import Happened, Happening, Why
+
+
+class Journal:
+    """Collects happenings; lives for one tick and is never shared."""
+
+    __slots__ = ("happenings", "job_seed", "sequence")
+
+    def __init__(self, job_seed: str, sequence: int) -> None:
+        self.job_seed = job_seed
+        self.sequence = sequence
+        self.happenings: list[Happening] = []
+
+    def taken(self) -> int:
+        """Give the next free counter and move on."""
+        sequence = self.sequence
+        self.sequence = sequence + 1
+        return sequence
+
+    def note(self, event_type: Happened, subject: str, why: Why, detail: str = "") -> int:
+        """Write down what happened; give the counter it happened at."""
+        sequence = self.sequence
+        self.sequence = sequence + 1
+        name = event_id(self.job_seed, sequence, event_type)
+        instant = seeded_instant(sequence)
+        self.happenings.append(Happening(name, event_type, subject, why, detail, instant))
+        return sequence
+
+    def ignore(self, event: str, subject: str, why: Why) -> None:
+        """Write down that an event changed nothing."""
+        self.note("ignored", subject, why, event)

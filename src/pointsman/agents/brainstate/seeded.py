@@ -1,0 +1,34 @@
+"""Ids and instants out of a job's seed and a counter: no clock, no randomness."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from pointsman.kernel.instant import SECOND, Instant
+
+BASE: Final = Instant(1_735_689_600 * SECOND)
+"""2025-01-01T00:00:00Z, from which all seeded time counts."""
+
+MAX_SEQUENCE: Final = 4_000_000_000
+"""Instants stay below 2^53 microseconds."""
+
+
+def seeded_instant(counter: int) -> Instant:
+    """Give the instant of a job's counter: monotonic, one second a step."""
+    return Instant(BASE + counter * SECOND)
+
+
+def brainstate_id(job_seed: str, counter: int) -> str:
+    """Name a state by its job and the counter it was made at."""
+    return f"bs:{job_seed}:{counter}"
+
+
+def wm_id(job_seed: str, counter: int) -> str:
+    """Name an item of working memory."""
+    return hashlib.sha256(f"{job_seed}:{counter}".encode()).hexdigest()
+
+
+def event_id(job_seed: str, sequence_index: int, event_type: str) -> str:
+    """Name an event."""
+    return hashlib.sha256(f"{job_seed}:{sequence_index}:{event_type}".encode()).hexdigest()

@@ -1,0 +1,140 @@
+"""What the choice of an agent may look at, frozen: the job, the mind's hints, and the verdicts.
+
+The modules are named by their snapshot's content id: a snapshot serves many jobs, and stands in the
+ledger as an entry of its own.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pointsman.kernel.canonical import ContentId, Form
+from pointsman.kernel.content import Sealed, Texts
+from pointsman.kernel.number import Billionths
+
+GoalType = Literal["answer", "clarify", "save", "verify", "plan"]
+GoalStatus = Literal["active", "succeeded", "failed", "paused"]
+
+
+class GoalView(Struct, frozen=True, forbid_unknown_fields=True):
+    """A goal, as far as routing is concerned."""
+
+    goal_id: str
+    priority: Billionths
+    type: GoalType
+    status: GoalStatus
+
+
+class MindView(Struct, frozen=True, forbid_unknown_fields=True):
+    """What routing reads of a BrainState snapshot (document 004 §2, companion D-000-4, D-000-5).
+
+    `max_depth_allowed` is the resource budget's own, not the hint already scaled by attention. Of
+    the thresholds that the mind and the router both have, the stricter one counts.
+    """
+
+    attention_gain: Billionths
+    explore_bias: Billionths
+    token_budget: int
+    max_depth_allowed: int
+    goals: tuple[GoalView, ...]
+    prefer_high_apt: bool
+    allow_explore: bool
+    quick_answer_below: Billionths
+    min_token_threshold: int
+
+
+class PrivacyVerdict(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether the query holds what must not be routed; worked out before, by the detector."""
+
+    is_blocked: bool
+    reason: str
+
+
+OPEN: Final = PrivacyVerdict(is_blocked=False, reason="")
+
+
+class JobFacts(Struct, frozen=True, forbid_unknown_fields=True):
+    """The facts of one choice. The query is a seal once recorded.
+
+    `excluded` are the agents that failed this job before, in that order; `attempt` counts from 1.
+    `permitted` are the modules the caller may use, None for all; a role may narrow them further.
+    An empty `intent` or `required_action` is found through the policy's intents.
+    """
+
+    job_id: str
+    job_seed: str
+    query: str | Sealed
+    selfrep_id: ContentId
+    brainstate_id: str
+    mind: MindView
+    candidate_list: tuple[str, ...]
+    excluded: tuple[str, ...]
+    attempt: int
+    intent: str
+    required_action: str
+    user_role: str
+    permitted: tuple[str, ...] | None
+    privacy: PrivacyVerdict
+
+
+FACTS_FORM: Final = Form(JobFacts)
+
+
+def job_facts(  # noqa: PLR0913 - the parts of one job
+    job_id: str,
+    job_seed: str,
+    query: str,
+    selfrep_id: ContentId,
+    mind: MindView,
+    *,
+    brainstate_id: str = "",
+    candidate_list: Iterable[str] = (),
+    intent: str = "",
+    required_action: str = "",
+    user_role: str = "",
+    permitted: Iterable[str] | None = None,
+    privacy: PrivacyVerdict = OPEN,
+) -> JobFacts:
+    """Freeze a job's first choice; lists are brought into one order."""
+    return JobFacts(
+        job_id=job_id,
+        job_seed=job_seed,
+        query=normalised(query),
+        selfrep_id=selfrep_id,
+        brainstate_id=brainstate_id,
+        mind=mind,
+        candidate_list=tuple(sorted(set(candidate_list))),
+        excluded=(),
+        attempt=1,
+        intent=intent,
+        required_action=required_action,
+        user_role=user_role,
+        permitted=None if permitted is None else tuple(sorted(set(permitted))),
+        privacy=privacy,
+    )
+
+
+def normalised(query: str) -> str:
+    """Give a query as it is matched: composed, and with single spaces."""
+    return " ".join(unicodedata.normalize("NFC", query).split())
+
+
+def after_failure(facts: JobFacts, failed: str) -> JobFacts:
+    """Give the facts of the next attempt: the agent that failed is excluded, nothing else moves."""
+    return replace(facts, excluded=(*facts.excluded, failed), attempt=facts.attempt + 1)
+
+
+def with_seal(facts: JobFacts, seal: Sealed) -> JobFacts:
+    """Give the facts as they are recorded: the query replaced by its seal."""
+    return replace(facts, query=seal)
+
+
+def with_text(facts: JobFacts, texts: Texts) -> JobFacts:
+    """Give recorded facts their query back."""
+    query = facts.query
+    return facts if isinstance(query, str) else replace(facts, query=texts(query))

@@ -1,0 +1,171 @@
+"""Policy and modules made ready: patterns compiled, availabilities worked out, sorted. Pure.
+
+Availability rests on both snapshots alone, so it is worked out once for all jobs under them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pointsman.agents.codes import Excluded
+from pointsman.agents.config import RouterConfig
+from pointsman.agents.intents import IntentMatcher
+from pointsman.agents.module import GENERIC_AGENT, Module, Status, action_key
+from pointsman.agents.policy import AgentsPolicy, Intent
+from pointsman.agents.selfrep import SelfRep, selfrep_id
+from pointsman.agents.trace import CheckName
+from pointsman.kernel.canonical import ContentId
+from pointsman.kernel.number import SCALE, ZERO, Billionths, billionths_text, times
+
+
+class ReadyPolicy:
+    """A policy that can decide."""
+
+    __slots__ = ("config", "high_risk", "intents", "matcher", "policy", "roles")
+
+    def __init__(self, policy: AgentsPolicy) -> None:
+        self.policy = policy
+        self.config = policy.router_config
+        self.matcher = IntentMatcher(policy.intents)
+        self.intents: dict[str, Intent] = {}
+        for each in policy.intents:
+            self.intents.setdefault(each.intent, each)
+        self.roles = {
+            each.role: (
+                None if each.modules is None else frozenset(each.modules),
+                frozenset(each.denied),
+            )
+            for each in policy.roles
+        }
+        self.high_risk = frozenset(map(action_key, self.config.high_risk_actions))
+
+
+EVERY_ACTION: Final = "*"
+
+Miss = tuple[str, Excluded, str]
+"""A module that is out: its name, why, and what exactly."""
+
+
+class Row:
+    """A module with what both snapshots say about it. `barred` is why it can never be scored."""
+
+    __slots__ = (
+        "allowed", "apt", "availability", "availability_term", "barred", "beyond", "forbidden",
+        "is_restricted", "module", "node_id", "rank", "served", "serves", "status", "unhealthy",
+        "weight",
+    )  # fmt: skip
+
+    def __init__(self, module: Module, config: RouterConfig, unhealthy: tuple[str, ...]) -> None:
+        self.module = module
+        self.node_id = module.node_id
+        self.status: Status = module.status
+        self.apt = module.apt
+        self.rank = (-module.apt, module.node_id)
+        self.weight = _weight(module.status, config)
+        self.unhealthy = unhealthy
+        availability = times(module.apt, self.weight)
+        if unhealthy:
+            # Once, however many of them there are (D-000-19).
+            availability = times(availability, config.dep_unhealthy_penalty)
+        self.availability = availability
+        self.availability_term = times(config.weight_avail, availability)
+        self.served = config.weight_avail * availability * SCALE
+        self.serves = frozenset(module.capabilities)
+        self.forbidden = frozenset(map(action_key, module.policy.forbidden_actions))
+        self.allowed = frozenset(map(action_key, module.policy.allowed_actions))
+        self.is_restricted = bool(self.forbidden or self.allowed)
+        self.barred = _barred(module, availability, config)
+        if EVERY_ACTION in self.forbidden:
+            self.barred = "policy", (module.node_id, Excluded.FORBIDDEN_ACTION, EVERY_ACTION)
+        self.beyond: Miss = (module.node_id, Excluded.BEYOND_TOP_N, "")
+
+
+def _weight(status: Status, config: RouterConfig) -> Billionths:
+    if status == "healthy":
+        return config.status_weight_healthy
+    return config.status_weight_degraded if status == "degraded" else ZERO
+
+
+def _barred(
+    module: Module, availability: Billionths, config: RouterConfig
+) -> tuple[CheckName, Miss] | None:
+    if module.status == "quarantined":
+        return "status", (module.node_id, Excluded.QUARANTINED, "")
+    if module.status == "offline":
+        return "status", (module.node_id, Excluded.OFFLINE, "")
+    if availability < config.min_availability:
+        detail = f"{billionths_text(availability)} < {billionths_text(config.min_availability)}"
+        return "min_availability", (module.node_id, Excluded.LOW_AVAILABILITY, detail)
+    return None
+
+
+class Roster:
+    """Rows by trust, and what can be said about them before any job is known."""
+
+    __slots__ = ("barred", "beyond", "forbidden", "free", "has_allowed", "rows")
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+        self.free = [row for row in rows if row.barred is None]
+        self.beyond = [row.beyond for row in self.free]
+        self.barred: dict[CheckName, list[Miss]] = {}
+        for row in rows:
+            if row.barred is not None:
+                self.barred.setdefault(row.barred[0], []).append(row.barred[1])
+        self.forbidden = frozenset(each for row in rows for each in row.forbidden)
+        self.has_allowed = any(row.allowed for row in rows)
+
+
+class Router:
+    """A policy and a snapshot of the modules: what rules a job, besides its facts."""
+
+    __slots__ = (
+        "agents", "by_capability", "fallback_names", "fallbacks", "policy", "rows", "selfrep",
+        "selfrep_id",
+    )  # fmt: skip
+
+    def __init__(self, policy: ReadyPolicy, selfrep: SelfRep) -> None:
+        self.policy = policy
+        self.selfrep = selfrep
+        self.selfrep_id: ContentId = selfrep_id(selfrep)
+        unhealthy = _unhealthy(selfrep)
+        config = policy.config
+        self.rows = {
+            each.node_id: Row(each, config, unhealthy.get(each.node_id, ()))
+            for each in selfrep.modules
+        }
+        self.fallbacks = _fallbacks(self.rows)
+        self.fallback_names = kept = tuple(row.node_id for row in self.fallbacks)
+        agents = sorted_rows(
+            row
+            for row in self.rows.values()
+            if row.module.type == "agent" and row.node_id not in kept
+        )
+        self.agents = Roster(agents)
+        able: dict[str, list[Row]] = {}
+        for row in agents:
+            for each in row.module.capabilities:
+                able.setdefault(each, []).append(row)
+        self.by_capability = {name: Roster(rows) for name, rows in able.items()}
+
+
+def sorted_rows(rows: Iterable[Row]) -> list[Row]:
+    """Give rows by trust, the highest first, then by name: the order of the prefilter."""
+    return sorted(rows, key=lambda row: row.rank)
+
+
+def _unhealthy(selfrep: SelfRep) -> dict[str, tuple[str, ...]]:
+    """Give the required dependencies that are not healthy, by the module that needs them."""
+    statuses = {each.node_id: each.status for each in selfrep.modules}
+    found: dict[str, list[str]] = {}
+    for each in selfrep.edges:
+        if each.required and statuses.get(each.to) != "healthy":
+            found.setdefault(each.from_, []).append(each.to)
+    return {node_id: tuple(sorted(names)) for node_id, names in found.items()}
+
+
+def _fallbacks(rows: dict[str, Row]) -> list[Row]:
+    named = [row for row in rows.values() if row.module.is_fallback]
+    generic = rows.get(GENERIC_AGENT)
+    return sorted_rows(named) if named or generic is None else [generic]

@@ -1,0 +1,81 @@
+"""Runs random jobs through the product and keeps what a replay needs."""
+
+import hashlib
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.models import brainstate_jobs as jobs
+
+from pointsman.agents.brainstate.events import INPUTS_FORM, Inputs
+from pointsman.agents.brainstate.evolution import EVOLUTION_FORM, evolved
+from pointsman.agents.brainstate.reading import read_inputs, read_start, started
+from pointsman.agents.brainstate.snapshot import BRAINSTATE_FORM
+from pointsman.agents.brainstate.state import BrainState
+from pointsman.agents.brainstate.tick import ticked
+from pointsman.kernel.json_text import read_json
+
+TICKS = 12
+
+
+class Job(NamedTuple):
+    """A job as it was recorded: its snapshot, the inputs of its ticks, and how it went."""
+
+    snapshot: bytes
+    inputs: tuple[bytes, ...]
+    evolution: bytes
+
+
+def first(source: random.Random) -> BrainState:
+    """Start a random job."""
+    state, _ = started(read_start(read_json(jobs.text(jobs.start(source)), "start")))
+    return state
+
+
+def given_inputs(source: random.Random, state: BrainState) -> Inputs:
+    """Draw the inputs of a state's next tick."""
+    known = [item.wm_id for item in (*state.wm, *state.cwm.items)]
+    return read_inputs(read_json(jobs.text(jobs.inputs(source, known)), "inputs"))
+
+
+def run(seed: int) -> Job:
+    """Run one random job and record it."""
+    source = random.Random(seed)
+    state = begun = first(source)
+    inputs = []
+    for _ in range(TICKS):
+        inputs.append(given_inputs(source, state))
+        state, _ = ticked(state, inputs[-1])
+    _, course = evolved(begun, inputs)
+    recorded = tuple(INPUTS_FORM.encode(each) for each in inputs)
+    return Job(BRAINSTATE_FORM.form.encode(begun), recorded, EVOLUTION_FORM.encode(course))
+
+
+def replayed(job: Job) -> bytes:
+    """Run a recorded job again from its record alone."""
+    state = BRAINSTATE_FORM.form.decode(job.snapshot)
+    _, course = evolved(state, [INPUTS_FORM.decode(each) for each in job.inputs])
+    return EVOLUTION_FORM.encode(course)
+
+
+def digest(seeds: range) -> str:
+    """Give one digest over the courses of many jobs."""
+    total = hashlib.sha256()
+    for seed in seeds:
+        total.update(run(seed).evolution)
+    return total.hexdigest()
+
+
+def differing(seeds: range) -> Iterator[int]:
+    """Give the seeds whose replay differs from what was recorded."""
+    for seed in seeds:
+        job = run(seed)
+        if replayed(job) != job.evolution:
+            yield seed
+
+
+if __name__ == "__main__":
+    import sys
+
+    begin, end = (int(each) for each in sys.argv[1:3])
+    sys.stdout.write(digest(range(begin, end)))

@@ -1,0 +1,441 @@
+"""The agents' service over a real ledger: snapshots, choices, ticks, and who asked for them."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import msgspec
+import pytest
+from msgspec import Raw
+from tests.unit.agency.fleet import COUNCIL, FLEET, OPERATOR, Fleet, a_caller, opened, wish
+
+from pointsman.agents.action import Actor
+from pointsman.agents.brainstate.events import Inputs, Insertion
+from pointsman.agents.facts import FACTS_FORM
+from pointsman.agents.selfrep_event import (
+    ModuleAptSet,
+    ModuleStatusSet,
+    RouterConfigSet,
+    SelfRepEvent,
+    selfrep_payload,
+)
+from pointsman.agents.trust import TrustEvent, event_id
+from pointsman.agents.written import GivenModule, GivenSelfRep
+from pointsman.app import Pointsman
+from pointsman.errors import (
+    InputError,
+    IntegrityFailure,
+    MissingSnapshot,
+    NotFound,
+    PermissionDenied,
+    RouterNoSnapshot,
+)
+from pointsman.kernel.canonical import canonical_json
+from pointsman.kernel.entry import Draft
+from pointsman.kernel.instant import Instant
+from pointsman.kernel.number import Billionths, billionths
+from pointsman.kernel.record import Names
+from pointsman.runs.action_making import Wanted
+from pointsman.runs.agency_record import CALL, CALL_FORM, TICK, TICK_FORM, trust_draft
+from pointsman.runs.agent_privacy import found_kinds, privacy_verdict
+from pointsman.storage.sqlite.reading import ContentReader, LedgerReader
+
+NOWHERE = "sha256:" + "0" * 64
+
+
+def calls(fleet: Fleet) -> list[tuple[str, str, str]]:
+    told = [CALL_FORM.decode(each.payload) for each in fleet.entries(CALL)]
+    return [(each.call, each.trace_id, each.result) for each in told]
+
+
+def tell(fleet: Fleet, event: SelfRepEvent) -> None:
+    kind, body = selfrep_payload(event)
+    draft = Draft(kind, fleet.ids.new_id(), event.request_id, fleet.clock.now(), body)
+    fleet.pointsman.desk.recorder().append(draft).result()
+
+
+def judge(fleet: Fleet, node: str, *, seed: str = "s", index: int = 0, at: int = 0) -> None:
+    event = TrustEvent(
+        event_id(seed, index, "AGENT_TIMEOUT"),
+        seed,
+        index,
+        "AGENT_TIMEOUT",
+        node,
+        "executor",
+        Instant(0),
+    )
+    fleet.clock.advance(microseconds=at)
+    names = Names(fleet.ids.new_id(), "log", fleet.clock.now())
+    fleet.pointsman.desk.recorder().append(trust_draft(names, event)).result()
+
+
+@pytest.mark.req(1, 7, 16, 49, 50, 51)
+def test_a_choice_is_recorded_with_its_snapshots_and_trace(fleet: Fleet) -> None:
+    job = fleet.job(trace_id="trace-9")
+    shown = fleet.agency.decide(job)
+    assert shown.outcome.selected_agent == "agent:a"
+    (entry,) = fleet.entries("decision.agent")
+    recorded = msgspec.json.decode(entry.payload)
+    assert (entry.id, entry.ref) == (shown.decision_id, "job-1")
+    assert recorded["aside"]["trace_id"] == shown.trace_id == "trace-9"
+    assert recorded["decision"]["policy_id"] == shown.router_snapshot_id
+    assert recorded["decision"]["snapshot_ids"] == {
+        "selfrep": job.selfrep_snapshot_id,
+        "brainstate": job.brainstate_snapshot_id,
+    }
+    assert fleet.agency.shown("job-1") == fleet.agency.shown("last") == shown
+    again = fleet.agency.decide(job)
+    assert (again.outcome, again.trace, again.facts_id) == (
+        shown.outcome,
+        shown.trace,
+        shown.facts_id,
+    )
+    assert fleet.pointsman.replay_all().is_clean
+
+
+@pytest.mark.req(2, 5, 19, 64)
+def test_what_changes_after_the_snapshots_changes_nothing(fleet: Fleet) -> None:
+    job = fleet.job()
+    before = fleet.agency.decide(job)
+    worse = msgspec.json.decode(json.dumps(FLEET))
+    worse["modules"]["agent:a"] = {"apt": "0.1", "status": "quarantined"}
+    worse["router_config"] = {"weight_avail": "0.1", "min_score": "0.9"}
+    fleet.write(worse)
+    judge(fleet, "agent:a")
+    after = fleet.agency.decide(job)
+    assert after.outcome == before.outcome
+    assert after.router_snapshot_id == before.router_snapshot_id
+    anew = fleet.agency.decide(fleet.job())
+    assert anew.outcome.selected_agent != "agent:a"
+    assert anew.router_snapshot_id != before.router_snapshot_id
+
+
+@pytest.mark.req(61)
+@pytest.mark.parametrize("name", [NOWHERE, "no id at all", "x" * 150])
+def test_an_id_that_names_nothing_is_told_so(fleet: Fleet, name: str) -> None:
+    job = fleet.job()
+    for broken in (
+        msgspec.structs.replace(job, selfrep_snapshot_id=name),
+        msgspec.structs.replace(job, brainstate_snapshot_id=name),
+        msgspec.structs.replace(job, router_snapshot_id=name),
+    ):
+        with pytest.raises(RouterNoSnapshot, match="no snapshot of") as caught:
+            fleet.agency.decide(broken)
+        assert caught.value.code == "ROUTER_NO_SNAPSHOT"
+    for call in (fleet.agency.brainstate, fleet.agency.query, fleet.agency.selfrep):
+        with pytest.raises(RouterNoSnapshot):
+            call(name)
+    assert fleet.entries("decision.agent") == []
+
+
+def test_a_snapshot_of_another_kind_is_none(fleet: Fleet) -> None:
+    job = fleet.job()
+    with pytest.raises(RouterNoSnapshot, match="names a snapshot of `brainstate`"):
+        fleet.agency.selfrep(job.brainstate_snapshot_id)
+
+
+def test_a_home_without_a_ledger_has_no_snapshot(folder: Path) -> None:
+    with Pointsman(folder) as pointsman:
+        with pytest.raises(RouterNoSnapshot):
+            pointsman.agency.snapshots.selfrep(NOWHERE)
+        with pytest.raises(NotFound, match="nothing is recorded yet"):
+            pointsman.agency.shown()
+
+
+@pytest.mark.req(68)
+def test_a_request_may_name_the_constants_it_is_decided_under(fleet: Fleet) -> None:
+    first = fleet.agency.decide(fleet.job())
+    fleet.write({**FLEET, "router_config": {"weight_goal": "0.9"}})
+    second = fleet.agency.decide(fleet.job())
+    assert second.router_snapshot_id != first.router_snapshot_id
+    old = fleet.agency.decide(fleet.job(router_snapshot_id=first.router_snapshot_id))
+    assert old.router_snapshot_id == first.router_snapshot_id
+
+
+def test_a_stored_snapshot_that_was_changed_is_not_used(folder: Path) -> None:
+    with opened(folder) as fleet:
+        name = fleet.state()
+    with closing(apsw.Connection(str(fleet.pointsman.home.database))) as database:
+        rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for (trigger,) in rows:
+            database.execute(f"DROP TRIGGER {trigger}")
+        database.execute(
+            "UPDATE attachments SET body = CAST(replace(CAST(body AS TEXT), '1000', '9') AS BLOB)"
+            " WHERE instr(body, 'token_budget')"
+        )
+    with opened(folder) as again, pytest.raises(IntegrityFailure):
+        again.agency.brainstate(name)
+
+
+@pytest.mark.req(47, 386)
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        ("write to jane.doe@example.com", "pii.email"),
+        ("open now postgres://bob:s3cr3tPw9x@db.example/x", "secret.basic_auth_url"),
+        ("pay DE89 3704 0044 0532 0130 00", "pii.iban"),
+    ],
+)
+def test_a_private_query_is_blocked_and_its_text_is_kept_nowhere(
+    fleet: Fleet, query: str, kind: str
+) -> None:
+    shown = fleet.agency.decide(fleet.job(query))
+    assert (shown.outcome.error_code, shown.outcome.selected_agent) == ("PRIVACY_BLOCKED", None)
+    assert shown.trace.privacy_reason == f"the query holds {kind}"
+    (entry,) = fleet.entries("decision.agent")
+    with closing(LedgerReader(fleet.pointsman.home.database)) as ledger:
+        (stored,) = ledger.with_id(entry.id)
+        facts = ledger.attachments(stored)[0]
+    word = query.split()[2]
+    assert word.encode() not in entry.payload + facts
+    seal = FACTS_FORM.decode(facts).query
+    home = fleet.pointsman.home
+    reader = ContentReader(home.content, home.content_key())
+    with closing(reader), pytest.raises(MissingSnapshot, match="was not kept"):
+        reader.text(seal)  # type: ignore[arg-type] # it is sealed
+    assert fleet.pointsman.replay_all().is_clean
+
+
+@pytest.mark.req(47)
+def test_a_home_may_let_kinds_or_groups_through(fleet: Fleet) -> None:
+    query = "write to jane.doe@example.com"
+    fleet.write({**FLEET, "privacy": {"let_through": ["email"]}})
+    assert fleet.agency.decide(fleet.job(query)).outcome.selected_agent == "agent:a"
+    fleet.write({**FLEET, "privacy": {"let_through": ["pii"]}})
+    assert fleet.agency.decide(fleet.job(query)).outcome.selected_agent == "agent:a"
+    fleet.write({**FLEET, "privacy": {"let_through": ["secret", "iban"]}})
+    assert fleet.agency.decide(fleet.job(query)).outcome.error_code == "PRIVACY_BLOCKED"
+    fleet.write({**FLEET, "privacy": {"let_through": ["emial"]}})
+    assert "did you mean `email`?" in fleet.agency.problems[0]
+
+
+def test_a_detector_that_fails_blocks() -> None:
+    def broken(_text: str) -> tuple[()]:
+        raise ValueError
+
+    verdict = privacy_verdict("hello", ("pii", "secret", "detector_failed"), broken)
+    assert (verdict.is_blocked, verdict.reason) == (True, "the query holds detector_failed")
+    assert found_kinds("nothing in it") == ()
+
+
+@pytest.mark.req(45, 46)
+def test_a_role_of_this_house_is_nobodys_to_claim(fleet: Fleet) -> None:
+    fleet.write(
+        {
+            **FLEET,
+            "roles": {
+                "operator": {"modules": ["agent:b"]},
+                "admin": {},
+                "clerk": {"modules": ["agent:c"]},
+            },
+        }
+    )
+    chosen = {
+        role: fleet.agency.decide(fleet.job(user_role=role), a_caller()).outcome.selected_agent
+        for role in (None, "operator", "clerk")
+    }
+    assert chosen == {None: "agent:b", "operator": "agent:b", "clerk": "agent:c"}
+    with pytest.raises(PermissionDenied, match="`admin` is not yours"):
+        fleet.agency.decide(fleet.job(user_role="admin"), a_caller())
+    admin = Actor("admin", "admin", "admin")
+    shown = fleet.agency.decide(fleet.job(user_role="operator"), a_caller(actor=admin))
+    assert shown.outcome.selected_agent == "agent:b"
+
+
+def test_a_caller_may_be_kept_to_some_modules(fleet: Fleet) -> None:
+    caller = msgspec.structs.replace(a_caller(), permitted=("agent:c",))
+    assert fleet.agency.decide(fleet.job(), caller).outcome.selected_agent == "agent:c"
+
+
+@pytest.mark.req(351, 389)
+def test_a_first_state_has_goals_budget_and_constants_and_an_empty_memory(fleet: Fleet) -> None:
+    name = fleet.state(goals=[{"goal_id": "g1", "type": "answer", "priority": "0.5"}])
+    state = fleet.agency.brainstate(name)
+    assert [each.goal_id for each in state.goals] == ["g1"]
+    assert (state.resource_budget.token_budget, state.wm, state.cwm.items) == (1000, (), ())
+    assert any(each.name == "a_decay" for each in state.warnings)
+    with closing(LedgerReader(fleet.pointsman.home.database)) as ledger:
+        snapshot = ledger.snapshot(name)
+    assert len(snapshot.signature) == 64
+
+
+@pytest.mark.req(391, 392)
+def test_every_call_leaves_an_entry_with_its_trace(fleet: Fleet) -> None:
+    caller = a_caller("trace-7")
+    name = fleet.state()
+    fleet.agency.brainstate(name, caller)
+    fleet.agency.query(name, caller)
+    selfrep = fleet.agency.keep_selfrep(None, caller).id
+    fleet.agency.selfrep(selfrep, caller)
+    with pytest.raises(RouterNoSnapshot):
+        fleet.agency.query(NOWHERE, caller)
+    assert [each for each in calls(fleet) if each[1] == "trace-7"] == [
+        ("brainstate.get", "trace-7", "done"),
+        ("brainstate.query", "trace-7", "done"),
+        ("selfrep.create_snapshot", "trace-7", "done"),
+        ("selfrep.get", "trace-7", "done"),
+        ("brainstate.query", "trace-7", "ROUTER_NO_SNAPSHOT"),
+    ]
+
+
+@pytest.mark.req(350, 361, 390, 391)
+def test_a_tick_is_an_entry_with_its_inputs_and_both_snapshots(fleet: Fleet) -> None:
+    name = fleet.state()
+    inputs = Inputs(council_approval=True, wm=(Insertion("fact", '"x"'),))
+    made = fleet.agency.tick(name, inputs, a_caller("trace-3"))
+    (entry,) = fleet.entries(TICK)
+    told = TICK_FORM.decode(entry.payload)
+    assert (told.brainstate_before, told.brainstate_after) == (name, made.id)
+    assert (told.trace_id, told.by, told.kinds, told.sealed) == ("trace-3", OPERATOR, (), None)
+    assert msgspec.json.decode(told.inputs)["council_approval"] is True
+    assert fleet.agency.brainstate(made.id) == made.state
+    assert fleet.agency.brainstate(name).tick == 0
+    assert fleet.agency.tick(name, inputs).id == made.id
+
+
+@pytest.mark.req(386)
+def test_personal_data_in_inputs_is_sealed_not_written(fleet: Fleet) -> None:
+    fleet.agency.tick(fleet.state(), Inputs(wm=(Insertion("user_hint", '"jane@example.com"'),)))
+    (entry,) = fleet.entries(TICK)
+    told = TICK_FORM.decode(entry.payload)
+    assert b"jane" not in entry.payload
+    assert (told.kinds, bytes(told.inputs), bytes(told.trace)) == (("email",), b"null", b"null")
+    home = fleet.pointsman.home
+    assert told.sealed is not None
+    with closing(ContentReader(home.content, home.content_key())) as content:
+        kept = msgspec.json.decode(content.text(told.sealed))
+    assert kept["inputs"]["wm"][0]["value"] == '"jane@example.com"'
+
+
+@pytest.mark.req(353, 354, 383, 384, 399)
+def test_a_wish_becomes_a_request_and_is_done_only_after_the_council_agreed(fleet: Fleet) -> None:
+    made = fleet.agency.tick(fleet.state(), wish(), a_caller())
+    (name,) = made.action_requests
+    state = fleet.pointsman.approvals.state(name)
+    assert (state.status, state.request.requester) == ("pending", OPERATOR)
+    assert (state.request.origin.source, state.request.origin.node_id) == ("brainstate", "agent:a")
+    assert state.request.seeded_at is not None
+    assert fleet.written() == 0
+    assert fleet.approve(name) == "executed"
+    assert fleet.written() == 1
+
+
+def test_the_same_tick_asks_once_and_another_under_its_seed_asks_for_itself(fleet: Fleet) -> None:
+    name = fleet.state()
+    first = fleet.agency.tick(name, wish()).action_requests
+    assert fleet.agency.tick(name, wish()).action_requests == first
+    other = fleet.agency.tick(name, wish('{"key":"sea","namespace":"facts","value":2}'))
+    assert other.action_requests != first
+    assert len(fleet.pointsman.approvals.listed()) == 2
+
+
+def test_a_wish_that_cannot_be_asked_for_refuses_the_tick(fleet: Fleet) -> None:
+    with pytest.raises(InputError):
+        fleet.agency.tick(fleet.state(), wish('{"key":"sky"}'))
+    assert fleet.entries(TICK) == []
+    assert calls(fleet)[-1][0] == "brainstate.tick"
+
+
+@pytest.mark.req(352)
+def test_ticks_leave_the_modules_alone(fleet: Fleet) -> None:
+    before = fleet.agency.live()
+    fleet.agency.tick(fleet.state(), wish())
+    assert fleet.agency.live() == before
+
+
+def test_trust_goes_down_by_events_of_the_ledger_and_each_counts_once(fleet: Fleet) -> None:
+    fleet.agency.keep_selfrep()
+    judge(fleet, "agent:a")
+    judge(fleet, "agent:a")
+    found = fleet.agency.live().module("agent:a")
+    assert found is not None
+    assert (found.apt, found.status) == (billionths("0.6491"), "degraded")
+    judge(fleet, "agent:a", seed="other")
+    judge(fleet, "nobody", index=5)
+    found = fleet.agency.live().module("agent:a")
+    assert found is not None
+    assert found.metrics.consecutive_failures == 2
+    assert fleet.agency.problems == ()
+
+
+def test_events_fold_the_same_at_once_and_one_by_one(folder: Path) -> None:
+    with opened(folder) as fleet:
+        fleet.agency.keep_selfrep()
+        for index, node in enumerate(["agent:a", "agent:b", "agent:a", "agent:c"]):
+            judge(fleet, node, index=index, at=index)
+            step = fleet.agency.live()
+        tell(fleet, ModuleStatusSet("r-1", "agent:c", "quarantined", "lies"))
+        tell(fleet, ModuleStatusSet("r-1", "agent:c", "healthy", "told twice"))
+        last = fleet.agency.live()
+        assert last != step
+    with opened(folder) as again:
+        assert again.agency.live() == last
+        found = last.module("agent:c")
+        assert found is not None
+        assert (found.status, found.status_reason) == ("quarantined", "lies")
+
+
+def test_an_entry_that_is_late_by_its_instant_has_all_folded_again(folder: Path) -> None:
+    with opened(folder) as fleet, closing(Pointsman(folder, clock=fleet.clock)) as other:
+        other.desk.recorder()
+        early = fleet.clock.now()
+        fleet.clock.advance(seconds=60)
+        tell(fleet, ModuleAptSet("r-2", "agent:a", Billionths(500_000_000), "by hand"))
+        fleet.agency.live()
+        kind, body = selfrep_payload(ModuleAptSet("r-1", "agent:a", Billionths(1), "before it"))
+        other.desk.recorder().append(Draft(kind, "e-1", "r-1", early, body)).result()
+        found = fleet.agency.live().module("agent:a")
+        assert found is not None
+        assert found.apt == 500_000_000
+
+
+@pytest.mark.req(68)
+def test_changed_constants_rule_from_then_on_under_another_id(fleet: Fleet) -> None:
+    before = fleet.agency.decide(fleet.job())
+    changes = Raw(canonical_json({"max_attempts": 1}))
+    tell(fleet, RouterConfigSet("r-1", changes))
+    assert fleet.agency.in_force().policy.router_config.max_attempts == 1
+    after = fleet.agency.decide(fleet.job())
+    assert (
+        after.router_snapshot_id == fleet.agency.in_force().policy_id != before.router_snapshot_id
+    )
+
+
+def test_an_event_that_cannot_be_taken_in_is_told_and_passed_over(fleet: Fleet) -> None:
+    fleet.agency.keep_selfrep()
+    tell(fleet, ModuleStatusSet("r-1", "agent:gone", "offline", ""))
+    tell(fleet, ModuleAptSet("r-2", "agent:a", Billionths(1), ""))
+    (told,) = fleet.agency.problems
+    assert "there is no module `agent:gone`" in told
+    found = fleet.agency.live().module("agent:a")
+    assert found is not None
+    assert found.apt == 1
+
+
+def test_what_the_agents_cannot_take_is_refused_when_asked_for(fleet: Fleet) -> None:
+    wanted = Wanted("set_module_status", {"node_id": "agent:x", "status": "quarantined"})
+    with pytest.raises(NotFound, match="no module `agent:x`"):
+        fleet.pointsman.approvals.request(wanted, OPERATOR)
+
+
+def test_an_approved_quarantine_takes_a_module_out(fleet: Fleet) -> None:
+    wanted = Wanted("set_module_status", {"node_id": "agent:a", "status": "quarantined"})
+    state = fleet.pointsman.approvals.request(wanted, OPERATOR)
+    assert fleet.agency.decide(fleet.job()).outcome.selected_agent == "agent:a"
+    assert fleet.approve(state.request.request_id) == "executed"
+    assert fleet.agency.decide(fleet.job()).outcome.selected_agent == "agent:b"
+    assert len(COUNCIL) == 3
+
+
+def test_given_modules_are_frozen_with_what_was_filled_in(fleet: Fleet) -> None:
+    kept = fleet.agency.keep_selfrep(GivenSelfRep({"agent:z": GivenModule()}))
+    assert "modules.agent:z.apt: default 0.5" in kept.warnings
+    assert [each.node_id for each in fleet.agency.selfrep(kept.id).modules] == ["agent:z"]
+
+
+@pytest.mark.parametrize("job_id", ["grüße", "x" * 200, "tab\there"])
+def test_a_job_of_any_name_is_found_again(fleet: Fleet, job_id: str) -> None:
+    shown = fleet.agency.decide(fleet.job(job_id=job_id))
+    assert fleet.agency.shown(job_id) == shown
+    assert shown.job_id == job_id
