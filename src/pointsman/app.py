@@ -1,19 +1,18 @@
 """The composition root: from a home folder to services that route, explain, replay and verify.
 
-Time and ids are made here and handed down; nothing below this module looks at a clock.
+The clock and the source of ids are chosen here and handed down.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
@@ -28,12 +27,19 @@ from pointsman.placement.facts import FACTS_FORM as PLACEMENT_FACTS_FORM
 from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
 from pointsman.placement.facts import with_seal as with_content_seal
 from pointsman.placement.sensitivity import Sensitivity
+from pointsman.runs.agency import Agency
+from pointsman.runs.agent_privacy import LET_THROUGH
+from pointsman.runs.approvals import Approvals
 from pointsman.runs.backtest import Backtest, backtest
+from pointsman.runs.branch_approvals import BranchApprovals
 from pointsman.runs.branching import Branching
 from pointsman.runs.desk import Desk
+from pointsman.runs.effects import Effects
 from pointsman.runs.egress import EgressReport, egress
 from pointsman.runs.export import BundleSummary, export_bundle
 from pointsman.runs.gathering import Gathering
+from pointsman.runs.live_agents import LiveAgents
+from pointsman.runs.machine import SystemClock, Ulids
 from pointsman.runs.placing import Turn, facts_given, facts_of_turn
 from pointsman.runs.replay import Progress, ReplayReport, replay_all, replay_named
 from pointsman.runs.rules_test import Table, TableReport, run_table
@@ -43,6 +49,7 @@ from pointsman.runs.verify import LedgerReport, verify_ledger
 from pointsman.sessions.ruling import placed, ruled
 from pointsman.signals.kinds import KINDS
 from pointsman.signals.sensitivity import sensitivity
+from pointsman.storage.agents_file import AgentsFiles
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.policies import InForce, PolicyFiles
 from pointsman.storage.sqlite.database import told_errors
@@ -60,67 +67,17 @@ from pointsman.turns.registry import read_models, registry
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.version import VERSION
 
+if TYPE_CHECKING:
+    from pointsman.runs.conversations import Conversations
+    from pointsman.runs.jobs import Jobs
+
+__all__ = ["Given", "Pointsman", "SystemClock", "Ulids", "home_path"]
+
 DEFAULT_HOME = "~/.pointsman"
 TURN = DECISION + "turn"
 
-_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-RANDOM_BYTES = 10
-_SHIFTS = tuple(range(80, -1, -10))
-_PAIRS = [one + other for one in _CROCKFORD for other in _CROCKFORD]
-
 Given = tuple[bytes, str]
 """The bytes of a file, and the name to show."""
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    def now(self) -> Instant:
-        """Give the present instant."""
-        return Instant(time.time_ns() // 1000)
-
-
-class Ulids:
-    """Ids that sort by when they were made: 48 bits of milliseconds, 80 bits that only grow.
-
-    Each millisecond begins at random; within it the next id is the last plus one.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._millis = -1
-        self._high = ""
-        self._low = 0
-        self._drawn = b""
-        self._lock = threading.Lock()
-
-    def new_id(self) -> str:
-        """Give an id larger than every one given before."""
-        millis = self._clock.now() // 1000
-        with self._lock:
-            if millis > self._millis:
-                self._begin(millis)
-            else:
-                self._low += 1
-            high, low = self._high, self._low
-        return (
-            high
-            + _PAIRS[low >> 30]
-            + _PAIRS[low >> 20 & 1023]
-            + (_PAIRS[low >> 10 & 1023] + _PAIRS[low & 1023])
-        )
-
-    def _begin(self, millis: int) -> None:
-        if len(self._drawn) < RANDOM_BYTES:
-            # Asking the system costs more than everything else here: ask for many at once.
-            self._drawn = secrets.token_bytes(RANDOM_BYTES * 128)
-        drawn = int.from_bytes(self._drawn[:RANDOM_BYTES], "big")
-        self._drawn = self._drawn[RANDOM_BYTES:]
-        self._millis = millis
-        number = millis << 40 | drawn >> 40
-        self._high = "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
-        # It starts in its lower half, so that a millisecond cannot use it up.
-        self._low = drawn & (1 << 39) - 1
 
 
 def home_path(given: str | None = None) -> Path:
@@ -147,7 +104,13 @@ class Pointsman:
         self.gathering = Gathering(self.home, self.files)
         self._taints = Taints(self.home.database)
         self.desk = Desk(self.home, self.files, writer, (self.clock, self.ids), self._taints)
-        self.branching = Branching(self.home, self.desk, self.clock, self.ids)
+        sources = (self.clock, self.ids)
+        live = LiveAgents(self.home, AgentsFiles(self.home.path, kinds=LET_THROUGH))
+        self.effects = Effects(self.home, self.desk, sources, live.check)
+        self.approvals = Approvals(self.home, self.desk, sources, self.effects)
+        self.agency = Agency(self.home, self.desk, sources, live, self.approvals)
+        asking = BranchApprovals(self.approvals, self.clock)
+        self.branching = Branching(self.home, self.desk, self.clock, self.ids, asking)
 
     def __enter__(self) -> Self:
         return self
@@ -162,9 +125,33 @@ class Pointsman:
 
     def close(self) -> None:
         """Write and sign what was handed in, and let go of the home."""
+        if "jobs" in self.__dict__:
+            self.jobs.close()
+        if "conversations" in self.__dict__:
+            self.conversations.let_go()
+        self.gathering.close()
         self._taints.close()
         self.branching.close()
         self.desk.close()
+
+    @cached_property
+    def conversations(self) -> Conversations:
+        """The conversations of this home; opened at their first use."""
+        # Imported here: most commands hold no conversation, and should not wait for it.
+        from pointsman.runs.conversations import Ground, open_conversations  # noqa: PLC0415
+        from pointsman.runs.equipment import home_kit  # noqa: PLC0415
+
+        parts = (self.home, self.files, self.desk, self.gathering, self.clock, self.ids)
+        return open_conversations(Ground(*parts, self.asked), equip=home_kit)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """The jobs of this home; opened at their first use."""
+        from pointsman.runs.jobs import open_jobs  # noqa: PLC0415 - as above
+
+        sources = (self.clock, self.ids)
+        opened = (self.home, self.files, self.desk, sources, self.agency, self.approvals)
+        return open_jobs(*opened, conversations=lambda: self.conversations)
 
     def in_force(self) -> InForce:
         """Give the policy in force and what is wrong with the files it came from."""

@@ -5,9 +5,11 @@ PointsmanError
 │   ├── NumberError        a number that cannot be read exactly
 │   ├── ValueRefused       a value that has no canonical bytes
 │   ├── NotFound           an id that names nothing here
-│   │   └── UnknownModel   a model that nobody configured               HTTP 404
+│   │   ├── UnknownModel   a model that nobody configured               HTTP 404
+│   │   └── RouterNoSnapshot  a snapshot that is not recorded           HTTP 404
 │   ├── DocumentError      one or many problems in a JSON or YAML text, each with its place
 │   ├── ExpressionRefused  an expression that cannot be compiled, with its column
+│   ├── InvalidMessage     a message of a session that breaks its role's rules
 │   ├── CannotSay          what a provider's wire format has no words for
 │   ├── WeightsError       the local model's file is missing or another one
 │   ├── BodyTooLarge       a request past the size allowed              HTTP 413
@@ -21,24 +23,38 @@ PointsmanError
 │   ├── LedgerUnavailable  the ledger cannot be written now             exit 1, HTTP 503
 │   ├── LedgerBroken       a stored entry is not what was recorded      exit 1
 │   ├── LedgerRolledBack   the database is older than its checkpoints   exit 1
-│   └── ChainHeld          another process writes this chain            exit 2
+│   └── ChainHeld          another process writes this chain            exit 2, HTTP 409
 ├── AccessError
 │   ├── NotAuthenticated   no key, or none that is valid here           HTTP 401
-│   └── NotPermitted       the key is valid, but not for this           HTTP 403
+│   ├── NotPermitted       the key is valid, but not for this           HTTP 403
+│   └── PermissionDenied   this actor may not change that               HTTP 403
+├── ActionRefused          a request cannot take that now               exit 1, HTTP 409
+│   └── VoteDenied         this principal has no vote there             HTTP 403
+├── SemanticError
+│   ├── SemNotFound        semantic memory holds nothing there          HTTP 400
+│   ├── SemWriteFail       semantic memory cannot be written now        exit 1, HTTP 500
+│   └── SemPrivate         what may not be kept as it is                HTTP 403
 ├── UpstreamError          the provider did not answer, or said no      exit 1, HTTP 502
 │   └── NotConfigured      the provider lacks a key or an address       HTTP 503
 ├── RoutingFailed          no model may take the turn                   exit 1, HTTP 503
 │   ├── PrivacyBlocked     privacy keeps every model from it            HTTP 403
 │   ├── ConfirmationNeeded a policy wants a human's yes first           HTTP 403
 │   ├── ModelNotPermitted  the key may use none of them                 HTTP 403
-│   └── OverBudget         a budget has too little left                 HTTP 402
+│   ├── OverBudget         a budget has too little left                 HTTP 402
+│   ├── RouterNoMatch      no agent may take the job                    HTTP 400
+│   └── JobPrivacyBlocked  the job's query must not be routed           HTTP 403
+├── CallFailed             a tool did not do what a model asked         exit 1
+├── McpNotInstalled        the package `mcp` is missing                 exit 2, HTTP 501
 └── ReplayError            a recorded decision cannot be re-run         exit 1
     ├── MissingSnapshot    something it looked at is gone
     ├── IntegrityFailure   something it looked at was changed
-    └── UnknownDecision    no code is left for this kind and version
+    ├── UnknownDecision    no code is left for this kind and version
+    ├── MissingAgentOutput an answer of a job was not kept
+    ├── ResultMismatch     a job comes to another result
+    └── JobCutShort        a job has no end yet
 
 Those with parts of their own are defined beside what raises them: `ExpressionRefused`, `CannotSay`,
-`UpstreamError`, `NotConfigured`.
+`UpstreamError`, `NotConfigured`, `CallFailed`, `InvalidMessage`.
 
 A class docstring is the error's default message. Messages are one line, in lower case, with
 backticks round what the user wrote.
@@ -150,6 +166,12 @@ class UnknownModel(NotFound):
     code = "model_not_found"
 
 
+class RouterNoSnapshot(NotFound):
+    """no snapshot is recorded under this id"""
+
+    code = "ROUTER_NO_SNAPSHOT"
+
+
 class WeightsError(InputError):
     """the local model's file cannot be used"""
 
@@ -235,6 +257,7 @@ class ChainHeld(LedgerError):
 
     code = "ledger.chain_held"
     exit_code = 2
+    http_status = 409
 
 
 class AccessError(PointsmanError):
@@ -269,6 +292,66 @@ class NotPermitted(AccessError):
     """this key may not do that"""
 
     code = "access.not_permitted"
+
+
+class PermissionDenied(AccessError):
+    """this actor may not change that"""
+
+    code = "PERMISSION_DENIED"
+
+
+class ActionRefused(PointsmanError):
+    """this cannot happen to the request now
+
+    `reason` is one of the codes of `agents/refusal.py`.
+    """
+
+    code = "action.refused"
+    exit_code = 1
+    http_status = 409
+
+    def __init__(
+        self, message: str = "", *, where: str = "", hint: str = "", reason: str = ""
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (*super().__reduce__(), {"reason": self.reason})
+
+
+class VoteDenied(ActionRefused):
+    """this principal has no vote on the request"""
+
+    code = "action.vote_denied"
+    http_status = 403
+
+
+class SemanticError(PointsmanError):
+    """semantic memory cannot do that"""
+
+    code = "sem.error"
+
+
+class SemNotFound(SemanticError):
+    """semantic memory holds nothing there"""
+
+    code = "SEM_NOT_FOUND"
+    http_status = 400
+
+
+class SemWriteFail(SemanticError):
+    """semantic memory cannot be written now"""
+
+    code = "SEM_WRITE_FAIL"
+    exit_code = 1
+
+
+class SemPrivate(SemanticError):
+    """this may not be kept as it is"""
+
+    code = "sem.private"
+    http_status = 403
 
 
 class RoutingFailed(PointsmanError):
@@ -307,6 +390,27 @@ class OverBudget(RoutingFailed):
     http_status = 402
 
 
+class RouterNoMatch(RoutingFailed):
+    """no agent may take this job"""
+
+    code = "ROUTER_NO_MATCH"
+    http_status = 400
+
+
+class JobPrivacyBlocked(RoutingFailed):
+    """the job's query holds what must not be routed"""
+
+    code = "PRIVACY_BLOCKED"
+    http_status = 403
+
+
+class McpNotInstalled(PointsmanError):
+    """speaking MCP needs the package `mcp`"""
+
+    code = "mcp.not_installed"
+    http_status = 501
+
+
 class ReplayError(PointsmanError):
     """this decision cannot be re-run"""
 
@@ -330,3 +434,21 @@ class UnknownDecision(ReplayError):
     """no code is registered for this kind and decision version"""
 
     code = "UNKNOWN_DECISION"
+
+
+class MissingAgentOutput(ReplayError):
+    """an answer that this job rests on was not kept"""
+
+    code = "MISSING_PERSISTED_AGENT_OUTPUT"
+
+
+class ResultMismatch(ReplayError):
+    """the job comes to another result than the one recorded"""
+
+    code = "RESULT_MISMATCH"
+
+
+class JobCutShort(ReplayError):
+    """the job has not ended: go on with it first"""
+
+    code = "FORCE_CONTINUE_REQUIRED"

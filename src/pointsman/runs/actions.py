@@ -44,6 +44,8 @@ class Done(Struct, frozen=True):
     is_done: bool
     output: Value
     message: str = ""
+    is_late: bool = False
+    """Whether it took longer than it may."""
 
 
 class Acting(Struct, frozen=True):
@@ -60,6 +62,9 @@ class Acting(Struct, frozen=True):
             return self._performed(action, context)
         except PointsmanError as error:
             return Done(is_done=False, output=None, message=str(error))
+        except TimeoutError:
+            message = "the answer took too long"
+            return Done(is_done=False, output=None, message=message, is_late=True)
         except OSError as error:
             return Done(is_done=False, output=None, message=(error.strerror or str(error)).lower())
 
@@ -92,7 +97,8 @@ class Acting(Struct, frozen=True):
             code = _waited(words, (given, out, errors), self._surroundings(), seconds)
             printed, told = _start_of(out, MOST_OUTPUT + 1), _end_of(errors, MOST_STDERR)
         if code is None:
-            return Done(is_done=False, output=None, message=f"took longer than {seconds:g} seconds")
+            message = f"took longer than {seconds:g} seconds"
+            return Done(is_done=False, output=None, message=message, is_late=True)
         if code != 0:
             return Done(is_done=False, output=None, message=f"ended with {code}{_last_line(told)}")
         return Done(is_done=True, output=_output(printed, action))

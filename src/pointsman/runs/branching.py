@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pointsman.access.actors import OWNER
+from pointsman.agents.action import Actor
 from pointsman.branches.decide import DECISION_VERSION, decide
-from pointsman.branches.facts import FACTS_FORM, BranchFacts, branch_facts
+from pointsman.branches.facts import FACTS_FORM, Approval, BranchFacts, branch_facts
 from pointsman.branches.policy import POLICY_FORM, Decision
-from pointsman.branches.ready import ReadyDecision
+from pointsman.branches.ready import ReadyDecision, ReadyDecisions
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
 from pointsman.branches.values import Value
 from pointsman.errors import ReplayError
@@ -24,15 +27,18 @@ from pointsman.kernel.canonical import ContentId, Form
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.record import Aside, Names, decision_draft
 from pointsman.kernel.snapshot import snapshot_draft
+from pointsman.runs.branch_approvals import BranchApprovals
 from pointsman.runs.branch_inputs import cache_key, input_artifacts
 from pointsman.runs.desk import Desk
 from pointsman.runs.recorder import Made, Recorder
 from pointsman.storage.decision_files import DecisionFiles, DecisionsInForce, policy_of
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.decision_cache import DecisionCache, Kept
+from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.version import VERSION
 
 CACHED = "cached"
+STOPPED = ("block", "escalate")
 CACHE_FILE = "decision-cache.db"
 MILLISECOND = 1_000
 
@@ -57,13 +63,15 @@ ABOUT_FORM = Form(About)
 class Asked(Struct, frozen=True):
     """For whom a decision is evaluated; `approved` are targets that somebody has approved.
 
-    `step` counts the stages of a run from 1; 0 where there is no run.
+    `step` counts the stages of a run from 1; 0 where there is no run. `by` asks for approval where
+    it is needed, and has no vote on it.
     """
 
     workflow_id: str = ""
     stage_id: str = ""
     step: int = 0
     approved: tuple[str, ...] = ()
+    by: Actor = OWNER
 
 
 NOBODY = Asked()
@@ -94,14 +102,34 @@ class Evaluation(Struct, frozen=True):
         return not self.outcome.approval_required
 
 
-class Branching:
-    """The decisions of one home, evaluated and recorded."""
+class _Answered(Struct, frozen=True):
+    """A decision on the facts it was made on, and the approvals it uses up."""
 
-    def __init__(self, home: Home, desk: Desk, clock: Clock, ids: IdSource) -> None:
+    facts: BranchFacts
+    outcome: BranchOutcome
+    trace: Trace
+    used: tuple[Approval, ...] = ()
+
+
+class Branching:
+    """The decisions of one home, evaluated and recorded.
+
+    With `approvals`, a choice that needs approval asks for it, and waits until it has it.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        desk: Desk,
+        clock: Clock,
+        ids: IdSource,
+        approvals: BranchApprovals | None = None,
+    ) -> None:
         self._home = home
         self._desk = desk
         self._clock = clock
         self._ids = ids
+        self.approvals = approvals
         self.files = DecisionFiles(home.path)
 
     @cached_property
@@ -130,8 +158,14 @@ class Branching:
         key = cache_key(policy_id, ready, facts) if decision.cache.enabled else b""
         found = self._cached(key, now) if key else None
         outcome, trace, source = found or (*decide(in_force.ready, facts), None)
+        answered, name = _Answered(facts, outcome, trace), self._ids.new_id()
+        if outcome.approval_required and self.approvals is not None:
+            # An answer that an approval took part in is good for once: it is not kept.
+            key, source = b"", None
+            answered = self._approved(self.approvals, in_force, answered, asked, name)
+        facts = answered.facts
         evaluation = Evaluation(
-            evaluation_id=self._ids.new_id(),
+            evaluation_id=name,
             at=now,
             evaluated_at=now if source is None else Instant(source.evaluated_at),
             is_cached=source is not None,
@@ -140,14 +174,53 @@ class Branching:
             facts_id=FACTS_FORM.id(facts.recorded()),
             decision=decision,
             asked=asked,
-            outcome=outcome,
-            trace=trace,
+            outcome=answered.outcome,
+            trace=answered.trace,
             elapsed_us=(time.perf_counter_ns() - started) // 1000,
         )
         evaluation = self._recorded(evaluation, ready, facts, source)
+        if answered.used and self.approvals is not None:
+            self.approvals.done(answered.used, asked.by, name)
         if key and source is None:
             self._keep(key, evaluation)
         return evaluation
+
+    def has_news(self, evaluation_id: str) -> bool:
+        """Tell whether a request that an evaluation waited for stands otherwise by now."""
+        if self.approvals is None:
+            return False
+        with closing(LedgerReader(self._home.database)) as ledger:
+            found = [
+                facts
+                for each in ledger.with_id(evaluation_id)
+                for facts in ledger.attachments(each)[:1]
+            ]
+        waited = [each for facts in found for each in FACTS_FORM.decode(facts).approvals]
+        return self.approvals.has_news(waited)
+
+    def _approved(
+        self,
+        approvals: BranchApprovals,
+        in_force: DecisionsInForce,
+        made: _Answered,
+        asked: Asked,
+        name: str,
+    ) -> _Answered:
+        """Decide again on what is known of approvals; one that lets the choice through is used up.
+
+        INVARIANT: it is used up before the choice is recorded, so that it lets one through at most.
+        """
+        decision_id = made.facts.decision_id
+        policy_id, ready = in_force.policy_id(decision_id), in_force.ready
+        inputs = cache_key(policy_id, ready.decision(decision_id), made.facts).hex()
+        targets, by = made.outcome.approval_required, asked.by
+        found = approvals.gather(decision_id, targets, inputs, by, asked.workflow_id)
+        again = _on(ready, made.facts, found)
+        if again.outcome.approval_required or again.outcome.verdict in STOPPED:
+            return again
+        if approvals.claim(found, by, name):
+            return replace(again, used=found)
+        return _on(ready, made.facts, tuple(replace(each, status="used") for each in found))
 
     def _recorded(
         self, made: Evaluation, ready: ReadyDecision, facts: BranchFacts, source: _Source | None
@@ -185,6 +258,11 @@ class Branching:
         expires = Instant(made.at + made.decision.cache.ttl_ms * MILLISECOND)
         body = _ANSWER_FORM.encode(answer)
         self.cache.put(key, Kept(made.decision.id, body, made.at, expires))
+
+
+def _on(ready: ReadyDecisions, facts: BranchFacts, approvals: tuple[Approval, ...]) -> _Answered:
+    facts = replace(facts, approvals=approvals)
+    return _Answered(facts, *decide(ready, facts))
 
 
 class _Source(Struct, frozen=True):

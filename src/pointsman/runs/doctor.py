@@ -14,7 +14,9 @@ import apsw
 from msgspec import Struct
 
 from pointsman.errors import PointsmanError
+from pointsman.runs.agent_privacy import LET_THROUGH
 from pointsman.runs.verify import verify_ledger
+from pointsman.storage.agents_file import AgentsFiles
 from pointsman.storage.decision_files import DecisionFiles
 from pointsman.storage.home import OPEN_TO_OTHERS, Home
 from pointsman.storage.policies import InForce
@@ -44,6 +46,7 @@ def examined(home: Home, in_force: InForce) -> list[Finding]:
         *_keys(home),
         *_configuration(home, in_force),
         *_decisions(home),
+        *_agents(home),
         *_ledger(home),
         *_stores(home),
         *_disk(home),
@@ -103,6 +106,24 @@ def _decisions(home: Home) -> Iterator[Finding]:
         yield Finding("fault", "decisions", str(problem), hint)
     if decisions.decisions and not problems:
         yield Finding("ok", "decisions", f"decisions: {len(decisions.decisions)}")
+
+
+def _agents(home: Home) -> Iterator[Finding]:
+    """Look at `agents.yaml`: what is wrong with it, and who could not be called."""
+    found = AgentsFiles(home.path, kinds=LET_THROUGH, is_kept=False).current()
+    for problem in found.problems:
+        hint = "mend it; until then the last good version, or none, is in force"
+        yield Finding("fault", "agents", str(problem), hint)
+    agents = [each.node_id for each in found.selfrep.modules if each.type == "agent"]
+    if not agents or found.problems:
+        return
+    mute = [name for name in agents if name not in found.run]
+    if mute:
+        names = ", ".join(mute[:5])
+        hint = "say under `run` in agents.yaml how; jobs pass them over until then"
+        yield Finding("warning", "agents", f"nothing says how to call {names}", hint)
+    if len(mute) < len(agents):
+        yield Finding("ok", "agents", f"agents: {len(agents)}")
 
 
 def _ledger(home: Home) -> Iterator[Finding]:

@@ -48,7 +48,10 @@ def is_loopback(host: str) -> bool:
 def called(
     call: HttpCall, context: Mapping[str, Value], seconds: float, most: int
 ) -> tuple[int, bytes]:
-    """Make the call; give the status and the body, which may not be larger than `most`."""
+    """Make the call; give the status and the body, which may not be larger than `most`.
+
+    Raises TimeoutError where it takes longer than it may.
+    """
     body = b"" if call.json is None else _NUMBERS.encode(filled(call.json, context))
     headers = {"user-agent": f"pointsman/{VERSION}", "accept": "application/json"}
     headers |= {"content-type": "application/json"} if body else {}
@@ -61,6 +64,8 @@ def called(
         connection.request(call.method, path, body or None, headers)
         answer = connection.getresponse()
         return answer.status, _body(answer, connection, deadline, most)
+    except TimeoutError:
+        raise
     except (http.client.HTTPException, OSError) as error:
         raise InputError(f"the call failed: {str(error).lower() or type(error).__name__}") from None
     finally:
@@ -92,7 +97,7 @@ def _body(
         if size > most:
             raise InputError(f"the answer is larger than {most} bytes")
         if left <= 0:
-            raise InputError("the answer took too long")
+            raise TimeoutError
         if connection.sock is not None:
             connection.sock.settimeout(left)
     return b"".join(parts)

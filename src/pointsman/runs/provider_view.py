@@ -68,10 +68,20 @@ def _row(report: Report, now: Instant) -> ProviderRow:
 
 
 def _cells(row: ProviderRow) -> tuple[str, ...]:
-    cause = "" if row.cause is None else _CAUSES[row.cause]
-    clears = "" if row.clears_in_s is None else f"in {_span(row.clears_in_s)}"
-    cells = (row.provider, _name(row), row.state, cause, (row.since or "")[:19], clears)
+    since = (row.since or "")[:19]
+    names = (row.provider, _name(row), row.state)
+    cells = (*names, cause_text(row), since, clears_text(row))
     return tuple(printable(cell) or "-" for cell in cells)
+
+
+def cause_text(row: ProviderRow) -> str:
+    """Say why a scope is out."""
+    return "" if row.cause is None else _CAUSES[row.cause]
+
+
+def clears_text(row: ProviderRow) -> str:
+    """Say when a scope is let in again."""
+    return "" if row.clears_in_s is None else f"in {_span(row.clears_in_s)}"
 
 
 def _name(row: ProviderRow) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from pointsman.runs.workflow_record import (
     STAGE_ENDED_FORM,
     STAGE_STARTED,
     STAGE_STARTED_FORM,
+    Decided,
     Finished,
     Materialized,
     RunEnded,
@@ -155,6 +156,11 @@ class WorkflowRunner:
         """Evaluate a decision for a run."""
         made = self._branching.evaluate(decision_id, context, asked)
         return made.evaluation_id, made.outcome
+
+    def has_news(self, decided: Decided, approved: Sequence[str]) -> bool:
+        """Tell whether a decision that waits for approval may have it by now."""
+        waits_for = set(decided.outcome.approval_required)
+        return waits_for <= set(approved) or self._branching.has_news(decided.evaluation_id)
 
     def _record(self, run_id: str) -> RunRecord:
         if not self._home.database.exists():
@@ -330,8 +336,7 @@ class _Run:
             return None
         decided = self._record.decided.get(number)
         if decided is not None and not (
-            decided.outcome.approval_required
-            and set(decided.outcome.approval_required) <= set(self._approved)
+            decided.outcome.approval_required and self._runner.has_news(decided, self._approved)
         ):
             name, outcome = decided.evaluation_id, decided.outcome
         else:

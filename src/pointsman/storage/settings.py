@@ -13,6 +13,12 @@ from pointsman.kernel.content import Retain
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import read_yaml
+from pointsman.storage.tool_settings import (
+    McpServer,
+    ToolSettings,
+    server_problems,
+    tool_problems,
+)
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Seconds = Annotated[int, Meta(ge=1, le=86_400)]
@@ -85,6 +91,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     telemetry: Telemetry = Telemetry()
     workflow: WorkflowSettings = WorkflowSettings()
+    tools: ToolSettings = ToolSettings()
+    mcp_servers: dict[str, McpServer] = {}
 
 
 def read_settings(text: bytes, source: str) -> Settings:
@@ -94,6 +102,8 @@ def read_settings(text: bytes, source: str) -> Settings:
 
 
 def _problems(settings: Settings, document: Document) -> Iterable[Problem]:
+    yield from tool_problems(settings.tools, document)
+    yield from server_problems(settings.mcp_servers, document)
     for index, origin in enumerate(settings.server.origins):
         if not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
             message = f"`{origin}` is not an origin"

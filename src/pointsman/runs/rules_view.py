@@ -1,0 +1,202 @@
+"""What `rules check`, `show` and `reload` tell, as values and as text, on every surface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pointsman.errors import Problem
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import printable
+from pointsman.runs.columns import table
+from pointsman.storage.home import Home
+from pointsman.storage.policies import InForce, InvalidFile
+from pointsman.storage.policy_file import LastGood
+from pointsman.turns.policy import TurnPolicy
+from pointsman.turns.review import (
+    Finding,
+    Proof,
+    Scoped,
+    condition_text,
+    local_proof,
+    review,
+    scopes,
+)
+
+FILES: Final = ("pointsman.yaml", "models.yaml", "routing.yaml", "placement.yaml")
+EVERYWHERE: Final = "everywhere"
+
+
+class Checked(Struct, frozen=True):
+    """Everything that a check of the policy files found."""
+
+    errors: tuple[Problem, ...]
+    notes: tuple[Problem, ...]
+    stand_ins: tuple[str, ...]
+    warnings: tuple[Finding, ...]
+    proof: Proof
+    policy_id: str
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether nothing is wrong; warnings do not count."""
+        return not self.errors and self.proof.holds
+
+
+def checked(in_force: InForce) -> Checked:
+    """Look for everything that can be wrong with the policy files."""
+    policy = in_force.ready.policy
+    return Checked(
+        errors(in_force),
+        tuple(each for each in in_force.problems if each.code == Code.LAST_GOOD_NOT_KEPT),
+        tuple(_stand_ins(in_force)),
+        tuple(review(policy)),
+        local_proof(policy),
+        in_force.policy_id,
+    )
+
+
+def checked_text(found: Checked) -> str:
+    """Give errors, then warnings; `ok` when nothing is wrong."""
+    proof = found.proof
+    lines = [str(each) for each in found.errors]
+    lines += [f"in force: {line}" for line in found.stand_ins]
+    lines += [f"warning: {each}" for each in found.notes]
+    lines += [f"warning: {_finding_text(each)}" for each in found.warnings]
+    lines += [f"privacy: {'holds' if proof.holds else 'BROKEN'}: {proof.explanation}"]
+    many = len(found.notes) + len(found.warnings)
+    if found.is_ok:
+        count = "1 warning" if many == 1 else f"{many} warnings"
+        lines.append(f"ok, with {count}" if many else "ok")
+    return "\n".join(map(printable, lines))
+
+
+def checked_value(found: Checked) -> dict[str, object]:
+    """Give the same for programs."""
+    return {
+        "ok": found.is_ok,
+        "problems": [_problem_value(each) for each in (*found.errors, *found.notes)],
+        "warnings": found.warnings,
+        "privacy": found.proof,
+        "policy_id": found.policy_id,
+    }
+
+
+def errors(in_force: InForce) -> tuple[Problem, ...]:
+    """Give what keeps a policy file from being in force."""
+    return tuple(each for each in in_force.problems if each.code != Code.LAST_GOOD_NOT_KEPT)
+
+
+def rules_text(policy: TurnPolicy) -> str:
+    """Give the rules in the order in which they are tried, with their names."""
+    lines: list[str] = []
+    for scoped in scopes(policy):
+        lines.append(scoped.workspace or EVERYWHERE)
+        rows = [
+            (f"  {number}", rule.name, condition_text(rule.when), "->", rule.use)
+            for number, rule in enumerate(scoped.rules, 1)
+        ]
+        lines += table(rows).splitlines() if rows else ["  no rules"]
+        lines += [f"  default  {default}" for default in (_default(policy, scoped),) if default]
+    return "\n".join(map(printable, lines))
+
+
+def rules_value(policy: TurnPolicy, policy_id: str) -> dict[str, object]:
+    """Give the same for programs."""
+    return {
+        "policy_id": policy_id,
+        "scopes": [
+            {
+                "workspace": scoped.workspace,
+                "default": _default(policy, scoped),
+                "rules": [
+                    {
+                        "name": rule.name,
+                        "when": condition_text(rule.when),
+                        "use": rule.use,
+                        "is_global": number >= scoped.own or scoped.workspace is None,
+                    }
+                    for number, rule in enumerate(scoped.rules)
+                ],
+            }
+            for scoped in scopes(policy)
+        ],
+    }
+
+
+class Reloaded(Struct, frozen=True):
+    """What became of one file when it was read anew."""
+
+    name: str
+    state: Literal["changed", "unchanged", "new", "invalid", "absent"]
+    in_force: str
+
+
+def kept_files(home: Home) -> dict[str, bytes | None]:
+    """Give what was in force of each file, to compare with after a reload."""
+    return {name: _kept(home, name) for name in FILES}
+
+
+def reloaded(home: Home, before: dict[str, bytes | None], in_force: InForce) -> list[Reloaded]:
+    """Tell what a reload changed."""
+    return [_reloaded(home, name, before[name], in_force) for name in FILES]
+
+
+def reloaded_text(files: list[Reloaded], policy_id: str) -> str:
+    """Give it as a table."""
+    return f"{table((each.name, each.state, each.in_force) for each in files)}\npolicy {policy_id}"
+
+
+def _stand_ins(in_force: InForce) -> Iterator[str]:
+    for each in in_force.invalid:
+        if any(problem.code != Code.LAST_GOOD_NOT_KEPT for problem in each.problems):
+            which = "the last good version" if each.using_last_known_good else "the defaults"
+            if _is_shut(each):
+                which = "nothing leaves this machine: the strictest reading"
+            yield f"{which} of {each.name}, until it is mended"
+
+
+def _is_shut(file: InvalidFile) -> bool:
+    """Tell whether a broken file has nothing to stand in for it but the strictest reading."""
+    return file.name == "placement.yaml" and not file.using_last_known_good
+
+
+def _finding_text(finding: Finding) -> str:
+    where = f"{finding.workspace}: " if finding.workspace else ""
+    return f"{where}{finding.code}: {finding.message}"
+
+
+def _problem_value(problem: Problem) -> dict[str, str]:
+    return {
+        "place": str(problem.place),
+        "code": problem.code,
+        "message": problem.message,
+        "hint": problem.hint,
+    }
+
+
+def _default(policy: TurnPolicy, scoped: Scoped) -> str | None:
+    return scoped.scope.default or policy.global_default
+
+
+def _kept(home: Home, name: str) -> bytes | None:
+    return LastGood(home.last_good / f"{name}.last-known-good").load()[0]
+
+
+def _reloaded(home: Home, name: str, before: bytes | None, in_force: InForce) -> Reloaded:
+    if not (home.path / name).exists():
+        return Reloaded(name, "absent", "the defaults are in force")
+    broken = next((each for each in in_force.invalid if each.name == name), None)
+    if broken is not None and any(p.code != Code.LAST_GOOD_NOT_KEPT for p in broken.problems):
+        which = "the last good version is" if broken.using_last_known_good else "the defaults are"
+        if _is_shut(broken):
+            return Reloaded(name, "invalid", "nothing leaves this machine")
+        return Reloaded(name, "invalid", f"{which} in force")
+    if before is None:
+        return Reloaded(name, "new", "the file is in force")
+    state: Literal["changed", "unchanged"] = (
+        "unchanged" if before == _kept(home, name) else "changed"
+    )
+    return Reloaded(name, state, "the file is in force")

@@ -1,0 +1,377 @@
+"""One turn of a conversation as a generator of effects: from the user's message to the turn's end.
+
+The routing of its first call and the lock of the others are `sessions.flow`; this adds what a
+conversation has beside them: events, messages, tools, workers, and an end for every way it can go.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from pointsman.errors import LedgerError, PointsmanError
+from pointsman.kernel.instant import Instant
+from pointsman.kernel.number import ZERO, billionths_text
+from pointsman.providers.capabilities import estimate_input_tokens
+from pointsman.providers.messages import Request, StopReason, Text, Tool, ToolUse
+from pointsman.sessions import effects
+from pointsman.sessions.call_events import (
+    answer_message,
+    cut_message,
+    llm_completed,
+    llm_failed,
+    pattern_matched,
+)
+from pointsman.sessions.delegate_call import DELEGATE_TOOL
+from pointsman.sessions.effects import AskRoute, CallModel, Replied, Steps
+from pointsman.sessions.events.calls import LlmCallStarted
+from pointsman.sessions.events.routing import PatternOverrideDismissed, RouteOverridden
+from pointsman.sessions.events.session import (
+    TurnCancelled,
+    TurnStarted,
+    TurnStop,
+)
+from pointsman.sessions.flow import Call, Called, Ended, Flow, Record, continued
+from pointsman.sessions.flow import turn as routed
+from pointsman.sessions.locks import TurnLock
+from pointsman.sessions.message import Metadata, SessionMessage
+from pointsman.sessions.ruling import Ruling
+from pointsman.sessions.tally import Tally, after_call, turn_completed
+from pointsman.sessions.tool import ToolDefinition
+from pointsman.sessions.tool_cycle import Scene, ToolCycle
+from pointsman.sessions.transcript import transcript
+from pointsman.sessions.turn import EndStatus, Turn, TurnEnd
+from pointsman.signals.tokens import count_tokens
+from pointsman.turns.facts import ANY_MODEL, Override
+from pointsman.turns.registry import provider_of
+
+ROUTE_OVERRIDE: Final = "route override"
+"""What stands where an `@alias` would, once the user took the pattern's choice."""
+
+_STOPS: Final[dict[StopReason, TurnStop]] = {
+    "end": "end_turn",
+    "length": "max_tokens",
+    "tool_use": "tool_use",
+    "stop_sequence": "stop_sequence",
+    "refusal": "refusal",
+    "error": "error",
+}
+_CANCELLED: Final = Called(is_done=False, error_class="cancelled", is_worth_another=False)
+
+
+def conversation_turn(turn: Turn) -> Steps[TurnEnd]:
+    """Run one turn."""
+    return (yield from _Running(turn).run())
+
+
+class _Running:
+    """A turn on its way."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.started_at = Instant(0)
+        self.ruling: Ruling | None = None
+        self.decision_id = ""
+        self.messages: list[SessionMessage] = []
+        self.tally = Tally()
+        self.parent = ""
+        """The event that the next call of a model follows from."""
+        self.lock: TurnLock | None = None
+        self.cut_calls = 0
+        self.is_cancelled = False
+        self.error = ""
+        self.wanted: tuple[ToolUse, ...] = ()
+        self.stop: TurnStop | None = None
+        self.cycle = ToolCycle(
+            Scene(turn.session_id, {}, self._all, turn.is_worker, turn.limits.confirm_s),
+            turn.granted,
+        )
+
+    def run(self) -> Steps[TurnEnd]:
+        self.started_at = yield from effects.now()
+        try:
+            ended = yield from self._loop()
+        except LedgerError:
+            raise
+        except PointsmanError as error:
+            self.error = error.message
+            ended = Ended("failed", self.ruling, self.tally.llm_calls)
+        return (yield from self._end(ended))
+
+    def _loop(self) -> Steps[Ended]:
+        turn = self.turn
+        ended = yield from self._driven(
+            routed(turn.policies, turn.asked, turn.facts, turn.fallback)
+        )
+        while ended.status == "done" and self.wanted and self.lock is not None:
+            yield from self._use_tools()
+            if self.is_cancelled or self.cycle.context_request is not None:
+                break
+            if self._is_over_limits():
+                break
+            lock = self.lock
+            asked = yield from effects.gathered(self._request(lock.model), lock)
+            ended = yield from self._driven(continued(turn.policies, asked, lock))
+        return ended
+
+    def _driven(self, flow: Flow) -> Steps[Ended]:
+        """Carry out what the routing flow asks for, until it ends."""
+        reply: Called | None = None
+        is_again = False
+        while True:
+            try:
+                effect = flow.send(reply)
+            except StopIteration as end:
+                return self._noted(end.value)
+            reply = None
+            if isinstance(effect, Call):
+                reply = yield from self._called(effect)
+            elif isinstance(effect, Record):
+                again = yield from self._recorded(effect, is_again=is_again)
+                if self.stop == "privacy":
+                    return Ended("refused", effect.ruling, 0)
+                if again is not None:
+                    flow, is_again = again, True
+            else:
+                yield from effects.recorded(effect)
+
+    def _noted(self, ended: Ended) -> Ended:
+        if ended.status == "refused":
+            self.stop = "privacy"
+            self.error = "" if ended.placing is None else ended.placing.outcome.reason
+        return ended
+
+    def _recorded(self, effect: Record, *, is_again: bool) -> Steps[Flow | None]:
+        """Record a ruling, with what surrounds it; gives another flow where the user wants one."""
+        ruling = effect.ruling
+        is_first = effect.kind == "turn" and not is_again
+        if is_first and ruling.model:
+            yield from self._begun()
+        before, self.ruling = self.ruling, ruling
+        kind = "override" if is_again and effect.kind == "turn" else effect.kind
+        self.decision_id = yield from effects.recorded(Record(ruling, kind))
+        if not ruling.model:
+            return None
+        if not (yield from self._may_leave(ruling)):
+            return None
+        if kind == "override":
+            yield from self._overridden(before)
+            return None
+        if not is_first:
+            return None
+        if ruling.trace.chain[ruling.outcome.winner_index].policy == "pattern":
+            yield from effects.told(pattern_matched(ruling), self.decision_id)
+        return (yield from self._disagreed(ruling))
+
+    def _may_leave(self, ruling: Ruling) -> Steps[bool]:
+        """Ask a human where the placement wants one asked; a no ends the turn."""
+        if not ruling.placing.outcome.requires_confirmation:
+            return True
+        is_allowed = yield from effects.egress_allowed(ruling.placing)
+        if not is_allowed:
+            self.stop, self.error = "privacy", "nobody allowed this turn to leave"
+            self.is_cancelled = not (yield from effects.may_go_on())
+        return is_allowed
+
+    def _begun(self) -> Steps[None]:
+        turn, facts = self.turn, self.turn.facts
+        started = TurnStarted(
+            user_message_hash=facts.message,
+            estimated_input_tokens=facts.tokens_for(ANY_MODEL),
+            has_images=facts.has_images,
+            has_tool_calls_in_history=facts.has_tool_calls_in_history,
+        )
+        self.parent = yield from effects.told(started)
+        metadata = Metadata(parent_tool_use_id=turn.parent_tool_use_id)
+        self.messages.append((yield from effects.kept("user", turn.content, metadata)))
+
+    def _disagreed(self, ruling: Ruling) -> Steps[Flow | None]:
+        """Ask the user where the pattern disagrees; only before the first call (D-002-31)."""
+        codes = {each.code: each.text for each in ruling.outcome.banners}
+        text = codes.get("turns.pattern_disagreement")
+        if text is None:
+            return None
+        pattern = next(each for each in ruling.trace.chain if each.policy == "pattern")
+        suggested = pattern.candidate_model or ""
+        answer = yield from effects.route_answered(AskRoute(ruling, suggested, text))
+        if answer == "ignore":
+            dismissed = PatternOverrideDismissed(
+                ruling.model,
+                suggested,
+                _rule_name(ruling),
+                billionths_text(pattern.confidence or ZERO),
+            )
+            yield from effects.told(dismissed, self.decision_id)
+        if answer != "override":
+            return None
+        turn = self.turn
+        facts = replace(turn.facts, override=Override(ROUTE_OVERRIDE, suggested))
+        return routed(turn.policies, turn.asked, facts, turn.fallback)
+
+    def _overridden(self, before: Ruling | None) -> Steps[None]:
+        if before is None or self.ruling is None:
+            return
+        pattern = next(each for each in before.trace.chain if each.policy == "pattern")
+        overridden = RouteOverridden(
+            original_chosen_model=before.model,
+            new_chosen_model=self.ruling.model,
+            deferred_policy="pattern",
+            rule_name=_rule_name(before),
+            pattern_confidence=billionths_text(pattern.confidence or ZERO),
+        )
+        self.parent = yield from effects.told(overridden, self.decision_id)
+
+    def _called(self, call: Call) -> Steps[Called]:
+        if not (yield from effects.may_go_on()):
+            self.is_cancelled = True
+            return _CANCELLED
+        turn, request = self.turn, self._request(call.model)
+        tokens = estimate_input_tokens(request, count_tokens)
+        started = LlmCallStarted(
+            model=call.model,
+            provider=provider_of(call.model),
+            estimated_input_tokens=tokens,
+            request_id=f"{turn.turn_id}.{self.tally.llm_calls + 1}",
+            is_worker=turn.is_worker,
+        )
+        started_id = yield from effects.told(started, self.parent)
+        order = CallModel(call.model, call.number, request, call.ruling, tokens)
+        reply = yield from effects.replied(order)
+        self.tally = after_call(self.tally, reply)
+        if reply.called.is_done:
+            yield from self._answered(call, reply, started_id)
+        else:
+            yield from self._failed(call, reply, started_id)
+        return reply.called
+
+    def _answered(self, call: Call, reply: Replied, started_id: str) -> Steps[None]:
+        completed = llm_completed(call.model, reply)
+        self.parent = yield from effects.told(completed, started_id)
+        message = answer_message(call.model, reply, self.ruling, self.decision_id)
+        self.messages.append(
+            (yield from effects.kept("assistant", reply.response.content, message))
+        )
+        is_escalated = self.ruling is not None and self.ruling.placing.outcome.log_escalation
+        self.lock = TurnLock(
+            self.turn.turn_id, self.decision_id, call.model, self.tally.llm_calls, is_escalated
+        )
+        stop = reply.response.stop_reason
+        uses = self.messages[-1].tool_uses
+        # Some providers say that an answer ended although it asks for tools.
+        self.wanted = uses if stop in {"tool_use", "end"} else ()
+        self.stop = "tool_use" if self.wanted else _STOPS[stop]
+        if stop == "tool_use" and not self.wanted:
+            self.stop = "end_turn"
+
+    def _failed(self, call: Call, reply: Replied, started_id: str) -> Steps[None]:
+        failed = llm_failed(call.model, reply)
+        self.parent = yield from effects.told(failed, started_id)
+        self.error = reply.error_message
+        if reply.is_cancelled:
+            self.is_cancelled = True
+            self.cut_calls += 1
+        elif reply.called.error_class == "over_budget":
+            self.stop = "over_budget"
+        if reply.response.content or reply.spent is not None:
+            message = cut_message(call.model, reply, self.ruling, self.decision_id)
+            content = tuple(each for each in reply.response.content if isinstance(each, Text))
+            self.messages.append((yield from effects.kept("assistant", content, message)))
+
+    def _use_tools(self) -> Steps[None]:
+        cycle, lock = self.cycle, self.lock
+        cycle.offer(self._offered("" if lock is None else lock.model))
+        yield from cycle.run(self.wanted, self.parent)
+        self.messages += cycle.messages
+        self.parent = cycle.last_event
+        self.tally = replace(self.tally, tool_calls=cycle.calls)
+        self.is_cancelled = self.is_cancelled or cycle.is_cancelled
+
+    def _is_over_limits(self) -> bool:
+        limits = self.turn.limits
+        if self.tally.llm_calls >= limits.most_calls:
+            self.stop, self.error = "loop_limit", f"the turn made {limits.most_calls} calls"
+        elif self._tokens_left() == 0:
+            self.stop = "max_tokens"
+        else:
+            return False
+        return True
+
+    def _tokens_left(self) -> int | None:
+        most = self.turn.limits.most_output_tokens
+        return None if most is None else max(0, most - self.tally.output_tokens)
+
+    def _offered(self, model: str) -> tuple[ToolDefinition, ...]:
+        """Give the tools of a model: `delegate` only where it may delegate. 002 §6.8."""
+        if not self._can_delegate(model):
+            return self.turn.tools
+        return (*self.turn.tools, DELEGATE_TOOL)
+
+    def _can_delegate(self, model: str) -> bool:
+        known = self.turn.policies.turns.models.get(model)
+        return known is not None and known.can_delegate and not self.turn.is_worker
+
+    def _all(self) -> tuple[SessionMessage, ...]:
+        return (*self.turn.history, *self.messages)
+
+    def _request(self, model: str) -> Request:
+        turn = self.turn
+        known = turn.policies.turns.models.get(model)
+        sees = known is not None and known.capabilities.supports_images
+        system = turn.system(model)
+        tools = tuple(
+            Tool(each.name, each.description, each.input_schema) for each in self._offered(model)
+        )
+        left = self._tokens_left()
+        most = None if known is None else known.capabilities.max_output_tokens
+        asked = [each for each in (left, most) if each is not None]
+        return Request(
+            messages=transcript(self._all(), sees_images=sees, shows_ids=self._can_delegate(model)),
+            system=(Text(system),) if system else (),
+            tools=tools,
+            output=turn.output,
+            max_output_tokens=min(asked) if asked else None,
+            is_stream=known is None or known.capabilities.supports_streaming,
+        )
+
+    def _end(self, ended: Ended) -> Steps[TurnEnd]:
+        wall_us = (yield from effects.now()) - self.started_at
+        self.tally = replace(self.tally, wall_us=max(0, wall_us))
+        if self.is_cancelled:
+            return (yield from self._cancelled())
+        if ended.status == "no_model":
+            banners = ended.ruling.outcome.banners if ended.ruling is not None else ()
+            self.error = " ".join(each.text for each in banners)
+            return self._told("no_model", None)
+        stop: TurnStop = self.stop or "error"
+        status: EndStatus = "completed"
+        if ended.status in {"failed", "refused"}:
+            status = "failed" if ended.status == "failed" else "refused"
+            stop = stop if stop in {"privacy", "over_budget"} else "error"
+        if self.messages:
+            yield from effects.told(turn_completed(self.tally, stop), self.parent)
+        return self._told(status, stop)
+
+    def _cancelled(self) -> Steps[TurnEnd]:
+        reason = yield from effects.cancelled_by()
+        cancelled = TurnCancelled(reason, self.cut_calls, self.cycle.cut)
+        yield from effects.told(cancelled, self.parent)
+        return replace(self._told("cancelled", None), cancelled_by=reason)
+
+    def _told(self, status: EndStatus, stop: TurnStop | None) -> TurnEnd:
+        answers = [each for each in self.messages if each.role == "assistant"]
+        return TurnEnd(
+            status=status,
+            stop_reason=stop,
+            ruling=self.ruling,
+            text=answers[-1].text if answers else "",
+            tally=self.tally,
+            messages=tuple(self.messages),
+            granted=frozenset(self.cycle.granted),
+            error=self.error,
+            context_request=self.cycle.context_request,
+        )
+
+
+def _rule_name(ruling: Ruling) -> str | None:
+    return ruling.trace.chain[ruling.outcome.winner_index].rule_name

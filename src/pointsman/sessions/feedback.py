@@ -1,0 +1,46 @@
+"""What people think of a turn: said with a rating, or shown by what they do next."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pointsman.kernel.number import ONE, ZERO, Billionths
+from pointsman.turns.fingerprint import cosine, hashed_vector
+
+Rating = Literal["thumbs_up", "thumbs_down"]
+Signal = Literal["retry", "manual_swap", "edit_followup"]
+
+LIKE: Final = Billionths(800_000_000)
+"""From this likeness on, a message says again what the one before it said."""
+
+
+class Verdict(Struct, frozen=True):
+    """How good a turn was, and how sure that is."""
+
+    score: Billionths
+    confidence: Billionths
+
+
+SAID: Final[dict[Rating, Verdict]] = {
+    "thumbs_up": Verdict(ONE, ONE),
+    "thumbs_down": Verdict(ZERO, ONE),
+}
+SHOWN: Final[dict[Signal, Verdict]] = {
+    "retry": Verdict(Billionths(100_000_000), Billionths(600_000_000)),
+    "manual_swap": Verdict(Billionths(250_000_000), Billionths(600_000_000)),
+    "edit_followup": Verdict(Billionths(400_000_000), Billionths(500_000_000)),
+}
+"""What each signal is taken for: weaker than a rating, and less sure."""
+
+
+def signal_of(before: str, after: str) -> Signal | None:
+    """Say what a message shows about the turn before it: asked again, or asked differently."""
+    first, then = before.strip(), after.strip()
+    if not first or not then:
+        return None
+    if first == then:
+        return "retry"
+    alike = cosine(hashed_vector(first), hashed_vector(then))
+    return "edit_followup" if alike >= LIKE else None

@@ -1,0 +1,116 @@
+"""What a session cost: its planner and its workers, as a tree. Document 002 §6.7."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from pointsman.kernel.number import MicroUsd, microusd_text
+from pointsman.sessions.message import SessionMessage
+
+
+class ModelShare(Struct, frozen=True):
+    """What one model took of a session."""
+
+    model: str
+    cost_microusd: MicroUsd
+    turns: int
+
+
+class WorkerShare(Struct, frozen=True):
+    """What one worker took."""
+
+    tool_use_id: str
+    session_id: str
+    model: str
+    cost_microusd: MicroUsd
+    turns: int
+
+
+class Rollup(Struct, frozen=True):
+    """A session's cost. INVARIANT: the total is the sum of the usage of all its messages."""
+
+    session_id: str
+    planner: tuple[ModelShare, ...]
+    workers: tuple[WorkerShare, ...]
+
+    @property
+    def planner_microusd(self) -> MicroUsd:
+        """What the planner cost."""
+        return MicroUsd(sum(each.cost_microusd for each in self.planner))
+
+    @property
+    def workers_microusd(self) -> MicroUsd:
+        """What the workers cost."""
+        return MicroUsd(sum(each.cost_microusd for each in self.workers))
+
+    @property
+    def total_microusd(self) -> MicroUsd:
+        """What the session cost."""
+        return MicroUsd(self.planner_microusd + self.workers_microusd)
+
+
+class WorkerMessages(Struct, frozen=True):
+    """A worker's session with what it said."""
+
+    session_id: str
+    tool_use_id: str
+    messages: tuple[SessionMessage, ...]
+
+
+def rollup(
+    session_id: str, messages: Sequence[SessionMessage], workers: Iterable[WorkerMessages]
+) -> Rollup:
+    """Add up the usage of a session's messages, and of its workers'."""
+    return Rollup(session_id, _shares(messages), tuple(_worker(each) for each in workers))
+
+
+def rollup_text(found: Rollup) -> str:
+    """Draw the tree."""
+    turns = sum(each.turns for each in found.planner)
+    models = ", ".join(each.model for each in found.planner) or "no model yet"
+    branch, cost = "├" if found.workers else "└", _usd(found.planner_microusd)
+    lines = [
+        f"Session {found.session_id} — total ${_usd(found.total_microusd)}",
+        f"{branch}─ planner ({models}): ${cost}, {_count(turns, 'turn')}",
+    ]
+    if found.workers:
+        count = _count(len(found.workers), "delegation")
+        lines.append(f"└─ workers: ${_usd(found.workers_microusd)}, {count}")
+    for index, each in enumerate(found.workers):
+        branch = "└" if index == len(found.workers) - 1 else "├"
+        cost, turns_of = _usd(each.cost_microusd), _count(each.turns, "turn")
+        name = each.model or "no model"
+        lines.append(f"   {branch}─ {each.tool_use_id} → {name}: ${cost}, {turns_of}")
+    return "\n".join(lines)
+
+
+def _shares(messages: Sequence[SessionMessage]) -> tuple[ModelShare, ...]:
+    costs: dict[str, int] = {}
+    turns: dict[str, dict[str, None]] = {}
+    for message in messages:
+        model, usage = message.metadata.model, message.metadata.usage
+        if model is None:
+            continue
+        costs[model] = costs.get(model, 0) + (0 if usage is None else usage.cost_microusd)
+        turns.setdefault(model, {})[message.turn_id] = None
+    return tuple(ModelShare(name, MicroUsd(cost), len(turns[name])) for name, cost in costs.items())
+
+
+def _worker(found: WorkerMessages) -> WorkerShare:
+    shares = _shares(found.messages)
+    cost = MicroUsd(sum(each.cost_microusd for each in shares))
+    turns = len({each.turn_id for each in found.messages})
+    model = shares[-1].model if shares else ""
+    return WorkerShare(found.tool_use_id, found.session_id, model, cost, turns)
+
+
+def _usd(amount: MicroUsd) -> str:
+    """Write an amount with at least two decimals."""
+    whole, _, part = microusd_text(amount).partition(".")
+    return f"{whole}.{part.ljust(2, '0')}"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

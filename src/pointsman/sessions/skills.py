@@ -1,0 +1,166 @@
+"""Skills of a home: `skills/<name>/SKILL.md`, indexed by their descriptions when a session begins.
+
+Only the front matter is read for the index; a body is read when it is loaded, once a session.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from pointsman.errors import DocumentError, Place, Problem
+from pointsman.kernel.canonical import content_id
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import Document, escaped
+from pointsman.kernel.schema import conform
+from pointsman.kernel.yaml_text import read_yaml
+from pointsman.sessions.skill_match import Described, Matched, described, matches
+from pointsman.sessions.tools.failure import CallFailed
+from pointsman.sessions.tools.listing import entries
+from pointsman.sessions.tools.workspace import Workspace
+
+FILE = "SKILL.md"
+LARGEST_FILE = 256 * 1024
+MOST_SKILLS = 200
+
+_NAME: Final = r"^[a-z0-9]+(?:[-_][a-z0-9]+)*$"
+_FENCE: Final = b"---"
+
+
+class FrontMatter(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a skill says of itself. `always` puts its text into every session's prompt."""
+
+    name: Annotated[str, Meta(pattern=_NAME, max_length=64)]
+    description: Annotated[str, Meta(min_length=1, max_length=1024)]
+    triggers: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
+    extensions: tuple[Annotated[str, Meta(pattern=r"^\.[A-Za-z0-9_.+-]{1,20}$")], ...] = ()
+    always: bool = False
+
+
+class Skill(Struct, frozen=True):
+    """One skill of the index; `version` is the content id of its file when it was indexed."""
+
+    about: FrontMatter
+    version: str
+    folder: Path
+
+
+class SkillText(Struct, frozen=True):
+    """A skill's text as it is loaded, with the content id of what was read."""
+
+    name: str
+    body: str
+    version: str
+
+
+class SkillIndex:
+    """The skills of one session; files that cannot be used are problems, not skills."""
+
+    def __init__(self, skills: Iterable[Skill] = (), problems: Iterable[Problem] = ()) -> None:
+        self.skills = {skill.about.name: skill for skill in skills}
+        self.problems = tuple(problems)
+        self._described: tuple[Described, ...] = tuple(
+            described(each.about.name, each.about.description, each.about.triggers)
+            for each in self.skills.values()
+        )
+
+    def matched(self, message: str) -> tuple[Matched, ...]:
+        """Give the skills that a message calls for, with their scores."""
+        return matches(self._described, message)
+
+    def of_extensions(self, extensions: Iterable[str]) -> tuple[str, ...]:
+        """Name the skills that are about files with one of these extensions."""
+        wanted = frozenset(extensions)
+        return tuple(
+            name for name, skill in self.skills.items() if wanted & {*skill.about.extensions}
+        )
+
+
+def read_skills(folder: Path) -> SkillIndex:
+    """Index the skills below a folder, in order of their names; none where there is no folder."""
+    if not folder.is_dir():
+        return SkillIndex()
+    skills: list[Skill] = []
+    problems: list[Problem] = []
+    for each in _folders(folder):
+        if len(skills) == MOST_SKILLS:
+            message = f"there are more than {MOST_SKILLS} skills; the others are left out"
+            problems.append(Problem(Place(str(folder), 1, 1), Code.TOO_MANY_VALUES, message))
+            break
+        try:
+            skills.append(_skill(each))
+        except DocumentError as error:
+            problems += error.problems
+    return SkillIndex(skills, problems)
+
+
+def load(skill: Skill) -> SkillText:
+    """Read a skill's text as it is now."""
+    data = _content(skill.folder)
+    _, body = _parted(data, str(skill.folder / FILE))
+    return SkillText(skill.about.name, body.decode("utf-8", "replace").strip(), content_id(data))
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        found, _ = entries(descriptor, str(folder))
+    finally:
+        os.close(descriptor)
+    for entry in found:
+        if entry.is_folder and not entry.name.startswith("."):
+            yield folder / entry.name
+
+
+def _skill(folder: Path) -> Skill:
+    source = str(folder / FILE)
+    data = _content(folder)
+    front, _ = _parted(data, source)
+    document = read_yaml(front, source)
+    about = conform(document, FrontMatter, lambda front, text: _named(front, text, folder.name))
+    return Skill(about, content_id(data), folder)
+
+
+def _named(about: FrontMatter, document: Document, folder: str) -> Iterator[Problem]:
+    if about.name != folder:
+        message = f"the skill `{escaped(about.name)}` lies in the folder `{escaped(folder)}`"
+        hint = "give both the same name"
+        yield document.problem(("name",), Code.INVALID_VALUE, message, hint)
+
+
+def _content(folder: Path) -> bytes:
+    """Read a skill's file without following a link out of its folder."""
+    source = str(folder / FILE)
+    try:
+        with (
+            Workspace(folder).file(FILE) as descriptor,
+            os.fdopen(os.dup(descriptor), "rb") as file,
+        ):
+            data = file.read(LARGEST_FILE + 1)
+    except CallFailed as error:
+        raise _refused(source, 1, Code.UNREADABLE, error.message) from None
+    if len(data) > LARGEST_FILE:
+        message = f"the file is larger than {LARGEST_FILE} bytes"
+        raise _refused(source, 1, Code.TOO_LARGE, message)
+    return data
+
+
+def _parted(data: bytes, source: str) -> tuple[bytes, bytes]:
+    """Part a file into front matter, its fence kept so that lines count as written, and body."""
+    lines = data.splitlines(keepends=True)
+    if not lines or lines[0].rstrip() != _FENCE:
+        hint = "begin the file with `---`, `name:`, `description:`, `---`"
+        raise _refused(source, 1, Code.SYNTAX, "a skill begins with front matter", hint)
+    for index, line in enumerate(lines[1:], 1):
+        if line.rstrip() == _FENCE:
+            return b"".join(lines[:index]), b"".join(lines[index + 1 :])
+    message = "the front matter is not closed"
+    raise _refused(source, len(lines), Code.SYNTAX, message, "end it with a line `---`")
+
+
+def _refused(source: str, line: int, code: Code, message: str, hint: str = "") -> DocumentError:
+    return DocumentError((Problem(Place(source, line, 1), code, message, hint),))

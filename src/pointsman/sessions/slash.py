@@ -1,0 +1,210 @@
+"""Slash commands: what can be typed, as data, and reading a line of it. 002 §9.1.
+
+Nothing is done here. A line that begins with `/` but means no command, such as `/commit fix it` or
+a path, is a message like any other; only what looks like a mistyped command is a problem.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pointsman.kernel.document import escaped
+from pointsman.kernel.nearest import nearest
+
+Candidates = Literal["none", "models", "commands", "files"]
+"""What an argument can be completed from, beside the words of the table."""
+
+
+class Form(Struct, frozen=True):
+    """One way to use a command: the words that stand for themselves, or an argument."""
+
+    usage: str
+    help: str
+    word: str = ""
+    candidates: Candidates = "none"
+
+
+class Described(Struct, frozen=True):
+    """A command with all its forms; the one without a word takes any argument, or none at all.
+
+    `takes` says whether that form needs an argument; a text is everything that follows.
+    """
+
+    name: str
+    forms: tuple[Form, ...]
+    takes: Literal["word", "argument", "nothing", "optional", "text", "optional_text"]
+
+
+COMMANDS: Final = (
+    Described(
+        "model",
+        (
+            Form("/model <id>", "use this model from now on, whatever rules say", "", "models"),
+            Form("/model -", "take that back: rules and defaults count again", "-"),
+            Form("/model show", "print the active model and the last turn's whole chain", "show"),
+        ),
+        "argument",
+    ),
+    Described(
+        "route",
+        (
+            Form("/route override", "use the model that the pattern store suggests", "override"),
+            Form("/route ignore", "dismiss the pattern store's suggestion", "ignore"),
+        ),
+        "word",
+    ),
+    Described(
+        "rules",
+        (
+            Form("/rules check", "check routing.yaml: print what is wrong, or `ok`", "check"),
+            Form("/rules show", "print the rules in force, with their names", "show"),
+            Form("/rules reload", "read routing.yaml again now", "reload"),
+        ),
+        "word",
+    ),
+    Described(
+        "cost",
+        (Form("/cost", "print what this session cost, by model and by role"),),
+        "nothing",
+    ),
+    Described(
+        "history",
+        (
+            Form("/history", "list earlier sessions"),
+            Form(
+                "/history --include-workers",
+                "list them with the workers each has sent out",
+                "--include-workers",
+            ),
+        ),
+        "optional",
+    ),
+    Described(
+        "providers",
+        (Form("/providers", "print which providers and models are out, why, and until when"),),
+        "nothing",
+    ),
+    Described(
+        "image",
+        (Form("/image <path>", "send a picture with the next message", "", "files"),),
+        "text",
+    ),
+    Described("good", (Form("/good [why]", "say that the last answer was good"),), "optional_text"),
+    Described("bad", (Form("/bad [why]", "say that the last answer was bad"),), "optional_text"),
+    Described(
+        "theme",
+        (
+            Form("/theme dark", "light letters on a dark ground", "dark"),
+            Form("/theme light", "dark letters on a light ground", "light"),
+        ),
+        "word",
+    ),
+    Described(
+        "help",
+        (Form("/help [command]", "print what can be typed here", "", "commands"),),
+        "optional",
+    ),
+    Described("quit", (Form("/quit", "end the session"),), "nothing"),
+)  # fmt: skip
+"""Every command, in the order in which help shows them."""
+
+_BY_NAME: Final = {each.name: each for each in COMMANDS}
+_LINE: Final = re.compile(r"/([A-Za-z][A-Za-z_-]*)(?:[ \t]+(.*))?", re.DOTALL)
+
+
+class SlashCommand(Struct, frozen=True):
+    """A command that was read: its name, and its word or argument."""
+
+    name: str
+    argument: str = ""
+
+
+class SlashProblem(Struct, frozen=True):
+    """A line that was meant as a command and is none."""
+
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+def parsed(line: str) -> SlashCommand | SlashProblem | None:
+    """Read a line; None when it is a message."""
+    match = _LINE.fullmatch(line.strip())
+    if match is None:
+        return _alone() if line.strip() == "/" else None
+    name, argument = match[1].lower(), (match[2] or "").strip()
+    command = _BY_NAME.get(name)
+    if command is not None:
+        return _read(command, argument)
+    meant = nearest(name, _BY_NAME)
+    if meant is None:
+        return None
+    hint = f"did you mean `/{meant}`? Put a backslash before it to send it as a message"
+    return SlashProblem(f"there is no command `/{escaped(name)}`", hint)
+
+
+def message_text(line: str) -> str:
+    """Give what a line says as a message: a backslash before its `/` is taken away."""
+    return line[1:] if line.startswith("\\/") else line
+
+
+def completions(
+    line: str, models: Sequence[str] = (), files: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Give the lines that a begun line can become, in the order of the table."""
+    if not line.startswith("/") or "\n" in line:
+        return ()
+    name, space, begun = line[1:].partition(" ")
+    if not space:
+        return tuple(f"/{each.name}" for each in COMMANDS if each.name.startswith(name.lower()))
+    command = _BY_NAME.get(name.lower())
+    if command is None:
+        return ()
+    known = {"none": (), "models": models, "commands": tuple(_BY_NAME), "files": files}
+    options: list[str] = []
+    for form in command.forms:
+        options += [form.word] if form.word else known[form.candidates]
+    return tuple(f"/{command.name} {each}" for each in options if each.startswith(begun.lstrip()))
+
+
+def help_lines(names: Iterable[str] = ()) -> tuple[str, ...]:
+    """Give what can be typed, one line for each form; of all commands unless some are named."""
+    wanted = frozenset(names) or frozenset(_BY_NAME)
+    forms = [form for each in COMMANDS if each.name in wanted for form in each.forms]
+    width = max((len(form.usage) for form in forms), default=0)
+    return tuple(f"{form.usage:<{width}}  {form.help}" for form in forms)
+
+
+def _read(command: Described, argument: str) -> SlashCommand | SlashProblem:
+    words = [form.word for form in command.forms if form.word]
+    if not argument:
+        if command.takes in ("nothing", "optional", "optional_text"):
+            return SlashCommand(command.name)
+        return SlashProblem(f"`/{command.name}` says not what to do", _usage(command))
+    if command.takes in ("text", "optional_text"):
+        return SlashCommand(command.name, argument)
+    if len(argument.split()) > 1:
+        return SlashProblem(f"`/{command.name}` takes one argument", _usage(command))
+    if argument in words or (command.takes != "nothing" and _takes_any(command)):
+        return SlashCommand(command.name, argument)
+    meant = nearest(argument, words)
+    hint = f"did you mean `/{command.name} {meant}`?" if meant else _usage(command)
+    return SlashProblem(f"`/{command.name}` does not take `{escaped(argument)}`", hint)
+
+
+def _takes_any(command: Described) -> bool:
+    return any(not form.word and form.candidates != "none" for form in command.forms)
+
+
+def _usage(command: Described) -> str:
+    return "write " + " or ".join(f"`{form.usage}`" for form in command.forms)
+
+
+def _alone() -> SlashProblem:
+    return SlashProblem("`/` alone is no command", "write `/help` for what can be typed")

@@ -1,0 +1,276 @@
+"""The tools of one answer: checked, allowed, run in order, delegations side by side.
+
+Every call that a model makes is answered exactly once, by a result or by the reason there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pointsman.errors import InputError
+from pointsman.kernel.instant import SECOND, Instant
+from pointsman.providers.messages import Text, ToolResult, ToolUse
+from pointsman.sessions import effects
+from pointsman.sessions.delegate_call import (
+    DELEGATE,
+    REQUEST_CONTEXT,
+    DelegateResult,
+    Delegation,
+    included,
+    read_context_request,
+    read_delegation,
+)
+from pointsman.sessions.effects import Ran, Steps
+from pointsman.sessions.events.delegation import InsufficientContextRequest
+from pointsman.sessions.events.tools import (
+    ToolCalled,
+    ToolCompleted,
+    ToolConfirmationRequested,
+    ToolConfirmationResolved,
+    ToolErrorClass,
+    ToolFailed,
+    ToolInputInvalid,
+)
+from pointsman.sessions.include import handed_over
+from pointsman.sessions.message import Metadata, SessionMessage, Status
+from pointsman.sessions.tool import Asked, ConfirmationRequest, Scope, ToolDefinition, ToolOutcome
+from pointsman.sessions.tools.validation import input_problems, unknown_tool
+
+CONFIRM_S: Final = 300
+CANCELLED: Final = "cancelled by the user"
+_DENIED: Final[dict[str, tuple[ToolErrorClass, str]]] = {
+    "deny": ("user_denied", "the user did not allow this"),
+    "timeout": ("confirmation_timeout", "nobody answered in time whether this is allowed"),
+}
+
+
+class Scene(Struct, frozen=True):
+    """For whom tools run, and which there are."""
+
+    session_id: str
+    tools: Mapping[str, ToolDefinition]
+    history: Callable[[], Sequence[SessionMessage]] = tuple
+    """What a planner may hand to a worker."""
+    is_worker: bool = False
+    confirm_s: int = CONFIRM_S
+
+
+class ToolCycle:
+    """Runs the tools of one turn; what the user allowed for the session is remembered."""
+
+    def __init__(self, scene: Scene, granted: Iterable[str] = ()) -> None:
+        self._scene = scene
+        self.granted = set(granted)
+        self.messages: list[SessionMessage] = []
+        self.calls = 0
+        self.cut = 0
+        """How many calls a cancel kept from ending by themselves."""
+        self.is_cancelled = False
+        self.context_request: InsufficientContextRequest | None = None
+        self.last_event = ""
+
+    def offer(self, tools: Iterable[ToolDefinition]) -> None:
+        """Say which tools there are; they change with the model."""
+        self._scene = replace(self._scene, tools={each.name: each for each in tools})
+
+    def run(self, uses: Sequence[ToolUse], parent: str) -> Steps[None]:
+        """Run what one answer asks for; `parent` is the event of that answer."""
+        self.last_event = parent
+        self.messages = []
+        delegations = [use for use in uses if use.name == DELEGATE and self._offers(use)]
+        are_delegated = False
+        for use in uses:
+            if self.is_cancelled or not (yield from effects.may_go_on()):
+                yield from self._cancel(use, parent)
+            elif use in delegations:
+                if not are_delegated:
+                    are_delegated = True
+                    yield from self._delegate(delegations, parent)
+            elif use.name == REQUEST_CONTEXT and self._offers(use):
+                yield from self._request_context(use, parent)
+            else:
+                yield from self._one(use, parent)
+
+    def _offers(self, use: ToolUse) -> bool:
+        return use.name in self._scene.tools
+
+    def _one(self, use: ToolUse, parent: str) -> Steps[None]:
+        definition = self._scene.tools.get(use.name)
+        if definition is None:
+            message = unknown_tool(use.name, self._scene.tools)
+            yield from self._fail(use, parent, "not_found", message)
+            return
+        problems = input_problems(use, definition)
+        if problems:
+            yield from self._refuse(use, parent, problems)
+            return
+        request = yield from effects.asking_needed(use)
+        if request is not None and request.scope_key not in self.granted:
+            is_allowed = yield from self._allowed(use, definition, request, parent)
+            if not is_allowed:
+                return
+        yield from self._run(use, definition, parent)
+
+    def _run(self, use: ToolUse, definition: ToolDefinition, parent: str) -> Steps[None]:
+        self.calls += 1
+        given = bytes(use.input).decode("utf-8", "surrogatepass")
+        called = ToolCalled(use.id, use.name, given, len(use.input), definition.side_effects)
+        called_id = yield from effects.told(called, parent)
+        ran = yield from effects.ran(use, definition)
+        if ran.is_cancelled:
+            self.is_cancelled = True
+            yield from self._fail(use, called_id, "cancelled", CANCELLED, ran.latency_ms)
+        elif ran.outcome.error_class is not None:
+            yield from self._failed(use, called_id, ran)
+        else:
+            yield from self._completed(use, called_id, ran)
+
+    def _completed(self, use: ToolUse, called_id: str, ran: Ran) -> Steps[None]:
+        outcome = ran.outcome
+        completed = ToolCompleted(
+            use.id,
+            success=True,
+            output_size_bytes=_size(outcome),
+            latency_ms=ran.latency_ms,
+            files_modified=outcome.files_modified,
+            command_executed=outcome.command_executed or None,
+        )
+        self.last_event = yield from effects.told(completed, called_id)
+        for each in outcome.events:
+            yield from effects.told(each, self.last_event)
+        yield from self._answer(ToolResult(use.id, outcome.content))
+
+    def _failed(self, use: ToolUse, called_id: str, ran: Ran) -> Steps[None]:
+        outcome = ran.outcome
+        kind = outcome.error_class or "execution_error"
+        failed = ToolFailed(use.id, kind, outcome.error_message, ran.latency_ms)
+        self.last_event = yield from effects.told(failed, called_id)
+        content = outcome.content or (Text(outcome.error_message),)
+        yield from self._answer(ToolResult(use.id, content, is_error=True))
+
+    def _allowed(
+        self,
+        use: ToolUse,
+        definition: ToolDefinition,
+        request: ConfirmationRequest,
+        parent: str,
+    ) -> Steps[bool]:
+        """Ask a human; what is not allowed is told and answered here."""
+        started = yield from effects.now()
+        asked = Asked(
+            id=(yield from effects.new_id()),
+            use=use,
+            side_effects=definition.side_effects,
+            request=request,
+            expires_at=Instant(started + self._scene.confirm_s * SECOND),
+            session_id=self._scene.session_id,
+            is_worker=self._scene.is_worker,
+        )
+        asked_id = yield from effects.told(_requested(asked), parent)
+        answered = yield from effects.asked_of_human(asked)
+        if answered is None:
+            self.is_cancelled = True
+            yield from self._cancel(use, asked_id)
+            return False
+        is_allowed = answered.decision == "allow"
+        # What a worker is allowed ends with it (companion §2.6).
+        given: Scope = "once" if self._scene.is_worker else answered.scope
+        scope = given if is_allowed else None
+        resolved = ToolConfirmationResolved(use.id, asked.id, answered.decision, scope)
+        self.last_event = yield from effects.told(resolved, asked_id)
+        if is_allowed:
+            if scope == "session" and request.scope_key:
+                self.granted.add(request.scope_key)
+            return True
+        kind, message = _DENIED[answered.decision]
+        yield from self._fail(use, self.last_event, kind, message)
+        return False
+
+    def _delegate(self, uses: Sequence[ToolUse], parent: str) -> Steps[None]:
+        understood: list[Delegation] = []
+        for use in uses:
+            try:
+                understood.append(self._understood(use, parent))
+            except InputError as error:
+                yield from self._refuse(use, parent, (error.message,))
+        if not understood:
+            return
+        self.calls += len(understood)
+        results = yield from effects.delegated(tuple(understood))
+        for each, result in zip(understood, results, strict=True):
+            if result.failure_mode == "cancelled_by_user":
+                self.is_cancelled = True
+                self.cut += 1
+            yield from self._answer(_delegate_result(each, result))
+
+    def _understood(self, use: ToolUse, parent: str) -> Delegation:
+        given, scene = read_delegation(use), self._scene
+        handed = handed_over(included(given.context), scene.history())
+        return Delegation(use, given, handed, tuple(scene.tools.values()), parent)
+
+    def _request_context(self, use: ToolUse, parent: str) -> Steps[None]:
+        try:
+            self.context_request = read_context_request(use)
+        except InputError as error:
+            yield from self._refuse(use, parent, (error.message,))
+            return
+        yield from self._answer(ToolResult(use.id, (Text("the planner is told"),)))
+
+    def _refuse(self, use: ToolUse, parent: str, problems: tuple[str, ...]) -> Steps[None]:
+        """Tell a model that its input does not fit the tool."""
+        invalid = yield from effects.told(ToolInputInvalid(use.name, problems), parent)
+        message = f"the input of `{use.name}` does not fit: {'; '.join(problems)}"
+        yield from self._fail(use, invalid, "validation_error", message)
+
+    def _cancel(self, use: ToolUse, parent: str) -> Steps[None]:
+        """Tell of a call that never began."""
+        self.is_cancelled = True
+        yield from self._fail(use, parent, "cancelled", CANCELLED)
+
+    def _fail(
+        self, use: ToolUse, parent: str, kind: ToolErrorClass, message: str, latency_ms: int = 0
+    ) -> Steps[None]:
+        self.last_event = yield from effects.told(
+            ToolFailed(use.id, kind, message, latency_ms), parent
+        )
+        status: Status = "complete"
+        if kind == "cancelled":
+            status = "cancelled"
+            self.cut += 1
+        yield from self._answer(ToolResult(use.id, (Text(message),), is_error=True), status)
+
+    def _answer(self, result: ToolResult, status: Status = "complete") -> Steps[None]:
+        metadata = Metadata(status, parent_tool_use_id=result.tool_use_id)
+        self.messages.append((yield from effects.kept("tool", (result,), metadata)))
+
+
+def _requested(asked: Asked) -> ToolConfirmationRequested:
+    request = asked.request
+    return ToolConfirmationRequested(
+        tool_use_id=asked.use.id,
+        tool_name=asked.use.name,
+        side_effects=asked.side_effects,
+        confirmation_request_id=asked.id,
+        input_summary=request.input_summary,
+        projected_modifications=request.projected_modifications,
+        command_summary=request.command_summary or None,
+        expires_at=asked.expires_at,
+    )
+
+
+def _delegate_result(delegation: Delegation, result: DelegateResult) -> ToolResult:
+    text = Text(result.told().decode("utf-8", "surrogatepass"))
+    return ToolResult(delegation.use.id, (text,), is_error=not result.success)
+
+
+def _size(outcome: ToolOutcome) -> int:
+    return sum(
+        len(each.text.encode("utf-8", "surrogatepass"))
+        if isinstance(each, Text)
+        else len(each.data)
+        for each in outcome.content
+    )

@@ -1,0 +1,1 @@
+"""The tools of conversations: files of the workspace, the shell, memory, skills, MCP servers."""

@@ -1,0 +1,129 @@
+"""The tools of one session behind the one port: offered, asked about, run and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from pointsman.providers.messages import Text, ToolUse
+from pointsman.sessions.tool import (
+    ConfirmationRequest,
+    ToolContext,
+    ToolDefinition,
+    ToolOutcome,
+)
+from pointsman.sessions.tools.failure import CallFailed, from_os, unusable
+from pointsman.sessions.tools.permission import permission
+from pointsman.sessions.tools.stop import Stop
+from pointsman.sessions.tools.validation import input_problems, unknown_tool
+from pointsman.storage.tool_settings import ToolSettings
+
+NOT_FOR_WORKERS = ("memory_add", "memory_replace", "memory_consolidate", "delegate")
+"""Not there for a worker, whatever it was allowed. 002 §6.2.1."""
+
+
+class SessionTool(Protocol):
+    """One tool: what it is, what a call would do, and the call."""
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """What the model is told."""
+        ...
+
+    def described(self, use: ToolUse) -> ConfirmationRequest:
+        """Say what a call would do; its input is valid."""
+        ...
+
+    async def run(self, use: ToolUse, context: ToolContext, stop: Stop) -> ToolOutcome:
+        """Make a call; its input is valid. Raises `CallFailed`."""
+        ...
+
+
+class ToolBox:
+    """A `ToolSet` of several tools, in the order given; what is denied is not in it."""
+
+    def __init__(self, tools: Iterable[SessionTool], settings: ToolSettings) -> None:
+        self._settings = settings
+        self._tools: Mapping[str, SessionTool] = {
+            tool.definition.name: tool
+            for tool in tools
+            if permission(settings, tool.definition) != "deny"
+        }
+        self._running: dict[str, _Call] = {}
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """Give what is offered."""
+        return tuple(tool.definition for tool in self._tools.values())
+
+    def needs_confirmation(self, use: ToolUse, context: ToolContext) -> ConfirmationRequest | None:
+        """Say what a call would do, where it must be asked about and could be made at all."""
+        tool = self._offered(context).get(use.name)
+        if tool is None or input_problems(use, tool.definition) or _lacks(tool, context):
+            return None
+        if permission(self._settings, tool.definition) == "allow":
+            return None
+        return tool.described(use)
+
+    async def run(self, use: ToolUse, context: ToolContext) -> ToolOutcome:
+        """Make a call; whatever goes wrong is told in the outcome."""
+        try:
+            tool = self._fitting(use, context)
+            call = self._running.setdefault(use.id, _Call())
+            try:
+                return await tool.run(use, context, call.stop)
+            finally:
+                call.ended.set()
+                self._running.pop(use.id, None)
+        except CallFailed as error:
+            return failed(error)
+        except msgspec.ValidationError as error:
+            # `1.0` is an integer to a schema, and not to a tool.
+            return failed(unusable(f"the input does not fit `{use.name}`: {error}"))
+        except OSError as error:
+            return failed(from_os(error, use.name))
+
+    async def cancel(self, tool_use_id: str) -> None:
+        """Stop a running call, and wait until it has ended or was given up."""
+        call = self._running.get(tool_use_id)
+        if call is not None:
+            call.stop.wish()
+            await call.ended.wait()
+
+    def _offered(self, context: ToolContext) -> Mapping[str, SessionTool]:
+        if not context.is_worker:
+            return self._tools
+        return {name: tool for name, tool in self._tools.items() if name not in NOT_FOR_WORKERS}
+
+    def _fitting(self, use: ToolUse, context: ToolContext) -> SessionTool:
+        offered = self._offered(context)
+        tool = offered.get(use.name)
+        if tool is None:
+            raise CallFailed("not_found", unknown_tool(use.name, offered))
+        found = input_problems(use, tool.definition)
+        if found:
+            message = f"the input does not fit `{use.name}`: {'; '.join(found)}"
+            raise CallFailed("validation_error", message)
+        if _lacks(tool, context):
+            message = f"`{use.name}` needs a workspace, and this session has none"
+            raise CallFailed("permission_denied", message)
+        return tool
+
+
+class _Call:
+    """A call that runs."""
+
+    def __init__(self) -> None:
+        self.stop = Stop()
+        self.ended = asyncio.Event()
+
+
+def failed(error: CallFailed) -> ToolOutcome:
+    """Give a failure as what the model sees."""
+    return ToolOutcome((Text(error.message),), error.error_class, error.message)
+
+
+def _lacks(tool: SessionTool, context: ToolContext) -> bool:
+    return tool.definition.requires_workspace and context.workspace is None

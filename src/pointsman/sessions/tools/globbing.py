@@ -1,0 +1,97 @@
+"""Globs over paths: `*` and `?` within one step, `**` over any number of them, `[a-z]`, `{a,b}`.
+
+A glob without `/` is asked of the last step alone, as people expect of `*.py`. Compiled to RE2, so
+that matching takes linear time whatever the glob is.
+"""
+
+from __future__ import annotations
+
+import re2
+
+from pointsman.kernel.document import escaped
+from pointsman.sessions.tools.failure import unusable
+
+LONGEST_GLOB = 1_000
+
+
+class Glob:
+    """A glob that was read; asks of paths whether they fit."""
+
+    def __init__(self, text: str) -> None:
+        if len(text) > LONGEST_GLOB:
+            raise unusable(f"a glob has at most {LONGEST_GLOB} characters")
+        self._is_anchored = "/" in text
+        text = text.removeprefix("./").removeprefix("/")
+        self._start = _plain_start(text) if self._is_anchored else ""
+        self._fits = compiled(_pattern(text), text).fullmatch
+
+    def fits(self, path: str) -> bool:
+        """Tell whether a path from the root fits."""
+        seen = path if self._is_anchored else path.rpartition("/")[2]
+        return self._fits(seen.encode("utf-8", "replace")) is not None
+
+    def may_be_below(self, folder: str) -> bool:
+        """Tell whether a path below a folder could fit: what cannot need not be entered."""
+        below = f"{folder}/"
+        return below.startswith(self._start) or self._start.startswith(below)
+
+
+def compiled(pattern: str, shown: str) -> re2._Regexp:
+    """Compile a pattern over bytes, in which no line end is ever matched."""
+    try:
+        return re2.compile(pattern.encode(), _options())
+    except UnicodeEncodeError:
+        raise unusable("a pattern cannot hold half of a surrogate pair") from None
+    except re2.error as error:
+        raise unusable(f"`{escaped(shown)}` cannot be used: {_reason(error)}") from None
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.log_errors = False
+    options.never_nl = True
+    options.max_mem = 8 << 20
+    return options
+
+
+def _reason(error: re2.error) -> str:
+    reason = error.args[0] if error.args else "it cannot be read"
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+
+
+def _plain_start(glob: str) -> str:
+    """Give the steps of a glob before its first special letter."""
+    first = min((at for each in "*?[{" if (at := glob.find(each)) >= 0), default=len(glob))
+    return glob[: glob.rfind("/", 0, first) + 1]
+
+
+def _pattern(glob: str) -> str:
+    parts, at, depth = [], 0, 0
+    while at < len(glob):
+        part, at = _part(glob, at, depth)
+        depth += (part == "(?:") - (part == ")")
+        parts.append(part)
+    if depth:
+        raise unusable(f"`{escaped(glob)}` opens a brace that it does not close")
+    return "".join(parts)
+
+
+def _part(glob: str, at: int, depth: int) -> tuple[str, int]:
+    """Give the pattern of what stands at a position, and where the next part begins."""
+    if glob.startswith("**/", at) and (at == 0 or glob[at - 1] == "/"):
+        return "(?:[^/]+/)*", at + 3
+    if glob.startswith("**", at):
+        return ".*", at + 2
+    letter = glob[at]
+    if letter == "[" and (end := glob.find("]", at + 2)) > 0:
+        return _letters(glob[at + 1 : end]), end + 1
+    if depth and letter in ",}":
+        return "|" if letter == "," else ")", at + 1
+    simple = {"*": "[^/]*", "?": "[^/]", "{": "(?:"}
+    return simple.get(letter) or str(re2.escape(letter)), at + 1
+
+
+def _letters(inner: str) -> str:
+    negated = inner.startswith(("!", "^"))
+    body = inner[negated:].replace("\\", r"\\").replace("[", r"\[").replace("^", r"\^")
+    return f"[^/{body}]" if negated else f"[{body}]"

@@ -1,0 +1,293 @@
+"""One MCP server while it is connected: a program of our own, or an address.
+
+The SDK is imported when a server is first connected; nothing else pays for it. A connection is
+entered and left by one task, because the SDK's scopes belong to the task that opened them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+import threading
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+from pointsman.errors import PointsmanError
+from pointsman.kernel.document import escaped
+from pointsman.providers.credentials import Credential, Secret
+from pointsman.sessions.tools.failure import CallFailed
+from pointsman.storage.tool_settings import McpServer
+from pointsman.turns.registry import SecretRef
+from pointsman.version import VERSION
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.client._transport import Transport
+    from mcp_types import CallToolResult, Tool
+
+MOST_STARTS = 2
+"""A server that ended is started again once in a session."""
+
+MOST_PAGES = 20
+_CLOSE_S: Final = 15
+_KEPT_ERRORS: Final = 2_000
+
+
+class Connection:
+    """A server of the settings: started when it is needed, told when it is lost."""
+
+    def __init__(self, name: str, server: McpServer, home: Path, folder: Path) -> None:
+        self.name = name
+        self.server = server
+        self._home = home
+        self._folder = folder
+        self._lock = asyncio.Lock()
+        self._held: _Held | None = None
+        self._starts = 0
+        self._secrets: list[Secret] = []
+
+    async def tools(self) -> list[Tool]:
+        """Connect, and ask what the server offers."""
+        client = await self._client()
+        try:
+            async with asyncio.timeout(self.server.start_timeout_s):
+                return await _listed(client)
+        except Exception as error:  # noqa: BLE001 - whatever the SDK lets out, the server is no use
+            raise await self._lost(error) from None
+
+    async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
+        """Make a call; raises `CallFailed` where no answer comes, or none in time."""
+        client = await self._client()
+        from mcp import MCPError  # noqa: PLC0415 - the SDK is slow to import
+        from mcp_types import CONNECTION_CLOSED  # noqa: PLC0415 - the same
+
+        seconds = self.server.timeout_s
+        try:
+            async with asyncio.timeout(seconds):
+                return await client.call_tool(tool, dict(arguments))
+        except TimeoutError:
+            message = f"the server `{self.name}` did not answer within {seconds} s"
+            raise CallFailed("timeout", message) from None
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED:
+                raise await self._lost(error) from None
+            message = f"`{self.name}` refused the call: {escaped(error.error.message, 500)}"
+            raise CallFailed("execution_error", self.redacted(message)) from None
+        except Exception as error:  # noqa: BLE001 - whatever the SDK lets out, the server is no use
+            raise await self._lost(error) from None
+
+    async def close(self) -> None:
+        """End the connection, and the program with it."""
+        held, self._held = self._held, None
+        if held is not None:
+            await held.close()
+
+    def redacted(self, text: str) -> str:
+        """Take the server's secrets out of what it said."""
+        for secret in self._secrets:
+            text = secret.redacted(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+        return text
+
+    async def _client(self) -> Client:
+        async with self._lock:
+            if self._held is None:
+                if self._starts == MOST_STARTS:
+                    message = f"the server `{self.name}` ended twice and is not started again"
+                    raise CallFailed("execution_error", message)
+                self._held = await self._started()
+            return self._held.client
+
+    async def _started(self) -> _Held:
+        errors = _LastWords()
+        self._starts += 1
+        try:
+            # In a thread: the import takes longer than a screen may stand still.
+            await asyncio.to_thread(importlib.import_module, "mcp")
+            held = _Held(self._transport(errors), errors)
+            await held.start(self.server.start_timeout_s)
+        except ImportError:
+            message = "MCP servers need the package `mcp`: install `pointsman[mcp]`"
+            raise CallFailed("execution_error", message) from None
+        except asyncio.CancelledError:
+            # Broken off by a wish to stop, which says nothing about the server.
+            self._starts -= 1
+            raise
+        except TimeoutError:
+            seconds = self.server.start_timeout_s
+            message = f"the server `{self.name}` did not answer within {seconds} s"
+            raise CallFailed("timeout", message) from None
+        except PointsmanError as error:
+            raise CallFailed("execution_error", f"`{self.name}`: {error.message}") from None
+        except Exception as error:  # noqa: BLE001 - whatever the SDK lets out
+            why = self.redacted(errors.text() or _reason(error))
+            message = f"the server `{self.name}` cannot be started: {why}"
+            raise CallFailed("execution_error", message) from None
+        return held
+
+    async def _lost(self, error: Exception) -> CallFailed:
+        """Let go of a server that ended, and say so."""
+        words = self._held.errors.text() if self._held is not None else ""
+        await self.close()
+        why = self.redacted(words or _reason(error))
+        again = (
+            "it is started again with the next call"
+            if self._starts < MOST_STARTS
+            else ("it is not started again in this session")
+        )
+        return CallFailed("execution_error", f"the server `{self.name}` ended: {why}; {again}")
+
+    def _transport(self, errors: _LastWords) -> AbstractAsyncContextManager[Client]:
+        _quiet()
+        if self.server.url:
+            return self._over_http(self._values(self.server.headers))
+        return self._over_stdio(self._values(self.server.env), errors)
+
+    @asynccontextmanager
+    async def _over_stdio(self, env: dict[str, str], errors: _LastWords) -> AsyncIterator[Client]:
+        from mcp import StdioServerParameters, stdio_client  # noqa: PLC0415 - slow to import
+
+        command = StdioServerParameters(
+            command=self.server.command, args=[*self.server.args], env=env, cwd=self._folder
+        )
+        with errors.file() as errlog:
+            async with _connected(stdio_client(command, errlog=errlog)) as client:
+                # The program has its own end; with ours closed, its end is seen.
+                errlog.close()
+                yield client
+
+    @asynccontextmanager
+    async def _over_http(self, headers: dict[str, str]) -> AsyncIterator[Client]:
+        import httpx2  # noqa: PLC0415 - slow to import
+        from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - the same
+
+        limits = httpx2.Timeout(self.server.start_timeout_s, read=self.server.timeout_s)
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=limits, trust_env=False) as http,
+            _connected(streamable_http_client(self.server.url, http_client=http)) as client,
+        ):
+            yield client
+
+    def _values(self, given: Mapping[str, str | SecretRef]) -> dict[str, str]:
+        values: dict[str, str] = {}
+        for name, value in given.items():
+            if isinstance(value, str):
+                values[name] = value
+                continue
+            secret = Credential(value, self._home).secret()
+            self._secrets.append(secret)
+            values[name] = secret.revealed()
+        return values
+
+
+class _Held:
+    """A connection that a task of its own holds open."""
+
+    def __init__(self, transport: AbstractAsyncContextManager[Client], errors: _LastWords) -> None:
+        self._transport = transport
+        self._closing = asyncio.Event()
+        self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._task: asyncio.Task[None] | None = None
+        self.errors = errors
+
+    @property
+    def client(self) -> Client:
+        """The client, once `start` has returned."""
+        return self._ready.result()
+
+    async def start(self, seconds: float) -> None:
+        """Connect, or raise what was in the way."""
+        self._task = asyncio.create_task(self._hold())
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.shield(self._ready)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Leave the connection; a server that will not end is left to the system."""
+        self._closing.set()
+        if self._task is None:
+            return
+        if not self._ready.done():
+            self._task.cancel()
+        await asyncio.wait([self._task], timeout=_CLOSE_S)
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _hold(self) -> None:
+        try:
+            async with self._transport as client:
+                self._ready.set_result(client)
+                await self._closing.wait()
+        except asyncio.CancelledError:
+            self._ready.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001 - carried over to whoever waits
+            # After the start it is the noise of leaving: calls have told what was wrong.
+            if not self._ready.done():
+                self._ready.set_exception(error)
+
+
+class _LastWords:
+    """What a program writes on its standard error: the end of it, in flat memory."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+
+    def file(self) -> TextIO:
+        """Give the file that the program writes to."""
+        read, write = os.pipe()
+        threading.Thread(target=self._read, args=(read,), daemon=True).start()
+        return os.fdopen(write, "w")
+
+    def _read(self, descriptor: int) -> None:
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            while piece := file.read(_KEPT_ERRORS):
+                self._kept = (self._kept + piece)[-_KEPT_ERRORS:]
+
+    def text(self) -> str:
+        """Give the last line that was written."""
+        lines = self._kept.decode("utf-8", "replace").strip().splitlines()
+        return escaped(lines[-1].strip(), 300) if lines else ""
+
+
+@asynccontextmanager
+async def _connected(transport: Transport) -> AsyncIterator[Client]:
+    from mcp import Client  # noqa: PLC0415 - slow to import
+    from mcp_types import Implementation  # noqa: PLC0415 - the same
+
+    who = Implementation(name="pointsman", version=VERSION)
+    async with Client(transport, client_info=who, cache=None) as client:
+        yield client
+
+
+async def _listed(client: Client) -> list[Tool]:
+    found: list[Tool] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        found += page.tools
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    return found
+
+
+def _reason(error: BaseException) -> str:
+    """Say in a few words what an error of the SDK was about; groups tell their first."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return escaped(str(error).partition("\n")[0] or type(error).__name__, 300)
+
+
+def _quiet() -> None:
+    """Keep the SDK's log from the terminal; whoever sets up logging still gets it."""
+    logger = logging.getLogger("mcp")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())

@@ -1,0 +1,193 @@
+"""One command in a process group of its own, with an end: by itself, by time, or by a wish to stop.
+
+Nothing that it started outlives the call: the group is killed, and on Linux also what left the
+group, found by a mark in its environment.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pointsman.sessions.tools.excerpt import Excerpt
+from pointsman.sessions.tools.stop import Stop
+
+MARK = "POINTSMAN_TOOL_CALL"
+"""The variable by which processes of a call are known."""
+
+_PIECE: Final = 64 * 1024
+_LOOK_S: Final = 0.05
+"""How often to look whether a process ended, where the system cannot tell by itself."""
+
+
+class Patience(Struct, frozen=True):
+    """How long is waited: for the command, after asking it to end, and for what it left behind."""
+
+    command_s: float = 120
+    term_s: float = 5
+    kill_s: float = 5
+    drain_s: float = 1
+
+
+class Ended(Struct, frozen=True):
+    """How a command ended: by itself with a code, too late, or because somebody wished it.
+
+    `code` is negative for a signal, as in `subprocess`; None where not even force ended it.
+    """
+
+    how: Literal["itself", "timeout", "wish"]
+    code: int | None
+    output: str
+
+
+class Command(Struct, frozen=True):
+    """What to run: words, where, with which environment, under which mark."""
+
+    words: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+    mark: str
+
+
+def run(command: Command, patience: Patience, stop: Stop) -> Ended:
+    """Run a command to its end; raises `OSError` where it cannot even be started."""
+    process = subprocess.Popen(  # noqa: S603 - whoever asks has had it confirmed
+        list(command.words),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=command.folder,
+        env={**command.environment, MARK: command.mark},
+        start_new_session=True,
+    )
+    running = _Running(process, command.mark, patience)
+    stop.when_wished(running.wake)
+    try:
+        return running.ended(stop)
+    finally:
+        stop.forget(running.wake)
+        running.close()
+
+
+class _Running:
+    """A command that runs, and what it has printed."""
+
+    def __init__(self, process: subprocess.Popen[bytes], mark: str, patience: Patience) -> None:
+        self._process = process
+        self._mark = mark
+        self._patience = patience
+        self._excerpt = Excerpt()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._woken, self._waker = os.pipe()
+        self._pidfd = _pidfd(process.pid)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        if self._pidfd is not None:
+            self._selector.register(self._pidfd, selectors.EVENT_READ)
+        assert process.stdout is not None  # noqa: S101 - asked for above
+        self._output = process.stdout
+        os.set_blocking(self._output.fileno(), False)
+        self._selector.register(self._output, selectors.EVENT_READ)
+        self._is_open = True
+
+    def wake(self) -> None:
+        """Make the one who waits look again."""
+        os.write(self._waker, b"x")
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._selector.close()
+        self._output.close()
+        for descriptor in (self._woken, self._waker, self._pidfd):
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def ended(self, stop: Stop) -> Ended:
+        """Wait for the end, or bring it about."""
+        how: Literal["itself", "timeout", "wish"] = "itself"
+        if not self._wait(self._patience.command_s, stop):
+            how = "wish" if stop.is_wished else "timeout"
+            self._signal(signal.SIGTERM)
+            self._wait(self._patience.term_s)
+        # INVARIANT: the leader is not reaped yet, so the number is still that of its group.
+        self._signal(signal.SIGKILL)
+        has_ended = self._wait(self._patience.kill_s)
+        self._drain()
+        code = self._process.wait() if has_ended else None
+        kill_marked(self._mark)
+        self._excerpt.write(self._decoder.decode(b"", final=True))
+        return Ended(how, code, self._excerpt.text())
+
+    def _wait(self, seconds: float, stop: Stop | None = None) -> bool:
+        """Take what is printed until the command has ended; False after that time or on a wish."""
+        until = time.monotonic() + seconds
+        while not self._has_ended():
+            left = until - time.monotonic()
+            if left <= 0 or (stop is not None and stop.is_wished):
+                return False
+            self._take(left if self._pidfd is not None else min(left, _LOOK_S))
+        return True
+
+    def _has_ended(self) -> bool:
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self._process.pid, options) is not None
+
+    def _drain(self) -> None:
+        """Take the rest of the output; a process out of reach may hold the pipe open."""
+        until = time.monotonic() + self._patience.drain_s
+        while self._is_open and (left := until - time.monotonic()) > 0:
+            if self._pidfd is not None and self._pidfd in self._selector.get_map():
+                # It stays readable, so it would wake us for nothing.
+                self._selector.unregister(self._pidfd)
+            self._take(left)
+
+    def _take(self, seconds: float) -> None:
+        for key, _ in self._selector.select(seconds):
+            if key.fileobj is self._output:
+                self._read()
+            elif key.fileobj == self._woken:
+                os.read(self._woken, 1)
+
+    def _read(self) -> None:
+        with suppress(BlockingIOError):
+            piece = os.read(self._output.fileno(), _PIECE)
+            self._excerpt.write(self._decoder.decode(piece))
+            if not piece:
+                self._selector.unregister(self._output)
+                self._is_open = False
+
+    def _signal(self, number: signal.Signals) -> None:
+        # On some systems a group of which only the dead leader is left may not be signalled.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+def kill_marked(mark: str) -> int:
+    """Kill what carries the mark of a call in its environment; give how many there were."""
+    wanted, killed = f"{MARK}={mark}".encode(), 0
+    for each in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if wanted in each.read_bytes().split(b"\0"):
+                os.kill(int(each.parent.name), signal.SIGKILL)
+                killed += 1
+        except OSError:
+            # Gone meanwhile, or somebody else's.
+            continue
+    return killed
+
+
+def _pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,100 @@
+"""`read_file`: a text file of the workspace, whole or by its lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from pointsman.kernel.document import escaped
+from pointsman.sessions.tool import ToolDefinition
+from pointsman.sessions.tools.decoding import PIECE, encoding_of, looks_like, texts
+from pointsman.sessions.tools.excerpt import Excerpt, Lines
+from pointsman.sessions.tools.failure import CallFailed, unusable
+from pointsman.sessions.tools.schema import Field, object_schema
+from pointsman.sessions.tools.stop import Stop
+from pointsman.sessions.tools.workspace import Workspace
+
+READ_FILE = ToolDefinition(
+    "read_file",
+    "Read a text file of the workspace. Long files come as their beginning and their end with the "
+    "middle left out: ask for the lines you need.",
+    object_schema(
+        Field("path", "string", "path relative to the workspace", required=True),
+        Field("start_line", "integer", "first line wanted, counted from 1"),
+        Field("end_line", "integer", "last line wanted, included"),
+    ),
+    "read",
+)
+
+
+class ReadInput(Struct, frozen=True):
+    """What `read_file` is asked."""
+
+    path: str
+    start_line: int | None = None
+    end_line: int | None = None
+
+
+def read_file(workspace: Workspace, asked: ReadInput, stop: Stop) -> str:
+    """Give a file's text; for some of its lines, under a line that says which they are."""
+    lines = _lines(asked)
+    with workspace.file(asked.path) as descriptor:
+        start = os.read(descriptor, PIECE)
+        encoding = encoding_of(start)
+        if encoding is None:
+            raise _not_text(asked.path, start, os.fstat(descriptor).st_size)
+        pieces = stop.watched(texts(descriptor, encoding, start))
+        excerpt = Excerpt()
+        if lines is None:
+            for piece in pieces:
+                excerpt.write(piece)
+            return _note(encoding) + excerpt.text()
+        last = _write_lines(excerpt, pieces, lines)
+    if last < lines.first:
+        raise unusable(f"`{escaped(asked.path, 200)}` has only {last} lines")
+    return f"[lines {lines.first} to {last}]\n" + _note(encoding) + excerpt.text()
+
+
+def _lines(asked: ReadInput) -> Lines | None:
+    if asked.start_line is None and asked.end_line is None:
+        return None
+    first = 1 if asked.start_line is None else asked.start_line
+    if first < 1:
+        raise unusable("`start_line` counts from 1")
+    if asked.end_line is not None and asked.end_line < first:
+        raise unusable(f"`end_line` {asked.end_line} lies before `start_line` {first}")
+    return Lines(first, asked.end_line)
+
+
+def _write_lines(excerpt: Excerpt, pieces: Iterable[str], lines: Lines) -> int:
+    """Write the lines wanted; give the number of the last line that was read."""
+    number, is_begun = 1, False
+    for piece in pieces:
+        for text in _parts(piece):
+            if number >= lines.first:
+                excerpt.write(text)
+            is_begun = not text.endswith("\n")
+            number += not is_begun
+            if number - 1 == lines.last:
+                return number - 1
+    return number if is_begun else number - 1
+
+
+def _parts(piece: str) -> Iterator[str]:
+    """Cut a piece behind each line end. `splitlines` would cut at characters that end no line."""
+    at = 0
+    while at < len(piece):
+        end = piece.find("\n", at) + 1 or len(piece)
+        yield piece[at:end]
+        at = end
+
+
+def _not_text(path: str, start: bytes, size: int) -> CallFailed:
+    message = f"`{escaped(path, 200)}` is {looks_like(start)} of {size} bytes, not text"
+    return CallFailed("execution_error", message)
+
+
+def _note(encoding: str) -> str:
+    return "" if encoding in ("utf-8", "utf-8-sig") else f"[not UTF-8, read as {encoding}]\n"

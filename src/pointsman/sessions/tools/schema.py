@@ -1,0 +1,62 @@
+"""Input schemas of our own tools, in the subset of companion §2.1, and the test of that.
+
+The subset: basic types, `enum`, `required`, `properties`, `items`, `description`, `format` and a
+boolean `additionalProperties`. What it cannot say, such as bounds, the tools check themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+FieldType = Literal["string", "integer", "boolean"]
+
+_KEYWORDS: Final = frozenset(
+    {
+        "type", "enum", "required", "properties", "items", "description", "format",
+        "additionalProperties",
+    }
+)  # fmt: skip
+_DEEPEST = 32
+
+
+class Field(Struct, frozen=True):
+    """One member of a tool's input."""
+
+    name: str
+    type: FieldType
+    description: str
+    required: bool = False
+    enum: tuple[str, ...] = ()
+
+
+def object_schema(*fields: Field) -> Raw:
+    """Give the schema of an object with these members and no others."""
+    schema = {
+        "type": "object",
+        "properties": {field.name: _member(field) for field in fields},
+        "required": [field.name for field in fields if field.required],
+        "additionalProperties": False,
+    }
+    return Raw(msgspec.json.encode(schema))
+
+
+def _member(field: Field) -> dict[str, object]:
+    member: dict[str, object] = {"type": field.type, "description": field.description}
+    return member | {"enum": list(field.enum)} if field.enum else member
+
+
+def is_in_subset(schema: object, depth: int = 0) -> bool:
+    """Tell whether a schema keeps to the subset."""
+    if not isinstance(schema, dict) or depth > _DEEPEST or not _KEYWORDS.issuperset(schema):
+        return False
+    if not isinstance(schema.get("additionalProperties", False), bool):
+        return False
+    if not isinstance(schema.get("type", ""), str):
+        return False
+    members = schema.get("properties", {})
+    inner = [*members.values()] if isinstance(members, dict) else [members]
+    inner += [schema["items"]] if "items" in schema else []
+    return all(is_in_subset(each, depth + 1) for each in inner)

@@ -1,0 +1,204 @@
+"""`search`: lines of the workspace's text files that a pattern matches, with bounded work.
+
+RE2 takes linear time whatever the pattern is. What is not looked at is told, never passed over in
+silence.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from pointsman.kernel.document import escaped, printable
+from pointsman.sessions.tool import ToolDefinition
+from pointsman.sessions.tools.excerpt import Excerpt
+from pointsman.sessions.tools.failure import CallFailed, unusable
+from pointsman.sessions.tools.globbing import Glob, compiled
+from pointsman.sessions.tools.listing import CLOSED_NAMES, Entry, entries
+from pointsman.sessions.tools.schema import Field, object_schema
+from pointsman.sessions.tools.stop import Stop
+from pointsman.sessions.tools.workspace import Spot, Workspace
+
+LONGEST_PATTERN = 1_000
+LARGEST_FILE = 4 * 1024 * 1024
+MOST_BYTES = 256 * 1024 * 1024
+MOST_FILES = 50_000
+MOST_SECONDS = 20
+MOST_LINES = 1_000
+LINES = 100
+LONGEST_LINE = 300
+DEEPEST = 64
+
+SEARCH = ToolDefinition(
+    "search",
+    "Find lines that an RE2 pattern matches in the text files of the workspace; each is given as "
+    f"`path:line: text`. {', '.join(CLOSED_NAMES)} are not entered unless `path` names them.",
+    object_schema(
+        Field("pattern", "string", "RE2 pattern; (?i) at its start ignores case", required=True),
+        Field("path", "string", "file or folder to look in; the workspace unless given"),
+        Field("glob", "string", "only files that fit, such as `*.py` or `src/**/*.ts`"),
+        Field("most", "integer", f"lines to give, {LINES} unless given, at most {MOST_LINES}"),
+    ),
+    "read",
+)
+
+
+class SearchInput(Struct, frozen=True):
+    """What `search` is asked."""
+
+    pattern: str
+    path: str = "."
+    glob: str = ""
+    most: int = LINES
+
+
+class Hit(NamedTuple):
+    """A line that matches."""
+
+    path: str
+    line: int
+    text: str
+
+
+def search(workspace: Workspace, asked: SearchInput, stop: Stop) -> str:
+    """Give the lines that match, files in order of their paths, and what was not looked at."""
+    if len(asked.pattern) > LONGEST_PATTERN:
+        raise unusable(f"`pattern` has at most {LONGEST_PATTERN} characters")
+    if not 1 <= asked.most <= MOST_LINES:
+        raise unusable(f"`most` lies between 1 and {MOST_LINES}")
+    looking = _Looking(workspace, asked, stop)
+    excerpt = Excerpt()
+    for count, hit in enumerate(looking.hits()):
+        if count == asked.most:
+            looking.missed.append(f"more lines match; these are the first {count}")
+            break
+        excerpt.write(f"{printable(hit.path)}:{hit.line}: {printable(hit.text)}\n")
+    notes = "".join(f"[{note}]\n" for note in looking.notes())
+    return (excerpt.text() or "no line matches\n") + notes
+
+
+class _Looking:
+    """One search: what it looks for, and what it has used up."""
+
+    def __init__(self, workspace: Workspace, asked: SearchInput, stop: Stop) -> None:
+        self._workspace = workspace
+        self._asked = asked
+        self._stop = stop
+        self._pattern = compiled(f"(?m:{asked.pattern})", asked.pattern)
+        self._glob = Glob(asked.glob) if asked.glob else None
+        self._until = time.monotonic() + MOST_SECONDS
+        self._bytes = self._files = self._large = self._binary = self._closed = 0
+        self.missed: list[str] = []
+
+    def notes(self) -> Iterator[str]:
+        """Say what was not looked at, and why."""
+        yield from self.missed
+        if self._large:
+            yield f"{self._large} files above {LARGEST_FILE} bytes not searched"
+        if self._binary:
+            yield f"{self._binary} binary files not searched"
+        if self._closed:
+            yield f"{self._closed} files or folders could not be opened"
+
+    def hits(self) -> Iterator[Hit]:
+        """Give the lines that match, one by one."""
+        path = self._asked.path
+        with self._workspace.spot(path) as spot:
+            if spot.found is not None and stat.S_ISREG(spot.found.st_mode):
+                yield from self._in_file(spot)
+                return
+        with self._workspace.folder(path) as (folder, inside):
+            yield from self._in_folder(folder, inside, DEEPEST)
+
+    def _in_folder(self, folder: int, path: str, depth: int) -> Iterator[Hit]:
+        found, more = entries(folder, path)
+        if more:
+            self.missed.append(f"`{escaped(path)}` has too many names; only some were looked at")
+        for entry in self._stop.watched(found):
+            if self._is_used_up():
+                return
+            spot = Spot(folder, entry.name, f"{path}/{entry.name}".lstrip("/"), entry.found)
+            if self._is_entered(entry, spot.path):
+                yield from self._in_inner(spot, depth - 1)
+            elif self._is_wanted(entry, spot.path):
+                yield from self._in_file(spot)
+
+    def _in_inner(self, spot: Spot, depth: int) -> Iterator[Hit]:
+        if depth == 0:
+            self.missed.append(f"`{escaped(spot.path)}` lies too deep")
+            return
+        try:
+            folder = self._workspace.open_folder(spot, spot.path)
+        except CallFailed:
+            self._closed += 1
+            return
+        try:
+            yield from self._in_folder(folder, spot.path, depth)
+        finally:
+            os.close(folder)
+
+    def _is_entered(self, entry: Entry, path: str) -> bool:
+        if not entry.is_folder or entry.name in CLOSED_NAMES:
+            return False
+        return self._glob is None or self._glob.may_be_below(path)
+
+    def _is_wanted(self, entry: Entry, path: str) -> bool:
+        if not stat.S_ISREG(entry.found.st_mode):
+            return False
+        return self._glob is None or self._glob.fits(path)
+
+    def _is_used_up(self) -> bool:
+        reason = ""
+        if self._files >= MOST_FILES:
+            reason = f"{MOST_FILES} files"
+        elif self._bytes >= MOST_BYTES:
+            reason = f"{MOST_BYTES} bytes"
+        elif time.monotonic() > self._until:
+            reason = f"{MOST_SECONDS} seconds"
+        if reason and not any(each.startswith("stopped after") for each in self.missed):
+            self.missed.append(f"stopped after {reason}: name a `path` or a `glob`")
+        return bool(reason)
+
+    def _in_file(self, spot: Spot) -> Iterator[Hit]:
+        content = self._content(spot)
+        if content is None:
+            return
+        line, counted_to, at = 1, 0, 0
+        while at <= len(content) and (match := self._pattern.search(content, at)):
+            begin = content.rfind(b"\n", 0, match.start()) + 1
+            end = content.find(b"\n", match.start())
+            end = len(content) if end < 0 else end
+            if begin == len(content) and begin > 0:
+                return
+            line += content.count(b"\n", counted_to, begin)
+            yield Hit(spot.path, line, _shown(content[begin:end]))
+            counted_to, at = begin, end + 1
+
+    def _content(self, spot: Spot) -> bytes | None:
+        """Read a file; None, and counted, where it is not searched."""
+        self._files += 1
+        try:
+            descriptor = self._workspace.open_file(spot, spot.path)
+        except CallFailed:
+            self._closed += 1
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        self._bytes += len(content)
+        if len(content) > LARGEST_FILE:
+            self._large += 1
+            return None
+        if b"\0" in content[:8192]:
+            self._binary += 1
+            return None
+        return content
+
+
+def _shown(line: bytes) -> str:
+    text = line[: LONGEST_LINE * 4].decode("utf-8", "replace").rstrip("\r")
+    return text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + "…"

@@ -1,0 +1,70 @@
+"""All that one session has to work with: its tools, skills and memory, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pointsman.kernel.canonical import content_id
+from pointsman.sessions.memory_files import MemoryFiles
+from pointsman.sessions.skills import read_skills
+from pointsman.sessions.tools.box import SessionTool, ToolBox
+from pointsman.sessions.tools.files import ShellTool, WriteTool, reading_tools
+from pointsman.sessions.tools.mcp_tools import McpServers
+from pointsman.sessions.tools.memory import memory_tools
+from pointsman.sessions.tools.process import Patience
+from pointsman.sessions.tools.skill import SessionSkills
+from pointsman.sessions.tools.workspace import Workspace
+from pointsman.storage.settings import Settings
+
+PROTECTED = ("MEMORY.md", "USER.md")
+"""Files that workers may read, but not write around the tools they do not have. 002 §6.2.1."""
+
+
+class SessionKit:
+    """The tools of one session, with what they share; `close` when the session ends."""
+
+    def __init__(
+        self,
+        home: Path,
+        workspace: Path | None,
+        settings: Settings,
+        *,
+        digest: Callable[[bytes], str] = content_id,
+    ) -> None:
+        self._settings = settings
+        # The home holds keys and what was said elsewhere: its files are not open to tools.
+        self.workspace = None if workspace is None else Workspace(workspace, closed=(home,))
+        self.memory = MemoryFiles(home, self.workspace, digest=digest)
+        self.skills = SessionSkills(read_skills(home / "skills"))
+        folder = home if self.workspace is None else self.workspace.root
+        self.servers = McpServers(settings.mcp_servers, home, folder)
+
+    async def start(self) -> None:
+        """Connect to the MCP servers; those that cannot be used are `problems`."""
+        await self.servers.start()
+
+    async def close(self) -> None:
+        """End the MCP servers."""
+        await self.servers.close()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What of the skills and servers cannot be used, one line each."""
+        return (*(str(each) for each in self.skills.index.problems), *self.servers.problems)
+
+    def tools(self) -> ToolBox:
+        """Give the tools of the session; calls of its workers are known by their context."""
+        return ToolBox(self._tools(), self._settings.tools)
+
+    def _tools(self) -> list[SessionTool]:
+        tools: list[SessionTool] = []
+        if self.workspace is not None:
+            patience = Patience(self._settings.tools.shell_timeout_s)
+            tools += reading_tools(self.workspace)
+            tools.append(WriteTool(self.workspace, PROTECTED))
+            tools.append(ShellTool(self.workspace, patience))
+        tools += memory_tools(self.memory)
+        if self.skills.index.skills:
+            tools.append(self.skills)
+        return [*tools, *self.servers.tools]

@@ -1,0 +1,131 @@
+"""Telling a call that runs in a thread of its own to stop, and waiting until it has.
+
+A thread of its own, because nothing else may wait for a tool that hangs; a daemon, because the
+process must be able to end while one does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import TypeVar
+
+from pointsman.sessions.tools.failure import CallFailed
+
+T = TypeVar("T")
+
+GIVE_UP_S = 30
+"""A call that was told to stop is left to itself after this. Companion §2.4."""
+
+
+class Stop:
+    """A wish to stop: a thread sees it between two steps, or has itself called."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._called: list[Callable[[], None]] = []
+        self._is_wished = False
+
+    @property
+    def is_wished(self) -> bool:
+        """Whether the call should stop."""
+        return self._is_wished
+
+    def wish(self) -> None:
+        """Ask the call to stop; again is no different from once."""
+        # Under the lock: once `forget` has returned, what a call needs may be torn down.
+        with self._lock:
+            called, self._called, self._is_wished = self._called, [], True
+            for each in called:
+                each()
+
+    def when_wished(self, call: Callable[[], None]) -> None:
+        """Have something called, from any thread, when the call should stop; at once if so now."""
+        with self._lock:
+            if self._is_wished:
+                call()
+            else:
+                self._called.append(call)
+
+    def forget(self, call: Callable[[], None]) -> None:
+        """Call it no more; on return it is not being called, nor will it be."""
+        with self._lock, suppress(ValueError):
+            self._called.remove(call)
+
+    def check(self) -> None:
+        """Raise where the call should stop."""
+        if self._is_wished:
+            raise cancelled()
+
+    def watched(self, items: Iterable[T]) -> Iterator[T]:
+        """Give items one by one as long as nobody asks to stop."""
+        for item in items:
+            self.check()
+            yield item
+
+
+def cancelled() -> CallFailed:
+    """Say that a call was stopped."""
+    return CallFailed("cancelled", "the call was cancelled")
+
+
+async def in_thread(work: Callable[[Stop], T], stop: Stop, *, give_up_s: float = GIVE_UP_S) -> T:
+    """Do work in a thread; when this task is cancelled, stop the work first.
+
+    Work that does not heed the wish for `give_up_s` is left running, and `cancelled` is raised.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[T] = loop.create_future()
+    wished: asyncio.Future[None] = loop.create_future()
+    stop.when_wished(lambda: _soon(loop, wished, lambda: wished.set_result(None)))
+    threading.Thread(target=_done, args=(work, stop, loop, ended), daemon=True).start()
+    try:
+        either: list[asyncio.Future[T] | asyncio.Future[None]] = [ended, wished]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        return await _after_wish(ended, give_up_s)
+    except asyncio.CancelledError:
+        stop.wish()
+        await asyncio.wait([ended], timeout=give_up_s)
+        raise
+    finally:
+        wished.cancel()
+        # Nobody may be left who asks; an error that nobody saw would be a warning.
+        ended.add_done_callback(_seen)
+
+
+async def _after_wish(ended: asyncio.Future[T], give_up_s: float) -> T:
+    if not ended.done():
+        await asyncio.wait([ended], timeout=give_up_s)
+    if not ended.done():
+        raise CallFailed("cancelled", "the call was cancelled, but did not end; it may still run")
+    return ended.result()
+
+
+def _done(
+    work: Callable[[Stop], T],
+    stop: Stop,
+    loop: asyncio.AbstractEventLoop,
+    ended: asyncio.Future[T],
+) -> None:
+    try:
+        result = work(stop)
+    except BaseException as error:  # noqa: BLE001 - carried over to whoever waits
+        caught = error
+        _soon(loop, ended, lambda: ended.set_exception(caught))
+    else:
+        _soon(loop, ended, lambda: ended.set_result(result))
+
+
+def _soon(
+    loop: asyncio.AbstractEventLoop, future: asyncio.Future[T], act: Callable[[], None]
+) -> None:
+    # The loop may be closed by the time that work ends which nobody waits for.
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(lambda: None if future.done() else act())
+
+
+def _seen(ended: asyncio.Future[T]) -> None:
+    if not ended.cancelled():
+        ended.exception()

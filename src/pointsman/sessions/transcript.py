@@ -1,0 +1,104 @@
+"""A session's messages as a model is sent them: whatever happened, every provider takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pointsman.providers.messages import Block, Image, Message, Request, Text, ToolResult, ToolUse
+from pointsman.sessions.message import SessionMessage
+
+NOT_SEEN = Text("[an image that this model cannot see]")
+NO_RESULT = "the tool gave no result"
+
+
+def transcript(
+    messages: Sequence[SessionMessage], *, sees_images: bool = True, shows_ids: bool = False
+) -> tuple[Message, ...]:
+    """Give the messages as they are sent; with `shows_ids`, a planner can point at them.
+
+    Calls that no result answers and results that answer no call are left out, for providers refuse
+    both; of an answer that was cut off only its words are sent; a model without eyes is told that
+    there was an image.
+    """
+    called = {use.id for each in messages for use in each.tool_uses if _is_whole(each)}
+    answered = {each.tool_use_id for message in messages for each in _results(message)}
+    paired = called & answered
+    sent = []
+    for each in messages:
+        blocks = tuple(_sent(each, paired, sees_images=sees_images))
+        if blocks:
+            sent.append(Message(each.role, _named(each, blocks) if shows_ids else blocks))
+    return tuple(sent)
+
+
+def _named(message: SessionMessage, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Say behind a message how `delegate` can include it; an answer's own words are left alone."""
+    if message.role == "user":
+        return (*blocks, Text(f"[message_id: {message.id}]"))
+    return tuple(
+        ToolResult(
+            each.tool_use_id,
+            (*each.content, Text(f"[tool_use_id: {each.tool_use_id}]")),
+            each.is_error,
+        )
+        if isinstance(each, ToolResult)
+        else each
+        for each in blocks
+    )
+
+
+def everything(request: Request) -> str:
+    """Give every word that a request sends: what is looked at before it leaves."""
+    said = [each.text for each in request.system]
+    for message in request.messages:
+        for block in message.content:
+            said += _words(block)
+    return "\n".join(said)
+
+
+def _words(block: Block) -> Iterator[str]:
+    match block:
+        case Text() | ToolUse():
+            yield block.text if isinstance(block, Text) else _input(block)
+        case ToolResult():
+            yield from (each.text for each in block.content if isinstance(each, Text))
+        case _:
+            yield getattr(block, "text", "")
+
+
+def _input(use: ToolUse) -> str:
+    return f"{use.name} {bytes(use.input).decode('utf-8', 'surrogatepass')}"
+
+
+def _is_whole(message: SessionMessage) -> bool:
+    return message.metadata.status == "complete"
+
+
+def _results(message: SessionMessage) -> list[ToolResult]:
+    return [each for each in message.content if isinstance(each, ToolResult)]
+
+
+def _sent(message: SessionMessage, paired: set[str], *, sees_images: bool) -> Iterator[Block]:
+    is_cut = message.role == "assistant" and not _is_whole(message)
+    for block in message.content:
+        match block:
+            case ToolUse() if is_cut or block.id not in paired:
+                continue
+            case ToolResult():
+                if block.tool_use_id in paired:
+                    yield _result(block, sees_images=sees_images)
+            case Image() if not sees_images:
+                yield NOT_SEEN
+            case Text() if not block.text:
+                continue
+            case _ if is_cut and not isinstance(block, Text):
+                continue
+            case _:
+                yield block
+
+
+def _result(block: ToolResult, *, sees_images: bool) -> ToolResult:
+    content: tuple[Text | Image, ...] = block.content
+    if not sees_images:
+        content = tuple(NOT_SEEN if isinstance(each, Image) else each for each in content)
+    return ToolResult(block.tool_use_id, content or (Text(NO_RESULT),), block.is_error)

@@ -1,0 +1,196 @@
+"""A worker: a session of its own with one task, run to its end, told to its planner. 002 §6."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from pointsman.sessions import effects
+from pointsman.sessions.conversation import conversation_turn
+from pointsman.sessions.delegate_call import (
+    DelegateResult,
+    Delegation,
+    UsageSummary,
+    included,
+    mode_of,
+    output_validator,
+)
+from pointsman.sessions.effects import Steps
+from pointsman.sessions.events.delegation import (
+    DelegateCompleted,
+    DelegateFailed,
+    DelegateStarted,
+    FailureMode,
+)
+from pointsman.sessions.events.session import Disposition, SessionCreated, SessionEnded
+from pointsman.sessions.flow import Record
+from pointsman.sessions.turn import Turn, TurnEnd
+
+_FENCE: Final = "```"
+
+
+class Hire(Struct, frozen=True):
+    """One worker, before it begins: the turn it will run, and what its planner is told of it."""
+
+    delegation: Delegation
+    turn: Turn
+    created: SessionCreated
+    task_tokens: int
+    dropped_tools: tuple[str, ...]
+
+
+class _Judged(Struct, frozen=True):
+    mode: FailureMode | None
+    error: str | None
+    output: str | Raw
+
+
+def worker(hire: Hire) -> Steps[DelegateResult]:
+    """Run a worker and tell its planner how it went."""
+    created = yield from effects.told(hire.created)
+    end = yield from _run(hire)
+    judged = _judged(hire, end)
+    result = DelegateResult(
+        success=judged.mode is None,
+        output=judged.output,
+        error=judged.error,
+        usage_summary=_summary(end),
+        worker_session_id=hire.turn.session_id,
+        failure_mode=judged.mode,
+    )
+    yield from effects.told(_session_ended(end), created)
+    told = _completed(hire, end, result) if result.success else _failed(hire, end, judged)
+    yield from effects.told(told, hire.delegation.parent, to_parent=True)
+    return result
+
+
+def _run(hire: Hire) -> Steps[TurnEnd]:
+    """Run the worker's turn; once it is routed, its planner is told that it begins."""
+    turn = conversation_turn(hire.turn)
+    answer: object = None
+    while True:
+        try:
+            effect = turn.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return] # what the turn returns
+        answer = yield effect
+        if isinstance(effect, Record) and effect.kind == "turn" and effect.ruling.model:
+            started = _started(hire, effect.ruling.model)
+            yield from effects.told(started, hire.delegation.parent, to_parent=True)
+
+
+def _judged(hire: Hire, end: TurnEnd) -> _Judged:
+    """Say whether a worker did its task, and if not, in which of the document's ways."""
+    if end.status == "no_model":
+        mode: FailureMode = "no_model_available_for_tier"
+        return _Judged(mode, mode, "")
+    if end.status == "cancelled":
+        mode = "timeout" if end.cancelled_by == "timeout" else "cancelled_by_user"
+        return _Judged(mode, mode, end.text)
+    if end.context_request is not None:
+        wanted = Raw(msgspec.json.encode(end.context_request))
+        return _Judged("insufficient_context", "insufficient_context", wanted)
+    if end.stop_reason == "max_tokens":
+        return _Judged("max_tokens_exceeded", "max_tokens_exceeded", end.text)
+    if end.status != "completed" or end.stop_reason not in {"end_turn", "stop_sequence"}:
+        message = end.error or f"the turn ended with {end.stop_reason}"
+        return _Judged("worker_error", f"worker_error: {message}", end.text)
+    return _conforming(hire, end)
+
+
+def _conforming(hire: Hire, end: TurnEnd) -> _Judged:
+    schema = hire.delegation.given.output_schema
+    if schema is None:
+        return _Judged(None, None, end.text)
+    validator = output_validator(schema)
+    for text in _candidates(end.text):
+        try:
+            value = msgspec.json.decode(text)
+        except msgspec.MsgspecError:
+            continue
+        if validator.is_valid(value):
+            return _Judged(None, None, Raw(text.encode()))
+    failed: FailureMode = "output_schema_validation_failed"
+    return _Judged(failed, failed, end.text)
+
+
+def _candidates(text: str) -> Iterator[str]:
+    """Give the answer, and what is inside where all of it is one fenced block."""
+    bare = text.strip()
+    yield bare
+    if bare.startswith(_FENCE) and bare.endswith(_FENCE) and bare.count(_FENCE) == 2:
+        yield bare.partition("\n")[2].removesuffix(_FENCE).strip()
+
+
+def _started(hire: Hire, model: str) -> DelegateStarted:
+    given = hire.delegation.given
+    return DelegateStarted(
+        tool_use_id=hire.delegation.use.id,
+        worker_session_id=hire.turn.session_id,
+        tier=given.tier,
+        resolved_model=model,
+        context_mode=mode_of(given.context),
+        context_reference_count=len(included(given.context)),
+        task_size_tokens=hire.task_tokens,
+        allowed_tool_count=len(hire.turn.tools) - 1,
+        dropped_tools=hire.dropped_tools,
+    )
+
+
+def _completed(hire: Hire, end: TurnEnd, result: DelegateResult) -> DelegateCompleted:
+    output = result.output
+    size = len(output.encode("utf-8", "surrogatepass") if isinstance(output, str) else output)
+    return DelegateCompleted(
+        tool_use_id=hire.delegation.use.id,
+        worker_session_id=hire.turn.session_id,
+        success=True,
+        output_size_bytes=size,
+        worker_total_cost_usd=end.tally.cost_usd,
+        pricing_version=end.tally.pricing_version,
+        turn_count=1,
+        llm_call_count=end.tally.llm_calls,
+        tool_call_count=end.tally.tool_calls,
+        wall_time_seconds=end.tally.wall_seconds,
+        model=end.model,
+    )
+
+
+def _failed(hire: Hire, end: TurnEnd, judged: _Judged) -> DelegateFailed:
+    wanted = None
+    if end.context_request is not None:
+        wanted = msgspec.json.encode(end.context_request).decode()
+    return DelegateFailed(
+        tool_use_id=hire.delegation.use.id,
+        worker_session_id=hire.turn.session_id,
+        failure_mode=judged.mode or "worker_error",
+        error_message=judged.error or "",
+        worker_total_cost_usd=end.tally.cost_usd,
+        pricing_version=end.tally.pricing_version,
+        insufficient_context_request=wanted,
+    )
+
+
+def _summary(end: TurnEnd) -> UsageSummary:
+    tally = end.tally
+    return UsageSummary(
+        model=end.model,
+        turn_count=0 if end.status == "no_model" else 1,
+        input_tokens=tally.input_tokens,
+        output_tokens=tally.output_tokens,
+        cost_usd=tally.cost_usd,
+        wall_time_seconds=tally.wall_seconds,
+        tool_call_count=tally.tool_calls,
+    )
+
+
+def _session_ended(end: TurnEnd) -> SessionEnded:
+    disposition: Disposition = "completed" if end.status == "completed" else "error"
+    return SessionEnded(
+        disposition="abandoned" if end.status == "cancelled" else disposition,
+        turn_count=0 if end.status == "no_model" else 1,
+        total_cost_usd=end.tally.cost_usd,
+        duration_seconds=end.tally.wall_seconds,
+    )
