@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from pointsman.access.keys import ANONYMOUS, Principal, Scope
-from pointsman.errors import NotAuthenticated
+from pointsman.access.keys import ANONYMOUS, Principal
+from pointsman.access.matrix import permitted, route_of
+from pointsman.access.roles import Access, Scope
+from pointsman.errors import NotAuthenticated, PermissionDenied
 from pointsman.gateway.http import Asked
+from pointsman.gateway.login import PAGE_HEADER, check_not_elsewhere, check_same_page, logged_in
 from pointsman.gateway.parts import Parts
 
 _BEARER = "bearer "
 
 
 def caller_of(parts: Parts, asked: Asked, scope: Scope = "models") -> Principal:
-    """Give who makes a call, or raise why it is not served."""
-    return parts.keyring.principal(
+    """Give who makes a call, or raise why it is not served.
+
+    Its scopes decide, and the role of a key that was given one.
+    """
+    caller = _logged_in(parts, asked, scope) or parts.keyring.principal(
         credential_of(asked),
         scope=scope,
         is_loopback=is_loopback(asked.client),
         now=parts.pointsman.clock.now(),
     )
+    if caller.role:
+        access_of(caller, asked)
+    return caller
+
+
+def _logged_in(parts: Parts, asked: Asked, scope: Scope) -> Principal | None:
+    """Give who asks through the dashboard; models are called with keys alone."""
+    if scope == "models" or PAGE_HEADER not in asked.headers or credential_of(asked) is not None:
+        return None
+    now = parts.pointsman.clock.now()
+    login = parts.logins.found(asked, now)
+    if login is None:
+        return None
+    check_same_page(asked)
+    return logged_in(login, parts.keyring, scope, now)
+
+
+def access_of(caller: Principal, asked: Asked) -> Access:
+    """Give what a caller's role allows here, all or redacted, or raise that it allows nothing."""
+    route = route_of(asked.method, asked.path)
+    found = "denied" if route is None else permitted(caller.acts_as, route)
+    if found == "denied":
+        role = caller.acts_as or "a key without a role"
+        raise PermissionDenied(f"`{role}` may not do that")
+    return found
 
 
 def check_reader(parts: Parts, asked: Asked, scope: Scope = "read") -> Principal:
@@ -26,6 +57,7 @@ def check_reader(parts: Parts, asked: Asked, scope: Scope = "read") -> Principal
         return caller_of(parts, asked, scope)
     except NotAuthenticated:
         if is_loopback(asked.client) and not parts.keyring.keys(parts.pointsman.clock.now()).known:
+            check_not_elsewhere(asked)
             return ANONYMOUS
         raise
 

@@ -9,7 +9,8 @@ from msgspec import Meta, Struct
 
 from pointsman.access.caps import Limit, Per
 from pointsman.access.keyring import KeptKey
-from pointsman.access.keys import ENTROPY_BYTES, Key, KeyPrivacy, Scope, key_token
+from pointsman.access.keys import ENTROPY_BYTES, Key, KeyPrivacy, key_token
+from pointsman.access.roles import Role, Scope, scopes_of
 from pointsman.errors import NotFound
 from pointsman.gateway.access import caller_of
 from pointsman.gateway.asgi import Handler, named_parts
@@ -41,7 +42,8 @@ class GivenKey(Struct, frozen=True, forbid_unknown_fields=True):
     """A key to make, as it is written."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]
-    scopes: tuple[Scope, ...] = ("models",)
+    scopes: tuple[Scope, ...] = ()
+    role: Role | None = None
     allowed_models: tuple[str, ...] | None = None
     budgets: tuple[GivenBudget, ...] = ()
     privacy: KeyPrivacy = "auto"
@@ -80,7 +82,8 @@ class Admin:
             id=name,
             name=given.name,
             created_at=self._parts.pointsman.clock.now(),
-            scopes=given.scopes,
+            scopes=scopes_of(given.scopes, given.role),
+            role=given.role or "",
             allowed_models=given.allowed_models,
             budgets=tuple(
                 Limit(microusd(f"{each.limit_usd:f}"), each.per) for each in given.budgets
@@ -147,6 +150,7 @@ def _key_value(kept: KeptKey) -> dict[str, object]:
         "id": key.id,
         "name": key.name,
         "scopes": key.scopes,
+        "role": key.role or None,
         "allowed_models": key.allowed_models,
         "privacy": key.privacy,
         "workspace": key.workspace,

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from pointsman.access.caps import Each, Per
-from pointsman.access.keys import KeyPrivacy, Scope
+from pointsman.access.keys import KeyPrivacy
+from pointsman.access.roles import Role, Scope
 from pointsman.gateway.shapes import InstantText
 from pointsman.turns.written import Usd
 
@@ -45,6 +46,7 @@ class KeyRow(Struct, frozen=True):
     id: str
     name: str
     scopes: tuple[Scope, ...]
+    role: Role | None
     allowed_models: tuple[str, ...] | None
     privacy: KeyPrivacy
     workspace: str

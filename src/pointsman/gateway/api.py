@@ -14,7 +14,7 @@ from pointsman.gateway.gauges import gauge_lines
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, error_value, in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.document import Document, Limits
-from pointsman.kernel.instant import EPOCH, LATEST, instant_text
+from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.kernel.json_text import read_json
 from pointsman.placement.explain import placement_value
 from pointsman.placement.facts import read_placement_facts
@@ -43,7 +43,6 @@ class Api:
             ("GET", "/v1/models/{id}"): self.model,
             ("POST", "/api/route/preview"): self.preview,
             ("POST", "/api/place"): self.place,
-            ("GET", "/api/turns"): self.turns,
             ("GET", "/api/turns/{id}"): self.turn,
             ("GET", "/api/cost"): self.cost,
             ("POST", "/v1/messages/count_tokens"): self.count_tokens,
@@ -127,14 +126,6 @@ class Api:
         seen = look("messages", asked.body)
         await answer_value(send, {"input_tokens": count_tokens(seen.all_text())})
 
-    async def turns(self, asked: Asked, _receive: Receive, send: Send) -> None:
-        """List the latest turns; `before` goes further back."""
-        check_reader(self._parts, asked)
-        pointsman = self._parts.pointsman
-        most, before = query.limit(asked), query.instant(asked, "before", LATEST)
-        found = await in_thread(lambda: pointsman.recent(most, before))
-        await answer_value(send, {"turns": [_turn_row(each) for each in found]})
-
     async def cost(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Tell what was spent, by model, key, session and day."""
         check_reader(self._parts, asked)
@@ -180,21 +171,6 @@ def _owner(name: str) -> str:
 
 def _document(asked: Asked) -> Document:
     return read_json(asked.body, "the body", Limits(bytes=max(len(asked.body), 1)))
-
-
-def _turn_row(shown: Shown) -> dict[str, object]:
-    chain, winner = shown.trace.chain, shown.outcome.winner_index
-    return {
-        "turn_id": shown.turn_id,
-        "decision_id": shown.decision_id,
-        "session_id": shown.session_id,
-        "at": instant_text(shown.at),
-        "chosen_model": shown.outcome.chosen_model,
-        "policy": chain[winner].policy if winner >= 0 else "",
-        "rule_name": chain[winner].rule_name if winner >= 0 else None,
-        "is_preview": shown.is_preview,
-        "placement": shown.placed,
-    }
 
 
 def _spending(path: Path) -> dict[str, object]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from pointsman.errors import DocumentError, InputError
+from pointsman.access.actors import OWNER, actor_of
+from pointsman.errors import DocumentError, InputError, PermissionDenied
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.asgi import Handler, named_parts
 from pointsman.gateway.bodies import document
@@ -58,11 +59,14 @@ class BranchApi:
 
     async def evaluate(self, request: Request, _receive: Receive, send: Send) -> None:
         """Evaluate a decision; what a guardrail blocks is told, not refused."""
-        check_reader(self._parts, request, "act")
+        caller = check_reader(self._parts, request, "act")
         name = named_parts(_PATH, request.path)["id"]
         found = document(request)
         given = conform(found, EvaluateBody)
-        asked = Asked(given.workflow_id, given.stage_id, approved=given.approved)
+        if given.approved and not (caller.is_admin or caller.is_anonymous):
+            raise PermissionDenied("only an admin may approve with the call itself")
+        by = OWNER if caller.is_anonymous else actor_of(caller)
+        asked = Asked(given.workflow_id, given.stage_id, approved=given.approved, by=by)
         branching = self._parts.pointsman.branching
         context = _context(found)
         in_force = branching.in_force()

@@ -9,7 +9,9 @@ from typing import Final
 
 from pointsman.gateway import admin_shapes, audit_shapes, shapes, vendor_shapes
 from pointsman.gateway.admin import GivenKey
+from pointsman.gateway.agents_described import ACTIONS, AGENTS, JOBS
 from pointsman.gateway.branch_api import EvaluateAnswer, EvaluateBody
+from pointsman.gateway.dashboard_described import DASHBOARD, TURN_FILTERS
 from pointsman.gateway.description import (
     BEFORE,
     CALL_ERRORS,
@@ -25,6 +27,8 @@ from pointsman.gateway.description import (
     Parameter,
 )
 from pointsman.gateway.hooks import HookTaken
+from pointsman.gateway.rpc_shapes import RpcAnswer, RpcBody
+from pointsman.gateway.turn_shapes import TurnsAnswer
 from pointsman.placement.facts import GivenPlacement
 from pointsman.turns.facts import GivenFacts
 
@@ -118,7 +122,7 @@ DESCRIBED: Final[dict[Key, Description]] = {
     ("GET", "/metrics"): Description("give the counts for Prometheus", "read", media=TEXT),
     ("GET", "/openapi.json"): Description("describe every route", "none", shapes.OpenApiAnswer),
     ("GET", "/api/turns"): Description(
-        "list the latest turns", "read", shapes.TurnsAnswer, parameters=(LIMIT, BEFORE)
+        "list the latest turns", "read", TurnsAnswer, parameters=TURN_FILTERS
     ),
     ("GET", "/api/turns/{id}"): Description(
         "tell why a turn was decided as it was; `last` is the newest", "read", shapes.TurnAnswer
@@ -131,6 +135,15 @@ DESCRIBED: Final[dict[Key, Description]] = {
     ),
     ("POST", "/api/decisions/{id}/evaluate"): Description(
         "evaluate a workflow decision; recorded", "act", EvaluateAnswer, EvaluateBody
+    ),
+    ("POST", "/mcp"): Description(
+        "speak MCP: tools, resources and prompts for agents",
+        "any",
+        RpcAnswer,
+        RpcBody,
+        also=EVENTS,
+        errors=(404, 406, 501),
+        shape="rpc",
     ),
     ("POST", "/hooks/{name}"): Description(
         "take a webhook for a sensor; its body is signed with the sensor's secret",
@@ -196,6 +209,7 @@ DESCRIBED: Final[dict[Key, Description]] = {
         "act",
         audit_shapes.BacktestAnswer,
         audit_shapes.BacktestBody,
+        also=EVENTS,
     ),
     ("POST", "/api/verify"): Description(
         "check the whole ledger", "act", audit_shapes.VerifyAnswer
@@ -234,4 +248,8 @@ DESCRIBED: Final[dict[Key, Description]] = {
     ("DELETE", "/api/budgets/{name}"): Description(
         "take a budget out of routing.yaml", "admin", admin_shapes.BudgetsAnswer
     ),
+    **DASHBOARD,
+    **AGENTS,
+    **ACTIONS,
+    **JOBS,
 }

@@ -6,14 +6,15 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from pointsman.access.keys import Scope
+from pointsman.access.roles import Scope
 from pointsman.kernel.schema import Schema
 
 Key = tuple[str, str]
 """A method and a path; a `{name}` stands for one part of it."""
 
-Access = Literal["none"] | Scope
-ErrorShape = Literal["own", "openai", "anthropic"]
+Access = Literal["none", "any"] | Scope
+"""`none` takes no key, `any` a key of whatever scope."""
+ErrorShape = Literal["own", "openai", "anthropic", "rpc"]
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"

@@ -32,7 +32,7 @@ class Following:
         check_reader(self._parts, asked)
         feed = self._parts.feed
         reader = feed.join()
-        watch = Watch(receive, 0)
+        watch = Watch(receive)
         try:
             await self._told(reader, send)
         except asyncio.CancelledError:

@@ -52,16 +52,17 @@ class Judging:
             "turn_id": shown.turn_id,
             "decision_id": shown.decision_id,
             "score": score / ONE,
-            "pattern": self._counted(names, score),
+            "pattern": self._counted(names, score, given),
         }
 
-    def _counted(self, names: Names, score: Billionths) -> str:
+    def _counted(self, names: Names, score: Billionths, given: FeedbackBody) -> str:
         """Tell the pattern store; where it knows no such turn, nothing is counted."""
         path = self._parts.pointsman.home.patterns
         if not path.exists():
             return "no_patterns"
+        sure = ONE if given.confidence is None else billionths(f"{given.confidence:f}")
         with closing(PatternStore(path)) as store:
-            return store.update_score(names.ref, score, ONE, names.id)
+            return store.update_score(names.ref, score, sure, given.eval_id or names.id)
 
 
 def _score(given: FeedbackBody) -> Billionths:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pointsman.gateway import shapes, vendor_shapes
 from pointsman.gateway.described import CALLS
 from pointsman.gateway.description import ANSWER_HEADERS, JSON, Description, ErrorShape, Key
+from pointsman.gateway.rpc_shapes import RpcRefusal
 from pointsman.kernel.schema import Schema, json_schemas
 from pointsman.version import VERSION
 
@@ -19,14 +20,24 @@ _ERRORS: Final[Mapping[ErrorShape, type]] = {
     "own": shapes.ErrorAnswer,
     "openai": vendor_shapes.OpenAIErrorAnswer,
     "anthropic": vendor_shapes.AnthropicErrorAnswer,
+    "rpc": RpcRefusal,
 }
 EVERYWHERE: Final = (400, 403, 408, 413, 421)
 """What any request can be refused with: its form, its origin, its time, its size, its host."""
 
 _TAGS: Final = {
+    "": "dashboard",
+    "assets": "dashboard",
     "v1": "models",
     "api": "api",
     "hooks": "api",
+    "mcp": "api",
+    "router": "agents",
+    "brainstate": "agents",
+    "selfrep": "agents",
+    "jobs": "agents",
+    "actions": "governance",
+    "sem": "governance",
     "health": "operation",
     "metrics": "operation",
     "openapi.json": "operation",

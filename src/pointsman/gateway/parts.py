@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pointsman.access.budgets import Budgets
 from pointsman.access.keyring import Keyring
 from pointsman.app import Pointsman
 from pointsman.gateway.durable import LoopBridge
 from pointsman.gateway.feed import Feed
-from pointsman.gateway.live_providers import LiveProviders
+from pointsman.gateway.login import Logins
 from pointsman.gateway.logs import Log
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.tracing import Tracing
+from pointsman.providers.live import LiveProviders
 from pointsman.runs.health import LiveHealth
 from pointsman.sessions.locks import TurnLock, TurnLocks
 from pointsman.storage.settings import Settings
@@ -41,12 +42,15 @@ class Parts(Struct, frozen=True):
     loops: list[LoopBridge] = []
     starting: list[Callable[[], None]] = []
     """What begins with the first moment of serving, in the event loop."""
+    ending: list[Callable[[], None]] = []
+    """What is let go of when the gateway closes."""
+    logins: Logins = field(default_factory=Logins)
 
     def bridge(self) -> LoopBridge:
         """Give the way from the ledger's threads into this event loop."""
         if not self.loops:
             bridge = LoopBridge(asyncio.get_running_loop())
-            self.pointsman.desk.recorder().after_groups(bridge.after_group)
+            self.pointsman.desk.recorder().serve_loop(bridge.after_group, bridge.soon)
             self.loops.append(bridge)
         return self.loops[0]
 

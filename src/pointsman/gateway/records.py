@@ -18,12 +18,14 @@ from pointsman.gateway.audit_shapes import BacktestBody
 from pointsman.gateway.bodies import body_as
 from pointsman.gateway.http import NO_STORE, Asked, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
+from pointsman.gateway.progress import told_progress, wants_events
 from pointsman.gateway.shapes import DecisionRow
 from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text, read_instant
 from pointsman.kernel.record import DECISION, Room, read_recorded
 from pointsman.runs.backtest_view import backtest_value
 from pointsman.runs.egress_view import egress_value
 from pointsman.runs.export import BundleSummary
+from pointsman.runs.replay import Progress
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 
@@ -76,8 +78,15 @@ class Records:
         pointsman = self._parts.pointsman
         models = None if given.models is None else (_bytes(given.models), "models.yaml")
         policy = pointsman.candidate_policy((_bytes(given.policy), "routing.yaml"), models)
-        found = await in_thread(lambda: pointsman.backtest(policy, since, previews=given.previews))
-        await answer_value(send, backtest_value(found))
+
+        def run(progress: Progress | None) -> object:
+            made = pointsman.backtest(policy, since, previews=given.previews, progress=progress)
+            return backtest_value(made)
+
+        if wants_events(asked):
+            await told_progress(send, run)
+        else:
+            await answer_value(send, await in_thread(lambda: run(None)))
 
     async def export(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Send the ledger as a bundle that another machine can verify."""

@@ -4,27 +4,44 @@ from __future__ import annotations
 
 import msgspec
 
+from pointsman.gateway.action_api import ActionApi
+from pointsman.gateway.action_upkeep import ActionUpkeep
 from pointsman.gateway.admin import Admin
+from pointsman.gateway.agent_api import AgentApi
+from pointsman.gateway.agent_history import AgentHistoryApi
 from pointsman.gateway.api import Api
 from pointsman.gateway.asgi import Handler
+from pointsman.gateway.brainstate_api import BrainStateApi
 from pointsman.gateway.branch_api import BranchApi
 from pointsman.gateway.budget_api import BudgetApi
+from pointsman.gateway.dashboard import Dashboard
 from pointsman.gateway.described import DESCRIBED
 from pointsman.gateway.description import Key
 from pointsman.gateway.endpoints import ModelEndpoint
 from pointsman.gateway.following import Following
 from pointsman.gateway.hooks import Hooks
 from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
+from pointsman.gateway.job_api import JobApi
 from pointsman.gateway.judging import Judging
+from pointsman.gateway.ledger_api import LedgerApi
+from pointsman.gateway.mcp_endpoint import McpEndpoint
 from pointsman.gateway.openapi import openapi
+from pointsman.gateway.overview_api import OverviewApi
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.passing import PassEndpoint
+from pointsman.gateway.policy_api import PolicyApi
 from pointsman.gateway.records import Records
 from pointsman.gateway.session_api import SessionApi
+from pointsman.gateway.turn_api import TurnApi
+from pointsman.gateway.turn_catalog import TurnCatalog
+from pointsman.gateway.workflow_api import WorkflowApi
 
 
 def served(parts: Parts) -> dict[Key, Handler]:
     """Give what is served where."""
+    catalog = TurnCatalog(parts.pointsman.home)
+    parts.ending.append(catalog.close)
+    ActionUpkeep(parts)
     found: dict[Key, Handler] = {
         ("POST", "/v1/chat/completions"): ModelEndpoint(parts, "chat"),
         ("POST", "/v1/responses"): ModelEndpoint(parts, "responses"),
@@ -34,12 +51,24 @@ def served(parts: Parts) -> dict[Key, Handler]:
         **Api(parts).routes(),
         **Admin(parts).routes(),
         **Records(parts).routes(),
-        **SessionApi(parts).routes(),
+        **SessionApi(parts, catalog).routes(),
         **Judging(parts).routes(),
         **BranchApi(parts).routes(),
         **BudgetApi(parts).routes(),
         **Following(parts).routes(),
         **Hooks(parts).routes(),
+        **Dashboard(parts).routes(),
+        **TurnApi(parts, catalog).routes(),
+        **OverviewApi(parts, catalog).routes(),
+        **PolicyApi(parts, catalog).routes(),
+        **WorkflowApi(parts).routes(),
+        **LedgerApi(parts).routes(),
+        **AgentHistoryApi(parts).routes(),
+        **AgentApi(parts).routes(),
+        **BrainStateApi(parts).routes(),
+        **ActionApi(parts).routes(),
+        **McpEndpoint(parts).routes(),
+        **JobApi(parts).routes(),
     }
     schema = ("GET", "/openapi.json")
     found[schema] = _Schema([*found, schema])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from pointsman.access.book import SPEND_FILE
 from pointsman.access.keys import Principal
 from pointsman.errors import InputError, NotFound
 from pointsman.gateway import query
@@ -14,8 +13,15 @@ from pointsman.gateway.bodies import body_as
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
 from pointsman.gateway.names import meant_by
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.session_rows import LOOKED_AT, session_rows
-from pointsman.gateway.shapes import ClearTaintAnswer, ClearTaintBody, PinAnswer, PinBody
+from pointsman.gateway.session_lines import session_lines
+from pointsman.gateway.shapes import (
+    ClearTaintAnswer,
+    ClearTaintBody,
+    PinAnswer,
+    PinBody,
+    SessionsAnswer,
+)
+from pointsman.gateway.turn_catalog import TurnCatalog
 from pointsman.kernel.record import Names
 from pointsman.runs.pins import Pinning, pinning_draft
 
@@ -26,8 +32,9 @@ _TAINT = "/api/sessions/{id}/clear-taint"
 class SessionApi:
     """Serves sessions."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, catalog: TurnCatalog) -> None:
         self._parts = parts
+        self._catalog = catalog
 
     def routes(self) -> dict[tuple[str, str], Handler]:
         """Give what is served where."""
@@ -43,9 +50,13 @@ class SessionApi:
         check_reader(self._parts, asked)
         most, parts = query.limit(asked), self._parts
         pins = {each.session_id: each.model for each in parts.sessions.pins()}
-        spending = parts.pointsman.home.path / SPEND_FILE
-        found = await in_thread(lambda: session_rows(parts.pointsman, pins, spending))
-        await answer_value(send, {"sessions": found[:most], "turns_looked_at": LOOKED_AT})
+
+        def found() -> SessionsAnswer:
+            index, _ = self._catalog.looked()
+            rows = session_lines(parts.pointsman, pins, index, most)
+            return SessionsAnswer(tuple(rows), index.count())
+
+        await answer_value(send, await in_thread(found))
 
     async def pin(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Bind a session to a model."""

@@ -12,6 +12,7 @@ from pointsman.gateway.shapes import SessionRow, TaintRow
 from pointsman.kernel.instant import LATEST, Instant, instant_text
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.kernel.record import read_recorded
+from pointsman.runs.event_stream import worker_sessions
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 from pointsman.storage.sqlite.spend import SpendAmounts
@@ -39,14 +40,17 @@ class _Session:
 
 
 def session_rows(pointsman: Pointsman, pins: Mapping[str, str], spending: Path) -> list[SessionRow]:
-    """Give the sessions of the latest turns, the latest first."""
+    """Give the sessions of the latest turns, the latest first; those of workers are not listed."""
     seen: dict[str, _Session] = {}
     for stored in _latest(pointsman.home.database):
         _add(seen, stored)
     tainted = {each.session_id: each for each in pointsman.tainted()}
     spent = _spent(spending)
+    workers = worker_sessions(pointsman.home)
     rows = []
     for name, each in seen.items():
+        if name in workers:
+            continue
         held, money = tainted.get(name), spent.get(name)
         taint = None
         if held is not None:

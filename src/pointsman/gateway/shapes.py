@@ -30,7 +30,7 @@ class ErrorAnswer(Struct, frozen=True):
 
     error_code: str
     status: int
-    severity: Literal["warning", "error"]
+    severity: Literal["info", "warning", "error"]
     user_message: str
     developer_message: str
     meta: ErrorMeta
@@ -115,12 +115,6 @@ class TurnRow(Struct, frozen=True):
     rule_name: str | None
     is_preview: bool
     placement: Placed | None
-
-
-class TurnsAnswer(Struct, frozen=True):
-    """The latest turns, the newest first."""
-
-    turns: tuple[TurnRow, ...]
 
 
 class DecisionRow(Struct, frozen=True):
@@ -217,12 +211,18 @@ class ClearTaintAnswer(Struct, frozen=True):
 
 
 class FeedbackBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """What somebody thinks of a turn: a score from 0 to 1, or a thumb."""
+    """What somebody thinks of a turn: a score from 0 to 1, or a thumb.
+
+    An evaluation gives itself an `eval_id`: sent again, it counts once. One that is less sure than
+    a half, by its `confidence`, is recorded and counts for nothing.
+    """
 
     turn_id: Annotated[str, Meta(min_length=1, max_length=128)]
     score: Score | None = None
     thumbs: Literal["up", "down"] | None = None
     comment: Annotated[str, Meta(max_length=10_000)] = ""
+    eval_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    confidence: Score | None = None
 
 
 class FeedbackAnswer(Struct, frozen=True):

@@ -1,0 +1,181 @@
+"""Turns as rows: filtered, paged by key, and always what the ledger says."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.gateway.house import Running, model, provider, running, upstream, write_home
+
+from pointsman.gateway.turn_catalog import TURNS_FILE, TurnCatalog
+from pointsman.kernel.entry import Draft
+from pointsman.storage.home import open_home
+from pointsman.storage.sqlite.turn_index import Wanted, opened_index
+from pointsman.storage.sqlite.turn_rows import BUCKET
+from pointsman.testing import fails
+
+RULES = [{"name": "code", "when": {"message_matches": "code"}, "use": "far:big"}]
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Running]:
+    with upstream() as far, upstream() as near:
+        home = write_home(
+            tmp_path / "home",
+            pointsman={"telemetry": {"logs": "off"}},
+            models={
+                "schema_version": 1,
+                "providers": {
+                    "far": provider("openai", far.url), "near": provider("openai", near.url)
+                },
+                "models": {"far:big": model(price="10"), "near:small": model("local", "0")},
+            },
+            routing={"schema_version": 1, "global_default": "near:small", "rules": RULES},
+        )  # fmt: skip
+        with running(home) as serving:
+            serving.far = far
+            yield serving
+
+
+def rows(live: Running, query: str = "") -> list[dict[str, Any]]:
+    told = live.get(f"/api/turns?{query}").json()
+    assert told["behind"] == 0
+    return told["turns"]
+
+
+def test_a_turn_is_listed_with_what_became_of_it(live: Running) -> None:
+    live.chat("write code", headers={"x-session-id": "s", "x-pointsman-workspace": "/w"})
+    live.outcomes(1)
+    (row,) = rows(live)
+    assert (row["chosen_model"], row["rule_name"], row["policy"]) == ("far:big", "code", "rule")
+    assert (row["session_id"], row["workspace"], row["state"]) == ("s", "/w", "done")
+    assert (row["calls"], row["input_tokens"], row["output_tokens"]) == (1, 12, 7)
+    assert row["cost_microusd"] == 190
+    assert row["digest"].startswith("hmac-sha256:")
+
+
+def test_a_turn_that_fell_back_names_both_models(live: Running) -> None:
+    live.far.then(*[fails(500)] * 3)
+    live.chat("write code")
+    live.outcomes(2)
+    (row,) = rows(live)
+    assert (row["chosen_model"], row["served_model"]) == ("far:big", "near:small")
+    assert (row["state"], row["fallbacks"], row["calls"]) == ("fallback", 1, 2)
+    assert row["error_class"] == "server_error"
+
+
+def test_each_filter_leaves_what_it_says(live: Running) -> None:
+    live.chat("write code", headers={"x-session-id": "a", "x-pointsman-workspace": "/one"})
+    live.chat("hello", headers={"x-session-id": "b", "x-pointsman-workspace": "/two"})
+    live.chat("hello", "far:big", headers={"x-session-id": "b"})
+    live.post("/api/route/preview", {"message": "only a preview"})
+    live.outcomes(3)
+    wanted = {
+        "model=near:small": 2, "model=far:big": 2, "rule=code": 1, "session=b": 2,
+        "workspace=/one": 1,
+        "policy=manual_sticky": 1, "state=preview": 1, "state=refused": 0, "state=done": 3,
+        "text=hello": 2, "min_cost_usd=0.0001": 2, "model=far:big%26session=b": 0,
+        "model=far:big&session=b": 1, "text=hello&model=near:small": 1, "rule=nothing": 0,
+    }  # fmt: skip
+    assert {query: len(rows(live, query)) for query in wanted} == wanted
+    digest = rows(live, "text=hello")[0]["digest"]
+    assert len(rows(live, f"digest={digest}")) == 2
+
+
+@pytest.mark.parametrize(
+    "query", ["state=nothing", "cursor=abc", "cursor=12", "min_cost_usd=much", "model=a&model=b"]
+)
+def test_a_filter_that_cannot_be_meant_is_refused(live: Running, query: str) -> None:
+    assert live.get(f"/api/turns?{query}").status_code == 400
+
+
+def test_pages_follow_each_other_without_a_gap_while_turns_are_added(live: Running) -> None:
+    for number in range(7):
+        live.chat(f"turn {number}")
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        told = live.get(f"/api/turns?limit=3&cursor={cursor}").json()
+        seen += [each["turn_id"] for each in told["turns"]]
+        live.chat("one more")
+        if told["next"] is None:
+            break
+        cursor = told["next"]
+    assert len(seen) == len({*seen}) == 7
+    assert seen == sorted(seen, reverse=True)
+
+
+def test_rows_are_made_again_when_the_ledger_is_another(live: Running, tmp_path: Path) -> None:
+    live.chat("hello")
+    assert len(rows(live)) == 1
+    home = open_home(live.home)
+    with closing(opened_index(home.path / TURNS_FILE)) as index:
+        (name,) = index.marks()
+        index.take(name, msgspec.structs.replace(index.marks()[name], hash=b"another"), [])
+    live.chat("again")
+    assert len(rows(live)) == 2
+
+
+def test_a_file_that_is_no_database_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / TURNS_FILE
+    path.write_bytes(b"not a database, but long enough to be taken for one" * 40)
+    with closing(opened_index(path)) as index:
+        assert index.turns(Wanted(), 10) == []
+
+
+def test_a_long_ledger_is_read_in_steps_and_says_what_is_left(live: Running) -> None:
+    for number in range(5):
+        live.chat(f"turn {number}")
+    live.outcomes(5)
+    (live.home / TURNS_FILE).unlink(missing_ok=True)
+    late = itertools.count(0.0, 1000.0).__next__
+    with closing(TurnCatalog(open_home(live.home), late, batch=2)) as catalog:
+        left = [catalog.looked()[1] for _ in range(3)]
+        assert left == sorted(left, reverse=True)
+        assert left[0] > 0
+        while catalog.looked()[1]:
+            pass
+        assert len(catalog.looked()[0].turns(Wanted(), 10)) == 5
+
+
+def test_counts_over_time_and_hits_of_rules_are_those_of_the_turns(live: Running) -> None:
+    for text in ("code one", "code two", "hello"):
+        live.chat(text)
+    live.outcomes(3)
+    told = live.get("/api/overview").json()
+    turns = {each["model"]: 0 for each in told["buckets"]}
+    for each in told["buckets"]:
+        turns[each["model"]] += each["turns"]
+    assert turns == {"far:big": 2, "near:small": 1}
+    assert told["turns_today"] == 3
+    assert told["cost_today_microusd"] == 380
+    assert told["bucket_s"] == BUCKET // 1_000_000
+    (scope,) = live.get("/api/rules").json()["scopes"]
+    assert [(each["name"], each["hits"]) for each in scope["rules"]] == [("code", 2)]
+
+
+def test_workers_stand_below_their_planner_with_what_they_cost(live: Running) -> None:
+    live.chat("plan the code", headers={"x-session-id": "planner"})
+    live.chat("do the code", headers={"x-session-id": "worker-1"})
+    live.outcomes(2)
+    started = {"session_id": "planner", "payload": {"worker_session_id": "worker-1"}}
+    pointsman = live.parts.pointsman
+    draft = Draft(
+        "event.delegate.started",
+        pointsman.ids.new_id(),
+        "planner",
+        pointsman.clock.now(),
+        msgspec.json.encode(started, order="sorted"),
+    )
+    pointsman.desk.recorder().append(draft).result()
+    told = live.get("/api/sessions/planner").json()
+    node = told["session"]
+    assert (node["cost_microusd"], node["cost_with_workers_microusd"]) == (190, 380)
+    assert [each["session_id"] for each in node["workers"]] == ["worker-1"]
+    assert live.get("/api/sessions/worker-1").json()["parent"] == "planner"
+    assert live.get("/api/sessions/nobody").status_code == 404

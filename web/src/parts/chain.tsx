@@ -1,0 +1,193 @@
+/** A turn's chain as a line of points: each slot may set them, and one does. Document 002 §7.4. */
+import { words } from "../format";
+import type { Decided, Link, Placed } from "../types";
+import { Badge, Model, VerdictBadge } from "./bits";
+
+const NAMES: Record<string, string> = {
+  per_message_override: "Override in the message",
+  manual_sticky: "Pinned by hand",
+  rule: "Rules",
+  pattern: "Similar turns",
+  delegate_request: "Delegation",
+  workspace_default: "Workspace default",
+  global_default: "Global default",
+};
+
+const SHORT: Record<string, string> = {
+  per_message_override: "override",
+  manual_sticky: "pin",
+  rule: "rule",
+  pattern: "similar turns",
+  delegate_request: "delegation",
+  workspace_default: "workspace default",
+  global_default: "global default",
+};
+
+export function slotShort(slot: string): string {
+  return SHORT[slot] ?? words(slot);
+}
+
+export function slotName(slot: string): string {
+  return NAMES[slot] ?? words(slot);
+}
+
+function Points({ link, isPast }: { link: Link; isPast: boolean }) {
+  const { verdict } = link;
+  return (
+    <svg class={`points ${verdict}`} width="72" height="40" viewBox="0 0 72 40" fill="none" aria-hidden="true">
+      {verdict !== "not_applicable" && <path class="siding" d="M16 6C16 24 30 20 46 20H58" />}
+      {verdict === "rejected" && <path class="buffer" d="M58 12V28" />}
+      {verdict === "deferred" && <path class="signal" d="M52 14L58 20L52 26" />}
+      {verdict === "chose" && <path class="arrow" d="M54 13L63 20L54 27" />}
+      <circle class={isPast ? "lever past" : "lever"} cx="16" cy={verdict === "not_applicable" ? 20 : 8} r="4.500" />
+    </svg>
+  );
+}
+
+function Said({ link }: { link: Link }) {
+  // The last attempt says all that the slot does, and those before it.
+  const isTold = link.verdict === "rejected" && link.rule_attempts.length > 0;
+  return (
+    <div class="said">
+      {link.candidate_model && !isTold && (
+        <p class="candidate">
+          <Model name={link.candidate_model} />
+          {link.validation_failure && <Badge tone="danger">{words(link.validation_failure)}</Badge>}
+        </p>
+      )}
+      {!isTold && <p class={link.verdict === "chose" ? "" : "dim"}>{link.reason}</p>}
+      {link.rule_attempts.length > 0 && (
+        <ol class="attempts">
+          {link.rule_attempts.map((each) => (
+            <li key={each.rule_name}>
+              <span class="buffer-mark" aria-hidden="true" />
+              rule “{each.rule_name}” → <Model name={each.candidate_model} />{" "}
+              <Badge tone="danger">{words(each.validation_failure)}</Badge>{" "}
+              <span class="dim">{each.reason}</span>
+            </li>
+          ))}
+        </ol>
+      )}
+      <Evidence link={link} />
+    </div>
+  );
+}
+
+function Evidence({ link }: { link: Link }) {
+  if (!link.neighbours?.length && !link.pattern_alternatives?.length) return null;
+  return (
+    <details class="evidence" open={link.verdict === "chose"}>
+      <summary>
+        {link.neighbours?.length ?? 0} similar turns
+        {link.confidence !== null && ` · confidence ${link.confidence.toFixed(2)}`}
+        {link.flip_margin !== null && ` · another model would be first with +${link.flip_margin.toFixed(3)} success`}
+      </summary>
+      {!!link.pattern_alternatives?.length && (
+        <div class="scroll">
+          <table class="plain">
+            <thead>
+              <tr>
+                <th scope="col">model</th>
+                <th scope="col" class="number">score</th>
+                <th scope="col" class="number">turns</th>
+              </tr>
+            </thead>
+            <tbody>
+              {link.pattern_alternatives.map((each) => (
+                <tr key={each.model}>
+                  <td><Model name={each.model} /></td>
+                  <td class="number">{each.score.toFixed(3)}</td>
+                  <td class="number">{each.sample_size}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {!!link.neighbours?.length && (
+        <div class="scroll">
+          <table class="plain">
+            <thead>
+              <tr>
+                <th scope="col">neighbour</th>
+                <th scope="col">model</th>
+                <th scope="col" class="number">similarity</th>
+                <th scope="col" class="number">success</th>
+                <th scope="col" class="number">turns</th>
+              </tr>
+            </thead>
+            <tbody>
+              {link.neighbours.map((each) => (
+                <tr key={each.fingerprint_id + each.model}>
+                  <td class="mono">{each.fingerprint_id}</td>
+                  <td><Model name={each.model} /></td>
+                  <td class="number">
+                    <span class="bar short" aria-hidden="true">
+                      <span class="fill accent" style={{ width: `${each.similarity * 100}%` }} />
+                    </span>
+                    {each.similarity.toFixed(3)}
+                  </td>
+                  <td class="number">{each.success === null ? "–" : each.success.toFixed(2)}</td>
+                  <td class="number">{each.sample_size}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </details>
+  );
+}
+
+function Placement({ placed }: { placed: Placed | null }) {
+  if (placed === null) return null;
+  const said = { open: "may leave this machine", local: "stays on this machine", closed: "goes nowhere" };
+  return (
+    <li class={`slot placement ${placed.gate}`}>
+      <div class="rail">
+        <svg class={`gate ${placed.gate}`} width="72" height="40" viewBox="0 0 72 40" fill="none" aria-hidden="true">
+          <path class="post" d="M38 36V8" />
+          <rect class="lamp-box" x="32" y="4" width="12" height="20" rx="4" />
+          <circle class="lamp" cx="38" cy={placed.gate === "open" ? 18 : 10} r="3.500" />
+          <circle class="lever" cx="16" cy="20" r="4.500" />
+        </svg>
+      </div>
+      <div class="slot-name">
+        Placement
+        <Badge tone={placed.gate === "open" ? "clear" : placed.gate === "local" ? "caution" : "danger"}>
+          {said[placed.gate]}
+        </Badge>
+      </div>
+      <div class="said">
+        <p>
+          <span class="mono">{placed.rule_id}</span>
+        </p>
+        {placed.reason && <p class="dim">{placed.reason}</p>}
+      </div>
+    </li>
+  );
+}
+
+export function Chain({ decided }: { decided: Decided }) {
+  const winner = decided.winner_index;
+  return (
+    <ol class="chain" aria-label="the chain of slots, in order">
+      <Placement placed={decided.placement} />
+      {decided.chain.map((link, index) => {
+        const isPast = winner >= 0 && index > winner;
+        return (
+          <li key={link.policy} class={`slot ${link.verdict} ${isPast ? "past" : ""}`}>
+            <div class="rail">
+              <Points link={link} isPast={isPast} />
+            </div>
+            <div class="slot-name">
+              {slotName(link.policy)}
+              <VerdictBadge verdict={link.verdict} />
+            </div>
+            <Said link={link} />
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
