@@ -1,0 +1,44 @@
+"""`agents_decide`: which agent takes a job, how deep, with how many tokens?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pointsman.agents.explain import route_screen, shown_route
+from pointsman.agents.request import GivenJob, read_job
+from pointsman.app import Pointsman
+from pointsman.mcp.shapes import AgentDecided
+from pointsman.mcp.tool import Answer, Call, Hints, Tool
+from pointsman.mcp.visitor import Need
+from pointsman.mcp.working import in_thread
+from pointsman.runs.agency_record import Caller
+
+TOLD: Final = (
+    "Decide which agent takes a job, from recorded snapshots of the modules and of a mind, with "
+    "every candidate's score and why each was left out. Recorded; runs no agent."
+)
+
+
+def agent_tool(pointsman: Pointsman) -> Tool[GivenJob]:
+    """Give the tool."""
+
+    async def decide(call: Call[GivenJob]) -> Answer:
+        caller = Caller(call.by.actor, call.given.trace_id or pointsman.ids.new_id())
+        route = await in_thread(lambda: pointsman.agency.decide(call.given, caller))
+        outcome = route.outcome
+        if outcome.error_code:
+            line = f"{outcome.error_code}: {outcome.cause.meaning}; decision {route.decision_id}"
+            return Answer(shown_route(route), line, is_error=True)
+        return Answer(shown_route(route), route_screen(route))
+
+    return Tool(
+        "agents_decide",
+        "Choose an agent",
+        TOLD,
+        GivenJob,
+        AgentDecided,
+        Need("act", ("POST", "/router/decide")),
+        Hints(is_read_only=False, is_idempotent=False),
+        decide,
+        read_job,
+    )

@@ -1,0 +1,184 @@
+"""Delegating for an agent elsewhere: a worker on another tier, as any planner of ours has them.
+
+The agent's own words are not here, so there is no planner's turn: a session stands in for it, which
+owns the workers, their cost and what must stay on this machine because of what they were told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+import msgspec
+from msgspec import Raw, Struct
+
+from pointsman.kernel.number import MicroUsd, microusd_text
+from pointsman.mcp.service import Service
+from pointsman.mcp.visitor import Admitted
+from pointsman.providers.messages import ToolUse
+from pointsman.runs.conversation_house import House, Kit
+from pointsman.runs.crew import Boss, Crew
+from pointsman.runs.driver import Desires, Seat
+from pointsman.runs.event_stream import Decided, events_of
+from pointsman.runs.hiring import session_created
+from pointsman.runs.staging import Standing
+from pointsman.runs.telling import Telling
+from pointsman.sessions.delegate_call import (
+    DELEGATE,
+    DelegateResult,
+    Delegation,
+    included,
+    read_delegation,
+)
+from pointsman.sessions.effects import AskEgress, AskRoute, RouteAnswer
+from pointsman.sessions.events.session import SessionEnded
+from pointsman.sessions.flow import Record
+from pointsman.sessions.include import handed_over
+from pointsman.sessions.tool import DenyAll, NoTools
+from pointsman.sessions.update import Update
+from pointsman.storage.sqlite.conversations import SessionRow
+from pointsman.turns.facts import Privacy
+
+NO_DECISION: Final = ""
+
+
+class Order(Struct, frozen=True):
+    """What is delegated, as `sessions.delegate_call` writes it, and within which bounds."""
+
+    written: dict[str, object]
+    privacy: Privacy
+    timeout_s: int
+
+
+class Delegated(Struct, frozen=True):
+    """What came of it, and the names it is recorded under."""
+
+    result: DelegateResult
+    session_id: str
+    decision_id: str
+
+
+class _Planner(Struct):
+    """The session that stands in for the agent."""
+
+    row: SessionRow
+    event_id: str
+    began: float
+    turns: int = 0
+    spent: MicroUsd = MicroUsd(0)
+
+
+class Delegations:
+    """The delegations of one server; may run side by side."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._lock = asyncio.Lock()
+        self._kept: _Planner | None = None
+
+    async def run(self, order: Order, by: Admitted) -> Delegated:
+        """Run a worker to its end; a call that is cancelled ends it first."""
+        house = self._service.house_for(by.caller)
+        use = ToolUse(house.ground.ids.new_id(), DELEGATE, Raw(msgspec.json.encode(order.written)))
+        given = read_delegation(use)
+        handed = handed_over(included(given.context), ())
+        planner = await self._planner(house, order, by)
+        work = Delegation(use, given, handed, (), planner.event_id)
+        try:
+            result = await self._worked(house, planner, work, order)
+        finally:
+            if not self._service.keeps_session:
+                with anyio.CancelScope(shield=True):
+                    await _ended(house, planner)
+        decision_id = await asyncio.to_thread(_decision_id, house, result.worker_session_id)
+        return Delegated(result, planner.row.id, decision_id)
+
+    async def close(self) -> None:
+        """End the session of an agent that is gone."""
+        if self._kept is not None:
+            await _ended(self._service.house(), self._kept)
+            self._kept = None
+
+    async def _planner(self, house: House, order: Order, by: Admitted) -> _Planner:
+        if not self._service.keeps_session:
+            return await _begun(house, order.privacy, by.workspace)
+        async with self._lock:
+            if self._kept is None:
+                self._kept = await _begun(house, "auto", by.workspace)
+            return self._kept
+
+    async def _worked(
+        self, house: House, planner: _Planner, work: Delegation, order: Order
+    ) -> DelegateResult:
+        ground = house.ground
+        crew = Crew(house, Kit(worker_s=order.timeout_s), _unseen)
+        seat = Seat(planner.row.id, ground.ids.new_id(), planner.row.workspace)
+        standing = Standing(privacy=order.privacy)
+        boss = Boss(seat, standing, ground.files.in_force(), _DESIRES, order.privacy)
+        running = asyncio.ensure_future(crew.run(boss, [work]))
+        try:
+            (result,) = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            crew.cancel("user_cancel")
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({running})
+            raise
+        finally:
+            planner.turns += 1
+            planner.spent = MicroUsd(planner.spent + crew.cost_microusd)
+        return result
+
+
+async def _begun(house: House, privacy: Privacy, workspace: str | None) -> _Planner:
+    ground = house.ground
+    now, name = ground.clock.now(), ground.ids.new_id()
+    row = SessionRow(name, "", "", workspace, privacy, None, now, now, None)
+    await asyncio.wrap_future(house.store.begin(row))
+    created = session_created(workspace, None, ground.files.in_force().policy_id)
+    event_id = await Telling(house).tell(created, (name, "", ""))
+    return _Planner(row, event_id, time.monotonic())
+
+
+async def _ended(house: House, planner: _Planner) -> None:
+    seconds = f"{time.monotonic() - planner.began:.3f}"
+    told = SessionEnded("completed", planner.turns, microusd_text(planner.spent), seconds)
+    await Telling(house).tell(told, (planner.row.id, "", ""), planner.event_id)
+    now = house.ground.clock.now()
+    await asyncio.wrap_future(house.store.end(planner.row.id, now, now))
+
+
+def _decision_id(house: House, session_id: str) -> str:
+    """Name the decision that a worker ran under, or that kept it from running; the latest one."""
+    found = [
+        each.id for each in events_of(house.ground.home, session_id) if isinstance(each, Decided)
+    ]
+    return found[-1] if found else NO_DECISION
+
+
+def _unseen(_update: Update) -> None:
+    return None
+
+
+def _undecided(_effect: Record, _decision_id: str) -> None:
+    return None
+
+
+async def _no_route(_effect: AskRoute) -> RouteAnswer:
+    return "none"
+
+
+async def _no_egress(_effect: AskEgress) -> bool:
+    return False
+
+
+async def _no_workers(_work: Sequence[Delegation]) -> tuple[DelegateResult, ...]:
+    return ()
+
+
+_DESIRES: Final = Desires(
+    _unseen, _no_route, _no_egress, DenyAll(), NoTools(), _no_workers, _undecided
+)
+"""Nobody follows a worker or can be asked for it: what needs a human's yes does not happen."""

@@ -1,0 +1,39 @@
+"""`place`: may a question leave this machine?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pointsman.app import Pointsman
+from pointsman.mcp.shapes import PlaceAnswer
+from pointsman.mcp.tool import Answer, Call, Hints, Tool
+from pointsman.mcp.visitor import Need
+from pointsman.mcp.working import in_thread
+from pointsman.placement.explain import placement_screen, placement_value
+from pointsman.placement.facts import GivenPlacement, read_placement_facts
+
+TOLD: Final = (
+    "Decide whether a question may leave this machine, from the question, the state of the models "
+    "and the network, and the policy in force. The decision is recorded; nothing is sent anywhere."
+)
+
+
+def place_tool(pointsman: Pointsman) -> Tool[GivenPlacement]:
+    """Give the tool."""
+
+    async def place(call: Call[GivenPlacement]) -> Answer:
+        facts = await in_thread(lambda: pointsman.placement_facts(call.given))
+        shown = await in_thread(lambda: pointsman.place(facts))
+        return Answer(placement_value(shown), placement_screen(shown))
+
+    return Tool(
+        "place",
+        "Place a question",
+        TOLD,
+        GivenPlacement,
+        PlaceAnswer,
+        Need("act", ("POST", "/api/place")),
+        Hints(is_read_only=False, is_idempotent=False),
+        place,
+        read_placement_facts,
+    )

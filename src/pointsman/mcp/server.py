@@ -1,0 +1,247 @@
+"""The MCP server itself: our tools, resources and prompts behind the official SDK.
+
+Every call is admitted anew, and whatever goes wrong is one line: nothing of a traceback leaves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias, TypeVar
+
+import mcp_types as types
+import msgspec
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+
+from pointsman.errors import AccessError, PointsmanError
+from pointsman.mcp.agent_tool import agent_tool
+from pointsman.mcp.branch_tool import branch_tool
+from pointsman.mcp.cost_tool import cost_tool
+from pointsman.mcp.delegate_tool import delegate_tool
+from pointsman.mcp.delegation import Delegations
+from pointsman.mcp.place_tool import place_tool
+from pointsman.mcp.prompts import PROMPTS, Part, Prompt, Prompts
+from pointsman.mcp.refusal import UNFORESEEN, line_of
+from pointsman.mcp.resources import READ_DECISION, READ_MODELS, READ_POLICY, TEMPLATES, Resources
+from pointsman.mcp.resources import Listed as ListedResource
+from pointsman.mcp.service import Service
+from pointsman.mcp.tool import Answer, Tool
+from pointsman.mcp.turn_tools import READ_TURNS, TurnTools
+from pointsman.mcp.visitor import Need, Visitor
+from pointsman.mcp.working import in_thread
+from pointsman.version import VERSION
+
+T = TypeVar("T")
+Context: TypeAlias = ServerRequestContext[Any, Any]
+Page: TypeAlias = types.PaginatedRequestParams | None
+
+LOG: Final = logging.getLogger("pointsman.mcp")
+INSTRUCTIONS: Final = (
+    "Pointsman decides which model takes each piece of work, and can prove why. Ask route_explain "
+    "why a turn went to its model, route_preview where a message would go, and delegate to hand a "
+    "sub-task to another tier. Every decision has an id; nothing here shows the text of a message."
+)
+
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
+
+
+class McpServer:
+    """Answers the requests of MCP clients; `visitor` says who is behind one.
+
+    What it is given is the transport's own request, none over standard input and output.
+    """
+
+    def __init__(self, service: Service, visitor: Callable[[object], Visitor]) -> None:
+        self._visitor = visitor
+        self.delegations = Delegations(service)
+        self._resources = Resources(service.pointsman)
+        self._prompts = Prompts(service.pointsman, self._resources)
+        self._tools: dict[str, Tool[Any]] = {each.name: each for each in _tools(service, self)}
+        self._described = {name: _described(each) for name, each in self._tools.items()}
+        self.server: Server[Any] = Server(
+            "pointsman",
+            version=VERSION,
+            title="Pointsman",
+            instructions=INSTRUCTIONS,
+            get_tool_input_schema=self._input_schema,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+        )
+        # Its spans would name tools and addresses to whoever exports them; ours tell what we chose.
+        self.server.middleware.clear()
+
+    def _input_schema(self, name: str) -> dict[str, Any] | None:
+        tool = self._described.get(name)
+        return None if tool is None else tool.input_schema
+
+    async def _list_tools(self, context: Context, _page: Page) -> types.ListToolsResult:
+        """List the tools that the caller may use."""
+        visitor = self._visitor(context.request)
+        found = [each for each in self._tools.values() if _is_admitted(visitor, each.need)]
+        return types.ListToolsResult(tools=[self._described[each.name] for each in found])
+
+    async def _call_tool(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        tool = self._tools.get(params.name)
+        if tool is None:
+            raise MCPError(INVALID_PARAMS, f"there is no tool `{params.name[:100]}`")
+        try:
+            by = self._visitor(context.request).admitted(tool.need)
+            call = tool.call(params.arguments or {}, by, _reporting(context))
+            return _result(await tool.run(call))
+        except PointsmanError as error:
+            return _refused(line_of(error))
+        except Exception:
+            # The outermost edge: what nobody foresaw is logged here and told without details.
+            LOG.exception("the tool `%s` failed", tool.name)
+            return _refused(UNFORESEEN)
+
+    async def _list_resources(self, context: Context, _page: Page) -> types.ListResourcesResult:
+        """List what the caller may read."""
+        visitor, resources = self._visitor(context.request), self._resources
+        parts: list[ListedResource] = []
+        for need, listed in (
+            (READ_POLICY, resources.policies),
+            (READ_MODELS, resources.models),
+            (READ_DECISION, resources.decisions),
+            (READ_TURNS, resources.turns),
+        ):
+            if _is_admitted(visitor, need):
+                parts += await _protocol(in_thread(listed))
+        return types.ListResourcesResult(resources=[_resource(each) for each in parts])
+
+    async def _list_templates(
+        self, _context: Context, _page: Page
+    ) -> types.ListResourceTemplatesResult:
+        templates = [
+            types.ResourceTemplate(
+                name=each.name, uri_template=each.uri, description=each.told, mime_type=each.media
+            )
+            for each in TEMPLATES
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=templates)
+
+    async def _read_resource(
+        self, context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        async def read() -> types.ReadResourceResult:
+            found = self._resources.found(params.uri)
+            self._visitor(context.request).admitted(found.need)
+            body = await in_thread(found.read)
+            content = types.TextResourceContents(
+                uri=params.uri, mime_type=body.media, text=body.text
+            )
+            return types.ReadResourceResult(contents=[content])
+
+        return await _protocol(read())
+
+    async def _list_prompts(self, _context: Context, _page: Page) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[_prompt(each) for each in PROMPTS])
+
+    async def _get_prompt(
+        self, context: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        visitor, given = self._visitor(context.request), params.arguments or {}
+        parts = await _protocol(
+            in_thread(lambda: self._prompts.filled(params.name, given, visitor))
+        )
+        messages = [types.PromptMessage(role="user", content=_content(each)) for each in parts]
+        return types.GetPromptResult(messages=messages)
+
+
+def _tools(service: Service, server: McpServer) -> tuple[Tool[Any], ...]:
+    pointsman = service.pointsman
+    return (
+        *TurnTools(service).tools(),
+        delegate_tool(server.delegations),
+        branch_tool(pointsman),
+        place_tool(pointsman),
+        agent_tool(pointsman),
+        cost_tool(pointsman),
+    )
+
+
+async def _protocol(work: Awaitable[T]) -> T:
+    """Do what answers with an error of the protocol, not with a result that tells of one."""
+    try:
+        return await work
+    except PointsmanError as error:
+        raise MCPError(INVALID_PARAMS, line_of(error), {"error_code": error.code}) from None
+    except Exception:
+        LOG.exception("a request failed")
+        raise MCPError(INTERNAL_ERROR, UNFORESEEN) from None
+
+
+def _is_admitted(visitor: Visitor, need: Need) -> bool:
+    try:
+        visitor.admitted(need)
+    except AccessError:
+        return False
+    return True
+
+
+def _reporting(context: Context) -> Callable[[int, int], Awaitable[None]]:
+    async def report(done: int, total: int) -> None:
+        await context.session.report_progress(done, total)
+
+    return report
+
+
+def _result(answer: Answer) -> types.CallToolResult:
+    value = msgspec.json.decode(_ENCODER.encode(answer.value))
+    text = types.TextContent(type="text", text=answer.text)
+    return types.CallToolResult(content=[text], structured_content=value, is_error=answer.is_error)
+
+
+def _refused(line: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=line)], is_error=True)
+
+
+def _described(tool: Tool[Any]) -> types.Tool:
+    hints = tool.hints
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.told,
+        input_schema=tool.input_schema(),
+        output_schema=tool.output_schema(),
+        annotations=types.ToolAnnotations(
+            title=tool.title,
+            read_only_hint=hints.is_read_only,
+            destructive_hint=False,
+            idempotent_hint=hints.is_idempotent,
+            open_world_hint=hints.is_open_world,
+        ),
+    )
+
+
+def _resource(each: ListedResource) -> types.Resource:
+    return types.Resource(uri=each.uri, name=each.name, description=each.told, mime_type=each.media)
+
+
+def _prompt(each: Prompt) -> types.Prompt:
+    return types.Prompt(
+        name=each.name,
+        title=each.title,
+        description=each.told,
+        arguments=[
+            types.PromptArgument(name=own.name, description=own.told, required=own.is_required)
+            for own in each.arguments
+        ],
+    )
+
+
+def _content(part: Part) -> types.TextContent | types.EmbeddedResource:
+    if not part.uri:
+        return types.TextContent(type="text", text=part.text)
+    content = types.TextResourceContents(uri=part.uri, mime_type=part.media, text=part.text)
+    return types.EmbeddedResource(type="resource", resource=content)

@@ -1,0 +1,102 @@
+"""A tool as an agent sees it: what it takes and gives, what it needs, and what does the work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
+
+from pointsman.errors import InputError
+from pointsman.kernel.document import Document, Limits
+from pointsman.kernel.json_text import read_json
+from pointsman.kernel.schema import Schema, conform, json_schema, json_schemas
+from pointsman.mcp.visitor import Admitted, Need
+
+T = TypeVar("T")
+
+MOST_BYTES: Final = 8 * 1024 * 1024
+ARGUMENTS: Final = "the arguments"
+_REF: Final = "#/$defs/"
+
+Report = Callable[[int, int], Awaitable[None]]
+"""Tells whoever waits how much is done, and of how much."""
+
+
+class Hints(Struct, frozen=True):
+    """What a client may tell its user before a call. What is recorded changes nothing else."""
+
+    is_read_only: bool
+    is_idempotent: bool = True
+    is_open_world: bool = False
+    """Whether something beyond this machine may be asked."""
+
+
+class Call(Struct, Generic[T], frozen=True):
+    """One call that may be made; `document` holds the arguments with their numbers exact."""
+
+    given: T
+    document: Document
+    by: Admitted
+    report: Report
+
+
+class Answer(Struct, frozen=True):
+    """What came of a call: a value for programs, and the same as text."""
+
+    value: object
+    text: str
+    is_error: bool = False
+
+
+class Tool(Struct, Generic[T], frozen=True):
+    """One tool. `takes` and `gives` are structs; the schemas are made from them."""
+
+    name: str
+    title: str
+    told: str
+    takes: type[T]
+    gives: type
+    need: Need
+    hints: Hints
+    run: Callable[[Call[T]], Awaitable[Answer]]
+    read: Callable[[Document], T] | None = None
+    """Reads the arguments where a schema cannot say all there is to check."""
+
+    def input_schema(self) -> Schema:
+        """Give the schema of the arguments, an object at its root."""
+        return _rooted(json_schema(self.takes))
+
+    def output_schema(self) -> Schema:
+        """Give the schema of the value, an object at its root; other keys may be added."""
+        found, shared = json_schemas([self.gives], _REF + "{name}")
+        return _rooted({**found[self.gives], "$defs": shared})
+
+    def call(self, arguments: Mapping[str, Any], by: Admitted, report: Report) -> Call[T]:
+        """Read the arguments, or raise with all that is wrong with them."""
+        document = _document(arguments)
+        given = self.read(document) if self.read else conform(document, self.takes)
+        return Call(given, document, by, report)
+
+
+def _document(arguments: Mapping[str, Any]) -> Document:
+    """Read arguments once more, by our own reader: its refusals have a place and its numbers are
+    exact. What another parser let through that is no JSON is refused here.
+    """
+    try:
+        text = json.dumps(arguments, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise InputError("the arguments are no JSON that can be read exactly") from error
+    return read_json(text, ARGUMENTS, Limits(bytes=MOST_BYTES))
+
+
+def _rooted(schema: Schema) -> Schema:
+    """Put what the root refers to in its place: clients want an object there."""
+    shared = dict(schema.get("$defs", {}))
+    reference = schema.get("$ref", "")
+    if not reference:
+        return schema
+    root = shared.pop(reference.removeprefix(_REF))
+    rest = {key: value for key, value in schema.items() if key not in {"$ref", "$defs"}}
+    return {**rest, **root, **({"$defs": shared} if shared else {})}

@@ -1,0 +1,178 @@
+"""Tools about turns: which model would take one, why one went where it did, is it still so."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pointsman.access.caps import Owners
+from pointsman.errors import InputError
+from pointsman.kernel.document import printable
+from pointsman.kernel.instant import EPOCH, instant_text, read_instant
+from pointsman.kernel.replay import Replayed
+from pointsman.mcp.service import Service
+from pointsman.mcp.shapes import (
+    DifferenceRow,
+    ExplainInput,
+    PreviewInput,
+    ReplayAnswer,
+    ReplayInput,
+    ReplayRow,
+    TurnDecided,
+    TurnExplained,
+    TurnRow,
+)
+from pointsman.mcp.tool import Answer, Call, Hints, Tool
+from pointsman.mcp.visitor import Admitted, Need
+from pointsman.mcp.working import in_thread, with_progress
+from pointsman.runs.gathering import Around
+from pointsman.runs.replay import ReplayReport
+from pointsman.signals.tokens import count_tokens
+from pointsman.turns.explain import Shown, shown_value, why_screen
+from pointsman.turns.facts import TurnFacts
+
+READ_TURN: Final = Need("read", ("GET", "/api/turns/{id}"))
+READ_TURNS: Final = Need("read", ("GET", "/api/turns"))
+MOST_LISTED: Final = 20
+MOST_DIFFERENCES: Final = 20
+
+PREVIEW: Final = (
+    "Tell which model would take a message, and why, without calling any. Give `message` to have "
+    "it looked at as it would be now, or `facts` to decide on exactly these. Recorded as a preview."
+)
+EXPLAIN: Final = (
+    "Tell why a recorded turn went to its model: the why-screen, and every slot of the chain with "
+    "its candidate and the reason it won or lost. `last` is the newest turn."
+)
+REPLAY: Final = (
+    "Re-run recorded decisions on their recorded facts and policy and compare the bytes. Says how "
+    "many are identical, and names every one that is not. Changes nothing."
+)
+
+
+class TurnTools:
+    """The tools about turns of one home."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._pointsman = service.pointsman
+
+    def tools(self) -> tuple[Tool[PreviewInput], Tool[ExplainInput], Tool[ReplayInput]]:
+        """Give them."""
+        preview = Need("act", ("POST", "/api/route/preview"))
+        replay = Need("act", ("POST", "/api/replay"))
+        return (
+            Tool(
+                "route_preview", "Preview a route", PREVIEW, PreviewInput, TurnDecided,
+                preview, Hints(is_read_only=True), self.preview,
+            ),
+            Tool(
+                "route_explain", "Explain a route", EXPLAIN, ExplainInput, TurnExplained,
+                READ_TURN, Hints(is_read_only=True), self.explain,
+            ),
+            Tool(
+                "route_replay", "Replay decisions", REPLAY, ReplayInput, ReplayAnswer,
+                replay, Hints(is_read_only=True), self.replay,
+            ),
+        )  # fmt: skip
+
+    async def preview(self, call: Call[PreviewInput]) -> Answer:
+        """Decide a turn; calls nobody."""
+        shown = await in_thread(lambda: self._previewed(call.given, call.by))
+        return Answer(shown_value(shown), why_screen(shown))
+
+    async def explain(self, call: Call[ExplainInput]) -> Answer:
+        """Show a recorded turn."""
+        shown = await in_thread(lambda: self._pointsman.shown(call.given.turn))
+        return Answer(explained(shown), why_screen(shown))
+
+    async def replay(self, call: Call[ReplayInput]) -> Answer:
+        """Re-run what was recorded."""
+        given, pointsman = call.given, self._pointsman
+        if given.ids and given.since is not None:
+            raise InputError("give `ids` or `since`, not both")
+        if given.ids:
+            report = await in_thread(lambda: pointsman.replay(given.ids))
+        else:
+            since = EPOCH if given.since is None else read_instant(given.since)
+            report = await with_progress(
+                lambda progress: pointsman.replay_all(since, progress=progress), call.report
+            )
+        return Answer(_replayed(report), _replay_text(report))
+
+    def _previewed(self, given: PreviewInput, by: Admitted) -> Shown:
+        if (given.facts is None) == (not given.message):
+            raise InputError("give either a `message` or `facts`")
+        if given.facts is not None:
+            facts = self._pointsman.given_facts(given.facts)
+        else:
+            facts = self._facts(given.message, by)
+        return self._pointsman.route(facts, is_preview=True, record=given.record)
+
+    def _facts(self, message: str, by: Admitted) -> TurnFacts:
+        """Gather what a call of this caller would be decided on, here and now."""
+        pointsman, house = self._pointsman, self._service.house_for(by.caller)
+        in_force, now = pointsman.in_force(), pointsman.clock.now()
+        owners, caps = Owners(by.caller.key_id, "", by.workspace or ""), house.caps(in_force)
+        around = Around(
+            input_tokens=count_tokens(message),
+            workspace_path=by.workspace,
+            cost_today_microusd=house.budgets.spent_today(now),
+            privacy_level=by.privacy,
+            availability=house.health.now(),
+            allowed_models=by.caller.allowed_models,
+            budgets=house.budgets.left(owners, caps, now) if caps else (),
+        )
+        return pointsman.gathering.facts_of_call(in_force, message, around, now, "strict")
+
+
+def explained(shown: Shown) -> dict[str, object]:
+    """Give a recorded turn with its why-screen."""
+    return {
+        **shown_value(shown),
+        "session_id": shown.session_id,
+        "at": instant_text(shown.at),
+        "is_preview": shown.is_preview,
+        "why": why_screen(shown),
+    }
+
+
+def turn_row(shown: Shown) -> TurnRow:
+    """Give a turn as a row of a list."""
+    winner = shown.outcome.winner_index
+    won = shown.trace.chain[winner] if winner >= 0 else None
+    return TurnRow(
+        turn_id=shown.turn_id,
+        decision_id=shown.decision_id,
+        session_id=shown.session_id,
+        at=instant_text(shown.at),
+        chosen_model=shown.outcome.chosen_model,
+        policy="" if won is None else won.policy,
+        rule_name=None if won is None else won.rule_name,
+        is_preview=shown.is_preview,
+    )
+
+
+def _replayed(report: ReplayReport) -> ReplayAnswer:
+    others = tuple(_row(each) for each in report.others)
+    return ReplayAnswer(report.total, report.identical, report.diverged, report.unable, others)
+
+
+def _row(each: Replayed) -> ReplayRow:
+    differences = tuple(
+        DifferenceRow(row.path, row.recorded, row.found)
+        for row in each.differences[:MOST_DIFFERENCES]
+    )
+    return ReplayRow(
+        each.decision_id, each.kind, each.verdict.value, each.code, each.reason, differences
+    )
+
+
+def _replay_text(report: ReplayReport) -> str:
+    lines = [f"{report.identical} of {report.total} decisions are identical"]
+    lines += [
+        printable(f"{each.decision_id}  {each.code}  {each.reason}".rstrip())
+        for each in report.others[:MOST_LISTED]
+    ]
+    if len(report.others) > MOST_LISTED:
+        lines.append(f"and {len(report.others) - MOST_LISTED} more")
+    return "\n".join(lines)
