@@ -5,10 +5,11 @@ BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet install
 DEMO := build/demo-home
 
-.PHONY: help env envs run test check test-main test-others bench bench-ledger bench-decide requirements docs lock \
+.PHONY: help env envs browser run test check test-main test-others bench bench-ledger bench-decide requirements docs lock \
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-properties campaign-egress campaign-expressions campaign-gateway-crash \
-        campaign-gateway-memory campaign-gateway-slow \
+        campaign-gateway-memory campaign-gateway-slow campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
+        bench-brainstate bench-agents bench-quality bench-dashboard web screenshots \
         bench-placement bench-branches bench-detection bench-gateway clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -45,7 +46,15 @@ test: check test-main test-others ## every check and test, on every supported CP
 
 KERNEL_TESTS := tests/unit/test_*.py tests/property/test_canonical_bytes.py tests/property/test_text_reading.py
 
-test-main: env envs
+BROWSER_MISSING := no Chromium here, and no root to install it: the tests of the dashboard in a browser are skipped
+
+browser: ## Chromium from Debian's packages, for the tests of the dashboard
+	@command -v chromium >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	  else echo "$(BROWSER_MISSING)"; fi; }
+
+test-main: env envs browser
 	$(BIN)/python -m pytest -q -n 2
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m pytest -q $(KERNEL_TESTS)
@@ -79,6 +88,15 @@ bench-decide: env ## a turn's decision: percentiles, hostile text, growth with t
 bench-placement: env ## a placement: percentiles, 100 policy rules, its share of a ruling
 	$(BIN)/python bench/placement.py
 
+bench-agents: env ## the choice of an agent: 10 candidates, 10,000 modules
+	$(BIN)/python bench/agents.py
+
+bench-brainstate: env ## a tick of a job's mind
+	$(BIN)/python bench/brainstate.py
+
+bench-quality: env ## learned routing on public data: quality and cost against the published routers
+	$(BIN)/python bench/quality.py
+
 bench-branches: env ## workflow decisions against zen-engine
 	$(BIN)/python bench/branches.py
 
@@ -109,10 +127,29 @@ campaign-gateway-memory: env ## memory stays flat over 200,000 requests
 	$(BIN)/python -m campaigns.gateway_memory
 campaign-gateway-slow: env ## 10,000 slow clients are held off
 	$(BIN)/python -m campaigns.gateway_slow
+campaign-agents: env ## the choice of an agent against a naive model on 200,000 jobs
+	$(BIN)/python -m campaigns.agents
+campaign-brainstate: env ## 10,000 jobs' minds replayed byte for byte
+	$(BIN)/python -m campaigns.brainstate
+campaign-jobs: env ## 10,000 jobs of agents run and replayed byte for byte
+	$(BIN)/python -m campaigns.jobs
+campaign-chat: env ## 2,000 turns in one session: memory and time a turn stay flat
+	$(BIN)/python -m campaigns.chat
+campaign-approvals: env ## 10,000 interleavings of votes, expiry, execution and cancelling
+	$(BIN)/python -m campaigns.approvals
 campaign-expressions: env ## expressions against a naive model and zen-engine
 	$(BIN)/python -m campaigns.expressions
 campaign-properties: env ## the properties of the chain on 10,000 examples each
 	$(BIN)/python -m campaigns.properties
+
+web: ## build the dashboard into src/pointsman/web/static (needs Node)
+	cd web && npm ci --silent && npm run build
+
+screenshots: env browser ## look at every page of the dashboard and keep what was seen in docs
+	POINTSMAN_SCREENSHOTS=1 $(BIN)/python -m pytest -q tests/web
+
+bench-dashboard: env browser ## the dashboard on 100,000 turns
+	PYTHONPATH=. $(BIN)/python bench/dashboard.py
 
 lock: ## pin every dependency with hashes, naming no host
 	$(PYTHON) -m venv .venv-lock

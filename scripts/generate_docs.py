@@ -17,6 +17,10 @@ from typing import get_args
 import click
 
 from pointsman import errors
+from pointsman.agents.codes import Cause, DepthReason, Excluded, ReasonTag
+from pointsman.agents.config import DEFAULT_CONFIG, GivenConfig, default_text
+from pointsman.agents.request import GivenJob
+from pointsman.agents.written import AgentsFile, GivenSelfRep
 from pointsman.branches import values
 from pointsman.branches.functions import FUNCTIONS
 from pointsman.branches.operators import OPERATORS
@@ -31,6 +35,8 @@ from pointsman.kernel.schema import Schema, json_schema
 from pointsman.kernel.verification import FaultCode
 from pointsman.placement.facts import GivenPlacement
 from pointsman.placement.table import ErrorCode, placement_schema
+from pointsman.runs.job_request import JobRequest
+from pointsman.sessions.catalogue_page import catalogue_page
 from pointsman.storage.sensor_file import SensorsFile
 from pointsman.storage.settings import Settings
 from pointsman.storage.workflow_file import WorkflowFile
@@ -67,6 +73,22 @@ SCHEMAS: Mapping[str, tuple[Callable[[], Schema], str]] = {
     "placement.schema": (
         placement_schema,
         "`placement.yaml`, whether a turn may leave this machine ([the table](../placement.md))",
+    ),
+    "agents": (
+        partial(json_schema, AgentsFile),
+        "`agents.yaml`, the modules and what rules the choice ([the rules](../agents.md))",
+    ),
+    "selfrep": (
+        partial(json_schema, GivenSelfRep),
+        "a snapshot of modules, as `POST /selfrep/create_snapshot` takes it",
+    ),
+    "job": (
+        partial(json_schema, GivenJob),
+        "a request for an agent, as `POST /router/decide` takes it",
+    ),
+    "job-request": (
+        partial(json_schema, JobRequest),
+        "a job, as `jobs run --request` and `agents decide --request` take it",
     ),
     "placement-facts": (
         partial(json_schema, GivenPlacement),
@@ -134,11 +156,19 @@ def pages() -> dict[str, str]:
     """Give every generated page by its path under the repository's root."""
     return {
         f"{REFERENCE}/errors.md": errors_page(),
+        f"{REFERENCE}/agents.md": agents_page(),
+        f"{REFERENCE}/events.md": events_page(),
         f"{REFERENCE}/cli.md": cli_page(),
         f"{REFERENCE}/expressions.md": expressions_page(),
         f"{REFERENCE}/schemas/README.md": schemas_page(),
         **{f"{REFERENCE}/schemas/{name}.json": schema_text(name) for name in SCHEMAS},
     }
+
+
+def events_page() -> str:
+    """Write the catalogue of a session's events."""
+    title, _, rest = catalogue_page().partition("\n")
+    return f"{title}\n\n{GENERATED}\n{rest.rstrip()}\n"
 
 
 def errors_page() -> str:
@@ -175,6 +205,50 @@ def errors_page() -> str:
         "## Banners",
         "What a decision asks a surface to show to the user.",
         _table(("code", "meaning"), ((f"`{code}`", text) for code, text in BANNERS.items())),
+    )
+
+
+def agents_page() -> str:
+    return _page(
+        "# The choice of an agent",
+        GENERATED,
+        "Which agent takes a job, how deep it may go and how many tokens it gets. A choice rests\n"
+        "on the job and three snapshots alone: the router's (constants, intents, roles), that of\n"
+        "the modules, and that of the mind. All numbers are exact, in billionths.",
+        "## The order of things",
+        "1. **Privacy.** A query that holds what must not be routed ends in `PRIVACY_BLOCKED`.\n"
+        "2. **Who is asked.** The candidates given; else those of the query's intent; else the\n"
+        "   agents that name the intent among their capabilities; else all agents.\n"
+        "3. **Who may be asked.** The checks below, in their order, before any score.\n"
+        "4. **The best `top_n`** of them by trust, then by name.\n"
+        "5. **The score**: `weight_avail * availability + weight_goal * goal_priority +\n"
+        "   weight_bias * explore_bias * (1 - availability)`, rounded once, half to even. Equal\n"
+        "   scores: more trust first, then the lower name.\n"
+        "6. **The fallback**, if nobody reaches `min_score`: `is_fallback: true`, else\n"
+        "   `generic_agent`. It must pass the same checks, and answers without going deep. It is\n"
+        "   never a candidate like others, even where it is named.",
+        "Availability is `apt * status weight`, times `dep_unhealthy_penalty` once if anything\n"
+        "the module requires is not healthy. A dependency without an edge of its own is required.",
+        "## Constants",
+        "`router_config` in `agents.yaml`; upper-case names are taken as well. What is not given\n"
+        "takes its default when the snapshot is made, and the snapshot says so.",
+        _table(
+            ("constant", "default"),
+            (
+                (f"`{name}`", f"`{default_text(name, getattr(DEFAULT_CONFIG, name))}`")
+                for name in GivenConfig.__struct_fields__
+            ),
+        ),
+        "## Why a module is not scored",
+        _table(("code", "meaning"), _enum_rows(Excluded, {})),
+        "## What a candidate stands on",
+        "The `reason_tag` of a candidate; `reason` repeats it.",
+        _table(("tag", "meaning"), _enum_rows(ReasonTag, {})),
+        "## What set the depth",
+        _table(("reason", "meaning"), _enum_rows(DepthReason, {})),
+        "## Why nobody takes a job",
+        "The `cause` beside `ROUTER_NO_MATCH` or `PRIVACY_BLOCKED`.",
+        _table(("cause", "meaning"), (row for row in _enum_rows(Cause, {}) if row[0] != "``")),
     )
 
 

@@ -138,6 +138,12 @@ def test_feedback_moves_the_score_of_a_pattern(live: Running) -> None:
     told = live.post("/api/feedback", {"turn_id": turn, "score": 0.25}).json()
     assert told["pattern"] == "counted"
     assert store.report()[0].mean_success == 250_000_000
+    verdict = {"turn_id": turn, "score": 0.75, "eval_id": "suite-7"}
+    said = [live.post("/api/feedback", verdict).json()["pattern"] for _ in range(2)]
+    assert said == ["counted", "known"]
+    unsure = {"turn_id": turn, "score": 0, "eval_id": "suite-8", "confidence": 0.3}
+    assert live.post("/api/feedback", unsure).json()["pattern"] == "unsure"
+    assert store.report()[0].mean_success == 750_000_000
     store.close()
 
 

@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from pointsman.agents.written import NO_AGENTS
 from pointsman.placement.policy import BUILT_IN, read_placement
 from pointsman.runs import doctor
+from pointsman.runs.agent_privacy import LET_THROUGH
 from pointsman.runs.doctor import examined
 from pointsman.runs.starter import NAMES, starter_text, write_starter
 from pointsman.signals.kinds import KINDS
+from pointsman.storage.agents_file import read_agents
 from pointsman.storage.settings import Settings, read_settings
 from pointsman.testing import a_home, a_turn
 from pointsman.turns.policy import read_routing
@@ -78,19 +81,27 @@ def test_little_space_and_slow_syncs_are_warnings(
 
 
 def test_the_starter_files_are_valid_and_say_what_the_defaults_are() -> None:
-    assert NAMES == ("pointsman.yaml", "models.yaml", "routing.yaml", "placement.yaml")
+    assert NAMES == (
+        "pointsman.yaml",
+        "models.yaml",
+        "routing.yaml",
+        "placement.yaml",
+        "agents.yaml",
+    )
     assert read_settings(starter_text("pointsman.yaml"), "x") == Settings()
     assert read_models(starter_text("models.yaml"), "x") == NO_MODELS
     known = registry(NO_MODELS, lambda _name: None)
     routing = read_routing(starter_text("routing.yaml"), "x", known, "/home/me")
     assert routing.global_default == EMBEDDED_MODEL
     assert read_placement(starter_text("placement.yaml"), "x", ()) == BUILT_IN
+    assert read_agents(starter_text("agents.yaml"), "x") == NO_AGENTS
 
 
 def _uncommented(name: str) -> bytes:
     """Give a starter file with its examples switched on: comment lines that look like YAML."""
     lines = starter_text(name).decode().splitlines()
-    keys = ("rules:", "workspaces:", "budgets:", "providers:", "models:", "sensitive:", "policy_")
+    keys = ("rules:", "workspaces:", "budgets:", "providers:", "models:", "sensitive:", "policy_",
+            "modules:", "intents:", "run:", "council:", "privacy:")  # fmt: skip
     shown, is_example = ["schema_version: 1"], False
     if name == "placement.yaml":
         shown = [line for line in lines if not line.startswith("#")]
@@ -115,6 +126,22 @@ def test_the_examples_in_the_starter_comments_are_valid_too() -> None:
     placement = read_placement(_uncommented("placement.yaml"), "placement.yaml", kinds)
     assert placement.sensitive.stays_local[:2] == ("secret", "iban")
     assert [rule.id for rule in placement.policy_rules] == ["project-alba", "large"]
+    agents = read_agents(_uncommented("agents.yaml"), "agents.yaml", LET_THROUGH)
+    assert list(agents.run) == list(agents.modules)
+    assert agents.privacy.let_through == ("private_ip_address",)
+
+
+def test_agents_are_looked_at(tmp_path: Path) -> None:
+    with a_home(tmp_path):
+        pass
+    file = tmp_path / "agents.yaml"
+    file.write_text("modules: {agent:a: {apt: 0.9}}\n")
+    file.chmod(0o600)
+    assert _states(tmp_path)["agents"] == "warning"
+    file.write_text("modules: {agent:a: {apt: 0.9}}\nrun: {agent:a: {model: {}}}\n")
+    assert _states(tmp_path)["agents"] == "ok"
+    file.write_text("modules: {agent:a: {apt: 9}}\n")
+    assert _states(tmp_path)["agents"] == "fault"
 
 
 def test_an_empty_settings_file_means_the_defaults() -> None:

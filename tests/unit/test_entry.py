@@ -4,6 +4,7 @@ import pytest
 
 from pointsman.errors import InputError
 from pointsman.kernel.entry import (
+    MAX_ATTACHMENT,
     MAX_ATTACHMENTS,
     MAX_NAME,
     MAX_PAYLOAD,
@@ -101,8 +102,8 @@ def test_a_name_that_is_long_or_not_printable_ascii_is_refused(name):
 @pytest.mark.parametrize(
     ("draft", "part"),
     [
-        (Draft("k", "", "", Instant(0), bytes(MAX_PAYLOAD + 1)), "bytes each"),
-        (Draft("k", "", "", Instant(0), b"", (bytes(MAX_PAYLOAD + 1),)), "bytes each"),
+        (Draft("k", "", "", Instant(0), bytes(MAX_PAYLOAD + 1)), "an entry holds at most"),
+        (Draft("k", "", "", Instant(0), b"", (bytes(MAX_ATTACHMENT + 1),)), "an attachment holds"),
         (Draft("k", "", "", Instant(0), b"", (b"",) * (MAX_ATTACHMENTS + 1)), "attachments"),
         (Draft("k", "", "", Instant(-1), b""), "not an instant"),
         (Draft("k", "", "", Instant(LATEST + 1), b""), "not an instant"),
@@ -116,5 +117,5 @@ def test_what_could_spoil_a_whole_group_is_refused_before_it_is_queued(draft, pa
 
 def test_a_draft_at_every_limit_is_taken():
     names = "n" * MAX_NAME
-    bodies = (bytes(MAX_PAYLOAD),) + (b"",) * (MAX_ATTACHMENTS - 1)
+    bodies = (bytes(MAX_ATTACHMENT),) + (b"",) * (MAX_ATTACHMENTS - 1)
     check_draft(Draft(names, names, names, Instant(LATEST), bytes(MAX_PAYLOAD), bodies))

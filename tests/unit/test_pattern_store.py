@@ -535,7 +535,7 @@ def test_imported_file_is_listed_shown_reported_and_forgotten(run):
     assert (shown["has_vector"], shown["fingerprint"]["intent_tags"]) == (True, ["refactor"])
     assert shown["outcomes"][0]["success"] == 0.9
     assert "p:a" in run("show", name[7:20])
-    totals = json.loads(run("report", "--json"))
+    totals = json.loads(run("report", "--json"))["models"]
     assert [(each["model"], each["samples"], each["mean_cost_usd"]) for each in totals] == [
         ("p:a", 12, "0.004"),
         ("p:b", 2, "0.5"),

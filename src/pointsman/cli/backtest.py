@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from pointsman.cli.models import table
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import InputError
 from pointsman.kernel.document import printable
@@ -15,6 +14,7 @@ from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.runs.backtest import Backtest, Change, InputCost
 from pointsman.runs.backtest_picture import picture
 from pointsman.runs.backtest_view import ESTIMATE, backtest_value
+from pointsman.runs.columns import table
 
 MOST_LISTED = 10
 NO_MODEL = "no model"

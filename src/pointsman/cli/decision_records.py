@@ -9,13 +9,13 @@ import click
 
 from pointsman.app import Pointsman
 from pointsman.cli.decision_terms import decisions_in_force, is_begun
-from pointsman.cli.models import table
 from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import NotFound
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.runs.branch_log import BranchLog, Distribution, LogEntry
 from pointsman.runs.branch_view import log_value
+from pointsman.runs.columns import table
 from pointsman.runs.graph import Graph, joined
 from pointsman.runs.graph_drawing import FORMATS, drawn
 from pointsman.runs.lineage import impact, lineage_graph, resolved

@@ -18,7 +18,6 @@ from pointsman.branches.written import HitPolicy
 from pointsman.cli.decision_cache import cache
 from pointsman.cli.decision_records import distribution, lineage, log
 from pointsman.cli.decision_terms import decisions_in_force, read_context
-from pointsman.cli.models import table
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
 from pointsman.kernel.document import Document, printable
@@ -31,6 +30,7 @@ from pointsman.runs.branch_view import (
     evaluation_value,
 )
 from pointsman.runs.branching import Asked, dry_run
+from pointsman.runs.columns import table
 from pointsman.runs.decision_import import imported
 from pointsman.storage.decision_files import DecisionsInForce
 from pointsman.storage.files import write_new

@@ -12,13 +12,12 @@ from pointsman.access.caps import Limit, Per
 from pointsman.access.keyring import KeptKey, Keyring
 from pointsman.access.keys import (
     ENTROPY_BYTES,
-    SCOPES,
     Key,
     KeyPrivacy,
-    Scope,
     key_token,
     state_of,
 )
+from pointsman.access.roles import ROLES, SCOPES, Role, Scope, scopes_of
 from pointsman.app import Pointsman
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
@@ -63,10 +62,9 @@ def keys() -> None:
     "scopes",
     type=click.Choice(SCOPES),
     multiple=True,
-    default=("models",),
-    show_default=True,
-    help="What it may do; may be repeated.",
+    help="What it may do; may be repeated [its role's, else models].",
 )
+@click.option("--role", type=click.Choice(ROLES), help="What it may do among the agents.")
 @command
 def create(  # noqa: PLR0913 - each is an option of its own
     session: Session,
@@ -79,6 +77,7 @@ def create(  # noqa: PLR0913 - each is an option of its own
     privacy: KeyPrivacy,
     workspace: str,
     scopes: tuple[Scope, ...],
+    role: Role | None,
 ) -> None:
     """Make a key and show it: once, now, and never again."""
     _check_name(name)
@@ -95,7 +94,8 @@ def create(  # noqa: PLR0913 - each is an option of its own
             key_id,
             name,
             now,
-            scopes=tuple(each for each in SCOPES if each in scopes),
+            scopes=scopes_of(scopes, role),
+            role=role or "",
             allowed_models=allowed,
             budgets=limits,
             privacy=privacy,
@@ -180,6 +180,7 @@ def _line(kept: KeptKey, now: Instant) -> str:
         f"made {_day(key.created_at)}",
         used,
     ]
+    parts += [f"as {key.role}"] if key.role else []
     parts += [f"${microusd_text(each.limit_microusd)}/{each.per}" for each in key.budgets]
     parts += [f"until {instant_text(key.expires_at)}"] if key.expires_at is not None else []
     parts += ["local only"] if key.privacy == "local" else []

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import click
 
+from pointsman.cli.agents import agents
 from pointsman.cli.backtest import backtest
+from pointsman.cli.brainstate import brainstate
+from pointsman.cli.chat import chat
 from pointsman.cli.cost import cost
 from pointsman.cli.decisions import decision
 from pointsman.cli.home import doctor, init
+from pointsman.cli.jobs import jobs
 from pointsman.cli.keys import keys
 from pointsman.cli.local import local
+from pointsman.cli.mcp import mcp
 from pointsman.cli.models import models, providers
 from pointsman.cli.patterns import patterns
 from pointsman.cli.placement import audit, place, taint
@@ -34,7 +39,8 @@ def main(context: click.Context, home: str | None, as_json: bool) -> None:  # no
 
 
 for _command in (
-    init, doctor, serve, route, why, place, taint, replay, verify, audit, backtest, rules, models,
-    providers, patterns, keys, cost, local, decision, workflow, sensor,
+    init, doctor, serve, chat, route, why, place, taint, replay, verify, audit, backtest, rules,
+    models, providers, patterns, keys, cost, local, decision, workflow, sensor,
+    agents, brainstate, jobs, mcp,
 ):  # fmt: skip
     main.add_command(_command)

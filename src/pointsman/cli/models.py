@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 import click
 import msgspec
 
@@ -11,6 +9,7 @@ from pointsman.app import Pointsman
 from pointsman.cli.terms import Session, command
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import MicroUsd, microusd_text
+from pointsman.runs.columns import table
 from pointsman.runs.provider_view import provider_rows, provider_table
 from pointsman.storage.secrets import missing_secrets
 from pointsman.turns.availability import ALL_HEALTHY, reports
@@ -20,16 +19,6 @@ UNKNOWN = "?"
 _HEADINGS = (
     "MODEL", "LOCATION", "TIER", "ALIASES", "CONTEXT", "IN $/M", "OUT $/M", "CONFIGURED",
 )  # fmt: skip
-
-
-def table(rows: Iterable[Sequence[str]]) -> str:
-    """Give rows as columns of text; nothing in it can move a cursor."""
-    lines = [[printable(cell) or "-" for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
 
 
 @click.command()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated
 
 import click
@@ -28,9 +29,16 @@ from pointsman.kernel.number import (
     microusd_text,
 )
 from pointsman.kernel.schema import conform
+from pointsman.runs.pattern_report import (
+    PatternReport,
+    TaskCoverage,
+    pattern_report,
+    reliability_svg,
+    reliability_text,
+)
 from pointsman.storage.sqlite.pattern_writing import ImportRow
 from pointsman.storage.sqlite.patterns import ModelTotal, Outcome, Pattern, PatternStore, Summary
-from pointsman.turns.fingerprint import Fingerprint, Surroundings, fingerprint_of, hashed_vector
+from pointsman.turns.fingerprint import Fingerprint, Surroundings, fingerprint_of
 from pointsman.turns.registry import model_id
 
 SHORT_ID = 12
@@ -108,13 +116,72 @@ def import_(session: Session, file: str) -> None:
 
 
 @patterns.command()
+@click.option("--svg", type=click.Path(dir_okay=False), help="Draw the calibration to this file.")
 @command
-def report(session: Session) -> None:
-    """Show for each model how much is known, its mean success and its mean cost."""
-    with _store(session) as (store, _):
-        totals = store.report()
-    lines = [_total_line(each) for each in totals] or ["no pattern is recorded yet"]
-    session.show("\n".join(lines), [_total_value(each) for each in totals])
+def report(session: Session, svg: str | None) -> None:
+    """Show what is known about models and tasks, and how far the estimates can be trusted.
+
+    Every recorded turn is estimated from all others, as if it were new, and compared with what came
+    of it. Tasks on which the store has too little to go by are named: there it should stay silent.
+    """
+    with session.open(create=False) as pointsman:
+        settings = pointsman.files.in_force().ready.policy.pattern
+        with closing(PatternStore(pointsman.home.patterns)) as store:
+            found = pattern_report(store, settings)
+    if svg is not None:
+        Path(svg).write_text(reliability_svg(found.reliability), encoding="utf-8")
+    session.show("\n".join(_report_lines(found)), _report_value(found))
+
+
+def _report_lines(found: PatternReport) -> list[str]:
+    if not found.models:
+        return ["no pattern is recorded yet"]
+    origins = [f"{counted(count, 'turn')} {name}" for name, count in found.origins.items()]
+    return [
+        *(_total_line(each) for each in found.models),
+        *origins,
+        "",
+        f"{'task':<28} {'looks':>6} {'effective rows':>15} {'confidence':>11}  judged",
+        *(_task_line(each) for each in found.tasks),
+        "",
+        f"calibration, {counted(found.tried, 'turn')} left out one by one",
+        *reliability_text(found.reliability),
+    ]
+
+
+def _task_line(each: TaskCoverage) -> str:
+    judged = " ".join(f"{model}:{count}" for model, count in each.judged.items()) or "-"
+    rows, sure = f"{each.effective_rows / 1000:.1f}", f"{each.confidence // 10_000_000} %"
+    note = "  should stay silent" if each.should_stay_silent else ""
+    return printable(f"{each.task:<28} {each.looks:>6} {rows:>15} {sure:>11}  {judged}{note}")
+
+
+def _report_value(found: PatternReport) -> dict[str, object]:
+    return {
+        "models": [_total_value(each) for each in found.models],
+        "origins": found.origins,
+        "tasks": [
+            {
+                "task": each.task,
+                "looks": each.looks,
+                "judged": each.judged,
+                "effective_rows": each.effective_rows / 1000,
+                "confidence": _number(each.confidence),
+                "silent": each.silent,
+                "should_stay_silent": each.should_stay_silent,
+            }
+            for each in found.tasks
+        ],
+        "tried": found.tried,
+        "reliability": [
+            {
+                "expected": _number(each.expected),
+                "observed": _number(each.observed),
+                "count": each.count,
+            }
+            for each in found.reliability
+        ],
+    }
 
 
 @contextmanager
@@ -147,6 +214,9 @@ def _problems(given: tuple[GivenRow, ...], document: Document) -> Iterable[Probl
 
 
 def _row(given: GivenRow, name: str) -> ImportRow:
+    # Imported here: numpy takes longer to load than the other commands take.
+    from pointsman.signals.embedding import text_vector  # noqa: PLC0415 - see above
+
     message = given.message or ""
     fingerprint = given.fingerprint or Fingerprint()
     if not fingerprint.intent_tags:
@@ -155,7 +225,7 @@ def _row(given: GivenRow, name: str) -> ImportRow:
     return ImportRow(
         id=name,
         fingerprint=fingerprint,
-        vector=hashed_vector(message),
+        vector=text_vector(message),
         model=model_id(given.model),
         success=None if given.success is None else billionths(f"{given.success:f}"),
         cost_microusd=microusd(f"{given.cost_usd:f}"),

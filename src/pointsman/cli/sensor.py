@@ -12,11 +12,11 @@ import msgspec
 
 from pointsman.app import Pointsman, SystemClock
 from pointsman.cli.decision_terms import read_context
-from pointsman.cli.models import table
 from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import ChainHeld, InputError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import SECOND, Instant, instant_text
+from pointsman.runs.columns import table
 from pointsman.runs.sensor_event import Happened
 from pointsman.runs.sensor_state import SensorStates
 from pointsman.runs.sensors import Heard, SensorService

@@ -12,11 +12,11 @@ from pointsman.app import Pointsman
 from pointsman.branches.syntax import ExpressionRefused
 from pointsman.branches.values import Value
 from pointsman.cli.decision_terms import decisions_in_force, read_context
-from pointsman.cli.models import table
 from pointsman.cli.terms import Session, command, read_input
 from pointsman.errors import InputError
 from pointsman.kernel.document import printable
 from pointsman.runs.branch_view import shown_value
+from pointsman.runs.columns import table
 from pointsman.runs.dependencies import dependency_graph
 from pointsman.runs.graph_drawing import FORMATS, drawn
 from pointsman.runs.workflow import RunReport, Step, WorkflowRunner, WorkflowText

@@ -55,7 +55,9 @@ def _tokenizer(name: str) -> splintr.AnyTokenizer:
 
 def count_tokens(text: str, tokenizer: str = TOKENIZER) -> int:
     """Count the tokens of a text; markers spelled out in it are text like any other."""
-    return len(_tokenizer(tokenizer).encode_ordinary(text.encode("utf-8", "replace").decode()))
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode()
+    return len(_tokenizer(tokenizer).encode_ordinary(text))
 
 
 def tokenizer_of(model: str) -> tuple[str, bool]:

@@ -14,7 +14,7 @@ from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text
 from pointsman.kernel.number import Billionths, billionths_text
 from pointsman.placement.trace import Placed
-from pointsman.turns.trace import Evaluation, Neighbour, Slot, Trace, TurnOutcome
+from pointsman.turns.trace import Evaluation, ModelOption, Neighbour, Slot, Trace, TurnOutcome
 
 WIDTH = 80
 HEIGHT = 24
@@ -94,15 +94,28 @@ def shown_value(shown: Shown) -> dict[str, object]:
 def _evaluation_value(evaluation: Evaluation) -> dict[str, object]:
     alternatives, neighbours = evaluation.pattern_alternatives, evaluation.neighbours
     return {
-        **msgspec.structs.asdict(evaluation),
+        **_told(evaluation),
         "confidence": _number(evaluation.confidence),
         "flip_margin": _number(evaluation.flip_margin),
         "neighbours": neighbours and [_neighbour_value(each) for each in neighbours],
-        "pattern_alternatives": alternatives
-        and [
-            {**msgspec.structs.asdict(each), "score": _number(each.score)} for each in alternatives
-        ],
+        "pattern_alternatives": alternatives and [_option_value(each) for each in alternatives],
     }
+
+
+def _option_value(option: ModelOption) -> dict[str, object]:
+    value = {**_told(option), "score": _number(option.score)}
+    for name in ("success", "standard_error"):
+        if name in value:
+            value[name] = _number(getattr(option, name))
+    if not isinstance(option.effective_rows, msgspec.UnsetType):
+        value["effective_rows"] = option.effective_rows / 1000
+    return value
+
+
+def _told(value: Struct) -> dict[str, object]:
+    """Give the fields of a value that say something."""
+    found = msgspec.structs.asdict(value)
+    return {name: each for name, each in found.items() if each is not msgspec.UNSET}
 
 
 def _neighbour_value(neighbour: Neighbour) -> dict[str, object]:

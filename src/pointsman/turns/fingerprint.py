@@ -135,7 +135,7 @@ def fingerprint_id(fingerprint: Fingerprint, vector: bytes) -> str:
 
 def intent_tags(text: str) -> tuple[str, ...]:
     """Give what the words of a message say it is about, of six kinds, in alphabetical order."""
-    found = {match.lastgroup or "" for match in _INTENT.finditer(_looked_at(text))}
+    found = {match.lastgroup or "" for match in _INTENT.finditer(looked_at(text))}
     return tuple(sorted(found))
 
 
@@ -197,7 +197,7 @@ def likeness(
 def hashed_vector(text: str) -> bytes:
     """Give the vector of a text as 1,024 signed bytes, or nothing where there is no text."""
     counts = [0] * DIMENSIONS
-    characters = _spaced(text)
+    characters = spaced_text(text)
     for size in (12, 16, 20):
         for start in range(0, len(characters) - size + 1, 4):
             spread = zlib.crc32(characters[start : start + size]) * _SPREAD
@@ -205,7 +205,7 @@ def hashed_vector(text: str) -> bytes:
     square = sum(map(mul, counts, counts))
     if square == 0:
         return b""
-    scale = {count: _signed_root(count, PEAK, square) for count in set(counts)}
+    scale = {count: signed_root(count, PEAK, square) for count in set(counts)}
     return array("b", [scale[count] for count in counts]).tobytes()
 
 
@@ -219,10 +219,10 @@ def cosine(left: bytes, right: bytes) -> Billionths:
 def cosine_of(dot: int, left_square: int, right_square: int) -> Billionths:
     """Give the cosine from a scalar product and the two squared lengths, all exact."""
     squares = left_square * right_square
-    return Billionths(_signed_root(dot, SCALE, squares)) if squares else ZERO
+    return Billionths(signed_root(dot, SCALE, squares)) if squares else ZERO
 
 
-def _signed_root(value: int, scale: int, square: int) -> int:
+def signed_root(value: int, scale: int, square: int) -> int:
     """Give value * scale / sqrt(square), rounded half to even, in whole numbers only."""
     wanted = 4 * (value * scale) ** 2
     halves = isqrt(wanted // square)
@@ -231,14 +231,15 @@ def _signed_root(value: int, scale: int, square: int) -> int:
     return -rounded if value < 0 else rounded
 
 
-def _spaced(text: str) -> bytes:
+def spaced_text(text: str) -> bytes:
     """Give a text in lower case with single spaces round its words, four bytes a character."""
-    words = _bytes(_looked_at(text)).lower().split()
+    words = _bytes(looked_at(text)).lower().split()
     spaced = b" ".join([b"", *words, b""]).decode("utf-8", "surrogatepass")
     return spaced.encode("utf-32-le", "surrogatepass")
 
 
-def _looked_at(text: str) -> str:
+def looked_at(text: str) -> str:
+    """Give the part of a text that is looked at: all of it, or its beginning and its end."""
     if len(text) <= MOST_CHARS:
         return text
     half = MOST_CHARS // 2

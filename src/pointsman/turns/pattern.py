@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pointsman.kernel.number import (
     ONE,
@@ -21,19 +21,34 @@ from pointsman.kernel.number import (
     divided,
     ratio,
 )
-from pointsman.turns.pattern_row import Count, PatternRow, Share, nearest_first
+from pointsman.turns.pattern_row import Count, PatternRow, Price, Share, nearest_first
 
 Mode = Literal["apply", "observe", "off"]
 
 
+class Target(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the choice between cheap and dear models should come to: one of the two is given."""
+
+    strong_share: Share | None = None
+    spend_microusd_per_1k: Price | None = None
+
+
 class PatternSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The knobs of §5.5. `observe` recommends like `apply`: not to follow it is up to the slot."""
+    """The knobs of §5.5. `observe` recommends like `apply`: not to follow it is up to the slot.
+
+    What is unset is not part of the recorded bytes: a policy that names no method means the formula
+    of §5.5, as it always did. A `k` of 0 leaves the number of rows to the method.
+    """
 
     mode: Mode = "apply"
-    k: Annotated[int, Meta(ge=1, le=10_000)] = 10
+    k: Annotated[int, Meta(ge=0, le=10_000)] = 10
     cost_weight: Share = Billionths(50_000_000)
     min_confidence: Share = Billionths(50_000_000)
     min_sample_size: Count = 5
+    method: Literal["evidence"] | UnsetType = UNSET
+    target: Target | UnsetType = UNSET
+    explore: Share | UnsetType = UNSET
+    shadow: Share | UnsetType = UNSET
 
 
 class ScoredModel(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

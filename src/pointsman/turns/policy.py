@@ -21,6 +21,7 @@ from pointsman.kernel.yaml_text import read_yaml
 from pointsman.turns import condition
 from pointsman.turns.condition import Condition, When
 from pointsman.turns.pattern import PatternSettings
+from pointsman.turns.pattern_written import GivenPattern, pattern_problems, pattern_settings
 from pointsman.turns.registry import (
     EMBEDDED_MODEL,
     TIERS,
@@ -28,17 +29,7 @@ from pointsman.turns.registry import (
     meant,
     model_id,
 )
-from pointsman.turns.written import AtLeastOne, Fraction, Neighbours, Usd
-
-
-class GivenPattern(Struct, frozen=True, forbid_unknown_fields=True):
-    """How the pattern store speaks, as it is written."""
-
-    mode: Literal["apply", "observe", "off"] = "apply"
-    k: Neighbours = 10
-    cost_weight: Fraction = Decimal("0.05")
-    min_confidence: Fraction = Decimal("0.05")
-    min_sample_size: AtLeastOne = 5
+from pointsman.turns.written import AtLeastOne, Fraction, Usd
 
 
 class GivenDisagreement(Struct, frozen=True, forbid_unknown_fields=True):
@@ -165,7 +156,7 @@ def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> Tu
     return TurnPolicy(
         global_default=model_id(default),
         tiers={**_registry_tiers(models), **_tiers(routing.tiers)},
-        pattern=_pattern(routing.pattern),
+        pattern=pattern_settings(routing.pattern),
         pattern_disagreement=Disagreement(
             disagreement.surface,
             _fraction(disagreement.min_confidence),
@@ -177,7 +168,7 @@ def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> Tu
             Workspace(
                 path=normal_path(path, home),
                 default=None if given.default is None else model_id(given.default),
-                pattern=None if given.pattern is None else _pattern(given.pattern),
+                pattern=None if given.pattern is None else pattern_settings(given.pattern),
                 tiers=None if given.tiers is None else _tiers(given.tiers),
                 rules=_rules(given.rules, shared),
             )
@@ -227,16 +218,6 @@ def rule_names(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> lis
     return names
 
 
-def _pattern(given: GivenPattern) -> PatternSettings:
-    return PatternSettings(
-        mode=given.mode,
-        k=given.k,
-        cost_weight=_fraction(given.cost_weight),
-        min_confidence=_fraction(given.min_confidence),
-        min_sample_size=given.min_sample_size,
-    )
-
-
 def _fraction(value: Decimal) -> Billionths:
     return billionths(f"{value:f}")
 
@@ -263,6 +244,7 @@ class _Check:
     def problems(self, routing: RoutingFile, document: Document) -> Iterable[Problem]:
         yield from self._known(routing.global_default, document, ("global_default",))
         yield from self._known_tiers(routing.tiers, document, ("tiers",))
+        yield from pattern_problems(routing.pattern, document, ("pattern",))
         yield from self._rule_problems(routing.rules, document, ("rules",))
         names = {rule.name for rule in routing.rules if rule.name is not None}
         paths: dict[str, str] = {}
@@ -276,6 +258,8 @@ class _Check:
         self, given: GivenWorkspace, document: Document, at: Path, global_names: set[str]
     ) -> Iterable[Problem]:
         yield from self._known(given.default, document, (*at, "default"))
+        if given.pattern is not None:
+            yield from pattern_problems(given.pattern, document, (*at, "pattern"))
         if given.tiers is not None:
             yield from self._known_tiers(given.tiers, document, (*at, "tiers"))
             missing = [tier for tier in TIERS if getattr(given.tiers, tier) is None]

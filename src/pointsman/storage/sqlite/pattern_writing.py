@@ -112,8 +112,16 @@ class Writing:
         self._caps = caps
         self._added: list[Look] = []
         self._deleted: list[str] = []
+        self._scored: list[str] = []
 
-    def recorded(self, look: Look, sample: Sample, turn_id: str) -> Recorded:
+    @property
+    def touched(self) -> list[str] | None:
+        """The fingerprints whose outcomes changed; None where some were forgotten."""
+        if self._deleted:
+            return None
+        return [*dict.fromkeys([*(look.id for look in self._added), *self._scored])]
+
+    def recorded(self, look: Look, sample: Sample, turn_id: str, origin: str = "") -> Recorded:
         """Count a turn, unless it was counted before."""
         before = self._samples(look.id, sample.model)
         is_new_turn = self._get("find_turn", turn_id) is None
@@ -121,6 +129,8 @@ class Writing:
         if is_new_turn:
             is_new = self._count(look, sample)
             self._run("add_turn", turn_id, look.id, sample.model, sample.at)
+            if origin:
+                self._run("add_origin", turn_id, origin)
         evicted = self._evicted(sample.at)
         return Recorded(
             fingerprint_id=look.id,
@@ -146,6 +156,7 @@ class Writing:
         moved = verdict.score - (old or 0)
         self._run("move_score", moved, 1 if old is None else 0, name, model)
         self._run("set_turn_score", verdict.score, verdict.turn)
+        self._scored.append(name)
         return "counted"
 
     def imported(self, rows: Sequence[ImportRow], at: Instant) -> Imported:
@@ -178,6 +189,8 @@ class Writing:
         body = FINGERPRINT_FORM.encode(look.fingerprint)
         self._run("add_fingerprint", look.id, body, look.vector, sample.samples, sample.at)
         self._run("add_outcome", look.id, *astuple(sample))
+        if look.tokens:
+            self._run("add_tokens", look.id, look.tokens)
         self._added.append(look)
         return is_new
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import apsw
 import msgspec
@@ -26,8 +26,8 @@ from pointsman.errors import (
 )
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd, divided
-from pointsman.storage.sqlite.database import in_transaction, opened
-from pointsman.storage.sqlite.pattern_look import Look
+from pointsman.storage.sqlite.database import in_transaction, opened, sql_text
+from pointsman.storage.sqlite.pattern_look import Look, halves
 from pointsman.storage.sqlite.pattern_writing import (
     DEFAULT_CAPS,
     SQL,
@@ -40,13 +40,18 @@ from pointsman.storage.sqlite.pattern_writing import (
     Verdict,
     Writing,
 )
+from pointsman.turns.evidence import Evidence
 from pointsman.turns.fingerprint import Fingerprint
+from pointsman.turns.pattern import Target
 from pointsman.turns.pattern_row import PatternRow, nearest_first
 
 if TYPE_CHECKING:
+    from pointsman.storage.sqlite.pattern_calibration import Experience
     from pointsman.storage.sqlite.pattern_index import PatternIndex
 
 T = TypeVar("T")
+
+Origin = Literal["explored", "shadow"]
 
 MIN_EVAL_CONFIDENCE = Billionths(500_000_000)
 """Verdicts that are less sure than this are remembered, but count for nothing."""
@@ -60,6 +65,13 @@ class Found(Struct, frozen=True):
     """The nearest rows, or none and the reason why they could not be read."""
 
     rows: tuple[PatternRow, ...]
+    reason: str = ""
+
+
+class FoundEvidence(Struct, frozen=True):
+    """The evidence about a turn, or none and the reason why it could not be read."""
+
+    evidence: Evidence | None
     reason: str = ""
 
 
@@ -125,6 +137,8 @@ class PatternStore:
         self._connection: apsw.Connection | None = None
         self._index: PatternIndex | None = None
         self._version = 0
+        self._experience: Experience | None = None
+        self._experienced = 0
 
     def close(self) -> None:
         """Let go of the database."""
@@ -142,11 +156,15 @@ class PatternStore:
         latency_ms: int,
         pricing_version: str,
         at: Instant,
+        origin: Origin | None = None,
     ) -> Recorded:
-        """Count a turn for what it looked like; a turn counts once."""
+        """Count a turn for what it looked like; a turn counts once.
+
+        `origin` marks one that was not served as the policy says: explored, or run in the shadow.
+        """
         sample = Sample(model, 1, 0, 0, cost_microusd, latency_ms, pricing_version, at)
         look = Look.of(fingerprint, vector)
-        return self._written(lambda writing: writing.recorded(look, sample, turn_id))
+        return self._written(lambda writing: writing.recorded(look, sample, turn_id, origin or ""))
 
     def update_score(
         self, turn_id: str, score: Billionths, confidence: Billionths, eval_id: str
@@ -183,6 +201,39 @@ class PatternStore:
         except PointsmanError as error:
             return Found((), f"the pattern store cannot be read: {error}")
 
+    def evidence(
+        self, fingerprint: Fingerprint, vector: bytes, k: int = 0, target: Target | None = None
+    ) -> FoundEvidence:
+        """Give the evidence about a turn, or why there is none. Never raises: a turn must not fail.
+
+        A `k` of 0 weighs as many looks as the method wants.
+        """
+        try:
+            with self._reading() as connection:
+                if connection is None:
+                    return FoundEvidence(None, "no pattern is recorded yet")
+                known = self._experience_now(connection)
+                look = (fingerprint, vector)
+                return FoundEvidence(known.evidence(connection, look, k, target))
+        except PointsmanError as error:
+            return FoundEvidence(None, f"the pattern store cannot be read: {error}")
+
+    @contextmanager
+    def experience(self) -> Iterator[tuple[Experience, apsw.Connection] | None]:
+        """Give what the method `evidence` knows, for a report; None while nothing is recorded."""
+        with self._reading() as connection:
+            if connection is None:
+                yield None
+            else:
+                yield self._experience_now(connection), connection
+
+    def origins(self) -> dict[str, int]:
+        """Count the turns that were explored, or run in the shadow."""
+        with self._reading() as connection:
+            if connection is None:
+                return {}
+            return {str(name): int(n) for name, n in connection.execute(SQL["count_origins"])}
+
     def listed(self, limit: int = 100) -> list[Summary]:
         """Give fingerprints, the most lately seen first."""
         with self._reading() as connection:
@@ -208,7 +259,7 @@ class PatternStore:
         self, connection: apsw.Connection, fingerprint: Fingerprint, vector: bytes, k: int
     ) -> tuple[PatternRow, ...]:
         # Each fingerprint has a row, so the k nearest rows belong to the k nearest fingerprints.
-        alike = dict(self._in_step(connection).nearest(fingerprint, vector, k))
+        alike = dict(self._in_step(connection).nearest(fingerprint, halves(vector)[0], k))
         found = _outcomes(connection, [*alike])
         return nearest_first(_row(name, alike[name], outcome) for name, outcome in found)[:k]
 
@@ -220,6 +271,17 @@ class PatternStore:
             index = _loaded(connection)
         self._index, self._version = index, version
         return index
+
+    def _experience_now(self, connection: apsw.Connection) -> Experience:
+        """Give what is known as the tables are now, also where another process has written."""
+        version = int(connection.pragma("data_version"))
+        known = self._experience
+        if known is None or version != self._experienced:
+            known = known or _experience()
+            self._experience = None
+            known.refresh(connection)
+        self._experience, self._experienced = known, version
+        return known
 
     def _one_like(self, name: str) -> Summary:
         begins = name if name.startswith("sha256:") else f"sha256:{name}"
@@ -246,10 +308,14 @@ class PatternStore:
             done: list[T] = []
             # Whatever goes wrong from here on, the index is built anew rather than out of step.
             index, self._index = self._index, None
+            known, self._experience = self._experience, None
             in_transaction(connection, lambda: done.append(work(writing)))
             if index is not None:
                 writing.follow(index)
                 self._index = index
+            if known is not None:
+                known.refresh(connection, writing.touched)
+                self._experience = known
         return done[0]
 
     @contextmanager
@@ -273,11 +339,13 @@ class PatternStore:
             # Losing the last turns to a power cut loses a little evidence, and no decision.
             connection = opened(str(self._path), "patterns.sql", sync="NORMAL")
             connection.pragma("foreign_keys", 1)
+            connection.execute(sql_text("patterns_evidence.sql"))
             self._connection = connection
         return self._connection
 
     def _drop(self) -> None:
         self._index = None
+        self._experience = None
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -292,6 +360,13 @@ def _loaded(connection: apsw.Connection) -> PatternIndex:
     for part in iter(lambda: [*islice(rows, LOADED_AT_ONCE)], []):
         index.add([_look(*row) for row in part])
     return index
+
+
+def _experience() -> Experience:
+    # Imported here for the same reason.
+    from pointsman.storage.sqlite.pattern_calibration import Experience  # noqa: PLC0415 - see above
+
+    return Experience()
 
 
 def _look(name: str, body: bytes, vector: bytes) -> Look:

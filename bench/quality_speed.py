@@ -1,0 +1,108 @@
+"""How long a learned decision takes: from the text of a turn to the decision, on one core."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+
+import numpy as np
+from msgspec.structs import replace
+from quality_sets import load, look
+
+from pointsman.kernel.number import Billionths
+from pointsman.signals.embedding import hashed_letters, static_tokens
+from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex, EvidenceLook
+from pointsman.testing import a_policy, some_facts
+from pointsman.turns.decide import decide
+from pointsman.turns.evidence import Evidence, Outcomes
+from pointsman.turns.fingerprint import Surroundings, fingerprint_of
+from pointsman.turns.pattern import PatternSettings
+from pointsman.turns.ready import ReadyPolicy
+
+SIZES = (1_000, 10_000, 100_000)
+TURNS = 1_000
+WARM_UP = 50
+MODELS = ("acme:small", "acme:large")
+
+
+def speeds() -> dict[str, object]:
+    """Measure decisions over ledgers of different sizes, each turn a prompt not in them."""
+    prompts = load("routellm_mmlu").prompts
+    asked, recorded = prompts[:TURNS], prompts[TURNS:]
+    settings = PatternSettings(
+        k=0, method="evidence", min_sample_size=1, min_confidence=Billionths(0)
+    )
+    policy = a_policy("acme:large", *MODELS).policy
+    ready = ReadyPolicy(replace(policy, pattern=settings))
+    index = EvidenceIndex()
+    found = {}
+    for size in SIZES:
+        _grow(index, recorded, size)
+        found[str(size)] = _measured(index, ready, asked)
+    return {
+        "conditions": {
+            "machine": platform.processor() or platform.machine(),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "threads": 1,
+            "turns": TURNS,
+            "mean_characters": round(sum(map(len, asked)) / TURNS),
+        },
+        "rows": found,
+    }
+
+
+def _grow(index: EvidenceIndex, prompts: tuple[str, ...], size: int) -> None:
+    start = len(index)
+    fresh = [_variant(prompts, number) for number in range(start, size)]
+    index.add(fresh)
+    index.recentre()
+    index.put(
+        (
+            each.id,
+            MODELS[number % 2],
+            Outcomes.of(1, 1_000 * (number % 2), 1, 10**9 * (number % 3 > 0)),
+        )
+        for number, each in enumerate(fresh, start)
+    )
+
+
+def _variant(prompts: tuple[str, ...], number: int) -> EvidenceLook:
+    """Give a prompt, or one like it once all are used: part of its words, said again."""
+    text = prompts[number % len(prompts)]
+    turn = number // len(prompts)
+    if turn:
+        words = text.split()
+        text = " ".join(words[turn % 7 :: 1 + turn % 3] + words[: turn % 11])
+    found = look(text)
+    name = hashlib.sha256(f"{number}".encode()).hexdigest()
+    return replace(found, id=f"sha256:{name}")
+
+
+def _measured(index: EvidenceIndex, ready: ReadyPolicy, asked: tuple[str, ...]) -> dict[str, float]:
+    times = []
+    for text in asked[:WARM_UP]:
+        _decide(index, ready, text)
+    began = time.thread_time()
+    for text in asked:
+        start = time.perf_counter()
+        _decide(index, ready, text)
+        times.append(1e3 * (time.perf_counter() - start))
+    spent = time.thread_time() - began
+    kept = np.array(times)
+    return {
+        "decisions_per_second_of_cpu": round(len(asked) / spent),
+        "p50_ms": round(float(np.quantile(kept, 0.5)), 3),
+        "p99_ms": round(float(np.quantile(kept, 0.99)), 3),
+    }
+
+
+def _decide(index: EvidenceIndex, ready: ReadyPolicy, text: str) -> None:
+    near = _evidence(index, text)
+    decide(ready, replace(some_facts(text), pattern_evidence=near))
+
+
+def _evidence(index: EvidenceIndex, text: str) -> Evidence:
+    around = fingerprint_of(text, Surroundings())
+    return index.evidence(index.look(around, hashed_letters(text), static_tokens(text)))

@@ -1,0 +1,141 @@
+"""The evidence index of a pattern store, kept in step with its tables, and its calibrations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import apsw
+import msgspec
+from msgspec.structs import replace
+
+from pointsman.errors import IntegrityFailure
+from pointsman.kernel.number import divided
+from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex, EvidenceLook
+from pointsman.storage.sqlite.pattern_look import halves
+from pointsman.storage.sqlite.pattern_writing import SQL
+from pointsman.turns.calibration import (
+    CALIBRATION_FORM,
+    MOST_TRIED,
+    Calibration,
+    Threshold,
+    Tried,
+    threshold,
+)
+from pointsman.turns.evidence import Evidence, Outcomes, estimate
+from pointsman.turns.fingerprint import Fingerprint
+from pointsman.turns.pattern import Target
+
+LOADED_AT_ONCE = 1_024
+
+_BODY = msgspec.json.Decoder(Fingerprint)
+
+
+class Experience:
+    """What the method `evidence` knows: an index, and the calibration it is compared under."""
+
+    def __init__(self) -> None:
+        self.index = EvidenceIndex()
+        self.calibration: Calibration | None = None
+        self._id = ""
+
+    def refresh(self, connection: apsw.Connection, names: Sequence[str] | None = None) -> None:
+        """Read what changed: these fingerprints, or whatever another process did."""
+        if names is None:
+            self._read_all(connection)
+        else:
+            self._read_some(connection, names)
+        calibration = self.calibration
+        if calibration is None or calibration.is_stale(len(self.index), self.index.judged()):
+            self._begin(connection)
+
+    def evidence(
+        self,
+        connection: apsw.Connection,
+        look: tuple[Fingerprint, bytes],
+        k: int,
+        target: Target | None,
+    ) -> Evidence:
+        """Gather the evidence about a turn, with the threshold of a target where there is one."""
+        fingerprint, vector = look
+        found = self.index.evidence(self.index.look(fingerprint, *halves(vector)), k)
+        if target is None:
+            return found
+        known = self.threshold(connection, target, k)
+        if known is None:
+            return found
+        return replace(found, calibration_id=self._id, success_per_usd=known.success_per_usd)
+
+    def threshold(self, connection: apsw.Connection, target: Target, k: int) -> Threshold | None:
+        """Give the threshold of a target; found out when it is first asked for, then kept."""
+        calibration = self.calibration
+        if calibration is None:
+            return None
+        known = calibration.threshold(target, k)
+        if known is None:
+            known = threshold(self.tried(k), target, k)
+            if known is not None:
+                found = replace(calibration, thresholds=(*calibration.thresholds, known))
+                self._keep(connection, found)
+        return known
+
+    def tried(self, k: int = 0) -> Tried:
+        """Estimate recorded looks as if they were new: those whose names come first."""
+        return [[*map(estimate, found.models)] for _, found in self.left_out(k)]
+
+    def left_out(self, k: int = 0) -> Iterable[tuple[int, Evidence]]:
+        """Give the evidence about looks from all others, with their places."""
+        index = self.index
+        ordered = sorted(range(len(index)), key=lambda place: index.ids[place])
+        for place in ordered[:MOST_TRIED]:
+            yield place, index.evidence(index.look_at(place), k, without=place)
+
+    def fingerprints(self, connection: apsw.Connection) -> dict[str, Fingerprint]:
+        """Give what every look is the look of, by name."""
+        rows = connection.execute(SQL["all_looks"])
+        return {str(row[0]): _look(*row).fingerprint for row in rows}
+
+    def _read_all(self, connection: apsw.Connection) -> None:
+        index = self.index
+        index.keep({name for (name,) in connection.execute(SQL["all_names"])})
+        known = set(index.ids)
+        rows = connection.execute(SQL["all_looks"])
+        for part in iter(lambda: [*islice(rows, LOADED_AT_ONCE)], []):
+            index.add(_look(*row) for row in part if row[0] not in known)
+        index.clear()
+        index.put(_outcome(row) for row in connection.execute(SQL["all_outcomes"]))
+        stored = connection.execute(SQL["newest_calibration"]).fetchone()
+        if stored is not None and stored[0] != self._id:
+            self._id, self.calibration = stored[0], CALIBRATION_FORM.decode(stored[1])
+            index.recentre(self.calibration.centre)
+
+    def _read_some(self, connection: apsw.Connection, names: Sequence[str]) -> None:
+        listed = (msgspec.json.encode(names).decode(),)
+        self.index.add(_look(*row) for row in connection.execute(SQL["looks_of"], listed))
+        self.index.put(_outcome(row) for row in connection.execute(SQL["some_outcomes"], listed))
+
+    def _begin(self, connection: apsw.Connection) -> None:
+        """Start from a new centre; thresholds are found again when they are asked for."""
+        self.index.recentre()
+        found = Calibration(len(self.index), self.index.judged(), self.index.centre)
+        self._keep(connection, found)
+
+    def _keep(self, connection: apsw.Connection, found: Calibration) -> None:
+        body = CALIBRATION_FORM.encode(found)
+        self.calibration, self._id = found, CALIBRATION_FORM.id(found)
+        connection.execute(SQL["add_calibration"], (self._id, body))
+
+
+def _look(name: str, body: bytes, letters: bytes, tokens: bytes) -> EvidenceLook:
+    try:
+        return EvidenceLook(name, _BODY.decode(body), letters, tokens)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise IntegrityFailure(f"a stored pattern cannot be read: {error}") from error
+
+
+def _outcome(row: Sequence[apsw.SQLiteValue]) -> tuple[str, str, Outcomes]:
+    name, model, samples, score_sum, judged, cost = row
+    counted, weighed = int(samples), int(judged)  # type: ignore[arg-type] # STRICT columns
+    mean_cost = divided(int(cost), counted) if counted else 0  # type: ignore[arg-type] # as above
+    success = divided(int(score_sum), weighed) if weighed else 0  # type: ignore[arg-type] # as above
+    return str(name), str(model), Outcomes.of(counted, mean_cost, weighed, success)

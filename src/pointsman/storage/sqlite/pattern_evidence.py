@@ -1,0 +1,305 @@
+"""All recorded looks in memory, for `pattern.method: evidence`; equal to `turns.evidence.gathered`.
+
+Vectors are compared as float32: the product of two looks' lengths stays below 2^24, so each partial
+sum is exact, in whatever order it is added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from pointsman.turns.evidence import (
+    CANDIDATES,
+    COMPARED,
+    SHOWN,
+    STEP,
+    WEIGHTS,
+    Evidence,
+    ModelEvidence,
+    Outcomes,
+    Prior,
+    looks_for,
+    model_evidence,
+    shared_prior,
+    shown_row,
+)
+from pointsman.turns.evidence_arrays import Whole, centre_of_rows, centred_rows, look_of, raw_looks
+from pointsman.turns.evidence_look import LENGTH, shown_likeness
+from pointsman.turns.fingerprint import Fingerprint
+from pointsman.turns.pattern_row import PatternRow
+
+Floats: TypeAlias = npt.NDArray[np.float32]
+Signs: TypeAlias = npt.NDArray[np.uint64]
+Places: TypeAlias = npt.NDArray[np.intp]
+
+_WEIGHTS: Final = np.array(WEIGHTS, np.int64)
+# From 460,800 numbers on OpenBLAS shares a product among threads: on busy cores each then waits for
+# the other, up to a hundred times longer than one alone takes. A block of looks has fewer.
+_BLOCK: Final = 512
+_WORDS: Final = -(-LENGTH // 64)
+_JUDGED, _SUCCESS, _SAMPLES, _COST = range(4)
+
+
+class EvidenceLook(Struct, frozen=True):
+    """A turn as this index compares it: what it looked like, its letters, its tokens."""
+
+    id: str
+    fingerprint: Fingerprint
+    letters: bytes
+    tokens: bytes
+
+
+class EvidenceIndex:
+    """Looks by place, compared from a centre that stays the same between two calibrations."""
+
+    def __init__(self, compared: int = COMPARED) -> None:
+        self._compared = compared
+        self._ids: list[str] = []
+        self._places: dict[str, int] = {}
+        self._models: list[str] = []
+        self._order: list[int] = []
+        self._centre: Whole = np.zeros(LENGTH, np.int64)
+        self._raw: npt.NDArray[np.int16] = np.zeros((_BLOCK, LENGTH), np.int16)
+        self._looks: Floats = np.zeros((_BLOCK, LENGTH), np.float32)
+        self._signs: Signs = np.zeros((_WORDS, _BLOCK), np.uint64)
+        self._sums: Whole = np.zeros((4, 0, _BLOCK), np.int64)
+        self._priors: list[Prior] | None = None
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def centre(self) -> tuple[int, ...]:
+        """What is taken off every look before it is compared."""
+        return tuple(self._centre.tolist())
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The names of the looks, by place."""
+        return self._ids
+
+    def priors(self) -> list[Prior]:
+        """Give the sums of each model over all looks, by name."""
+        if self._priors is None:
+            count = len(self._ids)
+            totals = self._sums[:, :, :count].sum(axis=2)
+            self._priors = [
+                Prior(self._models[code], *(int(each) for each in totals[:, code]))
+                for code in self._order
+            ]
+        return self._priors
+
+    def judged(self) -> int:
+        """Give how many judged samples there are."""
+        return int(self._sums[_JUDGED, :, : len(self._ids)].sum())
+
+    def recentre(self, centre: Sequence[int] | None = None) -> None:
+        """Compare from another centre: the one given, or the mean of the looks there are."""
+        raw = self._raw[: len(self._ids)].astype(np.int64)
+        self._centre = centre_of_rows(raw) if centre is None else np.array(centre, np.int64)
+        self._compare(0, raw)
+
+    def add(self, looks: Iterable[EvidenceLook]) -> None:
+        """Add looks, but for those that are there."""
+        fresh = list({each.id: each for each in looks if each.id not in self._places}.values())
+        if not fresh:
+            return
+        start, end = len(self._ids), len(self._ids) + len(fresh)
+        self._reserve(end)
+        raw = raw_looks(
+            [each.fingerprint for each in fresh],
+            [each.letters for each in fresh],
+            [each.tokens for each in fresh],
+        )
+        self._raw[start:end] = raw
+        self._compare(start, raw)
+        self._sums[:, :, start:end] = 0
+        self._places |= {each.id: place for place, each in enumerate(fresh, start)}
+        self._ids += [each.id for each in fresh]
+
+    def keep(self, names: set[str]) -> None:
+        """Remove every look but these."""
+        kept = [place for place, name in enumerate(self._ids) if name in names]
+        if len(kept) == len(self._ids):
+            return
+        count = len(kept)
+        self._raw[:count] = self._raw[kept]
+        self._compare(0, self._raw[:count].astype(np.int64))
+        self._sums[:, :, :count] = self._sums[:, :, kept]
+        self._ids = [self._ids[place] for place in kept]
+        self._places = {name: place for place, name in enumerate(self._ids)}
+        self._priors = None
+
+    def put(self, rows: Iterable[tuple[str, str, Outcomes]]) -> None:
+        """Put what models did on looks in the place of what was known about it."""
+        for name, model, found in rows:
+            place, code = self._places[name], self._code(model)
+            self._sums[:, code, place] = (found.judged, found.success, found.samples, found.cost)
+        self._priors = None
+
+    def clear(self) -> None:
+        """Forget what models did, but not the looks."""
+        self._sums[...] = 0
+        self._priors = None
+
+    def look(self, fingerprint: Fingerprint, letters: bytes, tokens: bytes) -> Floats:
+        """Give a turn's look, ready to be compared."""
+        return look_of(fingerprint, letters, tokens, self._centre).astype(np.float32)
+
+    def look_at(self, place: int) -> Floats:
+        """Give the look at a place."""
+        found: Floats = self._looks[place].copy()
+        return found
+
+    def evidence(self, look: Floats, k: int = 0, without: int = -1) -> Evidence:
+        """Weigh the k most similar looks, `without` the one at a place; as `gathered` does it."""
+        if len(self._ids) - (without >= 0) < 1:
+            return Evidence((), 0, ())
+        return self.weighed(*self.near(look, k, without), without)
+
+    def near(self, look: Floats, k: int = 0, without: int = -1) -> tuple[Places, Whole]:
+        """Give the places of the k most similar looks, and how alike they are."""
+        wanted = min(k or looks_for(len(self._models)), len(self._ids) - (without >= 0))
+        places = self._candidates(look, wanted + (without >= 0))
+        products = self._products(look, places)
+        if without >= 0:
+            products[places == without] = -np.inf
+        bar = np.partition(products, len(products) - wanted)[len(products) - wanted]
+        is_near = products >= bar
+        return places[is_near], products[is_near].astype(np.int64)
+
+    def weighed(self, near: Places, alike: Whole, without: int = -1) -> Evidence:
+        """Weigh looks by how alike they are."""
+        steps = (alike.max() - alike) // STEP
+        weights = _WEIGHTS[np.minimum(steps, len(_WEIGHTS) - 1)]
+        return Evidence(
+            models=self._model_evidence(near, weights, without),
+            looks=len(near),
+            nearest=tuple(self._nearest(near, alike)),
+        )
+
+    def _candidates(self, look: Floats, k: int) -> Places:
+        """Give the places worth comparing, as `turns.evidence.candidates` does."""
+        count, wanted = len(self._ids), CANDIDATES * k
+        if count <= max(self._compared, wanted):
+            return np.arange(count)
+        differing = np.bitwise_count(self._signs[:, :count] ^ _packed(look[None, :]))
+        counts = np.add.reduce(differing, axis=0, dtype=np.uint16)
+        bar = np.partition(counts, wanted - 1)[wanted - 1]
+        return np.flatnonzero(counts <= bar)
+
+    def _products(self, look: Floats, places: Places) -> Floats:
+        found = np.empty(len(places), np.float32)
+        is_all = len(places) == len(self._ids)
+        for start in range(0, len(places), _BLOCK):
+            end = min(len(places), start + _BLOCK)
+            rows = self._looks[start:end] if is_all else self._looks[places[start:end]]
+            np.dot(rows, look, out=found[start:end])
+        return found
+
+    def _compare(self, start: int, raw: Whole) -> None:
+        """Put looks where they are compared, from a place on."""
+        for low in range(0, len(raw), _BLOCK):
+            rows = centred_rows(raw[low : low + _BLOCK], self._centre)
+            first, last = start + low, start + low + len(rows)
+            self._looks[first:last] = rows
+            self._signs[:, first:last] = _packed(rows)
+
+    def _model_evidence(
+        self, near: Places, weights: Whole, without: int
+    ) -> tuple[ModelEvidence, ...]:
+        found = self._sums[:, :, near]
+        weighed = found @ weights
+        squares = found[_JUDGED] @ (weights * weights)
+        rows = ((found[_JUDGED] > 0) & (weights > 0)).sum(axis=1)
+        priors = self.priors() if without < 0 else self._priors_without(without)
+        shared = shared_prior(priors)
+        return tuple(
+            model_evidence(
+                prior,
+                shared,
+                rows=int(rows[code]),
+                weight=int(weighed[_JUDGED, code]),
+                square=int(squares[code]),
+                success=int(weighed[_SUCCESS, code]),
+                cost_weight=int(weighed[_SAMPLES, code]),
+                cost=int(weighed[_COST, code]),
+            )
+            for code, prior in zip(self._order, priors, strict=True)
+        )
+
+    def _priors_without(self, place: int) -> list[Prior]:
+        own = self._sums[:, :, place].tolist()
+        return [
+            Prior(
+                each.model,
+                each.judged - own[_JUDGED][code],
+                each.success - own[_SUCCESS][code],
+                each.samples - own[_SAMPLES][code],
+                each.cost - own[_COST][code],
+            )
+            for code, each in zip(self._order, self.priors(), strict=True)
+        ]
+
+    def _nearest(self, near: Places, alike: Whole) -> Iterable[PatternRow]:
+        """Give the first rows, the most alike first, then by name and model."""
+        shown = near
+        if len(near) > SHOWN:
+            bar = np.partition(alike, len(alike) - SHOWN)[len(alike) - SHOWN]
+            shown, alike = near[alike >= bar], alike[alike >= bar]
+        found = sorted(
+            (-product, self._ids[place], place)
+            for product, place in zip(alike.tolist(), shown.tolist(), strict=True)
+        )
+        rows = [
+            shown_row(name, model, each, shown_likeness(-negative))
+            for negative, name, place in found[:SHOWN]
+            for model, each in sorted(self.outcomes(place).items())
+        ]
+        return rows[:SHOWN]
+
+    def outcomes(self, place: int) -> Mapping[str, Outcomes]:
+        """Give what each model did on the look at a place."""
+        columns = self._sums[:, :, place].T.tolist()
+        return {
+            self._models[code]: Outcomes(*numbers)
+            for code, numbers in enumerate(columns)
+            if numbers[_SAMPLES] or numbers[_JUDGED]
+        }
+
+    def _code(self, model: str) -> int:
+        if model not in self._models:
+            self._models.append(model)
+            more = np.zeros((4, 1, self._sums.shape[2]), np.int64)
+            self._sums = np.concatenate([self._sums, more], axis=1)
+            self._order = sorted(range(len(self._models)), key=self._models.__getitem__)
+            self._priors = None
+        return self._models.index(model)
+
+    def _reserve(self, wanted: int) -> None:
+        """Make room, at least twice as much as there was."""
+        held, count = len(self._raw), len(self._ids)
+        if wanted <= held:
+            return
+        room = max(wanted, 2 * held)
+        raw, looks, signs, sums = self._raw, self._looks, self._signs, self._sums
+        self._raw = np.zeros((room, LENGTH), np.int16)
+        self._looks = np.zeros((room, LENGTH), np.float32)
+        self._signs = np.zeros((_WORDS, room), np.uint64)
+        self._sums = np.zeros((4, len(self._models), room), np.int64)
+        self._raw[:count] = raw[:count]
+        self._looks[:count] = looks[:count]
+        self._signs[:, :count] = signs[:, :count]
+        self._sums[:, :, :count] = sums[:, :, :count]
+
+
+def _packed(looks: Floats | Whole) -> Signs:
+    """Give the signs of looks, a bit each, a column a look."""
+    bits = np.zeros((len(looks), 64 * _WORDS), np.bool_)
+    bits[:, :LENGTH] = looks > 0
+    return np.ascontiguousarray(np.packbits(bits, axis=1).view(np.uint64).T)

@@ -1,0 +1,80 @@
+"""Banners: what the user must know now, gone again once it is no longer so. 002 §4.5.4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from pointsman.kernel.instant import DAY, EPOCH, Instant
+from pointsman.storage.policies import InvalidFile
+from pointsman.tui.plain import plain
+from pointsman.turns.availability import Report
+
+OUTAGES: Final = ("turns.provider_unavailable", "turns.model_unavailable")
+POLICY: Final = "routing.policy_invalid"
+BUDGET: Final = "turns.budget_breaker"
+
+
+class Banner(Static):
+    """One banner."""
+
+    def __init__(self, code: str, text: str, day: int) -> None:
+        super().__init__(Content(plain(text)), classes="banner")
+        self.code = code
+        self.text = text
+        self.day = day
+
+
+class BannerStrip(Vertical):
+    """The banners that hold."""
+
+    def __init__(self) -> None:
+        super().__init__(id="banners")
+
+    @property
+    def texts(self) -> list[str]:
+        """What the banners say."""
+        return [each.text for each in self.query(Banner)]
+
+    async def put(self, code: str, text: str, now: Instant = EPOCH) -> None:
+        """Show a banner; of those that can be there once, the latest counts."""
+        if text in self.texts:
+            return
+        if code not in OUTAGES:
+            await self.take(code)
+        await self.mount(Banner(code, text, now // DAY))
+
+    async def put_policy(self, invalid: Sequence[InvalidFile]) -> None:
+        """Show which file cannot be used and what stands in for it; nothing where all can."""
+        broken = [each for each in invalid if each.problems]
+        if not broken:
+            await self.take(POLICY)
+            return
+        which = "last good version is" if broken[0].using_last_known_good else "defaults are"
+        text = f"{broken[0].name} cannot be used: its {which} in force. See /rules check."
+        await self.put(POLICY, text)
+
+    async def take(self, *codes: str) -> None:
+        """Take banners away."""
+        await self._remove(each for each in self.query(Banner) if each.code in codes)
+
+    async def refresh_state(self, reports: Iterable[Report], now: Instant) -> None:
+        """Take away what is no longer so: who is back, and yesterday's budget."""
+        out = {
+            each.model or each.provider for each in reports if each.state == "unavailable"
+        }  # what a banner of an outage begins with
+        await self._remove(
+            each
+            for each in self.query(Banner)
+            if (each.code in OUTAGES and each.text.split()[0] not in out)
+            or (each.code == BUDGET and each.day != now // DAY)
+        )
+
+    async def _remove(self, banners: Iterable[Banner]) -> None:
+        gone = list(banners)
+        if gone:
+            await self.remove_children(gone)

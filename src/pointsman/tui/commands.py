@@ -1,0 +1,125 @@
+"""What each slash command does to a session. 002 §9.1."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from pointsman.app import Pointsman
+from pointsman.errors import InputError
+from pointsman.runs.conversation import Conversation
+from pointsman.runs.conversations import Conversations
+from pointsman.runs.rules_view import (
+    checked,
+    checked_text,
+    kept_files,
+    reloaded,
+    reloaded_text,
+    rules_text,
+)
+from pointsman.sessions.feedback import Rating
+from pointsman.sessions.slash import SlashCommand, help_lines
+from pointsman.sessions.update import Notice
+from pointsman.tui.reports import cost_text, providers_text, sessions_text
+from pointsman.turns.explain import why_screen
+
+
+class Carried(Struct, frozen=True):
+    """What a command printed; `notice` is a banner to show."""
+
+    text: str
+    kind: Literal["report", "done"] = "report"
+    notice: Notice | None = None
+
+
+class Commands:
+    """Carries commands out; those that change only the screen are the app's."""
+
+    def __init__(
+        self, pointsman: Pointsman, conversations: Conversations, conversation: Conversation
+    ) -> None:
+        self._pointsman = pointsman
+        self._conversations = conversations
+        self._conversation = conversation
+        self.last_turn_id = ""
+        """The turn `/model show` tells about, where it never began."""
+
+    async def carried_out(self, command: SlashCommand) -> Carried:  # noqa: PLR0911 - one for each command
+        """Do what a command says; raises where that cannot be done."""
+        match command.name:
+            case "model":
+                return await self._model(command.argument)
+            case "route":
+                return self._route(command.argument)
+            case "rules":
+                return self._rules(command.argument)
+            case "cost":
+                return Carried(cost_text(self._conversation.cost()))
+            case "history":
+                listed = self._conversations.listed(include_workers=bool(command.argument))
+                return Carried(sessions_text(listed))
+            case "providers":
+                return Carried(providers_text(self._conversations))
+            case "good":
+                return await self._judge("thumbs_up", command.argument)
+            case "bad":
+                return await self._judge("thumbs_down", command.argument)
+            case _:
+                return Carried(
+                    "\n".join(help_lines([command.argument] if command.argument else ()))
+                )
+
+    def why(self, turn_id: str) -> str:
+        """Give the why-screen of a turn, as `pointsman why` prints it."""
+        return why_screen(self._pointsman.shown(turn_id))
+
+    def active_text(self) -> str:
+        """Say which model the session is bound to, or that rules count."""
+        sticky = self._conversation.sticky_model
+        return (
+            f"active model: {sticky} (sticky)" if sticky else "active model: by rules and defaults"
+        )
+
+    async def _model(self, argument: str) -> Carried:
+        if argument == "show":
+            return self._show()
+        name = None if argument == "-" else argument
+        notice = await self._conversation.swap_model(name)
+        if notice is not None:
+            return Carried(notice.text, "done", notice)
+        if name is None:
+            return Carried("rules and defaults choose the model again", "done")
+        return Carried(f"{self._conversation.sticky_model} takes every turn from now on", "done")
+
+    def _show(self) -> Carried:
+        last = self._conversation.last_turn
+        turn_id = self.last_turn_id or ("" if last is None else last.id)
+        if not turn_id:
+            return Carried(f"{self.active_text()}\nno turn yet")
+        return Carried(f"{self.active_text()}\n\n{self.why(turn_id)}")
+
+    def _route(self, argument: str) -> Carried:
+        if argument == "override":
+            self._conversation.choose_route("override")
+            return Carried("the pattern store's choice takes this turn", "done")
+        self._conversation.choose_route("ignore")
+        return Carried("the suggestion is dismissed", "done")
+
+    def _rules(self, argument: str) -> Carried:
+        pointsman = self._pointsman
+        if argument == "show":
+            return Carried(rules_text(pointsman.in_force().ready.policy))
+        if argument == "check":
+            return Carried(checked_text(checked(pointsman.reload())))
+        before = kept_files(pointsman.home)
+        in_force = pointsman.reload()
+        files = reloaded(pointsman.home, before, in_force)
+        return Carried(reloaded_text(files, in_force.policy_id))
+
+    async def _judge(self, rating: Rating, comment: str) -> Carried:
+        if self._conversation.is_busy:
+            raise InputError("a turn is under way", hint="judge it once it is over")
+        await self._conversation.feedback(rating, comment)
+        said = "good" if rating == "thumbs_up" else "bad"
+        return Carried(f"noted: the last answer was {said}", "done")

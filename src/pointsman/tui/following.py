@@ -1,0 +1,114 @@
+"""Follows a turn: each thing that happens finds its place on the screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pointsman.runs.conversation import Conversation
+from pointsman.sessions.envelope import Envelope
+from pointsman.sessions.events.tools import ToolCalled, ToolConfirmationResolved
+from pointsman.sessions.update import (
+    ChooseRoute,
+    Confirm,
+    ConfirmEgress,
+    Notice,
+    Routed,
+    TextDelta,
+    ThinkingDelta,
+    Told,
+    ToolState,
+    ToolUseBegun,
+    TurnOver,
+    Update,
+    Used,
+    WorkerState,
+)
+from pointsman.tui.question import (
+    Question,
+    egress_question,
+    route_question,
+    tool_question,
+)
+from pointsman.tui.turn_view import TurnView
+
+if TYPE_CHECKING:
+    from pointsman.tui.app import ChatApp
+
+INLINE = ("turns.no_model",)
+"""What belongs to one turn, and not above all of them."""
+ASKED = ("turns.pattern_disagreement",)
+"""What a question of its own tells."""
+
+
+class Following:
+    """Shows what happens in one turn."""
+
+    def __init__(self, app: ChatApp, view: TurnView, conversation: Conversation) -> None:
+        self._app = app
+        self.view = view
+        self._conversation = conversation
+
+    async def take(self, update: Update) -> None:  # noqa: C901, PLR0912 - one line for each kind
+        """Show one thing that happened."""
+        view = self.view
+        match update:
+            case Routed():
+                await self._routed(update)
+            case Notice():
+                await self._noticed(update)
+            case TextDelta():
+                await view.say(update.text)
+            case ThinkingDelta():
+                await view.think(update.text)
+            case ToolUseBegun():
+                await view.tool(update.tool_use_id, update.name)
+            case ToolState():
+                await view.tool_stands(update)
+            case WorkerState():
+                await view.worker_stands(update)
+            case Confirm():
+                await self._ask(tool_question(update, self._conversation))
+            case ChooseRoute():
+                await self._ask(route_question(update, self._conversation))
+            case ConfirmEgress():
+                await self._ask(egress_question(update, self._conversation))
+            case Used():
+                self._app.put_cost(update.session_cost_usd)
+            case Told():
+                await self._told(update.event)
+            case TurnOver():
+                await view.over(update, self._app.took())
+            case _:
+                pass
+
+    async def _routed(self, update: Routed) -> None:
+        if update.kind == "turn":
+            # What was said of the last turn holds no longer; this one says its own.
+            await self._app.banners.take("turns.choice_rejected", "turns.budget_breaker")
+        self.view.routed(update)
+        self._app.put_turn(update.turn_id)
+        self._app.put_model(update.model)
+        await self._app.panel.withdraw("route")
+
+    async def _noticed(self, update: Notice) -> None:
+        if update.code in INLINE:
+            await self.view.note(update.text, "warning")
+        elif update.code not in ASKED:
+            await self._app.banners.put(update.code, update.text, self._app.now)
+
+    async def _ask(self, question: Question) -> None:
+        app = self._app
+        await app.panel.ask(question)
+        # Somebody who is writing goes on writing: F5 leads to the question.
+        if not app.composer.text:
+            app.panel.seize()
+
+    async def _told(self, event: Envelope) -> None:
+        payload = event.payload
+        if isinstance(payload, ToolCalled) and not event.parent_session_id:
+            block = await self.view.tool(payload.tool_use_id, payload.tool_name)
+            block.give(str(payload.input_hash))
+        elif isinstance(payload, ToolConfirmationResolved):
+            await self._app.panel.withdraw(payload.confirmation_request_id)
+            if self._app.panel.current is None:
+                self._app.composer.focus()

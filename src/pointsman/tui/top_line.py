@@ -1,0 +1,73 @@
+"""The line at the top: where this session works, with which model, at which cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+from rich.cells import cell_len, set_cell_size
+from textual.content import Content
+from textual.widget import Widget
+
+from pointsman.tui.plain import plain
+
+
+class Standing(Struct, frozen=True):
+    """What the line says."""
+
+    session_id: str = ""
+    workspace: str = ""
+    model: str = ""
+    mode: str = "auto"
+    pending: str = ""
+    cost: str = "$0.00"
+
+    @property
+    def left(self) -> str:
+        """What may be cut."""
+        return f" {self.workspace or 'no workspace'}"
+
+    @property
+    def right(self) -> str:
+        """What must be seen."""
+        model = f"{self.mode} · {self.model}" if self.model else self.mode
+        if self.pending:
+            model += f" ⇢ {self.pending}"
+        session = f"…{self.session_id[-6:]}" if self.session_id else "opening"
+        return f"{model}   {self.cost}   {session} "
+
+
+class TopLine(Widget):
+    """The line at the top."""
+
+    def __init__(self) -> None:
+        super().__init__(id="top")
+        self.standing = Standing()
+
+    def put(self, standing: Standing) -> None:
+        """Say something else."""
+        self.standing = standing
+        self.refresh()
+
+    def render(self) -> Content:
+        """Draw the line: the right side first, the left in what is left."""
+        width, right = self.size.width, plain(self.standing.right)
+        room = max(0, width - cell_len(right))
+        left = plain(self.standing.left)
+        if cell_len(left) > room - 2:
+            left = f" …{_tail(left, room - 4)}" if room > 8 else ""
+        return Content.assemble(set_cell_size(left, room), Content(right).stylize("bold"))
+
+
+def _tail(text: str, width: int) -> str:
+    while cell_len(text) > max(0, width):
+        text = text[1:]
+    return text
+
+
+def place_text(workspace: str | None) -> str:
+    """Write a folder as people do: with `~` for their own."""
+    if workspace is None:
+        return ""
+    home = str(Path.home())
+    return f"~{workspace.removeprefix(home)}" if workspace.startswith(f"{home}/") else workspace

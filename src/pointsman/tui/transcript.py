@@ -1,0 +1,137 @@
+"""The conversation on the screen: the latest turns, and reports that were asked for.
+
+Only so many turns are kept drawn: a session of thousands costs no more than one of fifty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static
+
+from pointsman.tui.past import Past, drawn, past_view
+from pointsman.tui.plain import plain
+from pointsman.tui.turn_view import TurnView
+
+MOST_DRAWN: Final = 20
+STEP: Final = 10
+
+
+class Report(Vertical):
+    """What a command printed, under its name."""
+
+    def __init__(self, title: str, text: str, kind: str = "report") -> None:
+        body = Static(Content(plain(text)), classes="report-text")
+        super().__init__(
+            Static(Content(plain(title)), classes="report-title"),
+            Horizontal(body, classes="report-body"),
+            classes=f"report -{kind}",
+        )
+        self.title = title
+        self.text = text
+
+
+class Earlier(Static, can_focus=True):
+    """Stands for the turns that are not drawn; a click or Enter draws some of them."""
+
+    class Wanted(Message):
+        """Somebody wants to see earlier turns."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "want", "show earlier turns")]
+
+    def on_click(self) -> None:
+        """Want earlier turns."""
+        self.post_message(self.Wanted())
+
+    def action_want(self) -> None:
+        """Want earlier turns."""
+        self.post_message(self.Wanted())
+
+
+class Transcript(VerticalScroll, can_focus=False):
+    """The turns and reports of a session, the latest at the bottom."""
+
+    def __init__(self) -> None:
+        self._earlier = Earlier("", classes="earlier")
+        # As high as the screen at least: what is anchored would sink to the bottom of it.
+        self._page = Vertical(self._earlier, id="page")
+        super().__init__(self._page, id="transcript")
+        self._earlier.display = False
+        self.hidden: list[Past] = []
+        self._unseen = 0
+
+    def on_mount(self) -> None:
+        """Stay at the bottom until somebody scrolls up."""
+        self.anchor()
+
+    @property
+    def turns(self) -> list[TurnView]:
+        """The turns that are drawn."""
+        return [each for each in self._page.children if isinstance(each, TurnView)]
+
+    @property
+    def reports(self) -> list[Report]:
+        """The reports that are drawn."""
+        return [each for each in self._page.children if isinstance(each, Report)]
+
+    async def begin(self, question: str, pictures: int = 0) -> TurnView:
+        """Draw a turn that begins."""
+        view = TurnView(question, pictures)
+        await self._add(view)
+        return view
+
+    async def report(self, title: str, text: str, kind: str = "report") -> None:
+        """Draw what a command printed."""
+        await self._add(Report(title, text, kind))
+
+    async def restore(self, turns: Sequence[Past]) -> None:
+        """Draw the latest turns of a session that is resumed."""
+        self.hidden = list(turns[:-STEP])
+        for past in turns[-STEP:]:
+            view = past_view(past)
+            await self._page.mount(view)
+            await drawn(view, past)
+        self._count()
+        self.anchor()
+
+    async def show_earlier(self, known: Sequence[Past]) -> None:
+        """Draw some of the turns that are not drawn."""
+        drawn_ids = {each.turn_id for each in self.turns}
+        first = next(
+            (n for n, past in enumerate(known) if past[0].turn_id in drawn_ids), len(known)
+        )
+        wanted = known[max(0, first - STEP) : first]
+        for past in reversed(wanted):
+            view = past_view(past)
+            await self._page.mount(view, after=self._earlier)
+            await drawn(view, past)
+        self.hidden = list(known[: max(0, first - STEP)])
+        self._unseen = 0
+        self._count()
+
+    async def _add(self, widget: Widget) -> None:
+        await self._page.mount(widget)
+        await self._trim()
+        self.anchor()
+
+    async def _trim(self) -> None:
+        """Let go of what is far above."""
+        shown = [each for each in self._page.children if each is not self._earlier]
+        far = shown[: max(0, len(shown) - MOST_DRAWN)]
+        if far:
+            self._unseen += sum(isinstance(each, TurnView) for each in far)
+            await self._page.remove_children(far)
+            self._count()
+
+    def _count(self) -> None:
+        count = len(self.hidden) + self._unseen
+        self._earlier.display = count > 0
+        self._earlier.update(
+            f"{count} earlier turn{'' if count == 1 else 's'}: click or press Enter"
+        )

@@ -1,0 +1,217 @@
+"""One turn on the screen: what was asked, who took it and why, what was said and done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+from rich.cells import cell_len
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static
+
+from pointsman.providers.messages import Image, Text, ToolResult
+from pointsman.sessions.message import SessionMessage
+from pointsman.sessions.update import Routed, ToolProgress, ToolState, TurnOver, WorkerState
+from pointsman.tui.answer import Answer
+from pointsman.tui.fold import Fold
+from pointsman.tui.plain import plain, usd_text
+from pointsman.tui.route_line import RouteLine, why_text
+from pointsman.tui.tool_block import ToolBlock
+from pointsman.tui.worker_block import WorkerBlock
+
+_STATES = {
+    "completed": "",
+    "cancelled": "cancelled",
+    "failed": "failed",
+    "no_model": "no model",
+    "refused": "refused",
+}
+
+
+_PROGRESS: dict[str, ToolProgress] = {
+    "started": "running",
+    "completed": "done",
+    "failed": "failed",
+}
+
+
+class RouteLabel(Static):
+    """The line that says who took the turn; a click asks why."""
+
+    class Asked(Message):
+        """Somebody wants to know why."""
+
+        def __init__(self, turn_id: str) -> None:
+            self.turn_id = turn_id
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__("", classes="route", markup=False)
+        self.turn_id = ""
+
+    def on_click(self) -> None:
+        """Ask why."""
+        if self.turn_id:
+            self.post_message(self.Asked(self.turn_id))
+
+
+class TurnView(Vertical):
+    """One turn."""
+
+    def __init__(self, question: str, pictures: int = 0) -> None:
+        self._asked = Static(_question(question, pictures), classes="question")
+        self._route = RouteLabel()
+        super().__init__(self._asked, self._route, classes="turn")
+        self.route_line = RouteLine(state="deciding")
+        self._answer: Answer | None = None
+        self._thinking: Answer | None = None
+        self._tools: dict[str, ToolBlock] = {}
+        self._workers: dict[str, WorkerBlock] = {}
+        self._draw_route()
+
+    @property
+    def turn_id(self) -> str:
+        """The turn's id, once it is decided."""
+        return self._route.turn_id
+
+    @property
+    def tools(self) -> tuple[ToolBlock, ...]:
+        """The tools it called."""
+        return tuple(self._tools.values())
+
+    @property
+    def crew(self) -> tuple[WorkerBlock, ...]:
+        """The workers it sent out."""
+        return tuple(self._workers.values())
+
+    def routed(self, update: Routed) -> None:
+        """Show who takes the turn."""
+        self._route.turn_id = update.turn_id
+        self._put_route(model=update.model, why=why_text(update), state="")
+
+    async def say(self, text: str) -> None:
+        """Show more of the answer."""
+        if self._answer is None:
+            self._answer = Answer(classes="answer")
+            await self._place(self._answer)
+        self._answer.write(text)
+
+    async def think(self, text: str) -> None:
+        """Show more of the reasoning, behind a line."""
+        if self._thinking is None:
+            self._thinking = Answer(classes="thinking")
+            fold = Fold(self._thinking, classes="thought")
+            fold.tell("thinking")
+            await self._place(fold)
+        self._thinking.write(text)
+
+    async def tool(self, tool_use_id: str, name: str) -> ToolBlock:
+        """Show a call; what is said afterwards stands below it."""
+        found = self._tools.get(tool_use_id)
+        if found is None:
+            await self._settle()
+            found = self._tools[tool_use_id] = ToolBlock(tool_use_id, name)
+            await self._place(found)
+        return found
+
+    async def tool_stands(self, update: ToolState) -> None:
+        """Show how a call stands; a worker's stands with the worker."""
+        if update.worker_session_id:
+            for worker in self._workers.values():
+                if worker.worker_session_id == update.worker_session_id:
+                    worker.step(update)
+            return
+        block = await self.tool(update.tool_use_id, update.name)
+        block.stand(update.state, update.detail, update.latency_ms)
+
+    async def worker_stands(self, update: WorkerState) -> None:
+        """Show how a worker stands."""
+        found = self._workers.get(update.tool_use_id)
+        if found is None:
+            await self._settle()
+            found = self._workers[update.tool_use_id] = WorkerBlock(update.tool_use_id)
+            await self._place(found)
+        found.stand(update)
+        if update.tool_use_id in self._tools:
+            state = _PROGRESS[update.state]
+            self._tools[update.tool_use_id].stand(state, update.detail)
+
+    async def note(self, text: str, kind: str = "note") -> None:
+        """Show a line of our own."""
+        await self._settle()
+        await self._place(Static(Content(plain(text)), classes=f"line -{kind}"))
+
+    def results(self, messages: Sequence[SessionMessage]) -> None:
+        """Show what the tools gave back."""
+        for message in messages:
+            for use in message.tool_uses:
+                if use.id in self._tools:
+                    self._tools[use.id].give(bytes(use.input).decode("utf-8", "replace"))
+            for block in message.content:
+                if isinstance(block, ToolResult) and block.tool_use_id in self._tools:
+                    self._tools[block.tool_use_id].answer(_result_text(block))
+
+    async def over(self, update: TurnOver, took: str) -> None:
+        """Show how the turn ended."""
+        await self.finish()
+        state, cost = _STATES[update.status], usd_text(update.cost_usd)
+        if not self._route.turn_id:
+            self._route.turn_id = update.turn_id
+        self._put_route(cost=cost if update.model else "", took=took, state=state)
+        if update.error:
+            await self.note(update.error, "problem")
+
+    async def failed(self, line: str) -> None:
+        """Show why there is no turn, or no more of it."""
+        await self.finish()
+        self._put_route(state="" if not self.turn_id else "failed")
+        await self.note(line, "problem")
+
+    async def finish(self) -> None:
+        """Draw what is still to be drawn."""
+        for each in (self._answer, self._thinking):
+            if each is not None:
+                await each.finish()
+
+    def put_route(self, line: RouteLine, turn_id: str) -> None:
+        """Show the line of a turn that is over."""
+        self._route.turn_id, self.route_line = turn_id, line
+        self._draw_route()
+
+    async def _place(self, widget: Widget) -> None:
+        if self.is_attached:
+            await self.mount(widget)
+
+    async def _settle(self) -> None:
+        await self.finish()
+        self._answer = self._thinking = None
+
+    def _put_route(self, **parts: str) -> None:
+        self.route_line = replace(self.route_line, **parts)
+        self._draw_route()
+
+    def _draw_route(self) -> None:
+        line = str(self.route_line)
+        # A line that stays a line moves nothing: the screen need not be laid out again.
+        is_same = 0 < cell_len(line) < self.size.width - 4 and self._route.size.height == 1
+        self._route.update(Content(line), layout=not is_same)
+        if self._route.display != bool(line):
+            self._route.display = bool(line)
+
+
+def _question(text: str, pictures: int) -> Content:
+    more = f"  [{pictures} picture{'' if pictures == 1 else 's'}]" if pictures else ""
+    return Content(plain(f"{text}{more}"))
+
+
+def _result_text(result: ToolResult) -> str:
+    parts = [each.text if isinstance(each, Text) else "[picture]" for each in result.content]
+    return ("failed: " if result.is_error else "") + "\n".join(parts)
+
+
+def pictures_in(message: SessionMessage) -> int:
+    """Count the pictures of a message."""
+    return sum(isinstance(each, Image) for each in message.content)

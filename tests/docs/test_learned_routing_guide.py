@@ -1,0 +1,34 @@
+"""The guide to learned routing: its example loads, and its figures are those of the bench."""
+
+import json
+import re
+from pathlib import Path
+
+from pointsman.turns.policy import read_routing
+from pointsman.turns.registry import EMBEDDED_MODEL
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs/guide/learned-routing.md").read_text(encoding="utf-8")
+
+
+def test_the_example_loads():
+    (body,) = re.findall(r"```yaml routing\n(.*?)```", GUIDE, re.DOTALL)
+    found = read_routing(body.encode(), "routing.yaml", {EMBEDDED_MODEL: None}, "/").pattern
+    assert (found.method, str(found.explore), str(found.shadow)) == ("evidence", "0.05", "0.02")
+
+
+def test_every_table_of_the_bench_stands_in_the_guide():
+    page = (ROOT / "bench/results/quality.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    assert len(rows) > 15
+    assert [line for line in rows if line not in GUIDE] == []
+
+
+def test_figures_reach_what_is_promised():
+    sets = json.loads((ROOT / "bench/results/quality.json").read_text())["sets"]
+    mmlu, gsm8k, many = (sets[name]["routers"] for name in sets)
+    assert mmlu["evidence, logged"]["apgr"] >= 0.61
+    assert mmlu["evidence, full"]["apgr"] >= 0.63
+    assert gsm8k["evidence, full"]["apgr"] >= 0.615
+    assert many["evidence, logged"]["aiq"] > many["zero router"]["aiq"]
+    assert many["evidence, logged"]["aiq"] >= 0.828

@@ -1,0 +1,134 @@
+"""The evidence index gives, number for number, what the definition in `turns` gives."""
+
+import numpy as np
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from pointsman.signals.embedding import hashed_letters, static_tokens
+from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex, EvidenceLook
+from pointsman.turns.evidence import Near, Outcomes, Prior, candidates, gathered
+from pointsman.turns.evidence_arrays import centre_of_rows, centred_rows, look_of, raw_looks
+from pointsman.turns.evidence_look import (
+    centre_of,
+    centred,
+    disagreement,
+    normal,
+    product,
+    raw_look,
+)
+from pointsman.turns.fingerprint import Fingerprint, hashed_vector
+
+# A failing example is told as it is found: making it small takes minutes with looks of 544 numbers.
+QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
+WORDS = st.sampled_from(
+    ["prove", "the", "SQL", "naïve", "table", "漢", "42", "if(x)", "\U0001f600"]
+)
+TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
+PRINTS = st.builds(
+    Fingerprint,
+    intent_tags=st.lists(st.sampled_from(["debug", "test", "doc"]), max_size=2).map(tuple),
+    has_images=st.booleans(),
+    estimated_input_tokens_bucket=st.integers(0, 3),
+)
+LOOKS = st.lists(st.tuples(PRINTS, TEXTS), min_size=1, max_size=9)
+OUTCOMES = st.builds(
+    Outcomes.of,
+    st.integers(1, 40),
+    st.integers(0, 10**7),
+    st.integers(0, 40),
+    st.integers(0, 10**9),
+)
+
+
+@given(st.text(max_size=300))
+@settings(max_examples=60, deadline=None)
+def test_fast_letters_equal_the_definition(text):
+    assert hashed_letters(text) == hashed_vector(text)
+
+
+@given(st.lists(st.integers(-2_000, 2_000), min_size=1, max_size=40), st.integers(1, 2_000))
+@settings(max_examples=60, deadline=None)
+def test_length_is_given_within_a_rounding(vector, reach):
+    found = normal(vector, reach)
+    if any(vector):
+        length = sum(each * each for each in found) ** 0.5
+        assert abs(length - reach) <= 0.5 * len(vector) ** 0.5 + 1e-6
+    else:
+        assert found == vector
+
+
+def parts(looks):
+    return (
+        [each for each, _ in looks],
+        [hashed_vector(text) for _, text in looks],
+        [static_tokens(text) for _, text in looks],
+    )
+
+
+@given(LOOKS)
+@settings(max_examples=25, deadline=None)
+def test_many_looks_at_once_equal_each_alone(looks):
+    raw = [raw_look(*each) for each in zip(*parts(looks), strict=True)]
+    rows = raw_looks(*parts(looks))
+    assert [tuple(row) for row in rows.tolist()] == raw
+    centre = centre_of_rows(rows)
+    assert tuple(centre.tolist()) == centre_of(raw)
+    expected = [centred(each, centre.tolist()) for each in raw]
+    assert [tuple(row) for row in centred_rows(rows, centre).tolist()] == expected
+    alone = [look_of(*each, centre) for each in zip(*parts(looks), strict=True)]
+    assert [tuple(each.tolist()) for each in alone] == expected
+
+
+@given(LOOKS, st.tuples(PRINTS, TEXTS), st.data())
+@settings(max_examples=40, deadline=None, phases=QUICK)
+def test_index_equals_the_definition(looks, asked, data):
+    prints, letters, tokens = parts([*looks, asked])
+    names = [f"look {n:02}" for n in range(len(looks))]
+    compared = data.draw(st.sampled_from([2_048, 2]))
+    index = EvidenceIndex(compared)
+    index.add(map(EvidenceLook, names, prints[:-1], letters[:-1], tokens[:-1]))
+    index.recentre()
+    done = [
+        (name, model, data.draw(OUTCOMES))
+        for name in names
+        for model in data.draw(st.sampled_from(["a", "b", "ab"]))
+    ]
+    index.put(done)
+    k = data.draw(st.integers(1, 15))
+
+    centre = index.centre
+    every = [centred(raw_look(*each), centre) for each in zip(prints, letters, tokens, strict=True)]
+    mine = every.pop()
+    near = [
+        Near(name, product(mine, own), {model: each for at, model, each in done if at == name})
+        for name, own in zip(names, every, strict=True)
+    ]
+    kept = candidates([disagreement(mine, own) for own in every], min(k, len(near)), compared)
+    models = sorted({model for _, model, _ in done})
+    priors = [prior(model, [each for _, own, each in done if own == model]) for model in models]
+    found = index.evidence(index.look(prints[-1], letters[-1], tokens[-1]), k)
+    assert found == gathered([near[n] for n in kept], priors, k)
+    assert np.array_equal(index.look(prints[-1], letters[-1], tokens[-1]), mine)
+
+
+def prior(model, found):
+    columns = ("judged", "success", "samples", "cost")
+    return Prior(model, *(sum(getattr(each, name) for each in found) for name in columns))
+
+
+@given(LOOKS, st.data())
+@settings(max_examples=20, deadline=None)
+def test_order_of_recording_changes_nothing(looks, data):
+    prints, letters, tokens = parts(looks)
+    every = [*map(EvidenceLook, map(str, range(len(looks))), prints, letters, tokens)]
+    shuffled = data.draw(st.permutations(every))
+    outcome = Outcomes.of(1, 5, 1, 700_000_000)
+    found = []
+    for order in (every, shuffled):
+        index = EvidenceIndex()
+        for each in order:
+            index.add([each])
+        index.recentre()
+        index.put((each.id, "m", outcome) for each in order)
+        found.append(index.evidence(index.look(prints[0], letters[0], tokens[0])))
+    assert found[0] == found[1]

@@ -1,0 +1,192 @@
+"""A target becomes a threshold: by leave one out, deterministic, kept, made anew with growth."""
+
+import pytest
+
+from pointsman.errors import DocumentError
+from pointsman.kernel.instant import DAY, Instant
+from pointsman.kernel.number import ONE, Billionths, MicroUsd, billionths
+from pointsman.signals.embedding import text_vector
+from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.turns.calibration import Calibration, reliability, threshold
+from pointsman.turns.evidence import Estimate, ranked
+from pointsman.turns.fingerprint import Fingerprint
+from pointsman.turns.pattern import Target
+from pointsman.turns.policy import read_routing, turn_policy
+from pointsman.turns.registry import EMBEDDED_MODEL
+
+AT = Instant(1_000 * DAY)
+
+
+def tried(count=200):
+    """Give looks on which the strong model is better by ever more."""
+    return [
+        [
+            Estimate("p:weak", Billionths(500_000_000), MicroUsd(100 + n % 7), 9_000, 0, 9),
+            Estimate(
+                "p:strong",
+                Billionths(400_000_000 + 2_000_000 * n),
+                MicroUsd(900 + n % 13),
+                9_000,
+                0,
+                9,
+            ),
+        ]
+        for n in range(count)
+    ]
+
+
+def strong_calls(looks, per_usd):
+    return sum(ranked(each, per_usd)[0][1].model == "p:strong" for each in looks)
+
+
+@pytest.mark.parametrize("share", ["0", "0.2", "0.5", "0.8", "0.95"])
+def test_share_of_strong_calls_is_what_was_asked_for(share):
+    looks = tried()
+    wanted = billionths(share)
+    found = threshold(looks, Target(strong_share=wanted), 0)
+    calls = strong_calls(looks, found.success_per_usd)
+    assert abs(calls - len(looks) * wanted / ONE) <= 1
+    assert found.strong_share == calls * ONE // len(looks)
+
+
+def test_threshold_lies_between_two_kinds_of_turns_not_at_the_edge_of_one():
+    weak = Estimate("p:weak", Billionths(0), MicroUsd(0), 9_000, 0, 9)
+    looks = [
+        [weak, Estimate("p:strong", Billionths(gain), MicroUsd(1_000), 9_000, 0, 9)]
+        for gain in (100_000_000, 900_000_000) * 20
+    ]
+    found = threshold(looks, Target(strong_share=Billionths(500_000_000)), 0)
+    assert 490_000_000 < found.success_per_usd // 1_000 < 510_000_000
+    every = threshold(looks, Target(strong_share=ONE), 0)
+    assert (every.success_per_usd, every.strong_share) == (0, ONE)
+
+
+@pytest.mark.parametrize("usd", ["0.2", "0.4", "0.7", "5"])
+def test_spend_stays_within_what_was_asked_for_and_comes_close(usd):
+    looks = tried()
+    wanted = MicroUsd(int(float(usd) * 1_000_000))
+    found = threshold(looks, Target(spend_microusd_per_1k=wanted), 0)
+    assert found.spend_microusd_per_1k <= wanted
+    assert found.success_per_usd >= 0
+    if found.success_per_usd:
+        spent = sum(ranked(each, found.success_per_usd - 1)[0][1].cost_microusd for each in looks)
+        assert 1_000 * spent > wanted * len(looks)
+
+
+def test_too_few_looks_or_a_single_model_give_no_threshold():
+    assert threshold(tried(19), Target(strong_share=Billionths(0)), 0) is None
+    alone = [each[:1] for each in tried()]
+    assert threshold(alone, Target(strong_share=Billionths(0)), 0) is None
+
+
+def test_calibration_holds_until_a_quarter_is_new():
+    made = Calibration(100, 80, ())
+    assert not made.is_stale(125, 80)
+    assert made.is_stale(126, 80)
+    assert made.is_stale(100, 101)
+    assert made.is_stale(70, 80)
+
+
+def test_reliability_compares_tenth_by_tenth():
+    low, high = reliability([(50_000_000, 0), (70_000_000, ONE), (ONE, ONE)])
+    assert (low.tenth, low.count, low.expected, low.observed) == (0, 2, 60_000_000, 500_000_000)
+    assert (high.tenth, high.count, high.observed) == (9, 1, ONE)
+
+
+def recorded(store, start, end):
+    for n in range(start, end):
+        strong = n % 2
+        store.record(
+            Fingerprint(),
+            text_vector(f"{('add up', 'integrate')[n // 2 % 2]} the numbers of case {n}"),
+            model=("p:weak", "p:strong")[strong],
+            turn_id=f"t{n}",
+            cost_microusd=MicroUsd((100, 900)[strong]),
+            latency_ms=1,
+            pricing_version="",
+            at=AT,
+        )
+        score = ONE if strong or n // 2 % 2 == 0 else Billionths(0)
+        store.update_score(f"t{n}", score, ONE, f"e{n}")
+
+
+HALF = Target(strong_share=Billionths(500_000_000))
+
+
+def asked(store, target=HALF):
+    return store.evidence(Fingerprint(), text_vector("integrate this"), 0, target).evidence
+
+
+def test_threshold_is_found_once_kept_and_found_again_by_the_next_process(tmp_path):
+    store = PatternStore(tmp_path / "patterns.db")
+    recorded(store, 0, 60)
+    first = asked(store)
+    assert first.calibration_id.startswith("sha256:")
+    assert asked(store) == first
+    assert asked(store, None).calibration_id is None
+    store.close()
+    other = PatternStore(tmp_path / "patterns.db")
+    assert asked(other) == first
+    other.close()
+
+
+def test_two_stores_with_the_same_turns_find_the_same_threshold(tmp_path):
+    found = []
+    for name in ("a.db", "b.db"):
+        store = PatternStore(tmp_path / name)
+        recorded(store, 0, 60)
+        found.append(asked(store))
+        store.close()
+    assert found[0] == found[1]
+
+
+def test_growth_by_a_quarter_makes_it_anew(tmp_path):
+    store = PatternStore(tmp_path / "patterns.db")
+    recorded(store, 0, 60)
+    first = asked(store).calibration_id
+    recorded(store, 60, 64)
+    assert asked(store).calibration_id == first
+    recorded(store, 64, 90)
+    assert asked(store).calibration_id != first
+    store.close()
+
+
+def policy(text):
+    models = {}
+    read = read_routing(text.encode(), "routing.yaml", {EMBEDDED_MODEL: None}, "/home/u")
+    return turn_policy(read, models, "/home/u").pattern
+
+
+def test_target_is_written_as_a_share_or_as_a_spend():
+    found = policy("schema_version: 1\npattern: {method: evidence, target: {strong_share: 0.5}}\n")
+    assert (found.method, found.k, found.target) == ("evidence", 0, HALF)
+    found = policy(
+        "schema_version: 1\npattern: {method: evidence, target: {spend_usd_per_1k: 3}}\n"
+    )
+    assert found.target.spend_microusd_per_1k == 3_000_000
+
+
+def test_cost_weight_that_is_written_overrides_the_target():
+    pattern = "{method: evidence, cost_weight: 0.2, target: {strong_share: 1}}"
+    found = policy(f"schema_version: 1\npattern: {pattern}\n")
+    assert (found.cost_weight, found.target) == (200_000_000, policy("schema_version: 1\n").target)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("method: evidence, target: {}", "a target is either `strong_share` or `spend_usd_per_1k`"),
+        ("target: {strong_share: 0.5}", "the method `nearest` cannot be given a target"),
+    ],
+)
+def test_target_that_cannot_be_fulfilled_is_refused_with_its_place(pattern, message):
+    with pytest.raises(DocumentError) as caught:
+        policy(f"schema_version: 1\npattern: {{{pattern}}}\n")
+    assert any(message in problem.message for problem in caught.value.problems)
+    assert str(caught.value.problems[0].place).startswith("routing.yaml:2:")
+
+
+def test_policy_that_names_no_method_means_the_formula():
+    found = policy("schema_version: 1\n")
+    assert (found.k, found.cost_weight) == (10, 50_000_000)
+    assert found.method is found.target is found.explore is found.shadow

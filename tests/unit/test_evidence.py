@@ -1,0 +1,388 @@
+"""`pattern.method: evidence`: soft weights, shrinkage, confidence, exploration, and the store."""
+
+import json
+import math
+from itertools import pairwise
+
+import pytest
+from click.testing import CliRunner
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from pointsman.cli.main import main
+from pointsman.kernel.instant import DAY, Instant
+from pointsman.kernel.number import ONE, Billionths, MicroUsd
+from pointsman.placement.trace import Placed
+from pointsman.signals.embedding import hashed_letters, static_tokens, text_vector
+from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.testing import a_policy, some_facts
+from pointsman.turns.decide import DECIDER, decide
+from pointsman.turns.evidence import (
+    FULL,
+    OWN_ROWS,
+    REACH,
+    STEP,
+    WEIGHTS,
+    Evidence,
+    ModelEvidence,
+    Near,
+    Outcomes,
+    Prior,
+    confidence_of,
+    estimate,
+    evidence_of_rows,
+    gathered,
+    looks_for,
+    success_per_usd,
+)
+from pointsman.turns.evidence_choice import weigh
+from pointsman.turns.exploring import explore_draw, is_explored, shadow_model
+from pointsman.turns.facts import FACTS_FORM, BudgetLeft, TurnFacts
+from pointsman.turns.fingerprint import Fingerprint, hashed_vector
+from pointsman.turns.pattern import PatternSettings
+from pointsman.turns.pattern_row import PatternRow
+from pointsman.turns.policy import POLICY_FORM
+from pointsman.turns.ready import ReadyPolicy
+
+AT = Instant(1_000 * DAY)
+SETTINGS = PatternSettings(k=0, method="evidence")
+ALONE = {"rows": 9, "square": 9 * FULL * FULL, "cost_weight": 9 * FULL}
+
+
+def model(name, success, *, cost=1_000, weight=9 * FULL, **other):
+    numbers = {"prior_success": 500_000_000, "prior_cost_microusd": cost, "prior_rows": 40}
+    if weight == 0:
+        numbers |= {"rows": 0, "square": 0, "cost_weight": 0}
+    else:
+        numbers |= ALONE
+    numbers |= other
+    return ModelEvidence(
+        model=name, weight=weight, success=Billionths(success), cost_microusd=cost, **numbers
+    )
+
+
+def evidence(*models, **other):
+    return Evidence(tuple(models), 9, (), **other)
+
+
+def test_weights_fall_by_e_within_their_reach():
+    assert WEIGHTS[0] == FULL
+    assert WEIGHTS[-1] == 0
+    assert abs(WEIGHTS[REACH // STEP] - FULL / math.e) < 100
+    assert all(near >= far for near, far in pairwise(WEIGHTS))
+
+
+def test_more_models_need_more_looks_up_to_a_cap():
+    assert [looks_for(count) for count in (1, 2, 8, 11, 50)] == [320, 320, 480, 640, 640]
+
+
+def test_estimate_is_drawn_to_the_models_own_mean():
+    found = estimate(model("p:a", 1_000_000_000, weight=9 * FULL))
+    assert found.success == (9 * 1_000_000_000 + OWN_ROWS * 500_000_000) // 12
+    assert found.effective_rows == 9_000
+
+
+def test_model_that_is_never_near_keeps_its_prior():
+    found = estimate(model("p:a", 0, weight=0, prior_success=700_000_000))
+    assert (found.success, found.effective_rows) == (700_000_000, 0)
+
+
+def test_one_lucky_row_does_not_win():
+    near = [Near(f"n{n}", 0, {"p:good": Outcomes.of(1, 10, 1, 800_000_000)}) for n in range(30)]
+    near.append(Near("lucky", 0, {"p:lucky": Outcomes.of(1, 10, 1, 1_000_000_000)}))
+    priors = [Prior("p:good", 30, 24_000_000_000, 30, 300), Prior("p:lucky", 1, 10**9, 1, 10)]
+    found = gathered(near, priors, 320)
+    lucky = next(each for each in found.models if each.model == "p:lucky")
+    assert lucky.prior_success < 830_000_000
+    weighed = weigh(found, SETTINGS)
+    assert weighed.model is None
+    assert "p:lucky leads with 1 effective rows, below 5" in weighed.reason
+
+
+def test_confidence_is_the_chance_that_the_lead_is_no_accident():
+    one_error = 10**8
+    for errors in (0, 0.3, 1, 1.96, 3):
+        found = confidence_of(int(errors * one_error), one_error**2) / ONE
+        assert abs(found - math.erf(errors / math.sqrt(2))) < 0.004
+    assert confidence_of(5, 0) == ONE
+    assert confidence_of(-5, 100) == 0
+
+
+def test_more_rows_make_it_surer():
+    few = evidence(model("p:a", 800_000_000), model("p:b", 500_000_000))
+    many = evidence(
+        *(replace(each, rows=90, weight=90 * FULL, square=90 * FULL * FULL) for each in few.models)
+    )
+    assert weigh(few, SETTINGS).confidence < weigh(many, SETTINGS).confidence
+
+
+def test_trace_tells_the_numbers_behind_a_choice():
+    weighed = weigh(evidence(model("p:a", 900_000_000), model("p:b", 100_000_000)), SETTINGS)
+    first, second = weighed.options
+    assert (first.model, first.effective_rows, first.success) == ("p:a", 9_000, 800_000_000)
+    assert first.standard_error == math.isqrt(800_000_000 * 200_000_000 // 12)
+    assert second.success == 200_000_000
+    assert (
+        weighed.reason
+        == "p:a 80 % ± 12 % of 9 rows over p:b 20 % ± 12 % of 9 rows, confidence 100 %"
+    )
+
+
+def test_cost_weight_weighs_the_whole_way_from_dearest_to_cheapest():
+    dear = model("p:dear", 900_000_000, cost=2_000)
+    cheap = model("p:cheap", 500_000_000, cost=1_000)
+    assert success_per_usd(Billionths(0), (dear, cheap)) == 0
+    # At a half, success and cost weigh the same: a whole of success for the thousand between them.
+    assert success_per_usd(Billionths(500_000_000), (dear, cheap)) == 10**9 * 10**6 // 1_000
+    for weight, chosen in ((0, "p:dear"), (200_000_000, "p:dear"), (300_000_000, "p:cheap")):
+        settings = replace(SETTINGS, cost_weight=Billionths(weight))
+        assert weigh(evidence(dear, cheap), settings).model == chosen
+    everything = replace(SETTINGS, cost_weight=ONE)
+    assert weigh(evidence(dear, cheap), everything).options[0].model == "p:cheap"
+
+
+def test_threshold_of_a_calibration_takes_the_place_of_the_cost_weight():
+    dear = model("p:dear", 900_000_000, cost=2_000)
+    cheap = model("p:cheap", 500_000_000, cost=1_000)
+    found = evidence(dear, cheap, calibration_id="sha256:c", success_per_usd=10**12)
+    weighed = weigh(found, replace(SETTINGS, cost_weight=Billionths(0)))
+    assert weighed.options[0].model == "p:cheap"
+    assert (weighed.calibration_id, weighed.success_per_usd) == ("sha256:c", 10**12)
+
+
+def test_nothing_judged_means_nothing_said():
+    found = evidence(model("p:a", 0, weight=0), model("p:b", 0, weight=0))
+    assert weigh(found, SETTINGS).reason == "none of the similar turns has a score"
+
+
+def test_rows_a_caller_gives_are_evidence_too():
+    rows = [
+        PatternRow(f"f{n}", f"p:{'ab'[n % 2]}", Billionths(10**9 * (n % 2)), MicroUsd(5), 3, ONE)
+        for n in range(20)
+    ]
+    found = evidence_of_rows(rows, 0)
+    assert [each.model for each in found.models] == ["p:a", "p:b"]
+    assert weigh(found, SETTINGS).model == "p:b"
+
+
+def ready(**pattern):
+    policy = a_policy("acme:a", "acme:a", "acme:b").policy
+    settings = replace(SETTINGS, **pattern)
+    return ReadyPolicy(replace(policy, pattern=settings, tiers={"fast": "acme:b"}))
+
+
+def facts(**other):
+    found = evidence(model("acme:b", 900_000_000), model("acme:a", 200_000_000))
+    return replace(some_facts("hello"), pattern_evidence=found, **other)
+
+
+def test_decision_by_evidence_is_recorded_with_its_numbers_and_replays():
+    policy = ready()
+    outcome, trace = decide(policy, facts())
+    assert outcome.chosen_model == "acme:b"
+    slot = trace.chain[outcome.winner_index]
+    assert (slot.policy, slot.pattern_alternatives[0].effective_rows) == ("pattern", 9_000)
+    again = POLICY_FORM.form.decode(POLICY_FORM.form.encode(policy.policy))
+    told = FACTS_FORM.decode(FACTS_FORM.encode(facts()))
+    assert decide(ReadyPolicy(again), told) == (outcome, trace)
+    assert DECIDER.kind == "turn"
+
+
+def test_facts_and_policies_without_evidence_have_the_bytes_they_always_had():
+    plain = some_facts("hello")
+    assert b"pattern_evidence" not in FACTS_FORM.encode(plain)
+    assert b"explore" not in FACTS_FORM.encode(plain)
+    encoded = POLICY_FORM.form.encode(a_policy("acme:a", "acme:a").policy)
+    assert all(word not in encoded for word in (b"method", b"target", b"explore", b"shadow"))
+
+
+def test_share_of_turns_goes_to_the_runner_up_and_is_marked():
+    policy = ready(explore=Billionths(100_000_000))
+    drawn = [explore_draw(f"t{n}", policy.policy.pattern) for n in range(2_000)]
+    chosen = [decide(policy, facts(explore_draw=each))[0].chosen_model for each in drawn]
+    assert 150 < chosen.count("acme:a") < 250
+    explored = next(each for each in drawn if each < 100_000_000)
+    _, trace = decide(policy, facts(explore_draw=explored))
+    assert trace.chain[-1].is_exploring is True
+    assert trace.chain[-1].reason == "exploring the runner-up of acme:b"
+
+
+def test_nothing_is_explored_by_default():
+    assert explore_draw("t1", SETTINGS) is UNSET
+    assert not is_explored(facts(explore_draw=Billionths(0)), SETTINGS)
+
+
+def test_nothing_is_explored_or_shadowed_where_a_turn_stays_on_this_machine():
+    policy = ready(explore=ONE, shadow=ONE)
+    placed = Placed("sha256:p", "PRIVACY_LOCAL", "local", "it stays")
+    for stays in (facts(privacy_level="local"), facts(placement=placed)):
+        drawn = replace(stays, explore_draw=Billionths(0))
+        assert not is_explored(drawn, policy.policy.pattern)
+        assert shadow_model("t1", policy, stays, "acme:a") is None
+    assert shadow_model("t1", policy, facts(), "acme:a") == "acme:b"
+
+
+def test_nothing_is_explored_or_shadowed_over_a_budget():
+    broke = (BudgetLeft("day", MicroUsd(0)),)
+    policy = ready(explore=ONE, shadow=ONE)
+    found = facts(explore_draw=Billionths(0), budgets=broke)
+    outcome, trace = decide(policy, found)
+    explored = [each for each in trace.chain if each.is_exploring is True]
+    is_free = not any(each.validation_failure == "over_budget" for each in trace.chain)
+    assert is_free or not explored
+    assert is_free or shadow_model("t1", policy, found, "acme:a") is None
+    assert outcome.chosen_model in {"", "acme:a", "acme:b"}
+
+
+def test_shadow_share_is_drawn_from_the_turn_alone():
+    policy = ready(shadow=Billionths(250_000_000))
+    picked = [shadow_model(f"t{n}", policy, facts(), "acme:a") for n in range(2_000)]
+    assert picked == [shadow_model(f"t{n}", policy, facts(), "acme:a") for n in range(2_000)]
+    assert 430 < picked.count("acme:b") < 570
+    assert set(picked) == {None, "acme:b"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a", "The quick brown fox. " * 9, "Straße 漢字 \U0001f600", "x" * 5_000, "\x00\ud800"],
+)
+def test_fast_letters_are_the_letters(text):
+    assert hashed_letters(text) == hashed_vector(text)
+
+
+def test_like_words_have_like_tokens():
+    def cosine(left, right):
+        first, second = (
+            memoryview(static_tokens(each)).cast("b").tolist() for each in (left, right)
+        )
+        dot = sum(a * b for a, b in zip(first, second, strict=True))
+        return dot / math.sqrt(sum(a * a for a in first) * sum(b * b for b in second))
+
+    asked = "solve the quadratic equation for x"
+    assert cosine(asked, "find the roots of this polynomial") > cosine(
+        asked, "bake a chocolate cake"
+    )
+    assert static_tokens("") == static_tokens("\n \t") == b""
+    assert len(static_tokens(asked)) == 128
+
+
+TEXTS = ("prove this theorem about primes", "write an sql query that joins two tables")
+
+
+def filled(path):
+    """Give a store in which one model is good at proofs and the other at queries."""
+    store = PatternStore(path)
+    for n in range(80):
+        kind = n % 2
+        name = ("p:math", "p:code")[n // 2 % 2]
+        is_good = kind == n // 2 % 2
+        store.record(
+            Fingerprint(),
+            text_vector(f"{TEXTS[kind]}, number {n}"),
+            model=name,
+            turn_id=f"t{n}",
+            cost_microusd=MicroUsd(1_000 + 1_000 * (name == "p:math")),
+            latency_ms=1,
+            pricing_version="",
+            at=AT,
+        )
+        store.update_score(f"t{n}", Billionths(ONE * is_good), ONE, f"e{n}")
+    return store
+
+
+@pytest.fixture
+def store(tmp_path):
+    found = filled(tmp_path / "patterns.db")
+    yield found
+    found.close()
+
+
+def best(store, text):
+    found = store.evidence(Fingerprint(), text_vector(text)).evidence
+    return max(map(estimate, found.models), key=lambda each: each.success).model
+
+
+def test_store_tells_who_is_good_at_what(store):
+    assert best(store, "prove a theorem about even numbers") == "p:math"
+    assert best(store, "an sql query over three tables, please") == "p:code"
+
+
+def test_index_that_followed_every_write_equals_one_read_anew(store, tmp_path):
+    vector = text_vector("prove something")
+    followed = store.evidence(Fingerprint(), vector)
+    store.record(
+        Fingerprint(),
+        text_vector("prove it all again"),
+        model="p:new",
+        turn_id="n1",
+        cost_microusd=MicroUsd(7),
+        latency_ms=1,
+        pricing_version="",
+        at=AT,
+    )
+    store.update_score("n1", Billionths(300_000_000), ONE, "ne1")
+    again = store.evidence(Fingerprint(), vector)
+    assert again != followed
+    fresh = PatternStore(tmp_path / "patterns.db")
+    assert fresh.evidence(Fingerprint(), vector) == again
+    fresh.close()
+
+
+def test_another_process_that_writes_is_noticed(store, tmp_path):
+    vector = text_vector("prove something")
+    store.evidence(Fingerprint(), vector)
+    other = PatternStore(tmp_path / "patterns.db")
+    other.update_score("t0", Billionths(0), ONE, "later")
+    expected = other.evidence(Fingerprint(), vector)
+    assert store.evidence(Fingerprint(), vector) == expected
+    other.delete(other.listed()[0].fingerprint_id)
+    assert (
+        store.evidence(Fingerprint(), vector).evidence
+        == other.evidence(Fingerprint(), vector).evidence
+    )
+    other.close()
+
+
+def test_store_that_cannot_be_read_gives_a_reason_and_no_error(tmp_path):
+    missing = PatternStore(tmp_path / "none.db")
+    assert missing.evidence(Fingerprint(), b"").reason == "no pattern is recorded yet"
+    path = tmp_path / "broken.db"
+    path.write_bytes(b"no database" * 1_000)
+    broken = PatternStore(path)
+    assert "the pattern store cannot be read" in broken.evidence(Fingerprint(), b"").reason
+
+
+def test_turns_that_were_explored_or_shadowed_are_marked(store):
+    for name, origin in (("s1", "shadow"), ("s2", "shadow"), ("x1", "explored")):
+        store.record(
+            Fingerprint(),
+            text_vector(name),
+            model="p:math",
+            turn_id=name,
+            cost_microusd=MicroUsd(1),
+            latency_ms=1,
+            pricing_version="",
+            at=AT,
+            origin=origin,
+        )
+    assert store.origins() == {"explored": 1, "shadow": 2}
+
+
+def test_report_names_tasks_models_and_calibration(tmp_path):
+    home = tmp_path / "home"
+    runner = CliRunner()
+    assert runner.invoke(main, ["init", "--home", str(home)]).exit_code == 0
+    filled(home / "patterns.db").close()
+    picture = tmp_path / "plot.svg"
+    done = runner.invoke(main, ["patterns", "report", "--home", str(home), "--svg", str(picture)])
+    assert done.exit_code == 0, done.output
+    assert "calibration, 80 turns left out one by one" in done.output
+    assert picture.read_text().startswith("<svg")
+    told = json.loads(
+        runner.invoke(main, ["patterns", "report", "--home", str(home), "--json"]).output
+    )
+    assert {each["model"] for each in told["models"]} == {"p:code", "p:math"}
+    assert sum(each["looks"] for each in told["tasks"]) == 80
+    assert all(each["effective_rows"] > 1 for each in told["tasks"])
+    assert sum(each["count"] for each in told["reliability"]) == 80
+    assert TurnFacts(message="").pattern_evidence is UNSET
