@@ -261,3 +261,20 @@ def test_every_decision_replays(ruled: Town, live: Running) -> None:
     live.outcomes(3)
     report = live.post("/api/replay", {}).json()
     assert (report["identical"], report["diverged"], report["unable"]) == (3, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"n": 2}, "no_multiple_choices_support"),
+        ({"response_format": {"type": "json_object"}}, "no_json_mode_support"),
+    ],
+)
+def test_what_the_named_model_cannot_be_told_is_refused_by_its_code(
+    live: Running, town: Town, body: dict[str, Any], code: str
+) -> None:
+    told = live.chat("hello", model="claude:opus", **body)
+    assert told.status_code == 400
+    assert told.json()["error"]["code"] == code
+    assert "choose a model" in told.json()["error"]["message"]
+    assert not town.anthropic.requests

@@ -242,14 +242,15 @@ class _Script:
         if self._routed is not None:
             lines.append(f"model: {self._routed.model} · {self._routed.reason}")
         lines.append(f"session: {conversation.id} · ${over.cost_usd} · {over.status}")
-        return [*lines, f"error: {over.error}"] if over.error else lines
+        is_wrong = over.error and over.status != "completed"
+        return [*lines, f"error: {over.error}"] if is_wrong else lines
 
     def _value(self, conversation: Conversation, over: TurnOver) -> dict[str, object]:
         turn_id = over.turn_id
         return {
             "answer": over.text,
             "status": over.status,
-            "error": over.error,
+            "error": "" if over.status == "completed" else over.error,
             "model": over.model,
             "decision": shown_value(self._pointsman.shown(turn_id)),
             "usage": _total([each.usage for each in self._usage]),

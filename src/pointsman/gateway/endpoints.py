@@ -15,6 +15,7 @@ from pointsman.gateway.parts import Parts
 from pointsman.gateway.spans import line_of
 from pointsman.gateway.turn import LiveTurn, go_on, new_flow
 from pointsman.gateway.watch import Watch
+from pointsman.providers.dialects.loss import CannotSay
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.port import Dialect, UpstreamError
 from pointsman.sessions.flow import Called, Ended, Flow, Record, RecordPlacement
@@ -85,9 +86,8 @@ class ModelEndpoint:
             headers += live.headers()
         if upstream is not None and upstream.retry_after_s is not None:
             headers.append((b"retry-after", str(int(upstream.retry_after_s) + 1).encode()))
-        code = error.code if upstream is None else upstream.error_class
         message = f"{error.message} ({error.hint})" if error.hint else error.message
-        body = speaker(self._dialect).write_error(status, code, message)
+        body = speaker(self._dialect).write_error(status, _code_of(error), message)
         await answer(send, status, body, headers)
         return status
 
@@ -122,6 +122,13 @@ async def _once_durable(error: PointsmanError, live: LiveTurn | None) -> Pointsm
     except LedgerError as worse:
         return worse
     return error
+
+
+def _code_of(error: PointsmanError) -> str:
+    """Give the code a caller sees: what could not be said, the class of a failure, or our own."""
+    if isinstance(error.__cause__, CannotSay):
+        return error.__cause__.refusal.value
+    return error.error_class if isinstance(error, UpstreamError) else error.code
 
 
 def _upstream_status(error: UpstreamError) -> int:

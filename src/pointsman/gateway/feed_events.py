@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pointsman.gateway.ends import END_FORM
 from pointsman.gateway.feed import sse
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import billionths_text
 from pointsman.kernel.record import DECISION, OUTCOME, OUTCOME_FORM, read_recorded
 from pointsman.placement.trace import OUTCOME_FORM as PLACEMENT_FORM
+from pointsman.runs.call_end import END_FORM
 from pointsman.runs.desk import POLICY_INVALID
 from pointsman.runs.feedback import FEEDBACK, FEEDBACK_FORM
 from pointsman.runs.pins import PINNED, PINNING_FORM, UNPINNED

@@ -24,13 +24,12 @@ from pointsman.providers.failures import failure_inside
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import Answer, Dialect, Outgoing, Provider, UpstreamError
 from pointsman.providers.streaming import Broken
-from pointsman.sessions.flow import Called
+from pointsman.sessions.flow import WORTH_ANOTHER, Called
 
 HELD_BYTES = 1 << 20
 """How much of a stream may wait for its first content before it is let out anyway."""
 
 _PASSED_ON = (b"anthropic-beta", b"anthropic-version", b"openai-beta")
-_WORTH_ANOTHER = ("rate_limit", "auth", "server_error", "network", "timeout", "context_overflow")
 
 
 class Forwarding:
@@ -87,7 +86,10 @@ class Forwarding:
             return self._failed(error)
         except InputError as error:
             # The provider's dialect cannot say what the caller asks: another's may.
-            told = UpstreamError(error.message, error_class="invalid_request", status=400)
+            told = UpstreamError(
+                error.message, hint=error.hint, error_class="invalid_request", status=400
+            )
+            told.__cause__ = error
             return replace(self._failed(told), is_worth_another=True)
         try:
             if live.request.look.is_stream:
@@ -238,7 +240,7 @@ class Forwarding:
         self.error = error
         end = End(error.error_class, error, None, "", usage_bytes, error.attempts)
         self.live.call_ended(self.model, end)
-        worth = error.error_class in _WORTH_ANOTHER
+        worth = error.error_class in WORTH_ANOTHER
         return Called(False, error.error_class, self.has_begun, worth)  # noqa: FBT003 - not done
 
 

@@ -19,7 +19,6 @@ from pointsman.access.charges import output_bound, quoted
 from pointsman.access.spent import Spent
 from pointsman.errors import ConfirmationNeeded, OverBudget, RoutingFailed
 from pointsman.gateway.durable import Durability
-from pointsman.gateway.ends import CallEnd, outcome_of
 from pointsman.gateway.http import Headers
 from pointsman.gateway.incoming import Incoming
 from pointsman.gateway.parts import Parts
@@ -29,6 +28,7 @@ from pointsman.kernel.record import Aside, Names, outcome_draft
 from pointsman.providers.dialects.prefix import with_text_of_last_user
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import Deadlines, UpstreamError
+from pointsman.runs.call_end import CallEnd, outcome_of
 from pointsman.runs.gathering import Around
 from pointsman.runs.placing import Turn
 from pointsman.runs.rulings import policies_of

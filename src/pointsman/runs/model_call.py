@@ -36,7 +36,7 @@ from pointsman.runs.call_end import CallEnd, outcome_of
 from pointsman.runs.conversation_house import House
 from pointsman.runs.waiting import Blocking
 from pointsman.sessions.effects import Replied
-from pointsman.sessions.flow import Called
+from pointsman.sessions.flow import WORTH_ANOTHER, Called
 from pointsman.sessions.update import (
     MessageComplete,
     TextDelta,
@@ -49,9 +49,6 @@ from pointsman.storage.policies import InForce
 from pointsman.turns.availability import Result
 from pointsman.turns.registry import provider_of
 
-WORTH_ANOTHER: Final = (
-    "rate_limit", "auth", "server_error", "network", "timeout", "context_overflow",
-)  # fmt: skip
 OVER_BUDGET: Final = "over_budget"
 
 

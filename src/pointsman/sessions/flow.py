@@ -7,7 +7,7 @@ so the gateway, the terminal app and the tests run the same flow.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -27,6 +27,11 @@ from pointsman.turns.validation import estimated_cost
 
 BY_HAND: tuple[Slot, ...] = ("per_message_override", "manual_sticky")
 """The slots where the caller named the model."""
+
+WORTH_ANOTHER: Final = (
+    "rate_limit", "auth", "server_error", "network", "timeout", "context_overflow",
+)  # fmt: skip
+"""The classes of failures that another model may not share."""
 
 RuleKind = Literal["turn", "fallback", "override"]
 
