@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -78,7 +79,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.mark.req(343)
 def test_every_command_of_the_document_is_there() -> None:
-    decision: Any = main.commands["decision"]
+    decision: Any = main.get_command(click.Context(main), "decision")
     assert {"list", "show", "check", "evaluate", "dry-run", "log", "distribution"} <= set(
         decision.commands
     )

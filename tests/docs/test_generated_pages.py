@@ -48,7 +48,10 @@ def page(name: str) -> str:
 def all_commands(each: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
     yield path, each
     if isinstance(each, click.Group):
-        for name, inner in each.commands.items():
+        context = click.Context(each)
+        for name in each.list_commands(context):
+            inner = each.get_command(context, name)
+            assert inner is not None
             yield from all_commands(inner, f"{path} {name}")
 
 

@@ -81,7 +81,7 @@ async def a_swap(booth: Booth) -> None:
     await booth.types("Tell me a long story.")
     await booth.until(lambda: "Once" in booth.screen)
     await booth.command("/model haiku")
-    booth.app.composer.border_subtitle = "working 2.0 s · Esc cancels"
+    await booth.until(lambda: "⇢" in booth.screen and "working" in booth.screen)
 
 
 async def an_outage(booth: Booth) -> None:

@@ -161,7 +161,8 @@ class TurnView(Vertical):
         if not self._route.turn_id:
             self._route.turn_id = update.turn_id
         self._put_route(cost=cost if update.model else "", took=took, state=state)
-        if update.error:
+        # After a fallback the error of the first attempt stands in a turn that went well.
+        if update.error and update.status != "completed":
             await self.note(update.error, "problem")
 
     async def failed(self, line: str) -> None:

@@ -54,6 +54,10 @@ class EvidenceLook(Struct, frozen=True):
     tokens: bytes
 
 
+LEAST_CENTRED = 64
+"""From so many looks on, what they share is taken off before they are compared."""
+
+
 class EvidenceIndex:
     """Looks by place, compared from a centre that stays the same between two calibrations."""
 
@@ -99,9 +103,17 @@ class EvidenceIndex:
         return int(self._sums[_JUDGED, :, : len(self._ids)].sum())
 
     def recentre(self, centre: Sequence[int] | None = None) -> None:
-        """Compare from another centre: the one given, or the mean of the looks there are."""
+        """Compare from another centre: the one given, or the mean of the looks there are.
+
+        The mean of a few is those few: the only turn would be like nothing, not even like itself.
+        """
         raw = self._raw[: len(self._ids)].astype(np.int64)
-        self._centre = centre_of_rows(raw) if centre is None else np.array(centre, np.int64)
+        if centre is not None:
+            self._centre = np.array(centre, np.int64)
+        elif len(raw) < LEAST_CENTRED:
+            self._centre = np.zeros(LENGTH, np.int64)
+        else:
+            self._centre = centre_of_rows(raw)
         self._compare(0, raw)
 
     def add(self, looks: Iterable[EvidenceLook]) -> None:
