@@ -175,6 +175,7 @@ def test_what_is_free_is_served_when_a_budget_is_overdrawn() -> None:
     refused(budgets, 1, cap(10))
 
 
+@pytest.mark.req(173)
 def test_a_day_ends_at_midnight_utc_and_a_month_with_its_last_day() -> None:
     budgets = Budgets(Pages())
     caps = (cap(100), cap(100, "month"), cap(100, "total"))

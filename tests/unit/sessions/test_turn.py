@@ -290,7 +290,7 @@ def test_a_pattern_that_wins_is_told() -> None:
     assert (told.chosen_model, told.fingerprint_id, told.sample_size) == (SONNET, "f1", 23)
 
 
-@pytest.mark.req(213, 236)
+@pytest.mark.req(211, 213, 236)
 def test_delegate_is_offered_only_while_the_active_model_may_delegate() -> None:
     def tools_of(model: str) -> list[str]:
         play = Play(answer("done"))
