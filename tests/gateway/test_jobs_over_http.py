@@ -52,9 +52,9 @@ def keys(live: Running) -> dict[str, dict[str, str]]:
     return {role: made(live, name=f"the {role}", role=role) for role in roles}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def job(live: Running, keys: dict[str, dict[str, str]]) -> dict[str, Any]:
-    """A job that was run by the operator."""
+    """The first job, run by the operator: later ones find the trust it left behind."""
     body = {"query_text": "what is a qubit", "job_id": "job-1", "trace_id": "trace-of-a-job"}
     told = live.post("/jobs", body, **keys["operator"])
     assert told.status_code == 200, told.text

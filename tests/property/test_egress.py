@@ -21,9 +21,9 @@ from pointsman.errors import InputError
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import Instant
-from pointsman.placement.decide import ReadyPlacement
 from pointsman.placement.facts import PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
+from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.sensitivity import Sensitivity
 from pointsman.placement.table import PlacementFile
 from pointsman.runs.placing import Turn, facts_of_turn

@@ -23,9 +23,10 @@ from pointsman.kernel.record import (
     Room,
     recorded_bytes,
 )
-from pointsman.placement.decide import ReadyPlacement, decide
+from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
+from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.trace import OUTCOME_FORM, TRACE_FORM, Placed
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.spans import with_model

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
-from pointsman.placement.decide import ReadyPlacement
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
+from pointsman.placement.ready import ReadyPlacement
 from pointsman.sessions.flow import (
     Call,
     Called,

@@ -29,8 +29,6 @@ from pointsman.placement.trace import (
     StepOutcome,
 )
 
-__all__ = ["DECIDER", "DECISION_VERSION", "ReadyPlacement", "decide"]
-
 DECISION_VERSION = 1
 
 _TELLING: Final[tuple[Action, ...]] = ("require_confirmation", "warn")

@@ -6,9 +6,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import ContentId
-from pointsman.placement.decide import ReadyPlacement
 from pointsman.placement.decide import decide as place
 from pointsman.placement.facts import Failed, PlacementFacts
+from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.trace import Placed, PlacementOutcome, PlacementTrace
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import TurnFacts, with_placement

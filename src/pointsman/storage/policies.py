@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pointsman.errors import DocumentError, IntegrityFailure, Problem
 from pointsman.kernel.canonical import ContentId
 from pointsman.placement import policy as placement
-from pointsman.placement.decide import ReadyPlacement
+from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.table import PlacementFile
 from pointsman.storage.home import Home
 from pointsman.storage.policy_file import LastGood, Loaded, PolicyFile

@@ -13,9 +13,9 @@ from pointsman.access.spent import Spent
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.placement.decide import ReadyPlacement
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts
 from pointsman.placement.policy import BUILT_IN, placement_policy
+from pointsman.placement.ready import ReadyPlacement
 from pointsman.providers.messages import (
     Block,
     Image,
