@@ -9,7 +9,15 @@ from pointsman.kernel.content import Sealed, Texts, no_texts
 from pointsman.kernel.difference import Difference
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Aside, DecisionRecord, Names, decision_draft
-from pointsman.kernel.replay import Decided, PureDecider, Registry, Replayed, Replayer, Verdict
+from pointsman.kernel.replay import (
+    Decided,
+    PureDecider,
+    Registry,
+    Replayed,
+    Replayer,
+    Verdict,
+    no_snapshots,
+)
 
 
 class Limit(Struct, frozen=True):
@@ -131,3 +139,8 @@ def test_texts_reach_the_room_that_opens_its_facts() -> None:
     facts = Form(Said).encode(Said(Sealed("hmac-sha256:00", 2)))
     run = decider.under(POLICY)
     assert run(facts, lambda _seal: "hi").outcome == b'{"passes":true}'
+
+
+def test_a_snapshot_that_is_not_at_hand_is_named() -> None:
+    with pytest.raises(MissingSnapshot, match="sha256:gone"):
+        no_snapshots("sha256:gone")

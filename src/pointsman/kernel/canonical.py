@@ -30,7 +30,6 @@ _AS_GIVEN = msgspec.json.Encoder()
 # DETERMINISM: RFC 8785 sorts keys by UTF-16 unit, msgspec by UTF-8 byte. The two orders differ only
 # where a character past U+FFFF meets one from U+E000 up, so only then are the keys sorted again.
 _PAST_BMP = re.compile(rb"[\xf0-\xf4]")
-_UNWRITABLE = (UnicodeEncodeError, msgspec.MsgspecError, OverflowError)
 _TAGGED = re.compile(r"[ds]:")
 _EXACT = (
     inspect.NoneType, inspect.BoolType, inspect.IntType, inspect.StrType, inspect.EnumType,
@@ -64,11 +63,7 @@ class Form(Generic[T]):
 
     def encode(self, value: T) -> bytes:
         """Give the canonical bytes."""
-        try:
-            written = _ENCODER.encode(value)
-        except _UNWRITABLE as error:
-            raise _no_bytes(error) from error
-        return written if written.isascii() else _in_order(written)
+        return _encoded(value)
 
     def decode(self, canonical: bytes) -> T:
         """Read canonical bytes back; whatever this type would not have written is refused.
@@ -115,13 +110,9 @@ def untagged(value: Json) -> Json:
 def _encoded(value: object) -> bytes:
     try:
         written = _ENCODER.encode(value)
-    except _UNWRITABLE as error:
-        raise _no_bytes(error) from error
+    except (UnicodeEncodeError, msgspec.MsgspecError, OverflowError) as error:
+        raise ValueRefused(f"this value has no canonical bytes: {error}") from error
     return written if written.isascii() else _in_order(written)
-
-
-def _no_bytes(error: Exception) -> ValueRefused:
-    return ValueRefused(f"this value has no canonical bytes: {error}")
 
 
 def _in_order(written: bytes) -> bytes:
