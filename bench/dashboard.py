@@ -25,9 +25,9 @@ from tests.gateway.house import running, write_home
 
 from pointsman.access.spent import Spent
 from pointsman.app import Pointsman
-from pointsman.gateway.ends import CallEnd, outcome_of
 from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.record import Aside, Names, outcome_draft
+from pointsman.runs.call_end import CallEnd, outcome_of
 from pointsman.runs.placing import Turn
 from pointsman.runs.rulings import policies_of
 from pointsman.runs.waiting import Blocking
