@@ -35,7 +35,7 @@ from pointsman.testing.upstream_replies import (
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "faults.md"
 KEY = "sk-canary-of-the-fault-cells"
 AT_ONCE = 32
-LIMITS = {"connect_s": 1, "head_s": 1, "idle_s": 1, "total_s": 2}
+LIMITS = {"connect_s": 2, "head_s": 1, "idle_s": 1, "total_s": 2}
 
 Mode = Literal["whole", "stream"]
 Position = Literal["before head", "before content", "after content"]
