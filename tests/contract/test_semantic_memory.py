@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from pointsman.errors import LedgerUnavailable, SemNotFound, SemWriteFail
 from pointsman.kernel.instant import Instant
+from pointsman.storage.sqlite.database import SqliteConnection
 from pointsman.storage.sqlite.semantic import Provenance, SemanticMemory, write_version
 
 SOURCE = Path(__file__).parents[2] / "src" / "pointsman"
@@ -106,12 +107,12 @@ def test_it_is_synced_before_it_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     seen: list[object] = []
     real = apsw.Connection.pragma
 
-    class Watched(apsw.Connection):
+    class Watched(SqliteConnection):
         def pragma(self, name: str, *values: object, **more: object) -> object:
             seen.append((name, *values))
             return real(self, name, *values, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("pointsman.storage.sqlite.database.apsw.Connection", Watched)
+    monkeypatch.setattr("pointsman.storage.sqlite.database.SqliteConnection", Watched)
     write_version(tmp_path / "s.db", "n", "k", b"1", by("r1"))
     assert ("synchronous", "FULL") in seen
 

@@ -27,7 +27,8 @@ from pointsman.kernel.verification import Pass
 from pointsman.storage.checkpoints import CheckpointFolder
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.lease import Lease
-from pointsman.storage.sqlite.ledger import LedgerWriter, Place
+from pointsman.storage.ledger import LedgerWriter
+from pointsman.storage.sqlite.ledger import Place
 from pointsman.storage.sqlite.reading import LedgerReader
 
 CHAIN = "cli"

@@ -26,8 +26,9 @@ from pointsman.kernel.entry import Chain, Draft, Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import FaultCode, Pass
+from pointsman.storage.ledger import LedgerWriter
 from pointsman.storage.sqlite.database import SQL
-from pointsman.storage.sqlite.ledger import LedgerWriter, Place
+from pointsman.storage.sqlite.ledger import Place
 
 SECTOR = 512
 DATABASE = "/disk/ledger.db"

@@ -18,8 +18,9 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
 from pointsman.storage.checkpoints import CheckpointFolder
+from pointsman.storage.ledger import RETRY_S, LedgerWriter
 from pointsman.storage.sqlite.group import MOST_WAITING
-from pointsman.storage.sqlite.ledger import LOG_PAGES, RETRY_S, LedgerWriter, Place
+from pointsman.storage.sqlite.ledger import LOG_PAGES, Place
 from pointsman.storage.sqlite.reading import LedgerReader
 
 KEY = SigningKey(bytes(range(32)))

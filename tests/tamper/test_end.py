@@ -24,7 +24,7 @@ def tail(tmp_path):
     for number in range(2, 6):
         writer.append(draft(number)).result()
     writer._group.close()
-    writer._connection.close()
+    writer._rows.close()
     assert verify_ledger(home).is_intact
     return home
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
 
 from pointsman.errors import LedgerBroken
 from pointsman.kernel.checkpoint import Checkpoint, read_checkpoint, split_checkpoints
@@ -32,6 +35,9 @@ class CheckpointFolder:
 
     def texts(self) -> tuple[list[str], str]:
         """Give the whole checkpoints and what a crash left of an unfinished one."""
+        return self._kept_texts()
+
+    def _kept_texts(self) -> tuple[list[str], str]:
         if not self._notes.exists():
             return [], ""
         data = self._notes.read_bytes()
@@ -59,7 +65,7 @@ class CheckpointFolder:
     def tail(self, keys: Sequence[VerifyKey], *, back_to: int) -> list[Checkpoint]:
         """Read the newest checkpoint and, where there is one, the last that covers `back_to`."""
         texts = self.texts()[0]
-        older = [text for text in texts[:-1] if _claimed_size(text) <= back_to]
+        older = [text for text in texts[:-1] if claimed_size(text) <= back_to]
         return [read_checkpoint(self.chain, text, keys) for text in (*older[-1:], *texts[-1:])]
 
     def leaves(self) -> bytes:
@@ -72,7 +78,7 @@ class CheckpointFolder:
         self.keep_leaves(leaves, before=before)
         end, self._end = self._end, None
         if end is None:
-            end = sum(len(note.encode()) + 1 for note in self.texts()[0])
+            end = sum(len(note.encode()) + 1 for note in self._kept_texts()[0])
         data = f"{text}\n".encode()
         write_at(self._notes, data, end, durable=True)
         self._end = end + len(data)
@@ -83,10 +89,36 @@ class CheckpointFolder:
         write_at(self._leaves, b"".join(leaves), before * HASH_SIZE, durable=is_due)
 
 
-def _claimed_size(text: str) -> int:
+def claimed_size(text: str) -> int:
     """Give the size a checkpoint claims, unverified: only good for choosing which to verify."""
     line = text.split("\n", 2)[1]
     return int(line) if line.isascii() and line.isdigit() else 0
+
+
+class Checkpoints(Protocol):
+    """The checkpoints of a home, wherever they are kept."""
+
+    def chains(self) -> list[str]:
+        """Name the chains that have checkpoints, whether or not the database knows them."""
+        ...
+
+    def of(self, chain: Chain) -> CheckpointFolder:
+        """Give those of one chain."""
+        ...
+
+
+class CheckpointFolders(Struct, frozen=True):
+    """The checkpoints of a home, chain by chain."""
+
+    root: Path
+
+    def chains(self) -> list[str]:
+        """Name the chains that have checkpoints, whether or not the database knows them."""
+        return chains_with_checkpoints(self.root)
+
+    def of(self, chain: Chain) -> CheckpointFolder:
+        """Give those of one chain."""
+        return CheckpointFolder(self.root, chain)
 
 
 def chains_with_checkpoints(root: Path) -> list[str]:

@@ -17,7 +17,12 @@ from msgspec import Struct
 
 from pointsman.errors import HomeError
 from pointsman.kernel.signing import SigningKey, VerifyKey
+from pointsman.storage.chain_rows import HeldLease, LeasedLedger
+from pointsman.storage.checkpoints import Checkpoints
 from pointsman.storage.files import FILE_MODE, make_folder, write_new
+from pointsman.storage.place import Place, Store
+from pointsman.storage.sqlite.folder import SqliteFolder
+from pointsman.storage.store_url import chosen_store
 
 OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -32,30 +37,48 @@ class Identity(Struct, frozen=True, forbid_unknown_fields=True):
 class Home:
     """An opened home folder."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, store: Store | None = None) -> None:
         self.path = path
+        self.store: Store = store or SqliteFolder(path)
         self.identity = _read_identity(path / "identity.json")
         self.keys = [VerifyKey(bytes.fromhex(public)) for public in self.identity.keys]
 
+    def place(self, name: str) -> Place:
+        """Where a store is kept, by its name."""
+        return self.store.place(name)
+
+    def ledger(self, writer: str) -> LeasedLedger:
+        """Take a chain to write: `writer`, or `writer-2`, … when others hold those before it."""
+        return self.store.ledger(writer)
+
+    def lease(self, name: str) -> HeldLease:
+        """Take the sole right to something in this home, or raise `ChainHeld`."""
+        return self.store.lease(name)
+
     @property
-    def database(self) -> Path:
+    def notes(self) -> Checkpoints:
+        """What was signed about the ledger's chains."""
+        return self.store.checkpoints()
+
+    @property
+    def database(self) -> Place:
         """Where decisions are recorded."""
-        return self.path / "ledger.db"
+        return self.store.place("ledger")
 
     @property
-    def content(self) -> Path:
+    def content(self) -> Place:
         """Where message text is kept."""
-        return self.path / "content.db"
+        return self.store.place("content")
 
     @property
-    def patterns(self) -> Path:
+    def patterns(self) -> Place:
         """Where outcomes of similar turns are kept."""
-        return self.path / "patterns.db"
+        return self.store.place("patterns")
 
     @property
-    def sessions(self) -> Path:
+    def sessions(self) -> Place:
         """Where pins and turns that wait for a tool are kept."""
-        return self.path / "sessions.db"
+        return self.store.place("sessions")
 
     @property
     def checkpoints(self) -> Path:
@@ -88,8 +111,11 @@ class Home:
         return _read_secret(self.path / "keys" / "content")
 
 
-def open_home(path: Path, *, create: bool = True) -> Home:
-    """Open a home, making its folder, identity and keys where there are none."""
+def open_home(path: Path, *, create: bool = True, store: str = "") -> Home:
+    """Open a home, making its folder, identity and keys where there are none.
+
+    `store` is the URL of the database; without it, what POINTSMAN_STORE or `pointsman.yaml` says.
+    """
     if not create and not (path / "identity.json").exists() and not (path / "ledger.db").exists():
         raise HomeError(
             "there is no home here",
@@ -106,7 +132,7 @@ def open_home(path: Path, *, create: bool = True) -> Home:
             where=str(path),
             hint="choose another with --home DIR or POINTSMAN_HOME",
         ) from error
-    return Home(path)
+    return Home(path, chosen_store(path, store))
 
 
 def _make_identity(path: Path) -> None:

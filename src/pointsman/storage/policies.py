@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pointsman.errors import DocumentError, IntegrityFailure, Problem
 from pointsman.kernel.canonical import ContentId
 from pointsman.placement import policy as placement
+from pointsman.placement.facts import LocalModel
 from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.table import PlacementFile
 from pointsman.storage.home import Home
@@ -54,7 +55,7 @@ class InForce(Struct, frozen=True):
     placement: ReadyPlacement
     placement_id: ContentId
     invalid: tuple[InvalidFile, ...]
-    candidates: dict[tuple[str, ...] | None, tuple[str, str]] = {}
+    candidates: dict[tuple[str, ...] | None, tuple[LocalModel, str]] = {}
     """Worked out once for as long as this is in force, by which models are configured."""
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -13,13 +14,16 @@ from pointsman.kernel.content import Retain
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import read_yaml
+from pointsman.storage.store_url import POSTGRES, SQLITE
 from pointsman.storage.tool_settings import (
     McpServer,
     ToolSettings,
     server_problems,
     tool_problems,
 )
+from pointsman.turns.written import Fraction
 
+REDIS = ("redis://", "rediss://", "unix://")
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Seconds = Annotated[int, Meta(ge=1, le=86_400)]
 Bytes = Annotated[int, Meta(ge=1024, le=1 << 30)]
@@ -29,7 +33,8 @@ class Server(Struct, frozen=True, forbid_unknown_fields=True):
     """Where the gateway listens, and what it takes.
 
     `hosts` are names that a request may ask for beside the address itself; without any, only
-    loopback names are answered on a loopback address.
+    loopback names are answered on a loopback address. When told to stop, it says so by its
+    readiness and serves on for `drain_s`; what is in flight then gets `grace_s` to end.
     """
 
     host: str = "127.0.0.1"
@@ -42,6 +47,17 @@ class Server(Struct, frozen=True, forbid_unknown_fields=True):
     head_timeout_s: Seconds = 10
     write_timeout_s: Seconds = 30
     max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 2048
+    drain_s: Annotated[int, Meta(ge=0, le=3600)] = 0
+    grace_s: Annotated[int, Meta(ge=1, le=3600)] = 10
+
+
+class ReplicaSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How replicas on one database live together.
+
+    `lease_s` is how long one may give no sign of life before what it holds is free again.
+    """
+
+    lease_s: Annotated[int, Meta(ge=3, le=600)] = 10
 
 
 class FallbackSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,9 +97,27 @@ class WorkflowSettings(Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: Seconds = 60
 
 
-class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of a home; without a file, these defaults."""
+class JudgeSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which model judges answers, by which rubric; off while no model is named.
 
+    Judged are the turns that were explored or run in the shadow, and of all others this share.
+    """
+
+    model: Annotated[str, Meta(max_length=200)] = ""
+    rubric: Annotated[str, Meta(max_length=4_000)] = ""
+    share: Fraction = Decimal(0)
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of a home; without a file, these defaults.
+
+    `store` is the URL of a PostgreSQL database; --store and POINTSMAN_STORE come before it.
+    `redis` is the URL of a Redis for its replicas; POINTSMAN_REDIS comes before it.
+    """
+
+    store: str = ""
+    redis: str = ""
+    replicas: ReplicaSettings = ReplicaSettings()
     retain: Retain = "full"
     inline_override: Literal["known", "strict", "off"] = "known"
     server: Server = Server()
@@ -91,6 +125,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     telemetry: Telemetry = Telemetry()
     workflow: WorkflowSettings = WorkflowSettings()
+    judge: JudgeSettings = JudgeSettings()
     tools: ToolSettings = ToolSettings()
     mcp_servers: dict[str, McpServer] = {}
 
@@ -104,9 +139,20 @@ def read_settings(text: bytes, source: str) -> Settings:
 def _problems(settings: Settings, document: Document) -> Iterable[Problem]:
     yield from tool_problems(settings.tools, document)
     yield from server_problems(settings.mcp_servers, document)
+    yield from _store_problems(settings.store, document)
+    if settings.redis and not settings.redis.startswith(REDIS):
+        hint = "write redis://HOST:PORT/0"
+        message = "this is not the URL of a Redis"
+        yield document.problem(("redis",), Code.INVALID_VALUE, message, hint)
     for index, origin in enumerate(settings.server.origins):
         if not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
             message = f"`{origin}` is not an origin"
             hint = "write it like https://app.example"
             path = ("server", "origins", index)
             yield document.problem(path, Code.INVALID_VALUE, message, hint)
+
+
+def _store_problems(store: str, document: Document) -> Iterable[Problem]:
+    if store and not store.startswith((*POSTGRES, SQLITE)):
+        hint = "write postgresql://USER@HOST/DATABASE"
+        yield document.problem(("store",), Code.INVALID_VALUE, "this is not a store's URL", hint)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar
 
-import apsw
 from msgspec import Struct
 
 from pointsman.kernel.instant import Instant
-from pointsman.storage.sqlite.database import (
-    in_transaction,
-    named_blocks,
-    opened,
-    opened_for_reading,
-    sql_text,
-    told_errors,
-)
+from pointsman.storage.connection import Connection
+from pointsman.storage.place import Where
+from pointsman.storage.sqlite.database import in_transaction, named_blocks, sql_text
+from pointsman.storage.sqlite.place import place_of
 
 SQL = named_blocks(sql_text("access_queries.sql"))
 SCHEMA = "access.sql"
@@ -44,10 +38,10 @@ class AccessStore:
     they are rare, and a command that only lists must not make a database.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, where: Where) -> None:
+        self._place = place_of(where)
         self._lock = threading.Lock()
-        self._reading: apsw.Connection | None = None
+        self._reading: Connection | None = None
 
     def close(self) -> None:
         """Let go of the database."""
@@ -58,7 +52,7 @@ class AccessStore:
 
     def version(self) -> int:
         """Give a number that changes whenever somebody has written; -1 while nobody has."""
-        found = self._read(lambda connection: int(connection.pragma("data_version")))
+        found = self._read(lambda connection: connection.version())
         return -1 if found is None else found
 
     def changed_since(self, change: int) -> list[KeyRow]:
@@ -94,20 +88,19 @@ class AccessStore:
         found = self._read(lambda connection: [*connection.execute(SQL[name], values)])
         return [KeyRow(*row) for row in found or ()]
 
-    def _read(self, work: Callable[[apsw.Connection], T]) -> T | None:
+    def _read(self, work: Callable[[Connection], T]) -> T | None:
         """Look at the database; nothing where there is none yet."""
-        with self._lock, told_errors(self._path):
+        with self._lock, self._place.told_errors():
             if self._reading is None:
-                if not self._path.exists():
+                if not self._place.exists():
                     return None
-                # Opened for writing first: a database whose making was cut short has no tables.
-                opened(str(self._path), SCHEMA).close()
-                self._reading = opened_for_reading(str(self._path))
+                # Opened for writing: a database whose making was cut short has no tables.
+                self._reading = self._place.lasting(SCHEMA)
             return work(self._reading)
 
     def _write(self, name: str, rows: Sequence[tuple[str | bytes | int, ...]]) -> int:
-        with told_errors(self._path):
-            connection = opened(str(self._path), SCHEMA)
+        with self._place.told_errors():
+            connection = self._place.writing(SCHEMA)
             try:
                 before = connection.total_changes()
                 in_transaction(connection, lambda: connection.executemany(SQL[name], rows))

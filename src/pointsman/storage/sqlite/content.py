@@ -9,16 +9,19 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 
 import apsw
 from msgspec import Struct
 
-from pointsman.errors import LedgerUnavailable
+from pointsman.errors import LedgerError, LedgerUnavailable
 from pointsman.kernel.content import Retain, Sealed, sealed
-from pointsman.storage.sqlite.database import SQL, in_transaction, insert_rows, opened
+from pointsman.storage.place import Where
+from pointsman.storage.sqlite.database import SQL, insert_rows
 from pointsman.storage.sqlite.group import GroupCommit, Settled, Soon
+from pointsman.storage.sqlite.place import place_of
+
+SCHEMA = "content.sql"
 
 T = TypeVar("T")
 
@@ -33,15 +36,15 @@ class ContentStore:
     """Keeps and erases the texts of one home; `reading.ContentReader` gives them back."""
 
     def __init__(
-        self, path: Path, key: bytes, retain: Retain, redact: Callable[[str], str]
+        self, where: Where, key: bytes, retain: Retain, redact: Callable[[str], str]
     ) -> None:
         self._key = key
         self._retain = retain
         self._redact = redact
-        self._path = path
+        self._place = place_of(where)
         # The commit thread and a caller that erases share the connection.
         self._writing = threading.Lock()
-        self._connection = opened(str(path), "content.sql")
+        self._connection = self._place.writing(SCHEMA)
         self._group: GroupCommit[_Kept, None] = GroupCommit("content", self._committed)
 
     def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
@@ -77,9 +80,9 @@ class ContentStore:
 
     def _erased(self, digest: str) -> bool:
         connection = self._connection
-        in_transaction(connection, lambda: connection.execute(SQL["erase_content"], (digest,)))
+        connection.execute(SQL["erase_content"], (digest,))
         was_kept = connection.changes() > 0
-        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        connection.scrub()
         return was_kept
 
     def _committed(self, items: Sequence[_Kept]) -> list[None]:
@@ -94,7 +97,7 @@ class ContentStore:
         with self._writing:
             try:
                 return work()
-            except apsw.Error as error:
+            except (apsw.Error, LedgerUnavailable) as error:
                 # A failed sync must not be tried again on the same connection.
                 self._connection.close()
                 self._reopen()
@@ -102,5 +105,5 @@ class ContentStore:
 
     def _reopen(self) -> None:
         # While this fails, so does every write on the closed connection, and comes here again.
-        with suppress(apsw.Error, OSError):
-            self._connection = opened(str(self._path), "content.sql")
+        with suppress(apsw.Error, OSError, LedgerError):
+            self._connection = self._place.writing(SCHEMA)

@@ -8,20 +8,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Literal
 
 import apsw
 from msgspec import Struct
 
-from pointsman.errors import LedgerUnavailable
+from pointsman.errors import LedgerError, LedgerUnavailable
 from pointsman.kernel.content import Retain
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import Billionths, MicroUsd
-from pointsman.storage.sqlite.database import in_transaction, named_blocks, opened, sql_text
+from pointsman.storage.place import Where
+from pointsman.storage.sqlite.database import in_transaction, named_blocks, sql_text
 from pointsman.storage.sqlite.group import GroupCommit
+from pointsman.storage.sqlite.place import place_of
 
-CONVERSATIONS_FILE = "conversations.db"
+CONVERSATIONS = "conversations"
+"""What the store is called in a home."""
 
 TurnStatus = Literal["open", "completed", "cancelled", "failed", "refused"]
 Kept = Literal["full", "redacted", "digest", "erased"]
@@ -96,10 +98,11 @@ class TurnClose(Struct, frozen=True):
 class ConversationStore:
     """Keeps conversations; writes are gathered and synced by a thread of their own."""
 
-    def __init__(self, path: Path, retain: Retain) -> None:
+    def __init__(self, where: Where, retain: Retain) -> None:
+        place = place_of(where)
         self.retain = retain
-        self._connection = opened(str(path), "conversations.sql")
-        self._reading = opened(str(path), "conversations.sql")
+        self._connection = place.lasting("conversations.sql")
+        self._reading = place.lasting("conversations.sql")
         # The commit thread and a caller that erases share the connection.
         self._writing = threading.Lock()
         self._looking = threading.Lock()
@@ -108,20 +111,20 @@ class ConversationStore:
     def begin(self, row: SessionRow) -> Future[None]:
         """Keep a new session."""
         values = (row.id, row.parent_session_id, row.parent_tool_use_id, row.workspace)
-        more = (row.privacy, row.sticky_model, row.started_at)
+        more = (row.privacy, row.sticky_model, row.started_at, row.started_at)
         return self._submit("begin", *values, *more)
 
     def stick(self, session_id: str, model: str | None, at: Instant) -> Future[None]:
         """Bind a session to a model, or to none."""
-        return self._submit("stick", session_id, model, at)
+        return self._submit("stick", model, at, session_id)
 
     def end(self, session_id: str, ended_at: Instant | None, at: Instant) -> Future[None]:
         """Close a session, or open it again."""
-        return self._submit("end", session_id, ended_at, at)
+        return self._submit("end", ended_at, at, session_id)
 
     def begin_turn(self, row: TurnRow) -> Future[None]:
         """Keep a turn that begins."""
-        self._submit("touch", row.session_id, row.started_at)
+        self._submit("touch", row.started_at, row.session_id)
         values = (row.id, row.session_id, row.decision_id, row.model, row.started_at)
         return self._submit("begin_turn", *values, row.fingerprint, row.vector)
 
@@ -129,7 +132,6 @@ class ConversationStore:
         """Keep how a turn ended."""
         return self._submit(
             "end_turn",
-            close.id,
             close.status,
             close.model,
             close.decision_id,
@@ -137,13 +139,15 @@ class ConversationStore:
             close.cost_microusd,
             close.latency_ms,
             close.pricing_version,
+            close.id,
         )
 
     def score(
         self, turn_id: str, score: Billionths, confidence: Billionths, *, is_explicit: bool
     ) -> Future[None]:
         """Keep what somebody thinks of a turn; what was said counts for more than what was done."""
-        return self._submit("score", turn_id, score, confidence, int(is_explicit))
+        told = int(is_explicit)
+        return self._submit("score", score, confidence, told, turn_id, told)
 
     def learned(self, turn_id: str) -> Future[None]:
         """Note that a turn is in the pattern store."""
@@ -166,12 +170,12 @@ class ConversationStore:
 
     def erase(self, session_id: str) -> int:
         """Forget the words of a session for good: also from the log and from freed pages."""
-        self._group.submit(("touch", ("", 0))).result()
+        self._group.submit(("touch", (0, ""))).result()
         with self._writing:
             connection = self._connection
             in_transaction(connection, lambda: connection.execute(_SQL["erase"], (session_id,)))
             count = connection.changes()
-            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            connection.scrub()
         return count
 
     def session(self, session_id: str) -> SessionRow | None:
@@ -213,14 +217,14 @@ class ConversationStore:
         with self._looking:
             try:
                 return list(self._reading.execute(_SQL[name], (value,)))
-            except apsw.Error as error:
+            except (apsw.Error, LedgerError) as error:
                 raise LedgerUnavailable(f"conversations cannot be read: {error}") from error
 
     def _committed(self, items: Sequence[_Write]) -> list[None]:
         try:
             with self._writing:
                 in_transaction(self._connection, lambda: self._write(items))
-        except apsw.Error as error:
+        except (apsw.Error, LedgerError) as error:
             raise LedgerUnavailable(f"the conversation could not be kept: {error}") from error
         return [None] * len(items)
 

@@ -1,35 +1,35 @@
 -- begin: a session begins
-INSERT INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, NULL);
+INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL);
 
 -- stick: bind a session to a model, or to none
-UPDATE session SET sticky_model = ?2, changed_at = ?3 WHERE id = ?1;
+UPDATE session SET sticky_model = ?, changed_at = ? WHERE id = ?;
 
 -- end: a session is closed, or opened again
-UPDATE session SET ended_at = ?2, changed_at = ?3 WHERE id = ?1;
+UPDATE session SET ended_at = ?, changed_at = ? WHERE id = ?;
 
 -- begin_turn: a turn begins
-INSERT INTO turn VALUES (?1, ?2, ?3, ?4, 'open', ?5, NULL, 0, 0, '', ?6, ?7, NULL, 0, 0, 0);
+INSERT INTO turn VALUES (?, ?, ?, ?, 'open', ?, NULL, 0, 0, '', ?, ?, NULL, 0, 0, 0);
 
 -- end_turn: a turn ended
-UPDATE turn SET status = ?2, model = ?3, decision_id = ?4, ended_at = ?5, cost_microusd = ?6,
-    latency_ms = ?7, pricing_version = ?8 WHERE id = ?1;
+UPDATE turn SET status = ?, model = ?, decision_id = ?, ended_at = ?, cost_microusd = ?,
+    latency_ms = ?, pricing_version = ? WHERE id = ?;
 
 -- touch: a session had a turn
-UPDATE session SET changed_at = ?2 WHERE id = ?1;
+UPDATE session SET changed_at = ? WHERE id = ?;
 
 -- score: what somebody thinks of a turn; what was said counts for more than what was done
-UPDATE turn SET score = ?2, score_confidence = ?3, is_score_explicit = ?4
-WHERE id = ?1 AND (?4 OR NOT is_score_explicit);
+UPDATE turn SET score = ?, score_confidence = ?, is_score_explicit = ?
+WHERE id = ? AND is_score_explicit <= ?;
 
 -- learned: a turn is in the pattern store
-UPDATE turn SET is_learned = 1 WHERE id = ?1;
+UPDATE turn SET is_learned = 1 WHERE id = ?;
 
 -- keep: a message
 INSERT INTO message (id, session_id, turn_id, role, metadata, created_at, schema_version, kept, content)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- erase: forget the words of a session
-UPDATE message SET kept = 'erased', content = x'' WHERE session_id = ?1;
+UPDATE message SET kept = 'erased', content = x'' WHERE session_id = ?;
 
 -- session: one session
 SELECT id, parent_session_id, parent_tool_use_id, workspace, privacy, sticky_model, started_at,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,9 @@ from types import MappingProxyType
 import apsw
 
 from pointsman.errors import LedgerBroken, LedgerError, LedgerUnavailable
+from pointsman.storage.connection import Connection, Value
 from pointsman.storage.files import make_file
+from pointsman.storage.place import Where
 
 MINIMUM_SQLITE = (3, 51, 3)
 """Versions before this one can corrupt a WAL database that has several connections."""
@@ -43,9 +45,40 @@ def named_blocks(text: str) -> Mapping[str, str]:
 SQL = named_blocks(sql_text("queries.sql"))
 
 
+class SqliteConnection(apsw.Connection):
+    """A connection as stores use it: `storage.connection.Connection` says what each part does."""
+
+    stream = apsw.Connection.execute
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make what is run inside durable together, or undo it; nobody else writes meanwhile."""
+        return _transaction(self)
+
+    def freeze(self) -> None:
+        """See the database as it is now until the connection is closed."""
+        self.execute("BEGIN")
+        self.execute("SELECT 1 FROM sqlite_schema").fetchall()
+
+    def version(self) -> int:
+        """Give a number that changes whenever another connection has written."""
+        return int(self.pragma("data_version"))
+
+    def scrub(self) -> None:
+        """Empty the log: freed pages are overwritten as they are freed."""
+        self.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def damage(self) -> str:
+        """Give SQLite's own complaint about the file, or nothing."""
+        try:
+            found = self.pragma("integrity_check")
+        except apsw.Error as error:
+            return str(error)
+        return "" if found == "ok" else str(found)
+
+
 def opened(
     path: str, schema: str, *, vfs: str | None = None, sync: str = "FULL", exclusive: bool = False
-) -> apsw.Connection:
+) -> SqliteConnection:
     """Open a database for writing, making its tables if it is new.
 
     `exclusive` keeps every other connection out, for file systems without shared memory.
@@ -57,7 +90,7 @@ def opened(
         )
     if vfs is None:
         make_file(Path(path))
-    connection = apsw.Connection(path, vfs=vfs, statementcachesize=STATEMENTS)
+    connection = SqliteConnection(path, vfs=vfs, statementcachesize=STATEMENTS)
     try:
         if exclusive:
             connection.pragma("locking_mode", "exclusive")
@@ -68,16 +101,16 @@ def opened(
     return connection
 
 
-def opened_for_reading(path: str) -> apsw.Connection:
+def opened_for_reading(path: str) -> SqliteConnection:
     """Open a database that exists; nothing can be written through the connection."""
-    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    connection = SqliteConnection(path, flags=apsw.SQLITE_OPEN_READONLY)
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("trusted_schema", 0)
     return connection
 
 
 @contextmanager
-def told_errors(path: Path) -> Iterator[None]:
+def sqlite_errors_told(path: Path) -> Iterator[None]:
     """Turn what SQLite raises into an error that says what to do."""
     try:
         yield
@@ -90,11 +123,22 @@ def told_errors(path: Path) -> Iterator[None]:
         raise LedgerUnavailable(f"it cannot be read now: {error}", where=str(path)) from error
 
 
-def in_transaction(connection: apsw.Connection, work: Callable[[], object]) -> None:
+def told_errors(where: Where) -> AbstractContextManager[None]:
+    """Turn what the database raises into an error that says what to do."""
+    return sqlite_errors_told(where) if isinstance(where, Path) else where.told_errors()
+
+
+def in_transaction(connection: Connection, work: Callable[[], object]) -> None:
     """Run work in one transaction that is durable when this returns, or undone when it raises."""
+    with connection.transaction():
+        work()
+
+
+@contextmanager
+def _transaction(connection: apsw.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        work()
+        yield
         connection.execute("COMMIT")
     except BaseException:
         # A failed rollback must not hide why: the caller gives the connection up either way.
@@ -104,9 +148,7 @@ def in_transaction(connection: apsw.Connection, work: Callable[[], object]) -> N
         raise
 
 
-def insert_rows(
-    connection: apsw.Connection, name: str, rows: Sequence[Sequence[apsw.SQLiteValue]]
-) -> None:
+def insert_rows(connection: Connection, name: str, rows: Sequence[Sequence[Value]]) -> None:
     """Insert rows by a named statement: all of them or, if it raises, none; durable at the end.
 
     Each step gives the interpreter's lock away and must win it back from whoever runs meanwhile: a
@@ -118,9 +160,7 @@ def insert_rows(
         in_transaction(connection, lambda: _insert(connection, name, rows))
 
 
-def _insert(
-    connection: apsw.Connection, name: str, rows: Sequence[Sequence[apsw.SQLiteValue]]
-) -> None:
+def _insert(connection: Connection, name: str, rows: Sequence[Sequence[Value]]) -> None:
     for at in range(0, len(rows), MOST_ROWS):
         some = rows[at : at + MOST_ROWS]
         values = [value for row in some for value in row]
@@ -135,7 +175,7 @@ def _of_rows(name: str, count: int) -> str:
     return head + ", ".join([f"{values}{marks}{end}", *[f"({marks})"] * (count - 1)]) + rest
 
 
-def _prepare(connection: apsw.Connection, schema: str, sync: str) -> None:
+def _prepare(connection: SqliteConnection, schema: str, sync: str) -> None:
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("journal_mode", "wal")
     # DURABILITY: with anything less than FULL, a power loss takes acknowledged entries with it.

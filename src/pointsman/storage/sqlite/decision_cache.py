@@ -19,6 +19,7 @@ from msgspec import Struct
 from pointsman.errors import PointsmanError
 from pointsman.kernel.instant import Instant
 from pointsman.storage.sqlite.database import (
+    SqliteConnection,
     in_transaction,
     named_blocks,
     opened,
@@ -58,7 +59,7 @@ class DecisionCache:
         self._path = path
         self._secret = hashlib.sha256(b"pointsman/decision-cache/1\0" + secret).digest()
         self._most = most
-        self._connection: apsw.Connection | None = None
+        self._connection: SqliteConnection | None = None
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -129,7 +130,7 @@ class DecisionCache:
 
         in_transaction(connection, run)
 
-    def _opened(self) -> apsw.Connection:
+    def _opened(self) -> SqliteConnection:
         if self._connection is None:
             # Nothing here is worth waiting for a disk.
             self._connection = opened(str(self._path), _SCHEMA, sync="OFF")

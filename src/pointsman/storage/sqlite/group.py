@@ -7,6 +7,7 @@ durability affordable. Knows nothing about SQL.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -22,6 +23,8 @@ MOST = 64
 LINGER_S = 0.004
 NOTED_S = 0.01
 """How long what nobody waits for may wait for company."""
+QUICK_S = 0.005
+"""A commit that takes longer is left to the thread, however little there is to do."""
 MOST_WAITING = 10_000
 
 
@@ -65,13 +68,20 @@ class GroupCommit(Generic[T, R]):
         # with those who bring the items.
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._rings_at: float | None = None  # how many must be watched; None while it is awake
-        self._is_slumbering = False  # asleep for as long as nothing comes
+        self._is_asleep = False
+        self._sleeps_long = False  # longer than what nobody waits for may wait
+        self._is_done_elsewhere = False  # a commit, since the thread looked last
+        self._committing = threading.Lock()
+        self._took_s = 0.0  # by the last commit
         self._was_busy = False
         self._hoped = 1  # how many are waited for before a commit
         self.after_group: Callable[[], None] = _nothing
         """Called from the commit thread when all of a group were told."""
         self.soon: Soon = _at_once
         """Rings the bell: at once, or when whoever hands in has handed in all it has just now."""
+        self.alone: Callable[[], bool] = _never
+        """Tells that whoever rings has nothing else to do: then it commits itself, which takes half
+        as long as to wake a thread, win the lock back from it and be woken by it."""
         self._closed = ""
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -112,8 +122,9 @@ class GroupCommit(Generic[T, R]):
         """Hand in one item that nobody waits for: it shares the next commit, which comes soon."""
         with self._lock:
             self._take(item, None)
-            if self._is_slumbering and self._rings_at is not None:
-                self._ring(self.soon)
+            if self._sleeps_long and self._rings_at is not None:
+                self._rings_at = None
+                self.soon(self._wake)
 
     def close(self) -> None:
         """Commit what was handed in, then end the thread."""
@@ -132,9 +143,32 @@ class GroupCommit(Generic[T, R]):
 
     def _ring(self, soon: Soon) -> None:
         self._rings_at = None
-        soon(self._wake)
+        soon(self._wake if soon is _at_once else self._begin)
 
     def _wake(self) -> None:
+        self._bell.put(None)
+
+    def _begin(self) -> None:
+        """Commit here and now where nobody else is served meanwhile; else wake the thread."""
+        if (
+            self._took_s > QUICK_S
+            or not self.alone()
+            or not self._committing.acquire(blocking=False)
+        ):
+            self._bell.put(None)
+            return
+        try:
+            batch = self._checked(self._taken())
+            if batch:
+                self._settle(batch)
+        finally:
+            self._committing.release()
+        with self._lock:
+            self._is_done_elsewhere = True
+            if self._is_asleep and not self._sleeps_long and not self._watched:
+                self._rings_at = 1
+                return
+        # It must see to what was left behind: to rests, and to items that came meanwhile.
         self._bell.put(None)
 
     def _run(self) -> None:
@@ -147,15 +181,17 @@ class GroupCommit(Generic[T, R]):
         due: float | None = None
         while self._waiting or not self._closed:
             self._gather(due)
-            watched = self._watched
-            batch = self._checked(self._taken())
-            if batch:
-                self._settle(batch)
-                # Those of this group will come again, and others came meanwhile: half of them all
-                # makes a group worth its commit, while the other half is on its way.
-                self._hoped = (watched + self._watched + 1) // 2
-            self._was_busy = bool(batch)
-            due = self._rest()
+            with self._committing:
+                watched = self._watched
+                batch = self._checked(self._taken())
+                if batch:
+                    self._settle(batch)
+                    # Those of this group will come again, and others came meanwhile: half of them
+                    # all makes a group worth its commit, while the other half is on its way.
+                    self._hoped = (watched + self._watched + 1) // 2
+                self._was_busy = bool(batch) or self._is_done_elsewhere
+                self._is_done_elsewhere = False
+                due = self._rest()
 
     def _give_up(self, why: str) -> None:
         with self._lock:
@@ -179,11 +215,14 @@ class GroupCommit(Generic[T, R]):
         with self._lock:
             if self._watched >= watched or self._closed:
                 return
-            self._rings_at, self._is_slumbering = watched, seconds is None
+            self._rings_at = watched
+            self._sleeps_long = seconds is None or seconds > NOTED_S
+            self._is_asleep = True
         try:
             self._bell.get(timeout=seconds)
         except Empty:
             self._rings_at = None
+        self._is_asleep = False
 
     def _taken(self) -> list[tuple[T, Settled | None]]:
         with self._lock:
@@ -207,6 +246,7 @@ class GroupCommit(Generic[T, R]):
         return good
 
     def _settle(self, batch: list[tuple[T, Settled | None]]) -> None:
+        began = time.monotonic()
         try:
             results = self._commit([item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - a thread's outermost edge: callers get the error
@@ -215,6 +255,7 @@ class GroupCommit(Generic[T, R]):
                     settled.set_exception(error)
             self.after_group()
             return
+        self._took_s = time.monotonic() - began
         for (_, settled), result in zip(batch, results, strict=True):
             if settled is not None:
                 settled.set_result(result)
@@ -223,6 +264,10 @@ class GroupCommit(Generic[T, R]):
 
 def _nothing() -> None:
     """Do nothing after a group."""
+
+
+def _never() -> bool:
+    return False
 
 
 def _at_once(work: Callable[[], None]) -> None:

@@ -1,68 +1,28 @@
-"""The ledger's writer: one chain, one thread, group commit, signed checkpoints outside.
-
-Hashing, chaining and verification are the kernel's; this module makes their results durable and
-stops writing, saying why, when it cannot.
-"""
+"""The rows of one chain in a SQLite file. The caller holds the chain's lease."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
 
 import apsw
 from msgspec import Struct
 
-from pointsman.errors import (
-    LedgerBroken,
-    LedgerError,
-    LedgerRolledBack,
-    LedgerUnavailable,
-)
-from pointsman.kernel.checkpoint import (
-    EVERY_ENTRIES,
-    EVERY_SECONDS,
-    Checkpoint,
-    signed_checkpoint,
-)
-from pointsman.kernel.entry import Chain, Draft, Entry, Head, check_draft, head_after, joined
-from pointsman.kernel.merkle import Frontier, extended
-from pointsman.kernel.signing import SigningKey, VerifyKey
-from pointsman.kernel.stamp import is_stamped, stamp
-from pointsman.kernel.verification import FaultCode, Pass
+from pointsman.errors import LedgerBroken, LedgerRolledBack
+from pointsman.kernel.entry import Chain, Draft, Entry
 from pointsman.storage.checkpoints import CheckpointFolder, chains_with_checkpoints
+from pointsman.storage.lease import Lease
 from pointsman.storage.sqlite.appending import appended_rows
-from pointsman.storage.sqlite.database import SQL, in_transaction, insert_rows, opened
-from pointsman.storage.sqlite.group import MOST, GroupCommit, Settled, Soon
+from pointsman.storage.sqlite.database import (
+    SQL,
+    SqliteConnection,
+    in_transaction,
+    insert_rows,
+    opened,
+)
 
-TAIL_ENTRIES = 10_000
-RETRY_S = 0.25
 LOG_PAGES = 4000
-
-
-class Receipt(Struct, frozen=True):
-    """Where an entry stands; holding one means the entry is durable."""
-
-    chain: str
-    entry: Entry
-
-
-Listener = Callable[[Sequence[Entry], float], None]
-"""Takes what was just made durable and the seconds it took; called from the commit thread."""
-
-
-Making = Callable[[], Draft]
-"""Gives an entry when it is needed."""
-
-
-class Health(Struct, frozen=True):
-    """Whether the ledger takes entries, and if not, why."""
-
-    is_writable: bool
-    cause: str = ""
 
 
 class Place(Struct, frozen=True):
@@ -75,104 +35,42 @@ class Place(Struct, frozen=True):
     exclusive: bool = False
     log_pages: int = LOG_PAGES
 
+    def rows(self, chain: Chain) -> SqliteRows:
+        """Give the rows of a chain, not opened yet."""
+        return SqliteRows(self, chain)
 
-class LedgerWriter:
-    """Appends to one chain. The caller holds the chain's lease."""
 
-    def __init__(
-        self,
-        place: Place,
-        chain: Chain,
-        key: SigningKey,
-        opening: Draft,
-        *,
-        older_keys: Sequence[VerifyKey] = (),
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.chain = chain
-        self._keys = (*older_keys, key)
-        self._monotonic = monotonic
-        self._place = place
-        self._key = key
-        self._folder = CheckpointFolder(place.checkpoints, chain)
-        self.listener: Listener | None = None
-        self._cause = ""
-        self._retry_at = 0.0
-        self._unsigned_since = monotonic()
-        try:
-            self._open()
-        except (apsw.CorruptError, apsw.NotADBError) as error:
-            raise LedgerBroken(f"the database is damaged: {error}") from error
-        except (apsw.Error, OSError) as error:
-            raise LedgerUnavailable(f"the ledger cannot be opened: {_told(error)}") from error
-        self._group: GroupCommit[Draft | Making, Receipt] = GroupCommit(
-            f"ledger-{chain.name}", self._committed, self._rest, _made
-        )
-        if self._head.size == 0:
-            self._begin(opening)
+class SqliteLedger(Struct, frozen=True):
+    """A ledger in SQLite, and sole right to write one of its chains."""
+
+    place: Place
+    lease: Lease
 
     @property
-    def health(self) -> Health:
-        """Tell whether entries are taken now."""
-        cause = self._cause or self._group.closed
-        return Health(not cause, cause)
+    def chain(self) -> str:
+        """The chain's name."""
+        return self.lease.chain
 
-    def append(self, draft: Draft) -> Future[Receipt]:
-        """Hand in an entry; the future gives its receipt once it is durable."""
-        check_draft(draft)
-        return self._group.submit(draft)
+    def release(self) -> None:
+        """Give the right up."""
+        self.lease.release()
 
-    def hand_in(self, draft: Draft | Making, settled: Settled) -> None:
-        """Hand in an entry, and tell somebody with its receipt once it is durable.
 
-        One that is still to be made is made by the commit thread with all of its group, which takes
-        half the time; alone, it is made here and now.
-        """
-        if isinstance(draft, Draft):
-            check_draft(draft)
-        elif self._group.is_idle:
-            draft = _made(draft)
-        self._group.hand_in(draft, settled)
+class SqliteRows:
+    """The rows of one chain: `storage.chain_rows.ChainRows` says what each part does."""
 
-    def note(self, draft: Draft | Making) -> None:
-        """Hand in an entry that nobody waits for: it is durable a moment later."""
-        if isinstance(draft, Draft):
-            check_draft(draft)
-        self._group.note(draft)
+    failures = (apsw.Error, OSError)
+    damages = (apsw.CorruptError, apsw.NotADBError)
 
-    def serve_loop(self, told: Callable[[], None], soon: Soon) -> None:
-        """Serve an event loop: tell it of durable groups, and let it say when one may begin."""
-        self._group.after_group, self._group.soon = told, soon
+    _connection: SqliteConnection
 
-    def close(self) -> None:
-        """Write what was handed in, sign it, and close the database.
+    def __init__(self, place: Place, chain: Chain) -> None:
+        self._place = place
+        self._chain = chain
+        self.checkpoints = CheckpointFolder(place.checkpoints, chain)
 
-        A ledger that is down is closed as it is: the next writer verifies and signs what is there.
-        """
-        self._group.close()
-        if self._cause:
-            self._let_go()
-            return
-        try:
-            if self._pending:
-                self._sign()
-        except (apsw.Error, OSError) as error:
-            raise LedgerUnavailable(
-                f"all is recorded, but the last checkpoint could not be signed: {_told(error)}",
-                hint="the next start signs it",
-            ) from error
-        finally:
-            self._connection.close()
-
-    def _begin(self, opening: Draft) -> None:
-        try:
-            self.append(opening).result()
-        except BaseException:
-            self.close()
-            raise
-
-    def _open(self, acknowledged: Head | None = None) -> None:
-        """Open and verify; after a failure, also make sure of what was acknowledged before it."""
+    def open(self) -> None:
+        """Open the database anew, tie it to the chain's ledger and number the chain."""
         place = self._place
         self._connection = opened(
             str(place.database),
@@ -185,29 +83,77 @@ class LedgerWriter:
         self._connection.wal_autocheckpoint(0)
         self._connection.execute(SQL["appending"])
         self._written_back = self._pages_written()
-        try:
-            in_transaction(self._connection, self._claim)
-            self._head, self._frontier, self._pending = self._checked_tail()
-            if acknowledged is not None:
-                self._secure(acknowledged)
-            if self._pending:
-                # What a crash left unsigned is signed before anything is added.
-                self._sign()
-        except BaseException:
-            self._let_go()
-            raise
+        in_transaction(self._connection, self._claim)
+
+    def size(self) -> int:
+        """Give the number that the next entry would have."""
+        return int(self._connection.execute(SQL["chain_size"], (self._number,)).get)
+
+    def entries(self, first: int) -> Iterator[Entry]:
+        """Give the entries from one on, in order."""
+        rows = self._connection.execute(SQL["chain_entries"], (self._number, first))
+        return (Entry(*row) for row in rows)
+
+    def hashes(self, first: int) -> str | None:
+        """Give the hashes from one on in hexadecimal capitals; nothing when there are none."""
+        found: str | None = self._connection.execute(SQL["chain_hashes"], (self._number, first)).get
+        return found
+
+    def stamp(self) -> bytes:
+        """Give what was signed about where the chain ends."""
+        return bytes(self._connection.execute(SQL["read_stamp"], (self._number,)).get)
+
+    def append(self, entries: Sequence[Entry], drafts: Sequence[Draft], stamp: bytes) -> None:
+        """Make entries, what is attached to them and where they end durable, or none of it."""
+        rows = appended_rows(self._number, entries, drafts, stamp)
+        insert_rows(self._connection, "append", rows)
+
+    def is_in_doubt(self, error: Exception) -> bool:  # noqa: ARG002 - SQLite always answers
+        """Tell that nothing is: a group that was not acknowledged waits for the next opening."""
+        return False
+
+    def moved(self) -> None:
+        """Stay: the lease is a lock of this process, and cannot be lost."""
+
+    def secure(self) -> None:
+        """Begin the log anew."""
+        # A failed sync may leave parts of the log marked clean that never reached the disk. They
+        # are read back as if they had: only a log begun anew can carry further entries.
+        self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def tend(self) -> None:
+        """Write the log back once it is long."""
+        if self._pages_written() - self._written_back >= self._place.log_pages:
+            with suppress(apsw.BusyError):  # another process is at it
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._written_back = self._pages_written()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+
+    def let_go(self) -> None:
+        """Close after a failure; nothing more is written or synced through the connection."""
+        if "_connection" in self.__dict__:
+            with suppress(apsw.Error):
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                self._connection.close()
+
+    def _pages_written(self) -> int:
+        """Count the pages that went into the log; SQLite's own hook would call back in a commit."""
+        return self._connection.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
 
     def _claim(self) -> None:
         """Tie database and ledger id together, and number the chain."""
         known = self._connection.execute(SQL["read_meta"], ("ledger",)).get
         if known is None:
             self._check_is_first()
-            self._connection.execute(SQL["write_meta"], ("ledger", self.chain.ledger))
-        elif known != self.chain.ledger:
+            self._connection.execute(SQL["write_meta"], ("ledger", self._chain.ledger))
+        elif known != self._chain.ledger:
             raise LedgerBroken(f"the database belongs to ledger `{known}`")
-        number = self._connection.execute(SQL["find_chain"], (self.chain.name,)).get
+        number = self._connection.execute(SQL["find_chain"], (self._chain.name,)).get
         if number is None:
-            self._connection.execute(SQL["add_chain"], (self.chain.name,))
+            self._connection.execute(SQL["add_chain"], (self._chain.name,))
             number = self._connection.last_insert_rowid()
         self._number = int(number)
 
@@ -218,178 +164,5 @@ class LedgerWriter:
             raise LedgerRolledBack(
                 f"the database is empty, but there are checkpoints of {', '.join(chains)}",
                 where=str(self._place.database),
-                hint="restore the newest database, or keep the checkpoints aside",
+                hint="restore the newest database, or name it: --store URL",
             )
-
-    def _secure(self, acknowledged: Head) -> None:
-        """Make sure that what was acknowledged is stored, and independent of what failed."""
-        last = next(self._entries(acknowledged.size - 1), None) if acknowledged.size else None
-        if acknowledged.size and (last is None or last.hash != acknowledged.hash):
-            raise LedgerBroken("acknowledged entries are gone", where=self.chain.name)
-        # A failed sync may leave parts of the log marked clean that never reached the disk. They
-        # are read back as if they had: only a log begun anew can carry further entries.
-        self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-
-    def _checked_tail(self) -> tuple[Head, Frontier, list[bytes]]:
-        """Verify the end of the chain against its checkpoints, as it is on disk."""
-        size = int(self._connection.execute(SQL["chain_size"], (self._number,)).get)
-        back_to = size - TAIL_ENTRIES
-        checkpoints = self._folder.tail(self._keys, back_to=back_to)
-        is_long = bool(checkpoints) and checkpoints[0].size <= back_to
-        start = _start_of(checkpoints[0]) if is_long else None
-        first = start[0].size if start else 0
-        check = Pass(self.chain, checkpoints, start=start)
-        entries = list(self._entries(first))
-        report = check.run(entries)
-        if report.fault is not None and report.fault.code is FaultCode.TRUNCATED:
-            raise LedgerRolledBack(
-                f"the database ends before its last checkpoint: {report.fault.message}",
-                where=f"{self.chain.name}/{report.fault.seq}",
-                hint="restore the newest database, or keep this one aside and start a new home",
-            )
-        if report.fault is not None:
-            raise LedgerBroken(
-                report.fault.message,
-                where=f"{self.chain.name}/{report.fault.seq}",
-                hint="run `pointsman verify` to see every chain",
-            )
-        stamp_found = bytes(self._connection.execute(SQL["read_stamp"], (self._number,)).get)
-        if not is_stamped(self.chain, report.entries, report.head, stamp_found, self._keys):
-            raise LedgerBroken(
-                "the chain does not end where its writer left it",
-                where=f"{self.chain.name}/{report.signed}",
-                hint="run `pointsman verify` to see every chain",
-            )
-        if report.signed > first:
-            covered = [entry.hash for entry in entries[: report.signed - first]]
-            self._folder.keep_leaves(covered, before=first)
-        return check.head, check.frontier, check.pending
-
-    def _entries(self, first: int) -> Iterator[Entry]:
-        rows = self._connection.execute(SQL["chain_entries"], (self._number, first))
-        return (Entry(*row) for row in rows)
-
-    def _committed(self, made: Sequence[Draft | Making]) -> list[Receipt]:
-        """Make a group durable, or raise without having acknowledged any of it."""
-        drafts = cast(Sequence[Draft], made)
-        if self._cause:
-            self._resume()
-        began = self._monotonic()
-        entries = self._chained(drafts)
-        try:
-            self._insert(entries, drafts)
-        except (apsw.Error, OSError) as error:
-            self._stop(error)
-            raise self._unavailable() from error
-        self._head = head_after(entries[-1])
-        if not self._pending:
-            self._unsigned_since = self._monotonic()
-        self._pending.extend(entry.hash for entry in entries)
-        if self.listener is not None:
-            self.listener(entries, self._monotonic() - began)
-        return [Receipt(self.chain.name, entry) for entry in entries]
-
-    def _chained(self, drafts: Sequence[Draft]) -> list[Entry]:
-        head, entries = self._head, []
-        for draft in drafts:
-            entries.append(joined(self.chain, head, draft))
-            head = head_after(entries[-1])
-        return entries
-
-    def _insert(self, entries: Sequence[Entry], drafts: Sequence[Draft]) -> None:
-        """Append a group and sign where it ends, in one step."""
-        last = entries[-1]
-        signed = stamp(self.chain, last.seq + 1, last.hash, self._key)
-        rows = appended_rows(self._number, entries, drafts, signed)
-        insert_rows(self._connection, "append", rows)
-
-    def _rest(self) -> float | None:
-        """Sign when a checkpoint is due, or try to go on; give the seconds until the next time."""
-        if self._cause:
-            with suppress(LedgerUnavailable):
-                self._resume()
-            return RETRY_S if self._cause else None
-        try:
-            if self._pages_written() - self._written_back >= self._place.log_pages:
-                self._write_log_back()
-            return self._sign_if_due()
-        except (apsw.Error, OSError, LedgerError) as error:
-            self._stop(error)
-            return RETRY_S
-
-    def _pages_written(self) -> int:
-        """Count the pages that went into the log; SQLite's own hook would call back in a commit."""
-        return self._connection.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
-
-    def _write_log_back(self) -> None:
-        with suppress(apsw.BusyError):  # another process is at it
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        self._written_back = self._pages_written()
-
-    def _sign_if_due(self) -> float | None:
-        if not self._pending:
-            return None
-        waited = self._monotonic() - self._unsigned_since
-        # A further group must still fit under the promised number of unsigned entries.
-        if len(self._pending) <= EVERY_ENTRIES - MOST and waited < EVERY_SECONDS:
-            return EVERY_SECONDS - waited
-        self._sign()
-        return None
-
-    def _sign(self) -> None:
-        """Sign a checkpoint over what is stored, which must be what is in memory."""
-        bound = (self._number, self._frontier.size)
-        stored = self._connection.execute(SQL["chain_hashes"], bound).get
-        if stored != b"".join(self._pending).hex().upper():
-            raise LedgerBroken("what is stored is not what was written", where=self.chain.name)
-        frontier = extended(self._frontier, self._pending)
-        text = signed_checkpoint(self.chain, frontier, self._head.hash, self._head.at, self._key)
-        self._folder.append(text, self._pending, before=self._frontier.size)
-        self._frontier, self._pending = frontier, []
-
-    def _stop(self, error: Exception) -> None:
-        self._cause = _told(error)
-        self._retry_at = self._monotonic() + RETRY_S
-
-    def _unavailable(self) -> LedgerUnavailable:
-        return LedgerUnavailable(
-            f"nothing was acknowledged: {self._cause}",
-            hint="entries are taken again once the cause is gone",
-        )
-
-    def _resume(self) -> None:
-        """Go on after a failure: open anew, verify the tail, and lose nothing acknowledged."""
-        if self._monotonic() < self._retry_at:
-            raise self._unavailable()
-        before = self._head, self._frontier, self._pending
-        try:
-            self._let_go()
-            self._open(self._head)
-        except (apsw.Error, OSError, LedgerError) as error:
-            self._head, self._frontier, self._pending = before
-            self._stop(error)
-            raise self._unavailable() from error
-        self._cause = ""
-
-    def _let_go(self) -> None:
-        """Close the connection after a failure; nothing more is written or synced through it."""
-        with suppress(apsw.Error):
-            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            self._connection.close()
-
-
-def _told(error: Exception) -> str:
-    return str(error) if isinstance(error, LedgerError) else f"{type(error).__name__}: {error}"
-
-
-def _start_of(checkpoint: Checkpoint) -> tuple[Head, Frontier]:
-    head = Head(checkpoint.size, checkpoint.head, checkpoint.at)
-    return head, checkpoint.frontier
-
-
-def _made(item: Draft | Making) -> Draft:
-    if isinstance(item, Draft):
-        return item
-    draft = item()
-    check_draft(draft)
-    return draft

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 
-import apsw
 import msgspec
 from msgspec.structs import replace
 
 from pointsman.errors import IntegrityFailure
 from pointsman.kernel.number import divided
+from pointsman.storage.connection import Connection, Row
+from pointsman.storage.sqlite.pattern_changes import SQL, Changed
 from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex, EvidenceLook
 from pointsman.storage.sqlite.pattern_look import halves
-from pointsman.storage.sqlite.pattern_writing import SQL
 from pointsman.turns.calibration import (
     CALIBRATION_FORM,
     MOST_TRIED,
@@ -39,19 +39,19 @@ class Experience:
         self.calibration: Calibration | None = None
         self._id = ""
 
-    def refresh(self, connection: apsw.Connection, names: Sequence[str] | None = None) -> None:
-        """Read what changed: these fingerprints, or whatever another process did."""
-        if names is None:
+    def refresh(self, connection: Connection, changed: Changed | None = None) -> None:
+        """Read what changed; where that is not known, everything."""
+        if changed is None:
             self._read_all(connection)
         else:
-            self._read_some(connection, names)
+            self._read_some(connection, changed)
         calibration = self.calibration
         if calibration is None or calibration.is_stale(len(self.index), self.index.judged()):
             self._begin(connection)
 
     def evidence(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         look: tuple[Fingerprint, bytes],
         k: int,
         target: Target | None,
@@ -66,7 +66,7 @@ class Experience:
             return found
         return replace(found, calibration_id=self._id, success_per_usd=known.success_per_usd)
 
-    def threshold(self, connection: apsw.Connection, target: Target, k: int) -> Threshold | None:
+    def threshold(self, connection: Connection, target: Target, k: int) -> Threshold | None:
         """Give the threshold of a target; found out when it is first asked for, then kept."""
         calibration = self.calibration
         if calibration is None:
@@ -90,12 +90,12 @@ class Experience:
         for place in ordered[:MOST_TRIED]:
             yield place, index.evidence(index.look_at(place), k, without=place)
 
-    def fingerprints(self, connection: apsw.Connection) -> dict[str, Fingerprint]:
+    def fingerprints(self, connection: Connection) -> dict[str, Fingerprint]:
         """Give what every look is the look of, by name."""
         rows = connection.execute(SQL["all_looks"])
         return {str(row[0]): _look(*row).fingerprint for row in rows}
 
-    def _read_all(self, connection: apsw.Connection) -> None:
+    def _read_all(self, connection: Connection) -> None:
         index = self.index
         index.keep({name for (name,) in connection.execute(SQL["all_names"])})
         known = set(index.ids)
@@ -104,23 +104,30 @@ class Experience:
             index.add(_look(*row) for row in part if row[0] not in known)
         index.clear()
         index.put(_outcome(row) for row in connection.execute(SQL["all_outcomes"]))
+        self._read_calibration(connection)
+
+    def _read_some(self, connection: Connection, changed: Changed) -> None:
+        listed = (changed.listed,)
+        if changed.gone:
+            self.index.keep(set(self.index.ids).difference(changed.gone))
+        self.index.add(_look(*row) for row in connection.execute(SQL["looks_of"], listed))
+        self.index.put(_outcome(row) for row in connection.execute(SQL["some_outcomes"], listed))
+        self._read_calibration(connection)
+
+    def _read_calibration(self, connection: Connection) -> None:
+        """Take the newest calibration, unless it is the one in use."""
         stored = connection.execute(SQL["newest_calibration"]).fetchone()
         if stored is not None and stored[0] != self._id:
             self._id, self.calibration = stored[0], CALIBRATION_FORM.decode(stored[1])
-            index.recentre(self.calibration.centre)
+            self.index.recentre(self.calibration.centre)
 
-    def _read_some(self, connection: apsw.Connection, names: Sequence[str]) -> None:
-        listed = (msgspec.json.encode(names).decode(),)
-        self.index.add(_look(*row) for row in connection.execute(SQL["looks_of"], listed))
-        self.index.put(_outcome(row) for row in connection.execute(SQL["some_outcomes"], listed))
-
-    def _begin(self, connection: apsw.Connection) -> None:
+    def _begin(self, connection: Connection) -> None:
         """Start from a new centre; thresholds are found again when they are asked for."""
         self.index.recentre()
         found = Calibration(len(self.index), self.index.judged(), self.index.centre)
         self._keep(connection, found)
 
-    def _keep(self, connection: apsw.Connection, found: Calibration) -> None:
+    def _keep(self, connection: Connection, found: Calibration) -> None:
         body = CALIBRATION_FORM.encode(found)
         self.calibration, self._id = found, CALIBRATION_FORM.id(found)
         connection.execute(SQL["add_calibration"], (self._id, body))
@@ -133,9 +140,9 @@ def _look(name: str, body: bytes, letters: bytes, tokens: bytes) -> EvidenceLook
         raise IntegrityFailure(f"a stored pattern cannot be read: {error}") from error
 
 
-def _outcome(row: Sequence[apsw.SQLiteValue]) -> tuple[str, str, Outcomes]:
+def _outcome(row: Row) -> tuple[str, str, Outcomes]:
     name, model, samples, score_sum, judged, cost = row
-    counted, weighed = int(samples), int(judged)  # type: ignore[arg-type] # STRICT columns
-    mean_cost = divided(int(cost), counted) if counted else 0  # type: ignore[arg-type] # as above
-    success = divided(int(score_sum), weighed) if weighed else 0  # type: ignore[arg-type] # as above
+    counted, weighed = int(samples), int(judged)
+    mean_cost = divided(int(cost), counted) if counted else 0
+    success = divided(int(score_sum), weighed) if weighed else 0
     return str(name), str(model), Outcomes.of(counted, mean_cost, weighed, success)

@@ -28,12 +28,20 @@ from pointsman.turns.evidence import (
     shared_prior,
     shown_row,
 )
-from pointsman.turns.evidence_arrays import Whole, centre_of_rows, centred_rows, look_of, raw_looks
+from pointsman.turns.evidence_arrays import (
+    Floats,
+    Reals,
+    Whole,
+    centre_of_rows,
+    centred_rows,
+    look_of,
+    raw_looks,
+)
 from pointsman.turns.evidence_look import LENGTH, shown_likeness
 from pointsman.turns.fingerprint import Fingerprint
 from pointsman.turns.pattern_row import PatternRow
 
-Floats: TypeAlias = npt.NDArray[np.float32]
+Short: TypeAlias = npt.NDArray[np.int16]
 Signs: TypeAlias = npt.NDArray[np.uint64]
 Places: TypeAlias = npt.NDArray[np.intp]
 
@@ -41,6 +49,11 @@ _WEIGHTS: Final = np.array(WEIGHTS, np.int64)
 # From 460,800 numbers on OpenBLAS shares a product among threads: on busy cores each then waits for
 # the other, up to a hundred times longer than one alone takes. A block of looks has fewer.
 _BLOCK: Final = 512
+# So many looks are kept as they are compared. More of them are kept in half the room: fetching the
+# few that are compared takes longer than turning them into floats.
+_KEPT_READY: Final = 2_048
+# So many rows, as they are kept and as they are compared, stay in a core's own cache meanwhile.
+_FETCHED: Final = 128
 _WORDS: Final = -(-LENGTH // 64)
 _JUDGED, _SUCCESS, _SAMPLES, _COST = range(4)
 
@@ -68,11 +81,15 @@ class EvidenceIndex:
         self._models: list[str] = []
         self._order: list[int] = []
         self._centre: Whole = np.zeros(LENGTH, np.int64)
-        self._raw: npt.NDArray[np.int16] = np.zeros((_BLOCK, LENGTH), np.int16)
-        self._looks: Floats = np.zeros((_BLOCK, LENGTH), np.float32)
+        self._centre_reals: Reals = np.zeros(LENGTH)
+        self._raw: Short = np.zeros((_BLOCK, LENGTH), np.int16)
+        self._looks: Floats | Short = np.zeros((_BLOCK, LENGTH), np.float32)
         self._signs: Signs = np.zeros((_WORDS, _BLOCK), np.uint64)
-        self._sums: Whole = np.zeros((4, 0, _BLOCK), np.int64)
+        self._sums: Whole = np.zeros((_BLOCK, 4, 0), np.int64)
         self._priors: list[Prior] | None = None
+        # Room for the rows that are compared next.
+        self._taken: Floats = np.empty((_FETCHED, LENGTH), np.float32)
+        self._short: Short = np.empty((_FETCHED, LENGTH), np.int16)
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -91,7 +108,7 @@ class EvidenceIndex:
         """Give the sums of each model over all looks, by name."""
         if self._priors is None:
             count = len(self._ids)
-            totals = self._sums[:, :, :count].sum(axis=2)
+            totals = self._sums[:count].sum(axis=0)
             self._priors = [
                 Prior(self._models[code], *(int(each) for each in totals[:, code]))
                 for code in self._order
@@ -100,7 +117,7 @@ class EvidenceIndex:
 
     def judged(self) -> int:
         """Give how many judged samples there are."""
-        return int(self._sums[_JUDGED, :, : len(self._ids)].sum())
+        return int(self._sums[: len(self._ids), _JUDGED].sum())
 
     def recentre(self, centre: Sequence[int] | None = None) -> None:
         """Compare from another centre: the one given, or the mean of the looks there are.
@@ -114,6 +131,7 @@ class EvidenceIndex:
             self._centre = np.zeros(LENGTH, np.int64)
         else:
             self._centre = centre_of_rows(raw)
+        self._centre_reals = self._centre.astype(np.float64)
         self._compare(0, raw)
 
     def add(self, looks: Iterable[EvidenceLook]) -> None:
@@ -130,7 +148,7 @@ class EvidenceIndex:
         )
         self._raw[start:end] = raw
         self._compare(start, raw)
-        self._sums[:, :, start:end] = 0
+        self._sums[start:end] = 0
         self._places |= {each.id: place for place, each in enumerate(fresh, start)}
         self._ids += [each.id for each in fresh]
 
@@ -142,7 +160,7 @@ class EvidenceIndex:
         count = len(kept)
         self._raw[:count] = self._raw[kept]
         self._compare(0, self._raw[:count].astype(np.int64))
-        self._sums[:, :, :count] = self._sums[:, :, kept]
+        self._sums[:count] = self._sums[kept]
         self._ids = [self._ids[place] for place in kept]
         self._places = {name: place for place, name in enumerate(self._ids)}
         self._priors = None
@@ -151,7 +169,7 @@ class EvidenceIndex:
         """Put what models did on looks in the place of what was known about it."""
         for name, model, found in rows:
             place, code = self._places[name], self._code(model)
-            self._sums[:, code, place] = (found.judged, found.success, found.samples, found.cost)
+            self._sums[place, :, code] = (found.judged, found.success, found.samples, found.cost)
         self._priors = None
 
     def clear(self) -> None:
@@ -161,11 +179,11 @@ class EvidenceIndex:
 
     def look(self, fingerprint: Fingerprint, letters: bytes, tokens: bytes) -> Floats:
         """Give a turn's look, ready to be compared."""
-        return look_of(fingerprint, letters, tokens, self._centre).astype(np.float32)
+        return look_of(fingerprint, letters, tokens, self._centre_reals)
 
     def look_at(self, place: int) -> Floats:
         """Give the look at a place."""
-        found: Floats = self._looks[place].copy()
+        found: Floats = self._looks[place].astype(np.float32)
         return found
 
     def evidence(self, look: Floats, k: int = 0, without: int = -1) -> Evidence:
@@ -182,13 +200,13 @@ class EvidenceIndex:
         if without >= 0:
             products[places == without] = -np.inf
         bar = np.partition(products, len(products) - wanted)[len(products) - wanted]
-        is_near = products >= bar
-        return places[is_near], products[is_near].astype(np.int64)
+        found = (products >= bar).nonzero()[0]
+        return places.take(found), products.take(found).astype(np.int64)
 
     def weighed(self, near: Places, alike: Whole, without: int = -1) -> Evidence:
         """Weigh looks by how alike they are."""
         steps = (alike.max() - alike) // STEP
-        weights = _WEIGHTS[np.minimum(steps, len(_WEIGHTS) - 1)]
+        weights = _WEIGHTS.take(steps, mode="clip")
         return Evidence(
             models=self._model_evidence(near, weights, without),
             looks=len(near),
@@ -202,16 +220,33 @@ class EvidenceIndex:
             return np.arange(count)
         differing = np.bitwise_count(self._signs[:, :count] ^ _packed(look[None, :]))
         counts = np.add.reduce(differing, axis=0, dtype=np.uint16)
-        bar = np.partition(counts, wanted - 1)[wanted - 1]
-        return np.flatnonzero(counts <= bar)
+        # As many disagree so little as the last that is wanted; counting is quicker than sorting.
+        bar = np.bincount(counts).cumsum().searchsorted(wanted)
+        found: Places = (counts <= bar).nonzero()[0]
+        return found
 
     def _products(self, look: Floats, places: Places) -> Floats:
         found = np.empty(len(places), np.float32)
         is_all = len(places) == len(self._ids)
-        for start in range(0, len(places), _BLOCK):
-            end = min(len(places), start + _BLOCK)
-            rows = self._looks[start:end] if is_all else self._looks[places[start:end]]
-            np.dot(rows, look, out=found[start:end])
+        is_ready = is_all and self._looks.dtype == np.float32
+        step = _BLOCK if is_ready else _FETCHED
+        for start in range(0, len(places), step):
+            end = min(len(places), start + step)
+            rows = self._looks[start:end] if is_all else self._fetched(places[start:end])
+            np.dot(self._ready(rows), look, out=found[start:end])
+        return found
+
+    def _fetched(self, places: Places) -> Floats | Short:
+        room = self._taken if self._looks.dtype == np.float32 else self._short
+        # `clip` only says that no place is checked: all of them are there.
+        found: Floats | Short = self._looks.take(places, 0, room[: len(places)], "clip")
+        return found
+
+    def _ready(self, rows: Floats | Short) -> Floats:
+        if rows.dtype == np.float32:
+            return rows  # type: ignore[return-value] # as its kind of number says
+        found = self._taken[: len(rows)]
+        found[...] = rows
         return found
 
     def _compare(self, start: int, raw: Whole) -> None:
@@ -225,10 +260,11 @@ class EvidenceIndex:
     def _model_evidence(
         self, near: Places, weights: Whole, without: int
     ) -> tuple[ModelEvidence, ...]:
-        found = self._sums[:, :, near]
-        weighed = found @ weights
-        squares = found[_JUDGED] @ (weights * weights)
-        rows = ((found[_JUDGED] > 0) & (weights > 0)).sum(axis=1)
+        found = self._sums.take(near, axis=0)
+        judged = found[:, _JUDGED]
+        weighed = (weights @ found.reshape(len(near), -1)).reshape(found.shape[1:])
+        squares = (weights * weights) @ judged
+        rows = (weights > 0).astype(np.int64) @ (judged > 0)
         priors = self.priors() if without < 0 else self._priors_without(without)
         shared = shared_prior(priors)
         return tuple(
@@ -246,7 +282,7 @@ class EvidenceIndex:
         )
 
     def _priors_without(self, place: int) -> list[Prior]:
-        own = self._sums[:, :, place].tolist()
+        own = self._sums[place].tolist()
         return [
             Prior(
                 each.model,
@@ -258,26 +294,27 @@ class EvidenceIndex:
             for code, each in zip(self._order, self.priors(), strict=True)
         ]
 
-    def _nearest(self, near: Places, alike: Whole) -> Iterable[PatternRow]:
+    def _nearest(self, near: Places, alike: Whole) -> list[PatternRow]:
         """Give the first rows, the most alike first, then by name and model."""
-        shown = near
         if len(near) > SHOWN:
-            bar = np.partition(alike, len(alike) - SHOWN)[len(alike) - SHOWN]
-            shown, alike = near[alike >= bar], alike[alike >= bar]
+            is_shown = alike >= np.partition(alike, len(alike) - SHOWN)[len(alike) - SHOWN]
+            near, alike = near[is_shown], alike[is_shown]
         found = sorted(
             (-product, self._ids[place], place)
-            for product, place in zip(alike.tolist(), shown.tolist(), strict=True)
+            for product, place in zip(alike.tolist(), near.tolist(), strict=True)
         )
-        rows = [
-            shown_row(name, model, each, shown_likeness(-negative))
-            for negative, name, place in found[:SHOWN]
-            for model, each in sorted(self.outcomes(place).items())
-        ]
+        rows: list[PatternRow] = []
+        for negative, name, place in found[:SHOWN]:
+            if len(rows) >= SHOWN:
+                break
+            likeness = shown_likeness(-negative)
+            outcomes = sorted(self.outcomes(place).items())
+            rows += (shown_row(name, model, each, likeness) for model, each in outcomes)
         return rows[:SHOWN]
 
     def outcomes(self, place: int) -> Mapping[str, Outcomes]:
         """Give what each model did on the look at a place."""
-        columns = self._sums[:, :, place].T.tolist()
+        columns = self._sums[place].T.tolist()
         return {
             self._models[code]: Outcomes(*numbers)
             for code, numbers in enumerate(columns)
@@ -287,8 +324,8 @@ class EvidenceIndex:
     def _code(self, model: str) -> int:
         if model not in self._models:
             self._models.append(model)
-            more = np.zeros((4, 1, self._sums.shape[2]), np.int64)
-            self._sums = np.concatenate([self._sums, more], axis=1)
+            more = np.zeros((len(self._sums), 4, 1), np.int64)
+            self._sums = np.concatenate([self._sums, more], axis=2)
             self._order = sorted(range(len(self._models)), key=self._models.__getitem__)
             self._priors = None
         return self._models.index(model)
@@ -301,13 +338,19 @@ class EvidenceIndex:
         room = max(wanted, 2 * held)
         raw, looks, signs, sums = self._raw, self._looks, self._signs, self._sums
         self._raw = np.zeros((room, LENGTH), np.int16)
-        self._looks = np.zeros((room, LENGTH), np.float32)
+        self._looks = _room(room)
         self._signs = np.zeros((_WORDS, room), np.uint64)
-        self._sums = np.zeros((4, len(self._models), room), np.int64)
+        self._sums = np.zeros((room, 4, len(self._models)), np.int64)
         self._raw[:count] = raw[:count]
         self._looks[:count] = looks[:count]
         self._signs[:, :count] = signs[:, :count]
-        self._sums[:, :, :count] = sums[:, :, :count]
+        self._sums[:count] = sums[:count]
+
+
+def _room(rows: int) -> Floats | Short:
+    if rows <= _KEPT_READY:
+        return np.zeros((rows, LENGTH), np.float32)
+    return np.zeros((rows, LENGTH), np.int16)
 
 
 def _packed(looks: Floats | Whole) -> Signs:

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-import apsw
 from msgspec import Struct
 from msgspec.structs import astuple
 
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import Billionths, MicroUsd
-from pointsman.storage.sqlite.database import named_blocks, sql_text
+from pointsman.storage.connection import Connection
+from pointsman.storage.sqlite.pattern_changes import SQL, Changed
 from pointsman.storage.sqlite.pattern_look import Look
 from pointsman.turns.fingerprint import FINGERPRINT_FORM, Fingerprint
 
 if TYPE_CHECKING:
     from pointsman.storage.sqlite.pattern_index import PatternIndex
-
-SQL = named_blocks(sql_text("patterns_queries.sql"))
 
 
 class Caps(Struct, frozen=True):
@@ -107,7 +105,7 @@ class Verdict(Struct, frozen=True):
 class Writing:
     """One transaction, and what it did to the fingerprints."""
 
-    def __init__(self, connection: apsw.Connection, caps: Caps) -> None:
+    def __init__(self, connection: Connection, caps: Caps) -> None:
         self._connection = connection
         self._caps = caps
         self._added: list[Look] = []
@@ -115,11 +113,11 @@ class Writing:
         self._scored: list[str] = []
 
     @property
-    def touched(self) -> list[str] | None:
-        """The fingerprints whose outcomes changed; None where some were forgotten."""
+    def changed(self) -> Changed | None:
+        """What was counted on; None where some were forgotten."""
         if self._deleted:
             return None
-        return [*dict.fromkeys([*(look.id for look in self._added), *self._scored])]
+        return Changed([*dict.fromkeys([*(look.id for look in self._added), *self._scored])])
 
     def recorded(self, look: Look, sample: Sample, turn_id: str, origin: str = "") -> Recorded:
         """Count a turn, unless it was counted before."""

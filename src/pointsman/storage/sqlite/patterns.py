@@ -9,8 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import apsw
@@ -19,18 +17,27 @@ from msgspec import Struct
 
 from pointsman.errors import (
     InputError,
-    IntegrityFailure,
+    LedgerError,
     LedgerUnavailable,
     NotFound,
     PointsmanError,
 )
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd, divided
-from pointsman.storage.sqlite.database import in_transaction, opened, sql_text
+from pointsman.storage.connection import Connection
+from pointsman.storage.place import Where
+from pointsman.storage.sqlite.database import in_transaction
+from pointsman.storage.sqlite.pattern_changes import SQL, Changed
+from pointsman.storage.sqlite.pattern_loading import (
+    blank_experience,
+    caught_up,
+    loaded,
+    read_fingerprint,
+    vector_search,
+)
 from pointsman.storage.sqlite.pattern_look import Look, halves
 from pointsman.storage.sqlite.pattern_writing import (
     DEFAULT_CAPS,
-    SQL,
     Caps,
     Imported,
     ImportRow,
@@ -40,12 +47,14 @@ from pointsman.storage.sqlite.pattern_writing import (
     Verdict,
     Writing,
 )
+from pointsman.storage.sqlite.place import place_of
 from pointsman.turns.evidence import Evidence
 from pointsman.turns.fingerprint import Fingerprint
 from pointsman.turns.pattern import Target
 from pointsman.turns.pattern_row import PatternRow, nearest_first
 
 if TYPE_CHECKING:
+    from pointsman.storage.postgres.vector_search import VectorSearch
     from pointsman.storage.sqlite.pattern_calibration import Experience
     from pointsman.storage.sqlite.pattern_index import PatternIndex
 
@@ -55,10 +64,6 @@ Origin = Literal["explored", "shadow"]
 
 MIN_EVAL_CONFIDENCE = Billionths(500_000_000)
 """Verdicts that are less sure than this are remembered, but count for nothing."""
-
-LOADED_AT_ONCE = 1_024
-
-_BODY = msgspec.json.Decoder(Fingerprint)
 
 
 class Found(Struct, frozen=True):
@@ -130,11 +135,12 @@ class ModelTotal(Struct, frozen=True):
 class PatternStore:
     """The patterns of one home. Opened at its first use; may be shared by threads."""
 
-    def __init__(self, path: Path, caps: Caps = DEFAULT_CAPS) -> None:
-        self._path = path
+    def __init__(self, where: Where, caps: Caps = DEFAULT_CAPS) -> None:
+        self._place = place_of(where)
         self._caps = caps
         self._using = threading.Lock()
-        self._connection: apsw.Connection | None = None
+        self._connection: Connection | None = None
+        self._search: VectorSearch | None = None
         self._index: PatternIndex | None = None
         self._version = 0
         self._experience: Experience | None = None
@@ -219,7 +225,7 @@ class PatternStore:
             return FoundEvidence(None, f"the pattern store cannot be read: {error}")
 
     @contextmanager
-    def experience(self) -> Iterator[tuple[Experience, apsw.Connection] | None]:
+    def experience(self) -> Iterator[tuple[Experience, Connection] | None]:
         """Give what the method `evidence` knows, for a report; None while nothing is recorded."""
         with self._reading() as connection:
             if connection is None:
@@ -256,30 +262,38 @@ class PatternStore:
             return [_total(row) for row in connection.execute(SQL["per_model"])]
 
     def _rows(
-        self, connection: apsw.Connection, fingerprint: Fingerprint, vector: bytes, k: int
+        self, connection: Connection, fingerprint: Fingerprint, vector: bytes, k: int
     ) -> tuple[PatternRow, ...]:
         # Each fingerprint has a row, so the k nearest rows belong to the k nearest fingerprints.
-        alike = dict(self._in_step(connection).nearest(fingerprint, halves(vector)[0], k))
+        letters = halves(vector)[0]
+        if self._search is not None:
+            alike = dict(self._search.nearest(connection, fingerprint, letters, k))
+        else:
+            alike = dict(self._in_step(connection).nearest(fingerprint, letters, k))
         found = _outcomes(connection, [*alike])
         return nearest_first(_row(name, alike[name], outcome) for name, outcome in found)[:k]
 
-    def _in_step(self, connection: apsw.Connection) -> PatternIndex:
+    def _in_step(self, connection: Connection) -> PatternIndex:
         """Give the index as the table is now, also where another process has written to it."""
-        version = int(connection.pragma("data_version"))
-        index = self._index
-        if index is None or index.is_worn or version != self._version:
-            index = _loaded(connection)
+        version = connection.execute(SQL["version"]).get
+        index, self._index = self._index, None
+        if index is None or index.is_worn:
+            index = loaded(connection)
+        elif version != self._version:
+            index = caught_up(connection, index, self._version)
         self._index, self._version = index, version
         return index
 
-    def _experience_now(self, connection: apsw.Connection) -> Experience:
+    def _experience_now(self, connection: Connection) -> Experience:
         """Give what is known as the tables are now, also where another process has written."""
-        version = int(connection.pragma("data_version"))
-        known = self._experience
-        if known is None or version != self._experienced:
-            known = known or _experience()
-            self._experience = None
+        version = connection.execute(SQL["version"]).get
+        known, self._experience = self._experience, None
+        if known is None:
+            known = blank_experience()
             known.refresh(connection)
+        elif version != self._experienced:
+            changed = Changed.since(connection, self._experienced)
+            known.refresh(connection, changed)
         self._experience, self._experienced = known, version
         return known
 
@@ -288,7 +302,7 @@ class PatternStore:
         with self._reading() as connection:
             found = []
             if connection is not None:
-                found = [*connection.execute(SQL["fingerprints_like"], (begins,))]
+                found = [*connection.execute(SQL["fingerprints_like"], (begins, f"{begins}g"))]
         if not found:
             raise NotFound(f"no pattern is recorded as `{name}`")
         if len(found) > 1:
@@ -296,10 +310,10 @@ class PatternStore:
         return _summary(found[0])
 
     @contextmanager
-    def _reading(self) -> Iterator[apsw.Connection | None]:
+    def _reading(self) -> Iterator[Connection | None]:
         """Give the connection, or None while nothing was ever recorded."""
         with self._using, self._told("read"):
-            yield self._opened() if self._connection or self._path.exists() else None
+            yield self._opened() if self._connection or self._place.exists() else None
 
     def _written(self, work: Callable[[Writing], T]) -> T:
         with self._using, self._told("written"):
@@ -314,76 +328,45 @@ class PatternStore:
                 writing.follow(index)
                 self._index = index
             if known is not None:
-                known.refresh(connection, writing.touched)
+                known.refresh(connection, writing.changed)
                 self._experience = known
         return done[0]
 
     @contextmanager
     def _told(self, done: str) -> Iterator[None]:
-        """Turn what SQLite raises into an error that says what to do, and start afresh after it."""
+        """Turn what fails into an error that says what to do, and start afresh after it."""
         try:
             yield
-        except (apsw.Error, OSError) as error:
+        except (apsw.Error, LedgerError, OSError) as error:
             self._drop()
             raise LedgerUnavailable(
                 f"the pattern store cannot be {done} now: {error}",
-                where=str(self._path),
+                where=str(self._place),
                 hint="if it is damaged, move it away: a new one is begun",
             ) from error
         except PointsmanError:
             self._drop()
             raise
 
-    def _opened(self) -> apsw.Connection:
+    def _opened(self) -> Connection:
         if self._connection is None:
             # Losing the last turns to a power cut loses a little evidence, and no decision.
-            connection = opened(str(self._path), "patterns.sql", sync="NORMAL")
-            connection.pragma("foreign_keys", 1)
-            connection.execute(sql_text("patterns_evidence.sql"))
+            connection = self._place.lasting("patterns.sql", sync="NORMAL")
+            connection.execute(SQL["prepare"])
+            self._search = vector_search(connection)
             self._connection = connection
         return self._connection
 
     def _drop(self) -> None:
         self._index = None
+        self._search = None
         self._experience = None
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
-def _loaded(connection: apsw.Connection) -> PatternIndex:
-    # Imported here: numpy takes longer to load than most commands take, and few compare anything.
-    from pointsman.storage.sqlite.pattern_index import PatternIndex  # noqa: PLC0415 - see above
-
-    index = PatternIndex()
-    rows = connection.execute(SQL["all_fingerprints"])
-    for part in iter(lambda: [*islice(rows, LOADED_AT_ONCE)], []):
-        index.add([_look(*row) for row in part])
-    return index
-
-
-def _experience() -> Experience:
-    # Imported here for the same reason.
-    from pointsman.storage.sqlite.pattern_calibration import Experience  # noqa: PLC0415 - see above
-
-    return Experience()
-
-
-def _look(name: str, body: bytes, vector: bytes) -> Look:
-    look = Look.of(_fingerprint(body), vector)
-    if look.id != name:
-        raise IntegrityFailure(f"the pattern `{name}` is not what was recorded")
-    return look
-
-
-def _fingerprint(body: bytes) -> Fingerprint:
-    try:
-        return _BODY.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise IntegrityFailure(f"a stored pattern cannot be read: {error}") from error
-
-
-def _outcomes(connection: apsw.Connection, names: Sequence[str]) -> list[tuple[str, Outcome]]:
+def _outcomes(connection: Connection, names: Sequence[str]) -> list[tuple[str, Outcome]]:
     rows = connection.execute(SQL["outcomes_of"], (msgspec.json.encode(names).decode(),))
     return [(name, Outcome(*row)) for name, *row in rows]
 
@@ -402,7 +385,9 @@ def _row(name: str, alike: Billionths, outcome: Outcome) -> PatternRow:
 def _summary(row: tuple[str, bytes, int, int, int, str]) -> Summary:
     name, body, has_vector, samples, updated, models = row
     listed = tuple(sorted(models.split()))
-    return Summary(name, _fingerprint(body), bool(has_vector), samples, Instant(updated), listed)
+    return Summary(
+        name, read_fingerprint(body), bool(has_vector), samples, Instant(updated), listed
+    )
 
 
 def _total(row: tuple[str, int, int, int, int, int]) -> ModelTotal:

@@ -1,7 +1,39 @@
+-- prepare: what every connection needs; stores that were begun without `evidence` get its tables
+PRAGMA foreign_keys = 1;
+
+CREATE TABLE IF NOT EXISTS tokens (
+    fingerprint TEXT NOT NULL PRIMARY KEY REFERENCES fingerprints (id) ON DELETE CASCADE,
+    vector BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS origins (
+    turn TEXT NOT NULL PRIMARY KEY REFERENCES turns (id) ON DELETE CASCADE,
+    origin TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS calibrations (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    body BLOB NOT NULL
+) STRICT;
+
+-- version: a number that changes whenever another process has written
+PRAGMA data_version;
+
+-- numbered_from: since which version it is known what was changed; here never
+SELECT 9223372036854775807;
+
+-- changed_since: the fingerprints that were changed after a version, and whether they are gone
+SELECT id, 0 FROM fingerprints WHERE ? < 0;
+
+-- has_vectors: whether the database itself can compare vectors
+SELECT 0;
+
 -- add_fingerprint: what a turn looked like, once more
-INSERT INTO fingerprints (id, body, vector, samples, updated_us) VALUES (?1, ?2, ?3, ?4, ?5)
+INSERT INTO fingerprints (id, body, vector, samples, updated_us) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET
-    samples = samples + excluded.samples, updated_us = max(updated_us, excluded.updated_us);
+    samples = fingerprints.samples + excluded.samples,
+    updated_us = max(fingerprints.updated_us, excluded.updated_us);
 
 -- add_outcome: add to the sums of one model
 INSERT INTO outcomes (
@@ -9,13 +41,13 @@ INSERT INTO outcomes (
     pricing_version, updated_us
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (fingerprint, model) DO UPDATE SET
-    samples = samples + excluded.samples,
-    score_sum = score_sum + excluded.score_sum,
-    score_count = score_count + excluded.score_count,
-    cost_microusd = cost_microusd + excluded.cost_microusd,
-    latency_ms = latency_ms + excluded.latency_ms,
+    samples = outcomes.samples + excluded.samples,
+    score_sum = outcomes.score_sum + excluded.score_sum,
+    score_count = outcomes.score_count + excluded.score_count,
+    cost_microusd = outcomes.cost_microusd + excluded.cost_microusd,
+    latency_ms = outcomes.latency_ms + excluded.latency_ms,
     pricing_version = excluded.pricing_version,
-    updated_us = max(updated_us, excluded.updated_us);
+    updated_us = max(outcomes.updated_us, excluded.updated_us);
 
 -- add_turn: remember where a turn was counted, so that its score can find it
 INSERT INTO turns (id, fingerprint, model, at_us) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
@@ -48,6 +80,9 @@ WHERE fingerprint = ? AND model = ?;
 -- all_fingerprints: everything that is compared
 SELECT id, body, vector FROM fingerprints ORDER BY id;
 
+-- fingerprints_of: the same for the fingerprints of a JSON list
+SELECT id, body, vector FROM fingerprints WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id;
+
 -- outcomes_of: how each model did on the fingerprints of a JSON list
 SELECT fingerprint, model, samples, score_sum, score_count, cost_microusd, latency_ms,
     pricing_version, updated_us
@@ -60,7 +95,7 @@ GROUP BY f.id ORDER BY f.updated_us DESC, f.id LIMIT ?;
 
 -- fingerprints_like: those whose id begins so
 SELECT id, body, length(vector) > 0, samples, updated_us, ''
-FROM fingerprints WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY id LIMIT 2;
+FROM fingerprints WHERE id >= ? AND id < ? ORDER BY id LIMIT 2;
 
 -- count_fingerprints: how many there are
 SELECT count(*) FROM fingerprints;

@@ -97,6 +97,9 @@ INSERT INTO contents (digest, kept, text) VALUES (?, ?, ?) ON CONFLICT (digest) 
 -- get_content: a kept text
 SELECT kept, text FROM contents WHERE digest = ?;
 
+-- get_contents: several kept texts; as many marks as there are names take the place of the one
+SELECT digest, kept, text FROM contents WHERE digest IN (?);
+
 -- erase_content: forget a text and remember that it was forgotten
 UPDATE contents SET kept = 'erased', text = x'' WHERE digest = ? AND kept <> 'erased';
 
@@ -111,3 +114,13 @@ ORDER BY e.seq;
 -- recent_of_kind: the latest entries of one kind, before an instant
 SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
 FROM entries WHERE kind = ? AND at_us < ? ORDER BY at_us DESC, chain DESC, seq DESC LIMIT ?;
+
+-- entries_in_range: entries of one chain and kind, for bulk work
+SELECT seq, at_us, kind, id, ref, payload, attached, prev, hash FROM entries
+WHERE chain = ? AND seq >= ? AND seq < ? AND kind >= ? AND kind < ? ORDER BY seq;
+
+-- attachments_in_range: what some entries of a chain name and what is stored for them
+SELECT e.seq, e.attached, a.place, a.body
+FROM entries AS e LEFT JOIN attachments AS a ON a.chain = e.chain AND a.seq = e.seq
+WHERE e.chain = ? AND e.seq >= ? AND e.seq < ? AND (length(e.attached) > 0 OR a.place IS NOT NULL)
+ORDER BY e.seq, a.place;

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import apsw
 from msgspec import Struct
 
-from pointsman.errors import IntegrityFailure, MissingSnapshot
+from pointsman.errors import IntegrityFailure, LedgerError, MissingSnapshot
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.content import Sealed, sealed
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, read_snapshot
-from pointsman.storage.sqlite.database import SQL, opened_for_reading
+from pointsman.storage.place import Where
+from pointsman.storage.sqlite.database import SQL
+from pointsman.storage.sqlite.place import place_of
 
+AT_ONCE = 100
+"""So many texts are read by one statement."""
+
+_SEVERAL = SQL["get_contents"].replace("(?)", f"({', '.join('?' * AT_ONCE)})")
 _WHY_NOT = {"redacted": "was kept only in redacted form", "erased": "was erased"}
 
 
@@ -29,8 +34,8 @@ class Stored(Struct, frozen=True):
 class LedgerReader:
     """A view of the ledger as it is now."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = opened_for_reading(str(path))
+    def __init__(self, where: Where) -> None:
+        self._connection = place_of(where).reading()
 
     def close(self) -> None:
         """Let go of the database."""
@@ -48,20 +53,26 @@ class LedgerReader:
 
     def chain_entries(self, number: int, first: int = 0) -> Iterator[Entry]:
         """Give a chain's entries in order."""
-        rows = self._connection.execute(SQL["chain_entries"], (number, first))
+        rows = self._connection.stream(SQL["chain_entries"], (number, first))
         return (Entry(*row) for row in rows)
 
     def of_kind(self, prefix: str, since: Instant = EPOCH) -> Iterator[Stored]:
         """Give the entries whose kind begins like this, in the order they happened."""
-        rows = self._connection.execute(SQL["entries_of_kind"], (prefix, prefix + "\x7f", since))
+        rows = self._connection.stream(SQL["entries_of_kind"], (prefix, prefix + "\x7f", since))
         return (_stored(row) for row in rows)
 
     def decisions(
         self, number: int, first: int, end: int, since: Instant = EPOCH
     ) -> Iterator[tuple[Entry, bytes | None]]:
         """Give a chain's decisions in a range of entries, each with its facts."""
-        rows = self._connection.execute(SQL["decisions_in_range"], (number, first, end, since))
+        rows = self._connection.stream(SQL["decisions_in_range"], (number, first, end, since))
         return ((Entry(*row[:-1]), row[-1]) for row in rows)
+
+    def entries_in(self, number: int, first: int, end: int, prefix: str = "") -> Iterator[Entry]:
+        """Give a chain's entries in a range whose kind begins like this, in order."""
+        bound = (number, first, end, prefix, prefix + "\x7f")
+        rows = self._connection.stream(SQL["entries_in_range"], bound)
+        return (Entry(*row) for row in rows)
 
     def size(self, number: int) -> int:
         """Give the number of the entry that would come next in a chain."""
@@ -113,48 +124,52 @@ class LedgerReader:
 
     def chain_attachments(self, number: int) -> Iterator[tuple[int, bytes, int | None, bytes]]:
         """Give, for every entry that names or has attachments: seq, digests, place, body."""
-        return iter(self._connection.execute(SQL["chain_attachments"], (number,)))
+        return iter(self._connection.stream(SQL["chain_attachments"], (number,)))
+
+    def attachments_in(
+        self, number: int, first: int, end: int
+    ) -> Iterator[tuple[int, bytes, int | None, bytes]]:
+        """Give the same for the entries of a range."""
+        return iter(self._connection.stream(SQL["attachments_in_range"], (number, first, end)))
 
     def stray(self) -> tuple[str, int, int] | None:
         """Give a row that belongs to no chain or entry: what, chain number, seq."""
         return self._connection.execute(SQL["stray_rows"]).fetchone()
 
     def damage(self) -> str:
-        """Give SQLite's own complaint about the file, or nothing."""
-        return _damage(self._connection)
+        """Give the database's own complaint about what it holds, or nothing."""
+        return self._connection.damage()
 
 
-def database_damage(path: Path) -> str:
-    """Give SQLite's own complaint about a database, or nothing."""
+def database_damage(where: Where) -> str:
+    """Give the database's own complaint about what a store holds, or nothing."""
     try:
-        connection = opened_for_reading(str(path))
-    except apsw.Error as error:
+        connection = place_of(where).reading()
+    except (apsw.Error, LedgerError) as error:
         return str(error)
     try:
-        return _damage(connection)
+        return connection.damage()
     finally:
         connection.close()
-
-
-def _damage(connection: apsw.Connection) -> str:
-    try:
-        found = connection.pragma("integrity_check")
-    except apsw.Error as error:
-        return str(error)
-    return "" if found == "ok" else str(found)
 
 
 class ContentReader:
     """A view of the kept texts."""
 
-    def __init__(self, path: Path, key: bytes) -> None:
+    def __init__(self, where: Where, key: bytes) -> None:
         self._key = key
-        self._connection = opened_for_reading(str(path)) if path.exists() else None
+        self._connection = place_of(where).reading() if where.exists() else None
+        self._expected: frozenset[str] = frozenset()
+        self._ahead: dict[str, tuple[str, bytes]] = {}
 
     def close(self) -> None:
         """Let go of the database."""
         if self._connection is not None:
             self._connection.close()
+
+    def expect(self, digests: Iterable[str]) -> None:
+        """Say which texts may be asked for soon: the first that is, brings all of them along."""
+        self._expected, self._ahead = frozenset(digests), {}
 
     def text(self, seal: Sealed) -> str:
         """Give a text back whole, or say why it cannot be had."""
@@ -174,15 +189,28 @@ class ContentReader:
         return data.decode("utf-8", "surrogatepass")
 
     def _row(self, seal: Sealed) -> tuple[str, bytes]:
-        row = None
+        row = self._ahead.get(seal.digest)
         try:
-            if self._connection is not None:
+            if row is None and seal.digest in self._expected:
+                self._fetch()
+                row = self._ahead.get(seal.digest)
+            if row is None and self._connection is not None:
                 row = self._connection.execute(SQL["get_content"], (seal.digest,)).fetchone()
-        except apsw.Error as error:
+        except (apsw.Error, LedgerError) as error:
             raise MissingSnapshot(f"the message text cannot be read: {error}") from error
         if row is None:
             raise MissingSnapshot("the message text was not kept")
         return str(row[0]), bytes(row[1])
+
+    def _fetch(self) -> None:
+        """Read all that is expected, in few statements: a server answers each after a while."""
+        names, self._expected = sorted(self._expected), frozenset()
+        if self._connection is None:
+            return
+        for start in range(0, len(names), AT_ONCE):
+            asked = names[start : start + AT_ONCE]
+            rows = self._connection.execute(_SEVERAL, (*asked, *[""] * (AT_ONCE - len(asked))))
+            self._ahead.update({name: (kept, data) for name, kept, data in rows})
 
 
 def _stored(row: tuple[object, ...]) -> Stored:

@@ -10,26 +10,23 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar, cast
 
 import apsw
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from pointsman.errors import SemNotFound, SemWriteFail
+from pointsman.errors import LedgerError, SemNotFound, SemWriteFail
 from pointsman.kernel.canonical import ContentId, Form, content_id
 from pointsman.kernel.instant import Instant
-from pointsman.storage.sqlite.database import (
-    in_transaction,
-    named_blocks,
-    opened,
-    opened_for_reading,
-    sql_text,
-    told_errors,
-)
+from pointsman.storage.connection import Connection
+from pointsman.storage.place import Place, Where
+from pointsman.storage.sqlite.database import in_transaction, named_blocks, sql_text
+from pointsman.storage.sqlite.place import place_of
 
-SEMANTIC_FILE = "semantic.db"
+SEMANTIC = "semantic"
+"""What the store is called in a home."""
 ATTEMPTS = 100
 PAUSE_S = 0.01
 
@@ -80,10 +77,10 @@ _NAMES = msgspec.json.Decoder(tuple[str, ...])
 class SemanticMemory:
     """Reads semantic memory; may be shared by threads. There is no way to write through it."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, where: Where) -> None:
+        self._place = place_of(where)
         self._lock = threading.Lock()
-        self._reading: apsw.Connection | None = None
+        self._reading: Connection | None = None
 
     def close(self) -> None:
         """Let go of the database."""
@@ -123,13 +120,13 @@ class SemanticMemory:
         found = self._read(lambda each: each.execute(_SQL[name], values).fetchall())
         return [_entry(row) for row in found or ()]
 
-    def _read(self, work: Callable[[apsw.Connection], T]) -> T | None:
-        with self._lock, told_errors(self._path):
+    def _read(self, work: Callable[[Connection], T]) -> T | None:
+        with self._lock, self._place.told_errors():
             if self._reading is None:
-                if not self._path.exists():
+                if not self._place.exists():
                     return None
-                reading = opened_for_reading(str(self._path))
-                if not reading.pragma("user_version"):
+                reading = self._place.reading()
+                if reading.execute(_SQL["is_made"]).fetchone() is None:
                     # Whoever makes the database is still at it, or was cut short: it holds nothing.
                     reading.close()
                     return None
@@ -138,7 +135,7 @@ class SemanticMemory:
 
 
 def write_version(
-    path: Path, namespace: str, key: str, value: bytes | None, provenance: Provenance
+    where: Where, namespace: str, key: str, value: bytes | None, provenance: Provenance
 ) -> SemEntry:
     """Add the next version of a key, durable when this returns; None removes what it held.
 
@@ -146,36 +143,36 @@ def write_version(
     written before writes nothing: its version is given back.
     """
     try:
-        connection = _opened(path)
-    except (apsw.Error, OSError) as error:
+        connection = _opened(place_of(where))
+    except (apsw.Error, LedgerError, OSError) as error:
         raise SemWriteFail(f"semantic memory cannot be opened: {error}") from error
     try:
         in_transaction(connection, lambda: _add(connection, namespace, key, value, provenance))
         rows = connection.execute(_SQL["by_request"], (provenance.request_id,)).fetchall()
-    except (apsw.Error, OSError) as error:
+    except (apsw.Error, LedgerError, OSError) as error:
         raise SemWriteFail(f"nothing was kept: {error}") from error
     finally:
         connection.close()
     return _entry(rows[0])
 
 
-def _opened(path: Path) -> apsw.Connection:
+def _opened(place: Place) -> Connection:
     """Open for writing; while a reader looks at a database being made, SQLite does not wait."""
     for _ in range(ATTEMPTS):
         with suppress(apsw.BusyError):
-            return opened(str(path), _SCHEMA)
+            return place.writing(_SCHEMA)
         time.sleep(PAUSE_S)
-    return opened(str(path), _SCHEMA)
+    return place.writing(_SCHEMA)
 
 
 def _add(
-    connection: apsw.Connection, namespace: str, key: str, value: bytes | None, by: Provenance
+    connection: Connection, namespace: str, key: str, value: bytes | None, by: Provenance
 ) -> None:
     if connection.execute(_SQL["by_request"], (by.request_id,)).fetchone() is not None:
         return
-    approved = msgspec.json.encode(by.approved_by).decode()
-    origin = (by.request_id, by.entry, by.action_hash, by.requested_by, approved, by.at)
-    connection.execute(_SQL["add_version"], (namespace, key, value, *origin))
+    origin = {**asdict(by), "approved_by": msgspec.json.encode(by.approved_by).decode()}
+    written = {"namespace": namespace, "key": key, "value": value}
+    connection.execute(_SQL["add_version"], {**written, **origin})
 
 
 def _entry(row: object) -> SemEntry:

@@ -1,3 +1,6 @@
+-- is_made: whether there is a table to ask
+SELECT 1 FROM sqlite_schema WHERE name = 'versions';
+
 -- newest: the latest version of a key
 SELECT namespace, key, version, value,
     request_id, entry, action_hash, requested_by, approved_by, at_us
@@ -29,6 +32,7 @@ FROM versions ORDER BY namespace, key, version;
 INSERT INTO versions
     (namespace, key, version, value,
     request_id, entry, action_hash, requested_by, approved_by, at_us)
-VALUES (?1, ?2,
-    (SELECT coalesce(max(version), 0) + 1 FROM versions WHERE namespace = ?1 AND key = ?2),
-    ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+VALUES (:namespace, :key,
+    (SELECT coalesce(max(version), 0) + 1 FROM versions
+        WHERE namespace = :namespace AND key = :key),
+    :value, :request_id, :entry, :action_hash, :requested_by, :approved_by, :at);

@@ -5,20 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from pathlib import Path
 
 import apsw
 from msgspec import Struct
 
-from pointsman.errors import LedgerUnavailable
+from pointsman.errors import LedgerError, LedgerUnavailable
 from pointsman.kernel.instant import Instant
-from pointsman.storage.sqlite.database import (
-    in_transaction,
-    named_blocks,
-    opened,
-    sql_text,
-)
+from pointsman.storage.place import Where
+from pointsman.storage.sqlite.database import in_transaction, named_blocks, sql_text
 from pointsman.storage.sqlite.group import GroupCommit
+from pointsman.storage.sqlite.place import place_of
 
 LOOK_S = 1.0
 
@@ -48,9 +44,10 @@ _Write = tuple[str, tuple[str | int | None, ...]]
 class SessionStore:
     """Keeps sessions; writes are gathered and synced by a thread of their own."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = opened(str(path), "sessions.sql")
-        self._reading = opened(str(path), "sessions.sql")
+    def __init__(self, where: Where) -> None:
+        place = place_of(where)
+        self._connection = place.lasting("sessions.sql")
+        self._reading = place.lasting("sessions.sql")
         self._pinned: dict[str, str] = {}
         self._looked_at = float("-inf")
         self._group: GroupCommit[_Write, None] = GroupCommit("sessions", self._committed)
@@ -96,7 +93,7 @@ class SessionStore:
     def _committed(self, items: Sequence[_Write]) -> list[None]:
         try:
             in_transaction(self._connection, lambda: self._write(items))
-        except apsw.Error as error:
+        except (apsw.Error, LedgerError) as error:
             raise LedgerUnavailable(f"the session could not be kept: {error}") from error
         return [None] * len(items)
 

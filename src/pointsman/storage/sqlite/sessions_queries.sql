@@ -1,9 +1,9 @@
 -- pin: bind a session to a model until it is unpinned
-INSERT INTO session (id, pinned_model, changed_at) VALUES (?1, ?2, ?3)
+INSERT INTO session (id, pinned_model, changed_at) VALUES (?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET pinned_model = excluded.pinned_model, changed_at = excluded.changed_at;
 
 -- lock: remember the model of a turn that waits for a tool
-INSERT INTO session (id, turn_id, decision_id, locked_model, changed_at) VALUES (?1, ?2, ?3, ?4, ?5)
+INSERT INTO session (id, turn_id, decision_id, locked_model, changed_at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET turn_id = excluded.turn_id, decision_id = excluded.decision_id,
     locked_model = excluded.locked_model, changed_at = excluded.changed_at;
 

@@ -9,20 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import apsw
 
-from pointsman.errors import LedgerUnavailable
-from pointsman.storage.sqlite.database import (
-    in_transaction,
-    named_blocks,
-    opened,
-    opened_for_reading,
-    sql_text,
-    told_errors,
-)
+from pointsman.errors import LedgerError, LedgerUnavailable
+from pointsman.storage.place import Where
+from pointsman.storage.sqlite.database import in_transaction, named_blocks, sql_text
+from pointsman.storage.sqlite.place import place_of
 
 SQL = named_blocks(sql_text("spend_queries.sql"))
 LINGER_S = 0.25
@@ -78,16 +72,18 @@ class _Batch:
 class SpendStore:
     """Adds up what is spent in one home; may be shared by threads.
 
-    `writer` names who adds: no two that are open at once may have the same name.
+    `writer` names who adds: no two that are open at once may have the same name. `chain` is where
+    it records what it adds, by default of the same name.
     """
 
-    def __init__(self, path: Path, writer: str) -> None:
-        self._path = path
-        self._writer = writer
-        with told_errors(path):
-            self._connection = opened(str(path), "spend.sql", sync="NORMAL")
-            self._reading = opened_for_reading(str(path))
+    def __init__(self, where: Where, writer: str, chain: str = "") -> None:
+        self._place = place = place_of(where)
+        self._names = {"writer": writer, "chain": chain or writer}
+        with place.told_errors():
+            self._connection = place.lasting("spend.sql", sync="NORMAL")
+            self._reading = place.lasting("spend.sql", sync="NORMAL")
             self._reading_lock = threading.Lock()
+            self.is_by_chain = bool(self._reading.execute(SQL["is_by_chain"]).get)
             last = self._reading.execute(SQL["cost_all"], self._bound("", "", 0, 0)).fetchone()
         self._changed = threading.Condition()
         self._is_closing = self._is_hurried = self._is_lacking = self._has_begun = False
@@ -101,7 +97,7 @@ class SpendStore:
         """Hand in what a call spent; it is on disk within a second. Does not wait."""
         with self._changed:
             if self._is_closing:
-                raise LedgerUnavailable("the spend store was closed", where=str(self._path))
+                raise LedgerUnavailable("the spend store was closed", where=str(self._place))
             if len(self._pending.calls) >= MOST_UNWRITTEN:
                 # The call was made and its outcome is in the ledger: the sums are made again from
                 # there, because a store that lacks something is not closed as clean.
@@ -132,7 +128,7 @@ class SpendStore:
             batches = [batch for batch in (self._writing, self._pending) if batch is not None]
             held = [(batch.number, [*batch.calls]) for batch in batches]
         bound = self._bound(key_id, owner, first_day, end_day)
-        with self._reading_lock, told_errors(self._path):
+        with self._reading_lock, self._place.told_errors():
             row = self._reading.execute(SQL[f"cost_{each}"], bound).fetchone()
         stored, last = (int(row[0]), int(row[1])) if row else (0, 0)
         # A batch that was committed since it was looked at is in the stored sum already.
@@ -143,25 +139,25 @@ class SpendStore:
 
     def was_clean(self) -> bool:
         """Tell whether whoever wrote here last had written everything when it ended."""
-        with self._reading_lock, told_errors(self._path):
-            row = self._reading.execute(SQL["was_clean"]).fetchone()
+        with self._reading_lock, self._place.told_errors():
+            row = self._reading.execute(SQL["was_clean"], self._names).fetchone()
         return bool(row and row[0])
 
     def last_day(self) -> int:
         """Give the newest day that anything was spent on; 0 when nothing was."""
-        with self._reading_lock, told_errors(self._path):
-            row = self._reading.execute(SQL["last_day"]).fetchone()
+        with self._reading_lock, self._place.told_errors():
+            row = self._reading.execute(SQL["last_day"], self._names).fetchone()
         return int(row[0]) if row else 0
 
     def begin(self) -> None:
         """Say that somebody writes now: until `close`, sums may lack what was spent last."""
-        with told_errors(self._path):
+        with self._place.told_errors():
             in_transaction(self._connection, self._begin)
         self._has_begun = True
 
     def replace(self, first_day: int, sums: Sums) -> None:
         """Put other sums in the place of those of a day and all after it."""
-        with told_errors(self._path):
+        with self._place.told_errors():
             in_transaction(self._connection, lambda: self._replace(first_day, sums))
 
     def flush(self) -> None:
@@ -173,7 +169,7 @@ class SpendStore:
             is_written = self._changed.wait_for(lambda: self._written >= last, FLUSH_S)
         if not is_written:
             raise LedgerUnavailable(
-                f"spending cannot be written: {self._failure}", where=str(self._path)
+                f"spending cannot be written: {self._failure}", where=str(self._place)
             )
 
     def close(self) -> None:
@@ -186,27 +182,27 @@ class SpendStore:
         if self._thread is not None:
             self._thread.join()
         if self._has_begun and self._writing is None and not self._is_lacking:
-            with suppress(apsw.Error):
-                in_transaction(self._connection, lambda: self._run_sql("write_clean", (1,)))
+            with suppress(apsw.Error, LedgerError):
+                in_transaction(self._connection, lambda: self._run_sql("write_clean", is_clean=1))
         self._connection.close()
         self._reading.close()
 
     def _bound(self, key_id: str, owner: str, first: int, end: int) -> dict[str, str | int]:
-        return {"writer": self._writer, "key": key_id, "owner": owner, "first": first, "end": end}
+        return {**self._names, "key": key_id, "owner": owner, "first": first, "end": end}
 
-    def _run_sql(self, name: str, values: tuple[str | int, ...] = ()) -> None:
-        self._connection.execute(SQL[name], values)
+    def _run_sql(self, name: str, **values: int) -> None:
+        self._connection.execute(SQL[name], {**self._names, **values})
 
     def _begin(self) -> None:
         self._run_sql("forget_batches")
-        self._run_sql("write_clean", (0,))
+        self._run_sql("write_clean", is_clean=0)
 
     def _replace(self, first_day: int, sums: Sums) -> None:
-        self._run_sql("delete_since", (first_day,))
+        self._run_sql("delete_since", first=first_day)
         self._put(sums)
 
     def _put(self, sums: Sums) -> None:
-        rows = ((*key, *amounts) for key, amounts in sums.items())
+        rows = ({**self._names, **k._asdict(), **v._asdict()} for k, v in sums.items())
         self._connection.executemany(SQL["add_spent"], rows)
 
     def _run(self) -> None:
@@ -238,7 +234,7 @@ class SpendStore:
     def _is_committed(self, batch: _Batch) -> bool:
         try:
             in_transaction(self._connection, lambda: self._commit(batch))
-        except (apsw.Error, OSError) as error:
+        except (apsw.Error, LedgerError, OSError) as error:
             self._failure = str(error)
             return False
         except Exception as error:  # noqa: BLE001 - a thread's outermost edge: it must go on
@@ -252,4 +248,4 @@ class SpendStore:
             add_to(sums, key, amounts)
         self._put(sums)
         # INVARIANT: the number is committed with its sums, so a reader knows what they hold.
-        self._run_sql("write_batch", (self._writer, batch.number))
+        self._run_sql("write_batch", number=batch.number)

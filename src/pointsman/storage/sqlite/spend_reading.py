@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
-from pointsman.storage.sqlite.database import opened_for_reading, told_errors
+from pointsman.storage.place import Where
+from pointsman.storage.sqlite.place import place_of
 from pointsman.storage.sqlite.spend import SQL, SpendAmounts
 
 By = Literal["all", "day", "key", "session", "workspace", "model"]
@@ -34,10 +34,10 @@ class Asked(Struct, frozen=True):
 class SpendReader:
     """A view of the sums as they are on disk."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        with told_errors(path):
-            self._connection = opened_for_reading(str(path))
+    def __init__(self, where: Where) -> None:
+        self._place = place_of(where)
+        with self._place.told_errors():
+            self._connection = self._place.reading()
 
     def close(self) -> None:
         """Let go of the database."""
@@ -52,6 +52,6 @@ class SpendReader:
             "first": asked.first_day,
             "end": asked.end_day,
         }
-        with told_errors(self._path):
+        with self._place.told_errors():
             rows = [*self._connection.execute(SQL["totals"], bound)]
         return [Total(str(row[0]), SpendAmounts(*map(int, row[1:]))) for row in rows]

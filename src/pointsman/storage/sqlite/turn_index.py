@@ -148,6 +148,7 @@ class TurnIndex:
         self._path = path
         # DURABILITY: what a power cut takes is read from the ledger again.
         self._connection = opened(str(path), "turn_index.sql", sync="NORMAL")
+        self._connection.execute(_SQL["index_costs"])
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -175,7 +176,14 @@ class TurnIndex:
         bound = {name: getattr(wanted, name) for name in wanted.__struct_fields__} | {"most": most}
         given = bound | {"state": None if wanted.state == "done" else wanted.state}
         lead = next((name for name in _LEADS if given[name] is not None), "all")
+        if wanted.least and lead not in _FEW and self._is_rare(wanted.least):
+            lead = "least"
         return [Listed(*row) for row in self._rows(f"turns_of_{lead}", bound)]  # type: ignore[arg-type] # STRICT tables
+
+    def _is_rare(self, least: int) -> bool:
+        """Whether so few turns cost so much that looking at all of them is least work."""
+        (found,) = self._rows("count_dear", (least, RARE + 1))[0]
+        return cast(int, found) <= RARE
 
     def sessions(
         self, most: int, named: str | None = None, *, with_workers: bool = False
@@ -277,6 +285,12 @@ class TurnIndex:
 
 _LEADS: Final = ("digest", "session", "rule", "state", "workspace", "model", "policy")
 """The filters, the one that leaves the fewest turns first."""
+
+_FEW: Final = ("digest", "session")
+"""Filters that leave so few turns that no other one is worth a look."""
+
+RARE: Final = 2_000
+"""Up to so many turns are sorted by time after they were found by their cost."""
 
 
 def opened_index(path: Path) -> TurnIndex:

@@ -85,6 +85,28 @@ FROM turns WHERE policy = :policy
     AND (:least IS NULL OR cost_microusd >= :least)
 ORDER BY at_us DESC, decision_id DESC LIMIT :most;
 
+-- turns_of_least: turns of at least some cost, the newest first; for a cost that few have
+SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
+    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
+    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
+FROM turns INDEXED BY turns_by_cost WHERE cost_microusd >= :least AND cost_microusd > 0
+    AND (at_us, decision_id) < (:at, :before)
+    AND (:rule IS NULL OR rule = :rule)
+    AND (:state IS NULL OR state = :state)
+    AND (:workspace IS NULL OR workspace = :workspace)
+    AND (:model IS NULL OR model = :model)
+    AND (:policy IS NULL OR policy = :policy)
+ORDER BY at_us DESC, decision_id DESC LIMIT :most;
+
+-- count_dear: how many turns have at least some cost, up to a number
+SELECT count(*) FROM (
+    SELECT 1 FROM turns INDEXED BY turns_by_cost
+    WHERE cost_microusd >= ? AND cost_microusd > 0 LIMIT ?
+);
+
+-- index_costs: rows that were made before there was this index get it, too
+CREATE INDEX IF NOT EXISTS turns_by_cost ON turns (cost_microusd) WHERE cost_microusd > 0;
+
 -- turns_of_all: turns, the newest first
 SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
     placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,

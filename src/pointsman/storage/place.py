@@ -1,0 +1,77 @@
+"""Where a store lives: a SQLite file of the home, or a schema of a PostgreSQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from pointsman.storage.chain_rows import HeldLease, LeasedLedger
+from pointsman.storage.checkpoints import Checkpoints
+from pointsman.storage.connection import Connection
+
+
+class Place(Protocol):
+    """Where one store lives. As text it can be shown: it never holds a password."""
+
+    @property
+    def name(self) -> str:
+        """What the store is called where it lives."""
+        ...
+
+    def exists(self) -> bool:
+        """Tell whether anything was ever written here."""
+        ...
+
+    def size(self) -> int:
+        """Count the bytes that are taken here; 0 where nothing was ever written."""
+        ...
+
+    def writing(self, schema: str, *, sync: str = "FULL") -> Connection:
+        """Open for writing; `schema` is the file that makes the tables where there are none."""
+        ...
+
+    def lasting(self, schema: str, *, sync: str = "FULL") -> Connection:
+        """Open for writing for as long as a process runs: what is lost is opened anew."""
+        ...
+
+    def reading(self) -> Connection:
+        """Open what exists; nothing can be written through the connection."""
+        ...
+
+    def told_errors(self) -> AbstractContextManager[None]:
+        """Turn what the database raises into an error that says what to do."""
+        ...
+
+
+class Store(Protocol):
+    """Everything a home keeps in databases: the places of one folder, or of one server."""
+
+    def place(self, name: str) -> Place:
+        """Give the place of a store by its name, like `ledger` or `spend`."""
+        ...
+
+    def prepare(self) -> str:
+        """Make sure that it can be written; give its name where it is not the home folder."""
+        ...
+
+    def examined(self) -> Iterator[tuple[str, str]]:
+        """Tell what is worth knowing about it, each with what to do about it, if anything."""
+        ...
+
+    def ledger(self, writer: str) -> LeasedLedger:
+        """Take the chain `writer`, or `writer-2`, `writer-3`, … when others hold those before."""
+        ...
+
+    def lease(self, name: str) -> HeldLease:
+        """Take the sole right to something, or raise `ChainHeld`."""
+        ...
+
+    def checkpoints(self) -> Checkpoints:
+        """Give what was signed about the ledger's chains."""
+        ...
+
+
+Where = Place | Path
+"""A place, or the path of a SQLite file."""

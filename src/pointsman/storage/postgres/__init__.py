@@ -1,0 +1,1 @@
+"""The stores of a home in a PostgreSQL database. Needs the extra `pointsman[postgres]`."""

@@ -1,0 +1,122 @@
+"""Checkpoints in the database, where every replica sees them, and in the home where it can be.
+
+What is in the home makes a rewritten or rolled back database visible: the newest of both counts.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pointsman.kernel.entry import Chain
+from pointsman.storage.checkpoints import (
+    CheckpointFolder,
+    chains_with_checkpoints,
+    claimed_size,
+)
+from pointsman.storage.postgres.connection import PostgresConnection
+
+_NOT_MINE: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NOTES: Final = "SELECT note FROM checkpoints WHERE chain = ? ORDER BY size"
+_LEAVES: Final = """
+SELECT coalesce(string_agg(leaves, ''::bytea ORDER BY size), ''::bytea)
+FROM checkpoints WHERE chain = ?
+"""
+_ADDED: Final = """
+INSERT INTO checkpoints (chain, size, note, leaves) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+
+Looking = Callable[[], PostgresConnection]
+"""Opens a connection for a look, which closes it."""
+
+
+class PostgresCheckpoints:
+    """The checkpoints of a home, chain by chain."""
+
+    def __init__(self, root: Path, looking: Looking) -> None:
+        self._root = root
+        self._looking = looking
+
+    def chains(self) -> list[str]:
+        """Name the chains that have checkpoints, whether or not the database knows them."""
+        with _looked(self._looking) as connection:
+            kept = chains_with_notes(connection)
+        return sorted({*kept, *chains_with_checkpoints(self._root)})
+
+    def of(self, chain: Chain) -> SharedCheckpoints:
+        """Give those of one chain."""
+        return SharedCheckpoints(self._root, chain, self._looking)
+
+
+class SharedCheckpoints(CheckpointFolder):
+    """The checkpoints of one chain. A writer sets `writing` to what it writes through."""
+
+    def __init__(self, root: Path, chain: Chain, looking: Looking) -> None:
+        super().__init__(root, chain)
+        self._looking = looking
+        self.writing: PostgresConnection | None = None
+
+    def texts(self) -> tuple[list[str], str]:
+        """Give the checkpoints of both places in order; of the home, also a torn end."""
+        notes, rest = self._kept_texts()
+        with self._connection() as connection:
+            found = connection.execute(_NOTES, (self.chain.name,))
+            shared = [str(note) for (note,) in found]
+        return merged(notes, shared), rest
+
+    def leaves(self) -> bytes:
+        """Give the hashes of the entries that checkpoints cover."""
+        with self._connection() as connection:
+            return bytes(connection.execute(_LEAVES, (self.chain.name,)).get)
+
+    def append(self, text: str, leaves: Sequence[bytes], *, before: int) -> None:
+        """Add a checkpoint durably, with the hashes of the entries since the one before it."""
+        values = (self.chain.name, before + len(leaves), text, b"".join(leaves))
+        with self._connection() as connection:
+            connection.execute(_ADDED, values)
+        # A replica may have a home that it cannot write: the others' homes keep theirs.
+        try:
+            super().append(text, leaves, before=before)
+        except OSError as error:
+            if error.errno not in _NOT_MINE:
+                raise
+
+    def keep_leaves(self, leaves: Sequence[bytes], *, before: int) -> None:
+        """Keep nothing more: the hashes stand beside their checkpoint."""
+
+    @contextmanager
+    def _connection(self) -> Iterator[PostgresConnection]:
+        if self.writing is not None:
+            yield self.writing
+            return
+        with _looked(self._looking) as connection:
+            yield connection
+
+
+def chains_with_notes(connection: PostgresConnection) -> list[str]:
+    """Name the chains that have checkpoints in the database."""
+    if connection.execute("SELECT to_regclass('checkpoints')::text").get is None:
+        return []
+    rows = connection.execute("SELECT DISTINCT chain FROM checkpoints ORDER BY chain")
+    return [str(name) for (name,) in rows]
+
+
+def merged(kept: list[str], shared: list[str]) -> list[str]:
+    """Put two lists of notes in one order, each note once.
+
+    Two notes that claim one size both stay: one of them is not the writer's, and is found so.
+    """
+    notes = dict.fromkeys((*kept, *shared))
+    return sorted(notes, key=claimed_size) if kept != shared else shared
+
+
+@contextmanager
+def _looked(looking: Looking) -> Iterator[PostgresConnection]:
+    connection = looking()
+    try:
+        yield connection
+    finally:
+        connection.close()

@@ -1,0 +1,229 @@
+"""A connection to PostgreSQL that stores can use like one to SQLite.
+
+No error of the driver leaves this module: what is lost is unavailable, what is damaged is broken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import select
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import count
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors
+
+from pointsman.errors import LedgerBroken, LedgerUnavailable
+from pointsman.storage.connection import Row, Values
+from pointsman.storage.postgres.dialect import spoken
+
+Raw = psycopg.Connection[Row]
+
+STREAMED_ROWS: Final = 500
+_CHANGING: Final = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
+_DAMAGE: Final = (
+    errors.DataCorrupted,
+    errors.IndexCorrupted,
+    errors.UndefinedTable,
+    errors.UndefinedColumn,
+    errors.InFailedSqlTransaction,  # which one of the others began
+)
+
+
+class Fetched:
+    """The rows of one statement."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows = iter(rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        """Give the rows that were not given yet."""
+        return self._rows
+
+    def fetchone(self) -> Row | None:
+        """Give the next row, or nothing."""
+        return next(self._rows, None)
+
+    def fetchall(self) -> list[Row]:
+        """Give the rows that were not given yet."""
+        return [*self._rows]
+
+    @property
+    def get(self) -> Any:
+        """The only column of the only row; None where there is no row."""
+        row = self.fetchone()
+        return None if row is None else row[0]
+
+
+class PostgresConnection:
+    """One connection to one store: `storage.connection.Connection` says what each part does."""
+
+    def __init__(
+        self,
+        raw: Raw,
+        schema: str,
+        where: str,
+        give_back: Callable[[Raw], None] | None = None,
+    ) -> None:
+        self.raw = raw
+        self._schema = schema
+        self._where = where
+        self._give_back = give_back
+        self._changes = 0
+        self._total = 0
+        self._frozen = False
+        self._names = count()
+        self._streams: list[psycopg.ServerCursor[Row]] = []
+
+    def execute(self, sql: str, values: Values = ()) -> Fetched:
+        """Run a statement; outside a transaction it is durable when this returns."""
+        try:
+            cursor = self.raw.execute(spoken(sql), values, binary=True)
+            rows = cursor.fetchall() if cursor.description is not None else ()
+        except psycopg.Error as error:
+            raise told(error, self._where) from error
+        self._count(cursor)
+        return Fetched(rows)
+
+    def stream(self, sql: str, values: Values = ()) -> Iterator[Row]:
+        """Run a query whose rows may be too many for memory; other statements may go between."""
+        name = f"stream_{next(self._names)}"
+        cursor = self.raw.cursor(name, withhold=not self._frozen)
+        self._streams.append(cursor)
+        try:
+            cursor.execute(spoken(sql), values, binary=True)
+        except psycopg.Error as error:
+            raise told(error, self._where) from error
+        return self._streamed(cursor)
+
+    def _streamed(self, cursor: psycopg.ServerCursor[Row]) -> Iterator[Row]:
+        try:
+            while rows := cursor.fetchmany(STREAMED_ROWS):
+                yield from rows
+            cursor.close()
+        except psycopg.Error as error:
+            raise told(error, self._where) from error
+        # One that is not read to its end is closed with the connection.
+        self._streams.remove(cursor)
+
+    def executemany(self, sql: str, rows: Iterable[Values]) -> None:
+        """Run a statement once for each row of values."""
+        try:
+            with self.raw.cursor() as cursor:
+                cursor.executemany(spoken(sql), rows)
+                self._count(cursor)
+        except psycopg.Error as error:
+            raise told(error, self._where) from error
+
+    def changes(self) -> int:
+        """Count the rows that the last statement inserted, changed or removed."""
+        return self._changes
+
+    def total_changes(self) -> int:
+        """Count the rows that all statements of the connection inserted, changed or removed."""
+        return self._total
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make what is run inside durable together, or undo it; nobody else writes meanwhile."""
+        return self._transaction()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            with self.raw.transaction():
+                # As with SQLite, whoever changes a store after looking at it is alone with it.
+                self.raw.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(self._schema),))
+                yield
+        except psycopg.Error as error:
+            raise told(error, self._where) from error
+
+    def freeze(self) -> None:
+        """See the store as it is now until the connection is closed, whatever others write."""
+        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        self.execute("SELECT 1")
+        self._frozen = True
+
+    def version(self) -> int:
+        """Give a number that changes whenever somebody else has written, here or beside it."""
+        seen = str(self.execute("SELECT pg_current_snapshot()::text").get)
+        return int.from_bytes(hashlib.sha256(seen.encode()).digest()[:7])
+
+    def scrub(self) -> None:
+        """Remove overwritten rows from the tables; the server's log still has them for a while."""
+        tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+        for (table,) in self.execute(tables).fetchall():
+            self.execute(f'VACUUM "{table}"')
+
+    def damage(self) -> str:
+        """Give the server's own complaint about the store's indexes, where it can check them."""
+        if self.execute("SELECT 1 FROM pg_extension WHERE extname = 'amcheck'").get is None:
+            return ""
+        try:
+            self.execute(_CHECKED)
+        except (LedgerBroken, LedgerUnavailable) as error:
+            if isinstance(error.__cause__, errors.InsufficientPrivilege):
+                return ""
+            return error.message
+        return ""
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell, without asking it, whether the server still listens."""
+        if self.raw.closed:
+            return False
+        # An idle server says nothing: whatever there is to read is its farewell.
+        poll = select.poll()
+        poll.register(self.raw.pgconn.socket, select.POLLIN)
+        return not poll.poll(0)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        raw = self.raw
+        streams, self._streams = self._streams, []
+        for stream in streams:
+            with suppress(psycopg.Error):
+                stream.close()
+        with suppress(psycopg.Error):
+            if self._give_back is None or raw.closed:
+                raw.close()
+                return
+            if raw.info.transaction_status is not psycopg.pq.TransactionStatus.IDLE:
+                raw.rollback()
+            self._give_back(raw)
+
+    def _count(self, cursor: psycopg.Cursor[Row]) -> None:
+        words = (cursor.statusmessage or "").split(" ", 1)
+        self._changes = cursor.rowcount if words[0] in _CHANGING else 0
+        self._total += self._changes
+
+
+_CHECKED: Final = """
+SELECT bt_index_check(i.indexrelid, true) FROM pg_index AS i
+JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_am AS a ON a.oid = c.relam
+WHERE a.amname = 'btree' AND c.relnamespace = current_schema()::regnamespace
+"""
+
+
+def lock_key(name: str) -> int:
+    """Give the number that stands for a name among the server's advisory locks."""
+    digest = hashlib.sha256(f"pointsman/{name}".encode()).digest()
+    return int.from_bytes(digest[:8], signed=True)
+
+
+def told(error: psycopg.Error, where: str) -> LedgerBroken | LedgerUnavailable:
+    """Turn what the driver raises into an error that says what to do."""
+    message = " ".join(str(error).split())
+    if isinstance(error, _DAMAGE):
+        hint = "keep a copy, then run `pointsman verify`"
+        return LedgerBroken(f"the database is damaged: {message}", where=where, hint=hint)
+    hint = "entries are taken again once the server answers" if is_lost(error) else ""
+    return LedgerUnavailable(f"PostgreSQL: {message}", where=where, hint=hint)
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Tell whether the connection itself failed, and with it the answer."""
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)

@@ -1,0 +1,224 @@
+"""The rows of one chain in PostgreSQL.
+
+The chain's lease is a lock of the session that writes: whoever loses the connection loses the right
+to write, and takes it anew before anything else. The keys of the table make a fork impossible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from pointsman.errors import LedgerBroken, LedgerRolledBack
+from pointsman.kernel.entry import Chain, Draft, Entry
+from pointsman.storage.postgres.checkpoints import SharedCheckpoints
+from pointsman.storage.postgres.connection import PostgresConnection, is_lost, told
+from pointsman.storage.postgres.lease import first_free, lease_again
+from pointsman.storage.postgres.place import PostgresPlace
+from pointsman.storage.sqlite.database import SQL
+
+SCHEMA: Final = "schema.sql"
+
+_APPENDED: Final = """
+WITH entry AS (
+    INSERT INTO entries (chain, seq, at_us, kind, id, ref, payload, attached, prev, hash)
+    SELECT %b::bigint, * FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[],
+        %b::text[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[])
+), body AS (
+    INSERT INTO attachments (chain, seq, place, body)
+    SELECT %b::bigint, * FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[])
+)
+UPDATE chains SET stamp = %b::bytea WHERE id = %b::bigint
+"""
+"""One statement, one journey, one commit: `appending` of SQLite in PostgreSQL's words."""
+
+
+class PostgresLedger:
+    """A ledger in PostgreSQL, and sole right to write one of its chains."""
+
+    def __init__(self, place: PostgresPlace, checkpoints: Path, writer: str) -> None:
+        self._at = place
+        self._root = checkpoints
+        self._writer = writer
+        self._leased: PostgresConnection | None = place.writing(SCHEMA)
+        try:
+            self.chain = first_free(self._leased, writer)
+        except BaseException:
+            self.release()
+            raise
+
+    @property
+    def place(self) -> PostgresLedger:
+        """Where to write the chain."""
+        return self
+
+    def rows(self, chain: Chain) -> PostgresRows:
+        """Give the rows of a chain, not opened yet; the first take the lease over."""
+        leased, self._leased = self._leased, None
+        return PostgresRows(self._at, self._root, chain, self._writer, leased)
+
+    def release(self) -> None:
+        """Give the right up, unless it went over to the rows: it ends with them."""
+        if self._leased is not None:
+            self._leased.close()
+            self._leased = None
+
+
+class PostgresRows:
+    """The rows of one chain: `storage.chain_rows.ChainRows` says what each part does."""
+
+    failures = (OSError,)
+    damages: tuple[type[Exception], ...] = ()
+
+    def __init__(
+        self,
+        place: PostgresPlace,
+        root: Path,
+        chain: Chain,
+        writer: str,
+        leased: PostgresConnection | None = None,
+    ) -> None:
+        self._place = place
+        self._root = root
+        self._chain = chain
+        self._writer = writer
+        self._leased = leased
+        self._connection: PostgresConnection | None = leased
+        self._number = 0
+        self.checkpoints = SharedCheckpoints(root, chain, place.looking)
+
+    def open(self) -> None:
+        """Take the lease, tie the database to the chain's ledger and number the chain."""
+        leased, self._leased = self._leased, None
+        self._connection = leased or self._newly_leased()
+        self.checkpoints.writing = self._connection
+        with self._connection.transaction():
+            self._claim(self._connection)
+
+    def size(self) -> int:
+        """Give the number that the next entry would have."""
+        return int(self._opened.execute(SQL["chain_size"], (self._number,)).get)
+
+    def entries(self, first: int) -> Iterator[Entry]:
+        """Give the entries from one on, in order."""
+        rows = self._opened.execute(SQL["chain_entries"], (self._number, first))
+        return (Entry(*row) for row in rows)
+
+    def hashes(self, first: int) -> str | None:
+        """Give the hashes from one on in hexadecimal capitals; nothing when there are none."""
+        found = self._opened.execute(SQL["chain_hashes"], (self._number, first)).get
+        return None if found is None else str(found)
+
+    def stamp(self) -> bytes:
+        """Give what was signed about where the chain ends."""
+        return bytes(self._opened.execute(SQL["read_stamp"], (self._number,)).get)
+
+    def append(self, entries: Sequence[Entry], drafts: Sequence[Draft], stamp: bytes) -> None:
+        """Make entries, what is attached to them and where they end durable, or none of it."""
+        bodies = [
+            (entry.seq, place, body)
+            for entry, draft in zip(entries, drafts, strict=True)
+            for place, body in enumerate(draft.attachments)
+        ]
+        values = (
+            self._number,
+            [each.seq for each in entries],
+            [each.at for each in entries],
+            [each.kind for each in entries],
+            [each.id for each in entries],
+            [each.ref for each in entries],
+            [each.payload for each in entries],
+            [each.attached for each in entries],
+            [each.prev for each in entries],
+            [each.hash for each in entries],
+            self._number,
+            [each[0] for each in bodies],
+            [each[1] for each in bodies],
+            [each[2] for each in bodies],
+            stamp,
+            self._number,
+        )
+        try:
+            self._opened.raw.execute(_APPENDED, values, prepare=True)
+        except psycopg.Error as error:
+            raise told(error, str(self._place)) from error
+
+    def is_in_doubt(self, error: Exception) -> bool:
+        """Tell whether the answer was lost, and with it whether the commit was made."""
+        cause = error.__cause__
+        return isinstance(cause, psycopg.Error) and is_lost(cause)
+
+    def moved(self) -> Chain:
+        """Take another chain that is free: who took this one verified and signs what is in it."""
+        connection = self._place.writing(SCHEMA)
+        try:
+            name = first_free(connection, self._writer)
+        except BaseException:
+            connection.close()
+            raise
+        self._chain, self._leased = Chain(self._chain.ledger, name), connection
+        self.checkpoints = SharedCheckpoints(self._root, self._chain, self._place.looking)
+        return self._chain
+
+    def secure(self) -> None:
+        """Do nothing: the server stops by itself when a sync fails, and recovers what it synced."""
+
+    def tend(self) -> None:
+        """Do nothing: the server writes its log back by itself."""
+
+    def close(self) -> None:
+        """Let go of the database, and of the lease with it."""
+        connection, self._connection = self._connection, None
+        self.checkpoints.writing = None
+        if connection is not None:
+            connection.close()
+
+    def let_go(self) -> None:
+        """Close after a failure."""
+        self.close()
+
+    @property
+    def _opened(self) -> PostgresConnection:
+        if self._connection is None:
+            raise LedgerBroken("the ledger is closed", where=self._chain.name)
+        return self._connection
+
+    def _newly_leased(self) -> PostgresConnection:
+        connection = self._place.writing(SCHEMA)
+        try:
+            lease_again(connection, self._chain.name)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _claim(self, connection: PostgresConnection) -> None:
+        """Tie database and ledger id together, and number the chain."""
+        known = connection.execute(SQL["read_meta"], ("ledger",)).get
+        if known is None:
+            self._check_is_first()
+            connection.execute(SQL["write_meta"], ("ledger", self._chain.ledger))
+        elif known != self._chain.ledger:
+            raise LedgerBroken(
+                f"the database belongs to ledger `{known}`",
+                where=str(self._place),
+                hint="use the identity.json and keys/ that belong to it, or another database",
+            )
+        number = connection.execute(SQL["find_chain"], (self._chain.name,)).get
+        if number is None:
+            connection.execute(SQL["add_chain"], (self._chain.name,))
+            number = connection.execute(SQL["find_chain"], (self._chain.name,)).get
+        self._number = int(number)
+
+    def _check_is_first(self) -> None:
+        """Refuse to start anew where a ledger was signed: its database is gone, not unborn."""
+        chains = self._place.store.checkpoints().chains()
+        if chains:
+            raise LedgerRolledBack(
+                f"the database is empty, but there are checkpoints of {', '.join(chains)}",
+                where=str(self._place),
+                hint="restore the newest database, or keep the checkpoints aside",
+            )

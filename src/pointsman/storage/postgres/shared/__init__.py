@@ -1,0 +1,1 @@
+"""Shared state of replicas in PostgreSQL; where there is Redis, its counts and events are there."""

@@ -1,0 +1,130 @@
+"""Who lives, which turns wait, how calls ended and who may try: kept in PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pointsman.kernel.instant import Instant
+from pointsman.storage.postgres.connection import lock_key
+from pointsman.storage.postgres.shared.pool import Pool
+from pointsman.storage.sharing import Ahead, Beat, Event, Peer, WaitingTurn
+
+EVENTS_KEPT: Final = "1 hour"
+"""Longer than anything that happened bears on whether a provider is out."""
+
+MOST_EVENTS: Final = 1000
+
+_BEAT: Final = """
+INSERT INTO replicas (
+    process, chain, policy_id, version, epoch, holding, beat_at, alive_until
+) VALUES (%s, %s, %s, %s, %s, %s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s))
+ON CONFLICT (process) DO UPDATE SET
+    chain = excluded.chain, policy_id = excluded.policy_id, version = excluded.version,
+    epoch = excluded.epoch, holding = excluded.holding,
+    beat_at = excluded.beat_at, alive_until = excluded.alive_until
+RETURNING xmax = 0
+"""
+_PEERS: Final = """
+SELECT process, chain, policy_id, version, epoch, holding,
+    (extract(epoch FROM beat_at) * 1000000)::bigint, alive_until > clock_timestamp()
+FROM replicas ORDER BY process
+"""
+_NOW: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_AHEAD: Final = """
+SELECT s.pinned_model, t.turn_id, t.decision_id, t.model, t.calls, t.is_escalated
+FROM (SELECT %(session)s::text AS id) AS asked
+LEFT JOIN pointsman_sessions.session AS s ON s.id = asked.id
+LEFT JOIN turns AS t ON t.session_id = asked.id
+"""
+_HOLD_TURN: Final = """
+INSERT INTO turns (session_id, turn_id, decision_id, model, calls, is_escalated, at_us)
+VALUES (%s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (session_id) DO UPDATE SET
+    turn_id = excluded.turn_id, decision_id = excluded.decision_id, model = excluded.model,
+    calls = excluded.calls, is_escalated = excluded.is_escalated, at_us = excluded.at_us
+"""
+_AFTER: Final = "SELECT seq, body FROM events WHERE seq > %s ORDER BY seq LIMIT %s"
+_FORGET_EVENTS: Final = f"DELETE FROM events WHERE at < now() - interval '{EVENTS_KEPT}'"  # noqa: S608 - a constant
+_CLAIM: Final = """
+INSERT INTO claims AS c (name, holder, until)
+VALUES (%s, %s, clock_timestamp() + make_interval(secs => %s))
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+WHERE c.until < clock_timestamp() OR c.holder = excluded.holder
+RETURNING 1
+"""
+_GIVE_UP: Final = "DELETE FROM claims WHERE name = %s AND holder = %s"
+
+
+class SharedState:
+    """The shared state of one database's replicas, money apart; may be shared by threads."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def beat(self, beat: Beat, lease_s: float) -> bool:
+        """Give a sign of life that is good for so long; True where none was known before."""
+        said = (beat.process, beat.chain, beat.policy_id, beat.version, beat.epoch, beat.holding)
+        with self._pool.lent() as raw:
+            row = raw.execute(_BEAT, (*said, lease_s)).fetchone()
+        return row is not None and bool(row[0])
+
+    def peers(self) -> list[Peer]:
+        """Give every replica that has not left."""
+        with self._pool.lent() as raw:
+            rows = raw.execute(_PEERS).fetchall()
+        return [Peer(Beat(*row[:6]), row[6], row[7]) for row in rows]
+
+    def leave(self, process: str) -> None:
+        """Forget a replica that has let go of everything."""
+        with self._pool.lent() as raw:
+            raw.execute("DELETE FROM replicas WHERE process = %s", (process,))
+
+    def now_us(self) -> int:
+        """Give the database's time."""
+        with self._pool.lent() as raw:
+            row = raw.execute(_NOW).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def ahead(self, session_id: str) -> Ahead:
+        """Give what all replicas know of a session, as it is now."""
+        with self._pool.lent() as raw:
+            row = raw.execute(_AHEAD, {"session": session_id}).fetchone()
+        if row is None:
+            return Ahead("", None)
+        pinned, *turn = row
+        return Ahead(pinned or "", None if turn[0] is None else WaitingTurn(*turn))
+
+    def hold_turn(self, session_id: str, turn: WaitingTurn, at: Instant) -> None:
+        """Remember the model of a turn that waits for a tool; durable when this returns."""
+        said = (turn.turn_id, turn.decision_id, turn.model, turn.calls, turn.is_escalated)
+        with self._pool.lent() as raw:
+            raw.execute(_HOLD_TURN, (session_id, *said, at))
+
+    def tell(self, body: bytes) -> None:
+        """Append an event; one at a time, so that nobody sees a later one first."""
+        with self._pool.lent() as raw, raw.transaction():
+            raw.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key("shared/events"),))
+            raw.execute("INSERT INTO events (body) VALUES (%s)", (body,))
+
+    def after(self, place: str) -> list[Event]:
+        """Give the events after a place, the oldest first; after an empty one all that are kept."""
+        with self._pool.lent() as raw:
+            rows = raw.execute(_AFTER, (int(place or 0), MOST_EVENTS)).fetchall()
+        return [Event(str(seq), bytes(body)) for seq, body in rows]
+
+    def claim(self, name: str, holder: str, for_s: int) -> bool:
+        """Claim something for so long; False while another has it."""
+        with self._pool.lent() as raw:
+            return raw.execute(_CLAIM, (name, holder, for_s)).fetchone() is not None
+
+    def give_up(self, name: str, holder: str) -> None:
+        """Give a claim up."""
+        with self._pool.lent() as raw:
+            raw.execute(_GIVE_UP, (name, holder))
+
+    def forget(self, turns_before: Instant) -> None:
+        """Forget events that bear on nothing any more, and turns nobody came back to."""
+        with self._pool.lent() as raw:
+            raw.execute(_FORGET_EVENTS)
+            raw.execute("DELETE FROM turns WHERE at_us < %s", (turns_before,))
+            raw.execute("DELETE FROM claims WHERE until < now() - interval '1 hour'")

@@ -1,0 +1,9 @@
+-- begin: tell the epoch that is open, or the one that is being built; begin one where there is none.
+-- KEYS: epoch, building
+-- ARGV: the epoch to begin with
+local open = redis.call('GET', KEYS[1])
+if open then
+  return {'open', open}
+end
+redis.call('SET', KEYS[2], ARGV[1], 'NX')
+return {'building', redis.call('GET', KEYS[2])}

@@ -1,0 +1,191 @@
+"""Counts of all replicas in Redis: quick, and made again from the ledger whenever they are lost.
+
+Everything stands under an epoch. A Redis that was emptied has none: nothing is set aside until
+every replica that lives has brought what it holds into a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from pointsman.errors import BudgetUnavailable, RedisUnavailable
+from pointsman.storage.redis.connection import lua, told_errors
+from pointsman.storage.reserves import Batch, Bound, Counted, Hold, Seed, Short, Unknown
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.commands.core import Script
+
+_SCRIPTS: Final = ("reserve", "seed", "fold", "free", "look", "begin", "restore", "open")
+_HOLD = msgspec.json.Encoder()
+
+
+class Epoch(Struct, frozen=True):
+    """Which epoch Redis is in, and whether money may be set aside in it yet."""
+
+    name: str
+    is_open: bool
+
+
+class RedisReserves:
+    """Counts what the replicas of one ledger spend and set aside; may be shared by threads."""
+
+    def __init__(self, redis: Redis, ledger: str) -> None:
+        self._redis = redis
+        # One hash slot for all, so that a script may touch them together.
+        self._root = f"{{pointsman:{ledger}}}:"
+        self._scripts: dict[str, Script] = {
+            name: redis.register_script(lua(name)) for name in _SCRIPTS
+        }
+        self._epoch = ""
+
+    @property
+    def epoch(self) -> str:
+        """The epoch this process has joined; empty while it has joined none."""
+        return self._epoch
+
+    def reserve(self, hold: Hold, bounds: Sequence[Bound]) -> Short | Unknown | None:
+        """Set money aside in all accounts or in none; twice the same hold is once."""
+        argv: list[str | int] = [hold.id, _text(hold), hold.amount_microusd]
+        for bound in bounds:
+            argv += [hold.accounts.index(bound.account), bound.limit_microusd]
+        epoch = self._joined()
+        keys = [epoch.key("holds"), *map(epoch.account, hold.accounts)]
+        word, *rest = cast(list[bytes | int], self._run(epoch, "reserve", keys, argv))
+        if word == b"unknown":
+            return Unknown(tuple(hold.accounts[int(place)] for place in rest))
+        if word == b"short":
+            return Short(int(rest[0]), int(rest[1]))
+        return None
+
+    def counted(self, accounts: Sequence[str]) -> list[Counted | None]:
+        """Give how accounts stand; None for those that are not counted yet."""
+        epoch = self._joined()
+        keys = [*map(epoch.account, accounts)]
+        found = cast(list[tuple[bytes, bytes]], self._run(epoch, "look", keys, []))
+        return [Counted(int(spent), int(held)) if spent else None for spent, held in found]
+
+    def seed(self, seed: Seed) -> bool:
+        """Begin to count an account; False where the seed is older than what was counted since."""
+        epoch = self._joined()
+        argv: list[str | int] = [seed.account, seed.settled_microusd, seed.expires_at_s]
+        for chain, mark in seed.marks.items():
+            argv += [chain, mark]
+        keys = [epoch.key("holds"), epoch.key("marks"), epoch.account(seed.account)]
+        return self._run(epoch, "seed", keys, argv) != b"stale"
+
+    def fold(self, batch: Batch) -> int:
+        """Count what ended, once; gives the mark the chain had before.
+
+        Nothing is counted where that is not the batch's first entry.
+        """
+        epoch = self._joined()
+        argv: list[str | int] = [epoch.account(""), batch.chain, batch.first, batch.mark]
+        for each in batch.ended:
+            accounts = each.accounts if each.cost_microusd else ()
+            argv += [each.id, each.seq, each.cost_microusd, len(accounts), *accounts]
+        keys = [epoch.key("holds"), epoch.key("marks")]
+        return int(cast(bytes, self._run(epoch, "fold", keys, argv)))
+
+    def marks(self) -> dict[str, int]:
+        """Give up to which entry each chain is counted here."""
+        epoch = self._joined()
+        with told_errors():
+            found = cast(dict[bytes, bytes], self._redis.hgetall(epoch.key("marks")))
+        return {chain.decode(): int(mark) for chain, mark in found.items()}
+
+    def give_back(self, ids: Iterable[str]) -> None:
+        """Free what was set aside for calls that were never made."""
+        epoch = self._joined()
+        self._run(epoch, "free", [epoch.key("holds")], [epoch.account(""), "", *ids])
+
+    def lapse(self, process: str) -> int:
+        """Free what a dead process had set aside; gives how many holds that were."""
+        epoch = self._joined()
+        found = self._run(epoch, "free", [epoch.key("holds")], [epoch.account(""), process])
+        return int(cast(int, found))
+
+    def held_by(self, process: str) -> list[str]:
+        """Name the holds of a process."""
+        epoch = self._joined()
+        with told_errors():
+            found = cast(dict[bytes, bytes], self._redis.hgetall(epoch.key("holds")))
+        holds = (msgspec.json.decode(text, type=Hold) for text in found.values())
+        return [hold.id for hold in holds if hold.process == process]
+
+    def current(self) -> str:
+        """Give the epoch that is open; empty where none is."""
+        with told_errors():
+            found = cast(bytes | None, self._redis.get(f"{self._root}epoch"))
+        return (found or b"").decode()
+
+    def begun(self, candidate: str) -> Epoch:
+        """Give the epoch Redis is in, beginning one by this name where there is none."""
+        keys = [f"{self._root}epoch", f"{self._root}building"]
+        with told_errors():
+            word, name = cast(list[bytes], self._scripts["begin"](keys, [candidate]))
+        return Epoch(name.decode(), is_open=word == b"open")
+
+    def restore(self, epoch: str, holds: Iterable[Hold]) -> bool:
+        """Bring what this process holds into an epoch that is being built."""
+        argv: list[str] = [epoch]
+        for hold in holds:
+            argv += [hold.id, _text(hold)]
+        keys = [f"{self._root}building", f"{self._root}{epoch}:holds"]
+        with told_errors():
+            return bool(self._scripts["restore"](keys, argv))
+
+    def open(self, epoch: str, marks: Mapping[str, int]) -> str:
+        """Say that everybody has brought what they hold; gives the epoch that is open now.
+
+        `marks` are where the sums stand that accounts will be seeded from, or before.
+        """
+        root = self._root
+        keys = [f"{root}epoch", f"{root}building", f"{root}{epoch}:marks"]
+        argv = [epoch, *(part for pair in marks.items() for part in pair)]
+        with told_errors():
+            found = cast(bytes | None, self._scripts["open"](keys, argv))
+        return (found or b"").decode()
+
+    def join(self, epoch: str) -> None:
+        """Count in this epoch from now on; an empty one leaves."""
+        self._epoch = epoch
+
+    def _joined(self) -> _Joined:
+        if not self._epoch:
+            raise BudgetUnavailable("what all replicas hold is being put together")
+        return _Joined(self._root, self._epoch)
+
+    def _run(self, epoch: _Joined, name: str, keys: list[str], argv: Sequence[str | int]) -> object:
+        """Run a script in the epoch that was joined, or raise that the counts are not whole."""
+        try:
+            with told_errors():
+                found = self._scripts[name]([f"{self._root}epoch", *keys], [epoch.name, *argv])
+        except RedisUnavailable as error:
+            raise BudgetUnavailable(error.message) from error
+        if found in (b"epoch", -1) or (isinstance(found, list) and found[:1] == [b"epoch"]):
+            if self._epoch == epoch.name:
+                self._epoch = ""
+            raise BudgetUnavailable("the counts were lost and are being made again")
+        return found
+
+
+class _Joined(Struct, frozen=True):
+    """The epoch of one call: another thread may leave it meanwhile."""
+
+    root: str
+    name: str
+
+    def key(self, name: str) -> str:
+        return f"{self.root}{self.name}:{name}"
+
+    def account(self, name: str) -> str:
+        return f"{self.root}{self.name}:account:{name}"
+
+
+def _text(hold: Hold) -> str:
+    return _HOLD.encode(hold).decode()

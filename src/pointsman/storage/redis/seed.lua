@@ -1,0 +1,39 @@
+-- seed: begin to count an account with what the ledger says was spent, and what is set aside now.
+-- KEYS: epoch, holds, marks, account
+-- ARGV: epoch, the account's name, settled, expiry in seconds or 0, then chain and mark in turn
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 'epoch'
+end
+if redis.call('EXISTS', KEYS[4]) == 1 then
+  return 'known'
+end
+local known = {}
+for place = 5, #ARGV, 2 do
+  known[ARGV[place]] = tonumber(ARGV[place + 1])
+end
+-- What was counted here after the ledger was asked is not in the seed, and was lost on an account
+-- that did not exist: ask again.
+local counted = redis.call('HGETALL', KEYS[3])
+for place = 1, #counted, 2 do
+  if tonumber(counted[place + 1]) > (known[counted[place]] or 0) then
+    return 'stale'
+  end
+end
+local reserved = 0
+local holds = redis.call('HVALS', KEYS[2])
+for _, text in ipairs(holds) do
+  local hold = cjson.decode(text)
+  for _, name in ipairs(hold.accounts) do
+    if name == ARGV[2] then
+      reserved = reserved + hold.amount_microusd
+    end
+  end
+end
+redis.call('HSET', KEYS[4], 's', ARGV[3], 'r', string.format('%.0f', reserved))
+for chain, mark in pairs(known) do
+  redis.call('HSET', KEYS[4], 'm:' .. chain, string.format('%.0f', mark))
+end
+if ARGV[4] ~= '0' then
+  redis.call('EXPIREAT', KEYS[4], ARGV[4])
+end
+return 'seeded'

@@ -1,0 +1,110 @@
+"""Money that replicas set aside together: what is asked of whoever keeps the counts, and answered.
+
+Accounts are named by opaque keys here; whole micro-dollars throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class Hold(Struct, frozen=True):
+    """Money set aside for one call by one process; it counts in every one of the accounts."""
+
+    id: str
+    process: str
+    amount_microusd: int
+    accounts: tuple[str, ...]
+
+
+class Bound(Struct, frozen=True):
+    """How much an account may hold, spent and set aside together."""
+
+    account: str
+    limit_microusd: int
+
+
+class Short(Struct, frozen=True):
+    """Nothing was set aside: an account has too little left. `place` is the bound's."""
+
+    place: int
+    left_microusd: int
+
+
+class Unknown(Struct, frozen=True):
+    """Nothing was set aside: these accounts are not counted yet."""
+
+    accounts: tuple[str, ...]
+
+
+class AccountRow(Struct, frozen=True):
+    """An account by its key, and what it adds up: over what, the key and owner, and which days."""
+
+    name: str
+    owner: tuple[str, str, str]
+    first_day: int
+    end_day: int
+
+
+class Ended(Struct, frozen=True):
+    """A call that ended: by which entry, what it cost, and in which accounts that counts."""
+
+    id: str
+    seq: int
+    cost_microusd: int
+    accounts: tuple[str, ...]
+
+
+class Batch(Struct, frozen=True):
+    """What a chain of the ledger says ended, from one entry up to but without another."""
+
+    chain: str
+    first: int
+    mark: int
+    ended: tuple[Ended, ...]
+
+
+class Seed(Struct, frozen=True):
+    """What an account has spent by the ledger, and up to where in each chain that holds."""
+
+    account: str
+    settled_microusd: int
+    marks: dict[str, int]
+    expires_at_s: int
+
+
+class Counted(Struct, frozen=True):
+    """What an account has spent, and what is set aside in it."""
+
+    settled_microusd: int
+    reserved_microusd: int
+
+
+class Reserves(Protocol):
+    """Counts what all replicas spend and set aside. Every call blocks on the network.
+
+    Raises `BudgetUnavailable` where the counts cannot be had or are not whole.
+    """
+
+    def reserve(self, hold: Hold, bounds: Sequence[Bound]) -> Short | Unknown | None:
+        """Set money aside in all accounts or in none; twice the same hold is once."""
+        ...
+
+    def counted(self, accounts: Sequence[str]) -> list[Counted | None]:
+        """Give how accounts stand; None for those that are not counted yet."""
+        ...
+
+    def give_back(self, ids: Iterable[str]) -> object:
+        """Free what was set aside for calls that were never made."""
+        ...
+
+    def lapse(self, process: str) -> int:
+        """Free what a dead process had set aside; gives how many holds that were."""
+        ...
+
+    def held_by(self, process: str) -> list[str]:
+        """Name the holds of a process."""
+        ...

@@ -1,0 +1,42 @@
+"""A SQLite file as the place of a store."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import PosixPath
+
+from pointsman.storage.place import Place, Where
+from pointsman.storage.sqlite.database import (
+    SqliteConnection,
+    opened,
+    opened_for_reading,
+    sqlite_errors_told,
+)
+
+
+class SqlitePlace(PosixPath):
+    """A file that holds one store; still a path, for whoever copies or removes it."""
+
+    def size(self) -> int:
+        """Count the bytes of the file."""
+        return self.stat().st_size if self.exists() else 0
+
+    def writing(self, schema: str, *, sync: str = "FULL") -> SqliteConnection:
+        """Open for writing, making the tables where there are none."""
+        return opened(str(self), schema, sync=sync)
+
+    lasting = writing
+    """A file is not lost while a process runs."""
+
+    def reading(self) -> SqliteConnection:
+        """Open the file, which must exist, without the right to write."""
+        return opened_for_reading(str(self))
+
+    def told_errors(self) -> AbstractContextManager[None]:
+        """Turn what SQLite raises into an error that says what to do."""
+        return sqlite_errors_told(self)
+
+
+def place_of(where: Where) -> Place:
+    """Give a place as it is, and the path of a file as the place of SQLite that it names."""
+    return SqlitePlace(where) if type(where) is PosixPath else where  # type: ignore[return-value]

@@ -1,0 +1,78 @@
+"""Which database a home uses: `--store URL`, POINTSMAN_STORE, or `store:` in pointsman.yaml."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pointsman.errors import DocumentError, HomeError
+from pointsman.kernel.yaml_text import read_yaml
+from pointsman.storage.place import Store
+from pointsman.storage.sqlite.folder import SqliteFolder
+
+if TYPE_CHECKING:
+    from pointsman.storage.postgres.place import PostgresStore
+
+VARIABLE: Final = "POINTSMAN_STORE"
+SETTINGS: Final = "pointsman.yaml"
+POSTGRES: Final = ("postgresql://", "postgres://")
+SQLITE: Final = "sqlite:"
+
+
+def chosen_store(home: Path, given: str = "") -> Store:
+    """Open the store of a home: the one given, else the environment's, else the settings'."""
+    return opened_store(home, given or os.environ.get(VARIABLE, "") or _written(home))
+
+
+def opened_store(home: Path, url: str) -> Store:
+    """Give the store that a URL names; without one, SQLite files in the home."""
+    if not url or url == SQLITE:
+        return SqliteFolder(home)
+    if url.startswith(POSTGRES):
+        return _postgres(home, url)
+    # The URL itself may hold a password, and is not shown.
+    raise HomeError(
+        f"this is not a store: it begins with `{url.partition(':')[0][:20]}`",
+        hint="write postgresql://USER@HOST/DATABASE, or `sqlite:` for files in the home folder",
+    )
+
+
+def shared_store(store: Store) -> PostgresStore | None:
+    """Give a store that processes of several machines may share; None for files."""
+    if isinstance(store, SqliteFolder):
+        return None
+    from pointsman.storage.postgres.place import PostgresStore  # noqa: PLC0415 - an extra
+
+    return store if isinstance(store, PostgresStore) else None
+
+
+def _postgres(home: Path, url: str) -> Store:
+    try:
+        from pointsman.storage.postgres.place import PostgresStore  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise HomeError(
+            "PostgreSQL needs a package that is not installed",
+            where=error.name or "",
+            hint="pip install 'pointsman[postgres]'",
+        ) from error
+    return PostgresStore(url, home / "checkpoints")
+
+
+def _written(home: Path) -> str:
+    """Give what the settings say, also where the rest of them is broken."""
+    path = home / SETTINGS
+    text = path.read_bytes() if path.exists() else b""
+    if b"store" not in text:
+        return ""
+    try:
+        value = read_yaml(text, SETTINGS).value
+    except DocumentError as error:
+        # INVARIANT: never another ledger than the one that was meant, for a slip in a file.
+        raise HomeError(
+            f"it cannot be read, and may name a store: {error}",
+            where=str(path),
+            hint=f"mend it, or say --store URL or {VARIABLE}",
+        ) from error
+    url = value.get("store", "") if isinstance(value, dict) else ""
+    return url if isinstance(url, str) else ""

@@ -1,0 +1,109 @@
+"""A home in SQLite files with something in every store, as its own programs leave it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from msgspec import Raw
+
+from pointsman.access.book import HomeBook
+from pointsman.access.keyring import ACCESS, opened_admin_token
+from pointsman.access.spent import SPENT_FORM, Spent
+from pointsman.app import Pointsman
+from pointsman.kernel.instant import Instant, read_instant
+from pointsman.kernel.number import ONE, MicroUsd
+from pointsman.kernel.record import Names, Outcome, outcome_draft
+from pointsman.storage.home import Home
+from pointsman.storage.sqlite.access import AccessStore, KeyRow
+from pointsman.storage.sqlite.conversations import (
+    CONVERSATIONS,
+    ConversationStore,
+    MessageRow,
+    SessionRow,
+    TurnRow,
+)
+from pointsman.storage.sqlite.pattern_writing import ImportRow
+from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.sqlite.semantic import SEMANTIC, Provenance, write_version
+from pointsman.storage.sqlite.sessions import SessionStore
+from pointsman.testing import a_turn
+from pointsman.turns.evidence_look import TOKENS
+from pointsman.turns.fingerprint import Fingerprint, hashed_vector
+
+NOW = read_instant("2026-03-30T12:00:00Z")
+
+
+def populate(path: Path, turns: int = 4) -> Home:
+    """Make such a home; its ledger has two chains, with spending in both."""
+    for writer in ("cli", "serve"):
+        with Pointsman(path, store="sqlite:", writer=writer) as pointsman:
+            recorder = pointsman.desk.recorder()
+            book = HomeBook(pointsman.home, writer)
+            for number in range(turns):
+                shown = a_turn(pointsman, f"{writer} message {number}")
+                spent = a_spent(f"s{number % 2}")
+                detail = Raw(b'{"spent":' + SPENT_FORM.encode(spent) + b"}")
+                name = f"{writer}-outcome-{number}"
+                names = Names(name, shown.decision_id, NOW)
+                recorder.append(outcome_draft(names, Outcome("done", detail))).result()
+                book.add(spent)
+            book.close()
+            home = pointsman.home
+    _keys(home)
+    _patterns(home)
+    _conversations(home)
+    return home
+
+
+def a_spent(session: str) -> Spent:
+    """Give what one call spent."""
+    tokens = (10, 20, 3, 4)
+    cost = MicroUsd(25)
+    return Spent("p:m", "key", session, "/w", *tokens, cost, "v1", is_estimated=False, at=NOW)
+
+
+def _keys(home: Home) -> None:
+    with closing(AccessStore(home.place(ACCESS))) as keys:
+        for name in ("z", "a", "m"):
+            keys.add(KeyRow(name, name.encode() * 32, b"{}"))
+        keys.revoke("a", Instant(9))
+        keys.note_uses({"z": Instant(5)})
+    opened_admin_token(home.place(ACCESS), "", bytes(range(32)))
+    with closing(SessionStore(home.sessions)) as sessions:
+        sessions.pin("s1", "p:m", Instant(1)).result()
+        sessions.lock("s2", "t", "d", "p:n", Instant(2)).result()
+
+
+def _patterns(home: Home) -> None:
+    with closing(PatternStore(home.patterns)) as patterns:
+        for number in range(6):
+            patterns.record(
+                Fingerprint(intent_tags=(str(number % 4),)),
+                hashed_vector(f"text {number % 3}") + bytes(TOKENS if number % 2 else 0),
+                model="p:m",
+                turn_id=f"t{number}",
+                cost_microusd=MicroUsd(10),
+                latency_ms=3,
+                pricing_version="v1",
+                at=Instant(NOW + number),
+                origin="explored" if number == 2 else None,
+            )
+            patterns.update_score(f"t{number}", ONE, ONE, f"e{number}")
+        row = ImportRow("i1", Fingerprint(), b"", "p:m", None, MicroUsd(1), 2)
+        patterns.import_rows([row], NOW)
+        patterns.evidence(Fingerprint(), b"")
+
+
+def _conversations(home: Home) -> None:
+    with closing(ConversationStore(home.place(CONVERSATIONS), "full")) as talks:
+        talks.begin(
+            SessionRow("s", "", "", None, "auto", None, Instant(1), Instant(1), None)
+        ).result()
+        talks.begin_turn(TurnRow("t", "s", "d", "p:m", "open", Instant(1), vector=b"\0")).result()
+        for name in ("m2", "m1"):
+            row = MessageRow(name, "s", "t", "user", b"{}", Instant(1), 1, "full", b"words\0")
+            talks.keep(row).result()
+    by = Provenance("r1", "e1", "sha256:aa", "ann", ("c",), Instant(3))
+    write_version(home.place(SEMANTIC), "n", "k", b"1", by)
+    write_version(home.place(SEMANTIC), "n", "k", None, Provenance("r2", "e2", "h", "b", (), NOW))
