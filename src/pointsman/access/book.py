@@ -3,35 +3,71 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Protocol
 
 from pointsman.access.caps import Account, Owners, is_counted
 from pointsman.access.spent import Spent, rebuild, spend_amounts, spend_key
 from pointsman.errors import ChainHeld
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.record import OUTCOME
+from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.home import Home
-from pointsman.storage.lease import Lease
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.storage.sqlite.spend import SpendKey, SpendStore
+from pointsman.storage.store_url import shared_store
 
-SPEND_FILE = "spend.db"
+SPEND = "spend"
+"""What the store is called in a home."""
+
+
+class OpenBook(Protocol):
+    """A book that somebody opened, and should close."""
+
+    def cost(self, account: Account) -> int:
+        """Give what an account has spent."""
+        ...
+
+    def add(self, spent: Spent) -> None:
+        """Keep what a call spent."""
+        ...
+
+    def flush(self) -> None:
+        """Write what was kept before this returns."""
+        ...
+
+    def close(self) -> None:
+        """Write what was kept and let go of it."""
+        ...
+
+
+def opened_book(home: Home, writer: str, chain: str = "") -> OpenBook:
+    """Open the book of a home: its own file, or what the chains of a shared database add up to."""
+    store = shared_store(home.store)
+    if store is None:
+        return HomeBook(home, writer, chain)
+    # Imported here: a database server needs packages that most homes do without.
+    from pointsman.access.folded_book import FoldedBook  # noqa: PLC0415 - see above
+
+    return FoldedBook(store)
 
 
 class HomeBook:
     """Keeps what is spent in one home. Never waits for the disk, except when opened and closed.
 
     The first to open it holds a lease, and makes the sums whole when the one before it crashed;
-    others beside it only add.
+    others beside it only add. Where each chain has sums of its own, that goes for the books of one
+    chain. `chain` is where what is spent is recorded, by default of the writer's name.
     """
 
-    def __init__(self, home: Home, writer: str) -> None:
-        self._store = SpendStore(home.path / SPEND_FILE, writer)
-        self._lease = _lease(home)
+    def __init__(self, home: Home, writer: str, chain: str = "") -> None:
+        self._store = store = SpendStore(home.place(SPEND), writer, chain)
+        own = (chain or writer) if store.is_by_chain else ""
+        self._lease = _lease(home, own)
         if self._lease is not None:
-            if not self._store.was_clean():
-                _make_whole(home, self._store)
-            self._store.begin()
+            if not store.was_clean():
+                _make_whole(home, store, own)
+            store.begin()
 
     def cost(self, account: Account) -> int:
         """Give what an account has spent."""
@@ -57,15 +93,15 @@ class HomeBook:
             lease.release()
 
 
-def _lease(home: Home) -> Lease | None:
+def _lease(home: Home, chain: str) -> HeldLease | None:
     try:
-        return Lease(home.leases, "spend")
+        return home.lease(f"{SPEND}-{chain}" if chain else SPEND)
     except ChainHeld:
         return None
 
 
-def _make_whole(home: Home, store: SpendStore) -> None:
-    """Make the newest sums again from the ledger.
+def _make_whole(home: Home, store: SpendStore, chain: str) -> None:
+    """Make the newest sums again from the ledger, or from one of its chains.
 
     Sums are committed in the order calls were settled, and a reservation is younger than a day
     when it is settled: what is lacking lies on the last day that was written, the day before, or
@@ -76,5 +112,7 @@ def _make_whole(home: Home, store: SpendStore) -> None:
     first_day = max(0, store.last_day() - 1)
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
         outcomes = ledger.of_kind(OUTCOME, Instant(first_day * DAY))
-        sums = rebuild((stored.entry for stored in outcomes), first_day)
+        own = ledger.chains().get(chain)
+        entries = (each.entry for each in outcomes if not chain or each.chain == own)
+        sums = rebuild(entries, first_day)
     store.replace(first_day, sums)

@@ -52,12 +52,16 @@ class Book(Protocol):
 
 
 class Reservation(Struct, frozen=True):
-    """Money set aside for one call; its day is the one it was reserved on."""
+    """Money set aside for one call; its day is the one it was reserved on.
+
+    `id` is what the ledger's entry about the call's end is to be called; empty where it is free.
+    """
 
     number: int
     owners: Owners
     quote: Quote
     at: Instant
+    id: str = ""
 
 
 class Refused(Struct, frozen=True):
@@ -85,6 +89,42 @@ class Standing(Struct, frozen=True):
     limit_microusd: MicroUsd
     left_microusd: MicroUsd
     resets_at: Instant | None
+
+
+class BudgetPort(Protocol):
+    """What callers of models need of budgets: those of one process, or those replicas share."""
+
+    def reserve(
+        self, owners: Owners, quote: Quote, caps: Sequence[Cap], now: Instant
+    ) -> Reservation | Refused:
+        """Set money aside in every budget that applies, or in none."""
+        ...
+
+    def settle(
+        self, reservation: Reservation, used: Used | None, *, is_estimated: bool = False
+    ) -> Spent | None:
+        """Charge what a call used; None when it was settled or released before."""
+        ...
+
+    def release(self, reservation: Reservation) -> bool:
+        """Give the money back: the call cost nothing."""
+        ...
+
+    def standings(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[Standing, ...]:
+        """Give how the budgets stand that apply to a caller."""
+        ...
+
+    def left(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[BudgetLeft, ...]:
+        """Give the same as facts for the router."""
+        ...
+
+    def spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
+        """Give what was spent so far, without what is reserved."""
+        ...
+
+    def spent_today(self, now: Instant) -> MicroUsd:
+        """Give what everybody spent today."""
+        ...
 
 
 class _Counter:
@@ -148,7 +188,7 @@ class Budgets:
             if held is None:
                 return None
             charge = charged(reservation.quote, used)
-            spent = _spent(reservation, charge, is_estimated=is_estimated or charge.is_estimated)
+            spent = spent_by(reservation, charge, is_estimated=is_estimated or charge.is_estimated)
             for counter in held.counters:
                 counter.settled += spent.cost_microusd or 0
             self._book.add(spent)
@@ -297,7 +337,8 @@ def _amount(reservation: Reservation) -> int:
     return reservation.quote.amount_microusd or 0
 
 
-def _spent(reservation: Reservation, charge: Charge, *, is_estimated: bool) -> Spent:
+def spent_by(reservation: Reservation, charge: Charge, *, is_estimated: bool) -> Spent:
+    """Give what a call spent, as the ledger keeps it."""
     owners, tokens = reservation.owners, charge.tokens
     return Spent(
         model=reservation.quote.model,

@@ -130,10 +130,14 @@ def believable(used: Used | None) -> Tokens | None:
     plain, output = used.input_tokens, used.output_tokens
     cached, written = used.cached_input_tokens, used.cache_creation_input_tokens
     # These came off the wire: whatever the types say, they may be anything.
-    for each in (plain, output, cached, written):
-        if type(each) is not int or not 0 <= each <= MOST_TOKENS:
-            return None
-    return Tokens(plain, output, cached, written)
+    if type(plain) is type(output) is type(cached) is type(written) is int and (
+        0 <= plain <= MOST_TOKENS
+        and 0 <= output <= MOST_TOKENS
+        and 0 <= cached <= MOST_TOKENS
+        and 0 <= written <= MOST_TOKENS
+    ):
+        return Tokens(plain, output, cached, written)
+    return None
 
 
 def _filled(price: Price, tokens: Tokens) -> tuple[Price, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
+from pathlib import PosixPath
 
 from msgspec import Struct
 
@@ -21,12 +21,19 @@ from pointsman.access.keys import (
 from pointsman.access.roles import Scope
 from pointsman.errors import InputError, NotFound
 from pointsman.kernel.instant import SECOND, Instant
+from pointsman.storage.place import Place, Where
 from pointsman.storage.sqlite.access import AccessStore, KeyRow
+from pointsman.storage.sqlite.folder import SqliteFolder
 
-ACCESS_FILE = "access.db"
+ACCESS = "access"
+"""What the store is called in a home."""
 
 LOOKED_EVERY = SECOND // 4
 """How long a key that was revoked elsewhere may still be taken."""
+
+FOLLOWED_FOR = 3 * SECOND
+"""The same where somebody else looks all the time: then it is looked here, and fails where the
+database does."""
 
 USE_NOTED_EVERY = 60 * SECOND
 
@@ -42,11 +49,12 @@ class KeptKey(Struct, frozen=True):
 class Keyring:
     """The keys of one home; may be shared by threads.
 
-    `admin_digest` is that of `POINTSMAN_ADMIN_TOKEN` or of the token that was made here.
+    `where` is their store, or the folder of a home that keeps its own. `admin_digest` is that of
+    `POINTSMAN_ADMIN_TOKEN` or of the token that was made here.
     """
 
-    def __init__(self, home: Path, admin_digest: bytes = b"") -> None:
-        self._store = AccessStore(home / ACCESS_FILE)
+    def __init__(self, where: Where, admin_digest: bytes = b"") -> None:
+        self._store = AccessStore(_kept_in(where))
         self._keys = Keys({}, admin_digest)
         self._lock = threading.Lock()
         self._looked_at = Instant(-LOOKED_EVERY)
@@ -54,6 +62,8 @@ class Keyring:
         self._change = 0
         self._noted: dict[str, Instant] = {}
         self._unwritten: dict[str, Instant] = {}
+        self.is_followed = False
+        """Whether somebody looks often enough, in a thread that may wait for the database."""
 
     def close(self) -> None:
         """Write what is left to write and let go of the database."""
@@ -74,8 +84,8 @@ class Keyring:
     def keys(self, now: Instant) -> Keys:
         """Give the keys as they were a moment ago."""
         # A clock set back must not keep a revocation from being seen.
-        if not 0 <= now - self._looked_at < LOOKED_EVERY:
-            self._look(now)
+        if not 0 <= now - self._looked_at < (FOLLOWED_FOR if self.is_followed else LOOKED_EVERY):
+            self.look(now)
         return self._keys
 
     def create(self, key: Key, token: str) -> None:
@@ -122,7 +132,7 @@ class Keyring:
         with self._lock:
             self._looked_at = Instant(-LOOKED_EVERY)
 
-    def _look(self, now: Instant) -> None:
+    def look(self, now: Instant) -> None:
         """Take over what was made or ended since; raises when the database cannot be read."""
         with self._lock:
             version = self._store.version()
@@ -146,14 +156,14 @@ class AdminToken(Struct, frozen=True):
     shown_once: str = ""
 
 
-def opened_admin_token(home: Path, given: str, entropy: bytes) -> AdminToken:
+def opened_admin_token(where: Where, given: str, entropy: bytes) -> AdminToken:
     """Give the admin token: `given` is POINTSMAN_ADMIN_TOKEN, which wins and is not stored.
 
     Without it one is made of `entropy` at the first start, and only its digest is kept.
     """
     if given:
         return AdminToken(token_digest(given))
-    store = AccessStore(home / ACCESS_FILE)
+    store = AccessStore(_kept_in(where))
     try:
         stored = store.admin_digest()
         if stored is not None:
@@ -165,3 +175,7 @@ def opened_admin_token(home: Path, given: str, entropy: bytes) -> AdminToken:
         return AdminToken(store.admin_digest() or token_digest(token))
     finally:
         store.close()
+
+
+def _kept_in(where: Where) -> Place:
+    return SqliteFolder(where).place(ACCESS) if type(where) is PosixPath else where  # type: ignore[return-value] # see `place_of`

@@ -122,6 +122,8 @@ _DASHBOARD: Final = {
     ("POST", "/api/workflow-decisions/{id}/dry-run"): ACTING,
     ("DELETE", "/api/workflow-decisions/{id}/cache"): ACTING,
     ("GET", "/api/ledger"): ALL,
+    ("GET", "/api/bulk"): ALL,
+    ("GET", "/api/bulk/{id}"): ALL,
     ("GET", "/api/agents/history"): ALL,
 }
 

@@ -72,9 +72,12 @@ def spend_amounts(spent: Spent) -> SpendAmounts:
 
 def spent_of(entry: Entry) -> Spent | None:
     """Read what an outcome entry says was spent: the member `spent` of its detail."""
-    if entry.kind != OUTCOME:
-        return None
-    detail = bytes(OUTCOME_FORM.read(entry.payload).detail)
+    return spent_in(entry.payload) if entry.kind == OUTCOME else None
+
+
+def spent_in(payload: bytes) -> Spent | None:
+    """Read what the payload of an outcome entry says was spent."""
+    detail = bytes(OUTCOME_FORM.read(payload).detail)
     if not detail.startswith(b"{"):
         return None
     spent = bytes(_DETAIL.decode(detail).spent)

@@ -1,0 +1,79 @@
+"""Replicas, PostgreSQL and Redis killed under load: no answer lost, nothing paid twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.gateway.house import eventually
+from tests.replicas.conftest import Harbour
+from tests.replicas.deaths import check, under_load
+from tests.replicas.harbour import faults
+
+
+def test_a_replica_is_killed(harbour: Harbour) -> None:
+    fleet = harbour.fleet
+    for number in (0, 2):
+
+        def harm(number: int = number) -> None:
+            fleet.ships[number].kill()
+            fleet.start(number)
+
+        answers = under_load(fleet, f"killed {number}", harm)
+        check(fleet, f"killed {number}", answers)
+
+
+def test_postgresql_is_killed(harbour: Harbour) -> None:
+    fleet = harbour.fleet
+
+    def harm() -> None:
+        harbour.postgres.kill()
+        harbour.postgres.start()
+
+    answers = under_load(fleet, "no database", harm)
+    check(fleet, "no database", answers)
+    assert faults(fleet.ships[0].home, fleet.store) == []
+
+
+@pytest.mark.parametrize("way", ["killed", "emptied"])
+def test_redis_loses_all_it_held(harbours: Callable[[str], Harbour], way: str) -> None:
+    harbour = harbours("redis")
+    fleet, redis = harbour.fleet, harbour.redis
+    assert redis is not None
+
+    def harm() -> None:
+        if way == "killed":
+            redis.kill()
+            redis.start()
+        else:
+            redis.empty()
+
+    answers = under_load(fleet, f"redis {way}", harm)
+    refused = {each["code"] for each in answers if each["status"] == 503}
+    assert refused <= {"budget_unavailable"}
+    check(fleet, f"redis {way}", answers)
+
+
+def test_without_redis_calls_under_a_cap_are_refused_and_others_go_on(
+    harbours: Callable[[str], Harbour],
+) -> None:
+    harbour = harbours("redis")
+    fleet, redis = harbour.fleet, harbour.redis
+    assert redis is not None
+    first = fleet.ships[0]
+    redis.kill()
+    try:
+        told = first.chat("hello", "no redis")
+        assert (told.status_code, told.json()["error"]["code"]) == (503, "budget_unavailable")
+        report = eventually(lambda: _down(first))
+        assert report["status"] == "ok"
+        assert report["shared"]["budgets"] == "unavailable"
+    finally:
+        redis.start()
+    eventually(lambda: first.chat("hello", "no redis").status_code == 200, seconds=40)
+
+
+def _down(ship: Any) -> dict[str, Any] | None:
+    found: dict[str, Any] = ship.get("/health/readiness").json()
+    return found if found["shared"]["redis"] == "down" else None
