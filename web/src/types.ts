@@ -413,6 +413,26 @@ export interface Ledger {
   }[];
 }
 
+export interface BulkJob {
+  id: string;
+  kind: string;
+  state: "running" | "done" | "failed" | "cancelled";
+  begun_at: string;
+  ended_at: string | null;
+  is_clean: boolean | null;
+  told: string;
+  ranges: number;
+  ranges_done: number;
+  entries: number;
+  entries_done: number;
+  entries_a_second: number | null;
+  troubled: number;
+}
+
+export interface Bulk {
+  jobs: BulkJob[];
+}
+
 export interface Verified {
   intact: boolean;
   entries: number;

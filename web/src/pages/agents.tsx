@@ -17,7 +17,6 @@ interface Module {
   apt: number;
   metrics: { consecutive_failures: number; total_calls: number };
   capabilities: Json;
-  last_updated: string;
   is_fallback: boolean;
 }
 
@@ -58,6 +57,12 @@ interface Job {
   action_requests: string[];
 }
 
+interface Vote {
+  vote_id: string;
+  member_id: string;
+  vote: string;
+}
+
 interface Action {
   request_id: string;
   action_type: string;
@@ -70,7 +75,8 @@ interface Action {
   requester_name: string | null;
   created_at: string;
   expires_at: string;
-  votes: { vote_id: string; member_id: string; vote: string }[];
+  votes: Vote[];
+  withdrawn: Vote[];
   tally: { approve: number; reject: number; abstain: number; needed: number };
   note: string;
 }
@@ -101,7 +107,12 @@ function Spark({ points }: { points: number[] }) {
 function Modules({ selfrep, history }: { selfrep: SelfRep; history: History | null }) {
   const modules = Object.values(selfrep.modules);
   const series = new Map<string, number[]>();
-  for (const point of history?.points ?? []) series.set(point.node_id, [...(series.get(point.node_id) ?? []), point.apt]);
+  // A module's own instants are its job's; when it happened is told by the ledger.
+  const changed = new Map<string, string>();
+  for (const point of history?.points ?? []) {
+    series.set(point.node_id, [...(series.get(point.node_id) ?? []), point.apt]);
+    changed.set(point.node_id, point.at);
+  }
   return (
     <div class="scroll">
       <table class="plain">
@@ -129,12 +140,12 @@ function Modules({ selfrep, history }: { selfrep: SelfRep; history: History | nu
               </td>
               <td class="number">{each.apt.toFixed(3)}</td>
               <td class="bar-cell"><Bar part={each.apt} whole={1} tone={each.apt >= 0.5 ? "clear" : "caution"} /></td>
-              <td><Spark points={[...(series.get(each.node_id) ?? []), each.apt]} /></td>
+              <td><Spark points={series.get(each.node_id) ?? []} /></td>
               <td class="number wide-only">
                 {count(each.metrics.total_calls)}
                 {each.metrics.consecutive_failures > 0 && <span class="danger"> {each.metrics.consecutive_failures} failed in a row</span>}
               </td>
-              <td class="wide-only dim">{each.last_updated.startsWith("1970") ? "as written" : ago(each.last_updated)}</td>
+              <td class="wide-only dim">{changed.has(each.node_id) ? ago(changed.get(each.node_id) ?? "") : "as written"}</td>
             </tr>
           ))}
         </tbody>
@@ -203,6 +214,12 @@ function Jobs({ jobs }: { jobs: Job[] }) {
                 ))}
               </tbody>
             </table>
+            {job.action_requests.length > 0 && (
+              <p class="pad dim">
+                asked for {counted(job.action_requests.length, "action")}:{" "}
+                {job.action_requests.map((each) => <span key={each} class="mono">{each.slice(0, 12)} </span>)}
+              </p>
+            )}
           </details>
         </li>
       ))}
@@ -242,8 +259,13 @@ function ActionRow({ action, again }: { action: Action; again: () => void }) {
           </span>
         )}
       </div>
-      {action.votes.length > 0 && (
-        <p class="dim">{action.votes.map((each) => `${each.member_id}: ${each.vote}`).join(" · ")}</p>
+      {action.votes.length + action.withdrawn.length > 0 && (
+        <p class="dim">
+          {[
+            ...action.votes.map((each) => `${each.member_id}: ${each.vote}`),
+            ...action.withdrawn.map((each) => `${each.member_id}: ${each.vote}, withdrawn with its key`),
+          ].join(" · ")}
+        </p>
       )}
       {action.payload !== null && typeof action.payload === "object" && !Array.isArray(action.payload) && (
         <details><summary>payload</summary><Tree value={action.payload} open={1} /></details>

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import { ask, Failure, send, useLoad } from "../api";
 import { bytes, count, counted } from "../format";
 import { Badge, Bar, Card, Empty, Model, Stat, Time, Trouble, Waiting } from "../parts/bits";
+import { BulkJobs } from "../parts/bulk";
 import { href } from "../router";
 import type { Egress, Ledger as Found, Me, Verified } from "../types";
 
@@ -223,6 +224,7 @@ export function Ledger({ me }: { me: Me }) {
       ) : (
         ledger.chains.map((chain) => <ChainCard key={chain.name} chain={chain} />)
       )}
+      <BulkJobs />
       <EgressCard />
       <Card title="Identity">
         <dl class="pairs">
