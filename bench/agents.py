@@ -167,8 +167,8 @@ def main() -> None:
         },
         "ways": ways(),
         "beside": beside(),
-        "is_as_promised": ten["least_us"] <= PROMISED_TEN_US
-        and huge["least_us"] <= PROMISED_HUGE_MS * 1000,
+        "is_as_promised": ten["p50_us"] <= PROMISED_TEN_US
+        and huge["p50_us"] <= PROMISED_HUGE_MS * 1000,
     }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "agents.json").write_text(json.dumps(found, indent=2) + "\n")

@@ -31,7 +31,8 @@ from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
 from pointsman.runs.replay import replay_all
 from pointsman.storage.checkpoints import CheckpointFolder
-from pointsman.storage.sqlite.ledger import LedgerWriter, Place, Receipt
+from pointsman.storage.ledger import LedgerWriter, Receipt
+from pointsman.storage.sqlite.ledger import Place
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.testing import a_home, a_policy, some_facts
 from pointsman.turns.decide import TRACE_FORM, decide

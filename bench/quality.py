@@ -21,13 +21,13 @@ from quality_methods import (
     nearest_rows,
 )
 from quality_page import page, picture
-from quality_sets import Known, Places, Reals, Split, load, logged, mostly, splits
+from quality_sets import Known, Places, Reals, Split, large_splits, load, logged, mostly, splits
 from quality_speed import speeds
 
 from pointsman.kernel.number import SCALE, Billionths
 from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex
 from pointsman.turns.calibration import MOST_TRIED, threshold
-from pointsman.turns.evidence import estimate
+from pointsman.turns.evidence import COMPARED, estimate
 from pointsman.turns.pattern import Target
 
 RESULTS = Path(__file__).parent / "results"
@@ -45,6 +45,9 @@ def main() -> None:
     for name in ("routellm_mmlu", "routellm_gsm8k"):
         known = load(name)
         found[name], curves[name] = two_models(known, splits(known)[: 1 if is_quick else None])
+        if name == "routellm_mmlu":
+            large = large_splits(known)[: 1 if is_quick else None]
+            found[f"{name}_large"] = large_ledgers(known, large)
     known = load("routerbench_subset")
     name = known.name
     found[name], curves[name] = many_models(known, splits(known)[: 1 if is_quick else None])
@@ -96,6 +99,41 @@ def two_models(
         "strong_share_asked_and_realised": calibrated,
     }
     return about, drawn
+
+
+def large_ledgers(known: Known, chosen: list[Split]) -> dict[str, object]:
+    """Measure ledgers of more looks than are compared: with the choice by signs, and without it."""
+    scores: dict[str, list[Reals]] = {}
+    found_near: list[float] = []
+    for split in chosen:
+        logs: dict[str, Places | None] = {"logged": logged(known, split.seed), "full": None}
+        for told, compared in (("", COMPARED), (", all compared", len(split.ledger))):
+            indexes = [evidence_index(known, split, each, compared) for each in logs.values()]
+            estimates = evidence_estimates(known, split, indexes)
+            for way, each in zip(logs, estimates, strict=True):
+                scores.setdefault(f"evidence, {way}{told}", []).append(_gain(each))
+            if told:
+                found_near.append(_near_share(known, split, indexes[0]))
+        print(known.name, "large", len(found_near), "of", len(chosen), flush=True)
+    return {
+        "prompts": len(known.prompts),
+        "ledgers": len(chosen),
+        "ledger_rows": len(chosen[0].ledger),
+        "nearest_found": round(float(np.mean(found_near)), 4),
+        "routers": {way: _two_model_row(known, chosen, each) for way, each in scores.items()},
+    }
+
+
+def _near_share(known: Known, split: Split, every: EvidenceIndex) -> float:
+    """Give which share of the nearest looks the choice by signs finds, on a hundred prompts."""
+    few = evidence_index(known, split, logged(known, split.seed))
+    shares = []
+    for place in split.test[:: max(1, len(split.test) // 100)]:
+        each = known.looks[place]
+        look = every.look(each.fingerprint, each.letters, each.tokens)
+        near, found = set(every.near(look)[0].tolist()), set(few.near(look)[0].tolist())
+        shares.append(len(near & found) / len(near))
+    return float(np.mean(shares))
 
 
 def _ways(known: Known, split: Split) -> dict[str, Places | None]:

@@ -13,7 +13,7 @@ from pointsman.kernel.number import SCALE, Billionths, MicroUsd
 from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex
 from pointsman.storage.sqlite.pattern_index import PatternIndex
 from pointsman.storage.sqlite.pattern_look import Look
-from pointsman.turns.evidence import Outcomes, estimate
+from pointsman.turns.evidence import COMPARED, Outcomes, estimate
 from pointsman.turns.pattern import PatternSettings, recommend
 from pointsman.turns.pattern_row import PatternRow, nearest_first
 
@@ -30,9 +30,14 @@ class Estimates(Struct, frozen=True):
     cost: Reals
 
 
-def evidence_index(known: Known, split: Split, served: Places | None) -> EvidenceIndex:
-    """Learn a ledger; `served` says which outcome of each prompt is known, None that all are."""
-    index = EvidenceIndex()
+def evidence_index(
+    known: Known, split: Split, served: Places | None, compared: int = COMPARED
+) -> EvidenceIndex:
+    """Learn a ledger; `served` says which outcome of each prompt is known, None that all are.
+
+    Of more looks than `compared`, only those are that agree most in their signs.
+    """
+    index = EvidenceIndex(compared)
     index.add(known.looks[place] for place in split.ledger)
     index.recentre()
     index.put(

@@ -11,6 +11,7 @@ import matplotlib as mpl
 Router = Mapping[str, object]
 TITLES = {
     "routellm_mmlu": "MMLU, Mixtral-8x7B and GPT-4",
+    "routellm_mmlu_large": "MMLU, ledgers of more looks than are compared",
     "routellm_gsm8k": "GSM8K, Mixtral-8x7B and GPT-4",
     "routerbench_subset": "RouterBench subset, 11 models",
 }
@@ -24,6 +25,9 @@ def page(found: Mapping[str, object]) -> str:
         rows = cast(Mapping[str, Router], told["routers"])
         size = f"{told['prompts']} prompts, {told['ledgers']} ledgers of {told['ledger_rows']} rows"
         lines += [f"## {TITLES[name]}", "", size, "", *_table(rows), ""]
+        if "nearest_found" in told:
+            share = cast(float, told["nearest_found"])
+            lines += [f"Of the nearest looks, the choice by signs finds {100 * share:.0f} %.", ""]
         if "strong_share_asked_and_realised" in told:
             shares = cast(Mapping[str, float], told["strong_share_asked_and_realised"])
             said = ", ".join(f"{asked} → {came:.3f}" for asked, came in shares.items())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import platform
 import time
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 from quality_sets import load, look
 
+from pointsman.gateway.server import GC_THRESHOLDS
 from pointsman.kernel.number import Billionths
 from pointsman.signals.embedding import hashed_letters, static_tokens
 from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex, EvidenceLook
@@ -22,6 +25,9 @@ from pointsman.turns.ready import ReadyPolicy
 
 SIZES = (1_000, 10_000, 100_000)
 TURNS = 1_000
+PASSES = 5
+"""Other work on the machine makes some slower; the fastest is told."""
+
 WARM_UP = 50
 MODELS = ("acme:small", "acme:large")
 
@@ -47,6 +53,7 @@ def speeds() -> dict[str, object]:
             "numpy": np.__version__,
             "threads": 1,
             "turns": TURNS,
+            "passes": PASSES,
             "mean_characters": round(sum(map(len, asked)) / TURNS),
         },
         "rows": found,
@@ -81,21 +88,35 @@ def _variant(prompts: tuple[str, ...], number: int) -> EvidenceLook:
 
 
 def _measured(index: EvidenceIndex, ready: ReadyPolicy, asked: tuple[str, ...]) -> dict[str, float]:
-    times = []
     for text in asked[:WARM_UP]:
         _decide(index, ready, text)
-    began = time.thread_time()
-    for text in asked:
-        start = time.perf_counter()
-        _decide(index, ready, text)
-        times.append(1e3 * (time.perf_counter() - start))
-    spent = time.thread_time() - began
-    kept = np.array(times)
+    _settle()
+    spent, kept = min((_pass(index, ready, asked) for _ in range(PASSES)), key=lambda each: each[0])
     return {
         "decisions_per_second_of_cpu": round(len(asked) / spent),
         "p50_ms": round(float(np.quantile(kept, 0.5)), 3),
         "p99_ms": round(float(np.quantile(kept, 0.99)), 3),
     }
+
+
+def _pass(
+    index: EvidenceIndex, ready: ReadyPolicy, asked: tuple[str, ...]
+) -> tuple[float, npt.NDArray[np.float64]]:
+    """Give the CPU seconds of all decisions, and how long each took on the clock."""
+    times = []
+    began = time.thread_time()
+    for text in asked:
+        start = time.perf_counter()
+        _decide(index, ready, text)
+        times.append(1e3 * (time.perf_counter() - start))
+    return time.thread_time() - began, np.array(times)
+
+
+def _settle() -> None:
+    """Keep the collector away from what stays, as the gateway does before it serves."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def _decide(index: EvidenceIndex, ready: ReadyPolicy, text: str) -> None:

@@ -24,6 +24,7 @@ REQUESTED: Final = ACTION + "requested"
 
 StepKind = Literal[
     "voted",
+    "withdrawn",
     "noticed",
     "approved",
     "rejected",
@@ -53,7 +54,8 @@ OPEN: Final = ("pending", "approved")
 class Step(Struct, frozen=True, forbid_unknown_fields=True):
     """The payload of every event after the request; `number` counts from 1 within the request.
 
-    `choice` is for votes. `claim` names who carries it out, in `claimed`, `executed` and `failed`.
+    `choice` is for votes. `claim` names who carries it out, in `claimed`, `executed` and `failed`;
+    in `withdrawn` it is the key whose vote counts no longer.
     """
 
     request_id: str
@@ -94,6 +96,8 @@ class ActionState(Struct, frozen=True):
     request: ActionRequest
     status: Status
     votes: tuple[Vote, ...] = ()
+    withdrawn: tuple[Vote, ...] = ()
+    """Votes that counted until their keys were revoked."""
     is_noticed: bool = False
     claim: str = ""
     claimed_at: Instant | None = None
@@ -160,6 +164,14 @@ def _vote_refusal(state: ActionState, event: Event) -> Refusal | None:
     return vote_refusal(state.request, state.votes, event.step.by, event.step.action_hash)
 
 
+def _withdrawal_refusal(state: ActionState, event: Event) -> Refusal | None:
+    """A vote counts until its key is revoked; what votes have come to by then stands."""
+    if state.status != "pending" or state.tally.result != "open":
+        return Refusal.NOT_OPEN
+    has_voted = any(each.by.id == event.step.claim for each in state.votes)
+    return None if has_voted else Refusal.NO_VOTE
+
+
 def _notice_refusal(state: ActionState, _event: Event) -> Refusal | None:
     return None if state.status == "pending" else Refusal.NOT_OPEN
 
@@ -215,6 +227,12 @@ def _voted(state: ActionState, event: Event) -> ActionState:
     return replace(state, votes=(*state.votes, Vote(event.id, event.step.by, choice)))
 
 
+def _withdrawn(state: ActionState, event: Event) -> ActionState:
+    gone = tuple(each for each in state.votes if each.by.id == event.step.claim)
+    kept = tuple(each for each in state.votes if each.by.id != event.step.claim)
+    return replace(state, votes=kept, withdrawn=(*state.withdrawn, *gone))
+
+
 def _noticed(state: ActionState, _event: Event) -> ActionState:
     return replace(state, is_noticed=True)
 
@@ -235,6 +253,7 @@ def _ended(status: Status) -> Callable[[ActionState, Event], ActionState]:
 
 _REFUSALS: Final[dict[StepKind, Callable[[ActionState, Event], Refusal | None]]] = {
     "voted": _vote_refusal,
+    "withdrawn": _withdrawal_refusal,
     "noticed": _notice_refusal,
     "approved": _approval_refusal,
     "rejected": _rejection_refusal,
@@ -247,6 +266,7 @@ _REFUSALS: Final[dict[StepKind, Callable[[ActionState, Event], Refusal | None]]]
 
 _APPLIED: Final[dict[StepKind, Callable[[ActionState, Event], ActionState]]] = {
     "voted": _voted,
+    "withdrawn": _withdrawn,
     "noticed": _noticed,
     "approved": _approved,
     "rejected": _ended("rejected"),

@@ -5,45 +5,13 @@ Document 000 "Security & policy checks", companion D-000-9.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
 
 from pointsman.agents.codes import Excluded
 from pointsman.agents.facts import JobFacts
 from pointsman.agents.module import action_key
-from pointsman.agents.ready import EVERY_ACTION, Miss, ReadyPolicy, Roster, Row
-from pointsman.agents.trace import Check, CheckName
-
-_ORDER: Final[tuple[CheckName, ...]] = (
-    "known", "reroute", "rbac", "policy", "status", "min_availability", "top_n",
-)  # fmt: skip
-
-
-class Misses:
-    """Who is out, check by check, and in each by trust."""
-
-    __slots__ = ("by_check", "kept")
-
-    def __init__(self) -> None:
-        self.by_check: dict[CheckName, list[Miss]] = {name: [] for name in _ORDER}
-        self.kept: list[Miss] = []
-        """Fallbacks that were named among the candidates: not out, but not asked yet."""
-
-    def __len__(self) -> int:
-        return len(self.kept) + sum(map(len, self.by_check.values()))
-
-    def __iter__(self) -> Iterator[Miss]:
-        yield from self.kept
-        for each in self.by_check.values():
-            yield from each
-
-    def checks(self, considered: int) -> list[Check]:
-        """Tell how many passed each check, in the order of the checks."""
-        left, found = considered - len(self.kept), []
-        for name, out in self.by_check.items():
-            left -= len(out)
-            found.append(Check(name, left, len(out)))
-        return found
+from pointsman.agents.ready import EVERY_ACTION, Miss, Misses, ReadyPolicy, Roster, Row
+from pointsman.agents.trace import CheckName
 
 
 class Gate:
@@ -54,8 +22,8 @@ class Gate:
     )  # fmt: skip
 
     def __init__(self, policy: ReadyPolicy, facts: JobFacts, intent: str, action: str) -> None:
-        self.intent = action_key(intent)
-        self.action = action_key(action)
+        self.intent = action_key(intent) if intent else ""
+        self.action = action_key(action) if action else ""
         self.excluded = facts.excluded
         self.permitted = None if facts.permitted is None else frozenset(facts.permitted)
         self.role = facts.user_role
@@ -98,28 +66,19 @@ class Gate:
             return row.node_id, Excluded.ACTION_NOT_ALLOWED, action
         return None
 
-    def passed(self, roster: Roster, top_n: int, misses: Misses) -> list[Row]:
-        """Give the first `top_n` of a roster that pass every check; note the others."""
-        if self.is_narrow or self._may_veto(roster):
-            return self.passed_one_by_one(roster.rows, top_n, misses)
-        for check, barred in roster.barred.items():
-            misses.by_check[check] += barred
-        misses.by_check["top_n"] += roster.beyond[top_n:]
-        return roster.free[:top_n]
+    def is_silent(self, roster: Roster) -> bool:
+        """Whether nothing of this job or of any policy takes out one of the roster."""
+        if self.is_narrow or self.intent in roster.forbidden:
+            return False
+        return not self.action or not (roster.has_allowed or self.action in roster.forbidden)
 
-    def _may_veto(self, roster: Roster) -> bool:
-        """Whether any policy of the roster speaks about this job."""
-        if self.action and (roster.has_allowed or self.action in roster.forbidden):
-            return True
-        return self.intent in roster.forbidden
-
-    def passed_one_by_one(self, rows: Sequence[Row], top_n: int, misses: Misses) -> list[Row]:
+    def passed(self, rows: Sequence[Row], top_n: int, misses: Misses) -> list[Row]:
         """Give the first `top_n` of rows by trust that pass every check; note the others."""
         found: list[Row] = []
-        out, miss = misses.by_check, self.miss
+        out, miss, is_narrow = misses.by_check, self.miss, self.is_narrow
         beyond = out["top_n"]
         for row in rows:
-            failed = miss(row)
+            failed = miss(row) if is_narrow or row.is_restricted else row.barred
             if failed is not None:
                 out[failed[0]].append(failed[1])
             elif len(found) < top_n:

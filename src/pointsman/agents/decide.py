@@ -5,20 +5,35 @@ Pure, and never raises on valid facts. The order of the steps is companion D-000
 
 from __future__ import annotations
 
-from operator import attrgetter
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import msgspec
 from msgspec import Struct
 
 from pointsman.agents.budget import depth_of, shallow, tokens_of, without_tokens
-from pointsman.agents.checks import Gate, Misses
+from pointsman.agents.checks import Gate
 from pointsman.agents.codes import Cause, DepthReason, ErrorCode, Excluded, ReasonTag
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_text
 from pointsman.agents.module import action_key
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.ready import ReadyPolicy, Roster, Router, Row, sorted_rows
-from pointsman.agents.score import Candidate, Scoring, median, tie_break
+from pointsman.agents.ready import (
+    Misses,
+    ReadyPolicy,
+    Roster,
+    Router,
+    Row,
+    Screened,
+    sorted_rows,
+)
+from pointsman.agents.score import (
+    Candidate,
+    Scoring,
+    candidates,
+    median,
+    ranked,
+    told,
+    with_fallback,
+)
 from pointsman.agents.selfrep import SELFREP_FORM
 from pointsman.agents.trace import (
     ARTIFACT,
@@ -29,16 +44,13 @@ from pointsman.agents.trace import (
     CandidateSource,
     Check,
     DepthTrace,
-    Exclusion,
     IntentSource,
     RouteTrace,
-    Scored,
     TokenTrace,
 )
 from pointsman.errors import IntegrityFailure, MissingSnapshot
 from pointsman.kernel.canonical import check_content, content_id
 from pointsman.kernel.content import Sealed, Texts
-from pointsman.kernel.number import Billionths
 from pointsman.kernel.record import Room
 from pointsman.kernel.replay import Decide, Decided, Policies, no_snapshots
 
@@ -64,6 +76,11 @@ class Asked(Struct, frozen=True, gc=False):
     is_high_risk: bool
 
 
+_NOTHING: Final = Asked("", "none", "", is_high_risk=False)
+_OPEN: Final = Check("privacy", 1, 0)
+_LEFT: Final = Check("attempts", 1, 0)
+
+
 def decide(router: Router, facts: JobFacts) -> tuple[AgentOutcome, RouteTrace]:
     """Decide which agent takes a job."""
     found = routed(router, facts)
@@ -84,7 +101,7 @@ class _Job:
 
     __slots__ = (
         "artifacts", "asked", "checks", "config", "considered", "facts", "misses", "policy",
-        "router", "scored", "source",
+        "roster", "router", "scored", "source",
     )  # fmt: skip
 
     def __init__(self, router: Router, facts: JobFacts) -> None:
@@ -94,56 +111,61 @@ class _Job:
         self.facts = facts
         self.artifacts: list[Artifact] = []
         self.misses = Misses()
-        self.checks: list[Check] = []
+        self.roster: Roster | None = None
+        """The modules asked, where none of them is out because of this job."""
+        self.checks: tuple[Check, ...] = ()
         self.considered = 0
         self.source: CandidateSource = "none"
         self.scored: list[Candidate] = []
-        self.asked = Asked("", "none", "", is_high_risk=False)
+        self.asked = _NOTHING
 
     def routed(self) -> Routed:
         """Go through the steps; the first that ends the job says so."""
         facts = self.facts
-        is_open = not facts.privacy.is_blocked
-        self.checks.append(Check("privacy", int(is_open), int(not is_open)))
-        if not is_open:
+        if facts.privacy.is_blocked:
+            self.checks = (Check("privacy", 0, 1),)
             return self._ended("PRIVACY_BLOCKED", Cause.PRIVACY)
-        self.asked = self._asked()
-        is_left = facts.attempt <= self.config.max_attempts
-        self.checks.append(Check("attempts", int(is_left), int(not is_left)))
-        if not is_left:
+        self.asked = asked = self._asked()
+        if facts.attempt > self.config.max_attempts:
+            self.checks = (_OPEN, Check("attempts", 0, 1))
             return self._ended("ROUTER_NO_MATCH", Cause.ATTEMPTS_EXHAUSTED)
-        gate = Gate(self.policy, facts, self.asked.intent, self.asked.action)
-        self._score(gate)
+        gate = Gate(self.policy, facts, asked.intent, asked.action)
+        scoring = Scoring(self.config, facts.mind)
+        self.scored = candidates(self._passed(gate), scoring)
         best = self.scored[0] if self.scored else None
         if best is not None and best.final >= self.config.min_score:
-            return self._taken(best)
-        return self._fallen_back(gate)
+            return self._said(best)
+        return self._fallen_back(gate, scoring)
 
     def _asked(self) -> Asked:
         """Find the intent and what it needs, where the caller does not say so."""
         facts, policy = self.facts, self.policy
-        source: IntentSource = "given" if facts.intent else "none"
-        found = policy.intents.get(facts.intent) if facts.intent else None
-        if not facts.intent and policy.matcher.reads_text:
+        intent, action = facts.intent, facts.required_action
+        source: IntentSource = "given" if intent else "none"
+        found = policy.intents.get(intent) if intent else None
+        if not intent and policy.matcher.reads_text:
             found = policy.matcher.found(_text(facts.query))
-            source = "none" if found is None else "pattern"
-        intent = facts.intent or ("" if found is None else found.intent)
-        action = facts.required_action or ("" if found is None else found.required_action)
-        return Asked(intent, source, action, is_high_risk=action_key(action) in policy.high_risk)
+            if found is not None:
+                intent, source = found.intent, "pattern"
+        if found is not None:
+            action = action or found.required_action
+        is_high_risk = bool(action) and action_key(action) in policy.high_risk
+        return Asked(intent, source, action, is_high_risk=is_high_risk)
 
-    def _score(self, gate: Gate) -> None:
-        """Check the candidates, and score those that may be asked."""
-        asked, most = self._candidates(), self.config.top_n
+    def _passed(self, gate: Gate) -> Sequence[Row]:
+        """Give who may be asked, by trust; note the others."""
+        asked = self._candidates()
         if isinstance(asked, Roster):
-            found = gate.passed(asked, most, self.misses)
-        else:
-            found = gate.passed_one_by_one(asked, most, self.misses)
-        self.checks += self.misses.checks(self.considered)
-        scoring = Scoring(self.config, self.facts.mind)
-        self.scored = [Candidate(row, scoring) for row in found]
-        self.scored.sort(key=_ORDER)
+            if gate.is_silent(asked):
+                self.roster = asked
+                self.checks = (_OPEN, _LEFT, *asked.screened(self.config).checks)
+                return asked.first
+            asked = asked.rows
+        found = gate.passed(asked, self.config.top_n, self.misses)
+        self.checks = (_OPEN, _LEFT, *self.misses.checks(self.considered))
+        return found
 
-    def _candidates(self) -> Roster | list[Row]:
+    def _candidates(self) -> Roster | Sequence[Row]:
         """Give the modules to be asked, by trust: those given, of the intent, or all agents."""
         router, names = self.router, self.facts.candidate_list
         if names:
@@ -161,29 +183,29 @@ class _Job:
         return roster
 
     def _named(self, names: tuple[str, ...]) -> list[Row]:
-        rows, kept = self.router.rows, self.router.fallback_names
-        found = []
+        rows, kept, misses = self.router.rows, self.router.fallback_names, self.misses
+        unknown, found = misses.by_check["known"], []
         for name in sorted(set(names)):
             row = rows.get(name)
             if row is None:
-                self.misses.by_check["known"].append((name, Excluded.UNKNOWN_NODE, ""))
+                unknown.append((name, Excluded.UNKNOWN_NODE, ""))
             elif name in kept:
-                self.misses.kept.append((name, Excluded.KEPT_AS_FALLBACK, ""))
+                misses.kept.append((name, Excluded.KEPT_AS_FALLBACK, ""))
             else:
                 found.append(row)
-        self.considered = len(found) + len(self.misses)
+        self.considered = len(found) + len(unknown) + len(misses.kept)
         return sorted_rows(found)
 
-    def _fallen_back(self, gate: Gate) -> Routed:
+    def _fallen_back(self, gate: Gate, scoring: Scoring) -> Routed:
         """Let the first fallback that is allowed take the job (D-000-13)."""
+        if self.roster is not None:
+            self.misses, self.roster = self.roster.misses(), None
         self.misses.kept = []
         for row in self.router.fallbacks:
             miss = gate.miss(row)
             if miss is None:
-                chosen = Candidate(row, Scoring(self.config, self.facts.mind))
-                chosen.tag = ReasonTag.FALLBACK_GENERIC
-                self.scored = sorted([*self.scored, chosen], key=_ORDER)
-                return self._taken(chosen)
+                self.scored = with_fallback(self.scored, row, scoring)
+                return self._said(next(each for each in self.scored if each.row is row))
             self.misses.by_check[miss[0]].append(miss[1])
         if self.scored:
             cause = Cause.NONE_SCORED
@@ -191,50 +213,40 @@ class _Job:
             cause = Cause.NONE_ALLOWED if len(self.misses) else Cause.NO_CANDIDATE
         return self._ended("ROUTER_NO_MATCH", cause)
 
-    def _taken(self, chosen: Candidate) -> Routed:
-        config, mind = self.config, self.facts.mind
-        depth, tokens = depth_of(config, mind), tokens_of(config, mind)
-        if chosen.tag is ReasonTag.FALLBACK_GENERIC:
-            depth = shallow(depth, DepthReason.FALLBACK)
-        return self._said(chosen, depth, tokens)
-
     def _ended(self, code: ErrorCode, cause: Cause) -> Routed:
-        config, mind = self.config, self.facts.mind
-        depth = shallow(depth_of(config, mind), DepthReason.NO_AGENT)
-        tokens = without_tokens(tokens_of(config, mind))
-        return self._said(None, depth, tokens, code, cause)
+        return self._said(None, code, cause)
 
     def _said(
-        self,
-        chosen: Candidate | None,
-        depth: DepthTrace,
-        tokens: TokenTrace,
-        code: ErrorCode = "",
-        cause: Cause = Cause.NONE,
+        self, chosen: Candidate | None, code: ErrorCode = "", cause: Cause = Cause.NONE
     ) -> Routed:
-        asked = self.asked
+        asked, scored, config, mind = self.asked, self.scored, self.config, self.facts.mind
         intent, action = self._capped(asked.intent), self._capped(asked.action)
+        depth, tokens = depth_of(config, mind), tokens_of(config, mind)
+        if chosen is None:
+            depth, tokens = shallow(depth, DepthReason.NO_AGENT), without_tokens(tokens)
+        elif chosen.tag is ReasonTag.FALLBACK_GENERIC:
+            depth = shallow(depth, DepthReason.FALLBACK)
         outcome = AgentOutcome(
             None if chosen is None else chosen.row.node_id,
             None if chosen is None else chosen.tag,
             depth.depth,
             tokens.allocated,
-            tuple([each.ranked() for each in self.scored]),
+            ranked(scored),
             asked.is_high_risk,
             (f"{action} is a high-risk action",) if asked.is_high_risk else (),
             intent,
             action,
             code,
             cause,
-            self.config.version,
+            config.version,
         )
         trace = self._trace(intent, action, depth, tokens)
         return Routed(outcome, trace, tuple(self.artifacts))
 
     def _trace(self, intent: str, action: str, depth: DepthTrace, tokens: TokenTrace) -> RouteTrace:
-        facts, mind = self.facts, self.facts.mind
-        middle = median([each.row.availability for each in self.scored])
-        excluded, artifact = self._excluded()
+        facts, mind, scored = self.facts, self.facts.mind, self.scored
+        middle = median(scored)
+        screened = self._screened()
         return RouteTrace(
             facts.attempt,
             max(0, self.config.max_attempts - facts.attempt),
@@ -244,11 +256,11 @@ class _Job:
             action,
             self.source,
             self.considered,
-            tuple(self.checks),
-            excluded,
-            len(self.misses),
-            artifact,
-            self._scores(middle),
+            self.checks,
+            screened.excluded,
+            screened.total,
+            "" if screened.artifact is None else self._kept(screened.artifact),
+            told(scored, middle, prefers_high_apt=mind.prefer_high_apt),
             middle,
             mind.prefer_high_apt,
             mind.allow_explore,
@@ -259,32 +271,21 @@ class _Job:
             self._capped(facts.privacy.reason),
         )
 
-    def _scores(self, middle: Billionths) -> tuple[Scored, ...]:
-        """Give every number; `bias_flag` is told and multiplies nothing (D-000-1)."""
-        prefers, found = self.facts.mind.prefer_high_apt, []
-        before: Candidate | None = None
-        for each in self.scored:
-            flag = prefers and each.row.availability >= middle
-            found.append(each.scored(tie_break(before, each), bias_flag=flag))
-            before = each
-        return tuple(found)
-
-    def _excluded(self) -> tuple[tuple[Exclusion, ...], str]:
-        """Give who is out and why; of a long list its head, and all of it as an artifact."""
-        rows, most = list(self.misses), self.config.trace_rows
-        shown = tuple([Exclusion(*each) for each in rows[:most]])
-        return shown, self._artifact(_ROWS.encode(rows)) if len(rows) > most else ""
+    def _screened(self) -> Screened:
+        if self.roster is not None:
+            return self.roster.screened(self.config)
+        return self.misses.screened(self.checks, self.config)
 
     def _capped(self, text: str) -> str:
         """Give a text as the trace holds it: cut, with the id of the whole, where it is long."""
         most = self.config.trace_chars
         if len(text) <= most:
             return text
-        name = self._artifact(text.encode("utf-8", "surrogatepass"))
+        body = text.encode("utf-8", "surrogatepass")
+        name = self._kept(Artifact(content_id(body), body))
         return f"{text[: max(0, most - len(name) - 2)]}… {name}"
 
-    def _artifact(self, body: bytes) -> str:
-        artifact = Artifact(content_id(body), body)
+    def _kept(self, artifact: Artifact) -> str:
         if artifact not in self.artifacts:
             self.artifacts.append(artifact)
         return ARTIFACT + artifact.id
@@ -295,10 +296,6 @@ def _text(query: str | Sealed) -> str:
         # Without the text the intent would be another one, and nobody would notice.
         raise MissingSnapshot(f"the query `{query.digest}` is sealed, and a pattern reads it")
     return query
-
-
-_ORDER: Final = attrgetter("order")
-_ROWS: Final = msgspec.json.Encoder()
 
 
 class AgentDecider:

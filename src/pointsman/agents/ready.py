@@ -5,8 +5,12 @@ Availability rests on both snapshots alone, so it is worked out once for all job
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+import msgspec
 
 from pointsman.agents.codes import Excluded
 from pointsman.agents.config import RouterConfig
@@ -14,8 +18,8 @@ from pointsman.agents.intents import IntentMatcher
 from pointsman.agents.module import GENERIC_AGENT, Module, Status, action_key
 from pointsman.agents.policy import AgentsPolicy, Intent
 from pointsman.agents.selfrep import SelfRep, selfrep_id
-from pointsman.agents.trace import CheckName
-from pointsman.kernel.canonical import ContentId
+from pointsman.agents.trace import Artifact, Check, CheckName, Exclusion
+from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.number import SCALE, ZERO, Billionths, billionths_text, times
 
 
@@ -52,8 +56,8 @@ class Row:
 
     __slots__ = (
         "allowed", "apt", "availability", "availability_term", "barred", "beyond", "forbidden",
-        "is_restricted", "module", "node_id", "rank", "served", "serves", "status", "unhealthy",
-        "weight",
+        "is_restricted", "lack", "module", "node_id", "rank", "served", "serves", "status",
+        "unhealthy", "weight",
     )  # fmt: skip
 
     def __init__(self, module: Module, config: RouterConfig, unhealthy: tuple[str, ...]) -> None:
@@ -69,6 +73,7 @@ class Row:
             # Once, however many of them there are (D-000-19).
             availability = times(availability, config.dep_unhealthy_penalty)
         self.availability = availability
+        self.lack = SCALE - availability
         self.availability_term = times(config.weight_avail, availability)
         self.served = config.weight_avail * availability * SCALE
         self.serves = frozenset(module.capabilities)
@@ -100,21 +105,87 @@ def _barred(
     return None
 
 
+class Screened(NamedTuple):
+    """What the checks came to: how many passed each, who is out, and all of a long list."""
+
+    checks: tuple[Check, ...]
+    excluded: tuple[Exclusion, ...]
+    total: int
+    artifact: Artifact | None
+
+
+class Misses:
+    """Who is out, check by check, and in each by trust."""
+
+    __slots__ = ("by_check", "kept")
+
+    def __init__(self) -> None:
+        # In the order of the checks.
+        self.by_check: dict[CheckName, list[Miss]] = {
+            "known": [], "reroute": [], "rbac": [], "policy": [], "status": [],
+            "min_availability": [], "top_n": [],
+        }  # fmt: skip
+        self.kept: list[Miss] = []
+        """Fallbacks that were named among the candidates: not out, but not asked yet."""
+
+    def __len__(self) -> int:
+        return len(self.kept) + sum(map(len, self.by_check.values()))
+
+    def __iter__(self) -> Iterator[Miss]:
+        return chain(self.kept, *self.by_check.values())
+
+    def checks(self, considered: int) -> tuple[Check, ...]:
+        """Tell how many passed each check, in the order of the checks."""
+        left, found = considered - len(self.kept), []
+        for name, out in self.by_check.items():
+            left -= len(out)
+            found.append(Check(name, left, len(out)))
+        return tuple(found)
+
+    def screened(self, checks: tuple[Check, ...], config: RouterConfig) -> Screened:
+        """Tell what the checks came to; of a long list its head, and all of it as an artifact."""
+        rows, most = list(self), config.trace_rows
+        shown = tuple([Exclusion(*each) for each in rows[:most]])
+        body = _ROWS.encode(rows) if len(rows) > most else b""
+        artifact = Artifact(content_id(body), body) if body else None
+        return Screened(checks, shown, len(rows), artifact)
+
+
+_ROWS: Final = msgspec.json.Encoder()
+
+
 class Roster:
     """Rows by trust, and what can be said about them before any job is known."""
 
-    __slots__ = ("barred", "beyond", "forbidden", "free", "has_allowed", "rows")
+    __slots__ = ("_screened", "barred", "beyond", "first", "forbidden", "has_allowed", "rows")
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[Row], config: RouterConfig) -> None:
         self.rows = rows
-        self.free = [row for row in rows if row.barred is None]
-        self.beyond = [row.beyond for row in self.free]
+        free = [row for row in rows if row.barred is None]
+        self.first = free[: config.top_n]
+        self.beyond = [row.beyond for row in free[config.top_n :]]
         self.barred: dict[CheckName, list[Miss]] = {}
         for row in rows:
             if row.barred is not None:
                 self.barred.setdefault(row.barred[0], []).append(row.barred[1])
         self.forbidden = frozenset(each for row in rows for each in row.forbidden)
         self.has_allowed = any(row.allowed for row in rows)
+        self._screened: Screened | None = None
+
+    def screened(self, config: RouterConfig) -> Screened:
+        """Tell what the checks come to for every job that no one is vetoed for: worked out once."""
+        if self._screened is None:
+            misses = self.misses()
+            self._screened = misses.screened(misses.checks(len(self.rows)), config)
+        return self._screened
+
+    def misses(self) -> Misses:
+        """Give who is out for every job that no one is vetoed for."""
+        misses = Misses()
+        for check, barred in self.barred.items():
+            misses.by_check[check] += barred
+        misses.by_check["top_n"] += self.beyond
+        return misses
 
 
 class Router:
@@ -142,17 +213,20 @@ class Router:
             for row in self.rows.values()
             if row.module.type == "agent" and row.node_id not in kept
         )
-        self.agents = Roster(agents)
+        self.agents = Roster(agents, config)
         able: dict[str, list[Row]] = {}
         for row in agents:
             for each in row.module.capabilities:
                 able.setdefault(each, []).append(row)
-        self.by_capability = {name: Roster(rows) for name, rows in able.items()}
+        self.by_capability = {name: Roster(rows, config) for name, rows in able.items()}
 
 
 def sorted_rows(rows: Iterable[Row]) -> list[Row]:
     """Give rows by trust, the highest first, then by name: the order of the prefilter."""
-    return sorted(rows, key=lambda row: row.rank)
+    return sorted(rows, key=_RANK)
+
+
+_RANK: Final = attrgetter("rank")
 
 
 def _unhealthy(selfrep: SelfRep) -> dict[str, tuple[str, ...]]:

@@ -11,6 +11,7 @@ class Refusal(Meaning):
     OWN_REQUEST = "action.own_request", "whoever asks for an action has no vote on it"
     NOT_A_VOTER = "action.not_a_voter", "this role has no vote on this request"
     ALREADY_VOTED = "action.already_voted", "this principal has voted on this request before"
+    NO_VOTE = "action.no_vote", "no vote of this key counts on this request"
     NO_CHOICE = "action.no_choice", "the vote says neither yes nor no nor abstain"
     OTHER_HASH = "action.other_hash", "this names another action than the one requested"
     NOT_OPEN = "action.not_open", "the request is not open any more"

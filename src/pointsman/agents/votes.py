@@ -1,5 +1,7 @@
 """What votes come to. One who asked has no vote; nobody has two; an abstention counts for nobody.
 
+A vote whose key is revoked before the votes have decided counts no longer.
+
 Quorum is reached by approvals and rejections together (companion §4.7). The vote that reaches it
 decides: more approvals than rejections carry the request, a tie rejects it. Without a quorum at the
 deadline nothing was decided, and the request expires: a majority of too few is no approval.

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from functools import cache, lru_cache, reduce
+from functools import cache, lru_cache
 from itertools import chain
-from operator import xor
 from pathlib import Path
 from typing import Final
 
@@ -18,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pointsman.kernel.text import ascii_lower
-from pointsman.turns.evidence_arrays import normal_rows
+from pointsman.turns.evidence_arrays import normal_row
 from pointsman.turns.evidence_look import TOKENS
-from pointsman.turns.fingerprint import DIMENSIONS, PEAK, looked_at, signed_root, spaced_text
+from pointsman.turns.fingerprint import DIMENSIONS, PEAK, looked_at, spaced_text
 
 TOKEN_REACH: Final = 381
 """The length of a token vector; single numbers are cut at 127."""
 
-SHORTEST: Final = 3
 LONGEST: Final = 5
+"""Windows of three characters up to this many are hashed."""
 
 _SPREAD, _SHIFT, _BYTE = np.uint32(0x9E3779B1), np.uint32(21), np.uint32(0xFF)
 _WORD = re.compile(r"[a-z0-9]+|[^\s\x00-\x20]", re.ASCII)
@@ -44,17 +43,14 @@ def text_vector(text: str) -> bytes:
 
 def hashed_letters(text: str) -> bytes:
     """Give the vector of a text's letters as 1,024 signed bytes, or nothing without text."""
-    spread = _checksums(np.frombuffer(spaced_text(text), np.uint32)) * _SPREAD
+    spread = _checksums(np.frombuffer(spaced_text(text), np.uint32))
+    spread *= _SPREAD
     # Ten bits name the bucket, the next one its sign.
-    pairs = np.bincount((spread >> _SHIFT).astype(np.intp), minlength=2 * DIMENSIONS)
-    counts = pairs[0::2] - pairs[1::2]
-    square = int(counts @ counts)
-    if square == 0:
-        return b""
-    low, high = int(counts.min()), int(counts.max())
-    # Few counts differ, so each is scaled once, in whole numbers.
-    scale = [signed_root(count, PEAK, square) for count in range(low, high + 1)]
-    return bytes(np.array(scale, np.int8)[counts - low])
+    spread >>= _SHIFT
+    pairs = np.bincount(spread, minlength=2 * DIMENSIONS)
+    counts = np.subtract(pairs[0::2], pairs[1::2], dtype=np.float64)
+    found = normal_row(counts, PEAK)
+    return b"" if found is counts else found.astype(np.int8).tobytes()
 
 
 def static_tokens(text: str) -> bytes:
@@ -64,36 +60,55 @@ def static_tokens(text: str) -> bytes:
     if not places:
         return b""
     # Whole numbers up to 127, at most 2,049 of them: float32 adds them up exactly.
-    total = _vectors().take(places, axis=0).sum(axis=0).astype(np.int64)
-    found = normal_rows(total[None, :], TOKEN_REACH)[0].clip(-PEAK, PEAK)
-    return found.astype(np.int8).tobytes() if found.any() else b""
+    total = np.add.reduce(_vectors().take(places, axis=0), axis=0).astype(np.float64)
+    found = normal_row(total, TOKEN_REACH)
+    if found is total:
+        return b""
+    return np.minimum(np.maximum(found, -PEAK), PEAK).astype(np.int8).tobytes()
 
 
 def _checksums(characters: Words) -> Words:
     """Give the CRC of every window of three, four and five characters."""
+    count = len(characters)
+    three, four, five = (max(0, count - size + 1) for size in (3, 4, 5))
+    found = np.empty(three + four + five, np.uint32)
+    added = _added(characters)
+    # A window is what its first character adds, and the shorter window that follows it.
+    threes, fours = found[:three], found[three : three + four]
+    np.bitwise_xor(added[2, :three], added[1, 1 : three + 1], out=threes)
+    threes ^= added[0, 2:]
+    np.bitwise_xor(added[3, :four], threes[1:], out=fours)
+    np.bitwise_xor(added[4, :five], fours[1:], out=found[three + four :])
+    return found
+
+
+def _added(characters: Words) -> Words:
+    """Tell what each character adds to the CRC of a window in which so many follow it."""
     most = int(characters.max(initial=0))
     # Of the four bytes of a character, the last is always 0; the middle ones are, in plain text.
     used = 1 if most < 0x100 else 2 if most < 0x10000 else 3
-    parts = [(characters >> np.uint32(8 * n) & _BYTE).astype(np.intp) for n in range(used)]
-    # What a character adds depends only on how many follow it in its window.
-    added = [
-        reduce(xor, (_table(4 * after + 3 - n)[part] for n, part in enumerate(parts)))
-        for after in range(LONGEST)
-    ]
-    windows = []
-    for size in range(SHORTEST, LONGEST + 1):
-        count = max(0, len(characters) - size + 1)
-        shifted = (added[size - 1 - step][step : step + count] for step in range(size))
-        windows.append(reduce(xor, shifted) ^ np.uint32(zlib.crc32(bytes(4 * size))))
-    return np.concatenate(windows)
+    found: Words = _table(0).take(characters if used == 1 else characters & _BYTE, axis=1)
+    for byte in range(1, used):
+        found ^= _table(byte).take(characters >> np.uint32(8 * byte) & _BYTE, axis=1)
+    return found
 
 
 @cache
-def _table(after: int) -> Words:
-    """Tell what each value of a byte adds to a CRC when this many bytes follow it."""
+def _table(byte: int) -> Words:
+    """Tell what each value of a character's byte adds, a row for how many characters follow."""
+    found = np.array([_bytes_add(4 * after + 3 - byte) for after in range(LONGEST)], np.uint32)
+    if byte == 0:
+        # What a CRC begins with, which depends on the length of the window.
+        begins = [zlib.crc32(bytes(4 * size)) for size in (3, 4, 5)]
+        found[2] ^= np.uint32(begins[0])
+        found[3] ^= np.uint32(begins[0] ^ begins[1])
+        found[4] ^= np.uint32(begins[1] ^ begins[2])
+    return found
+
+
+def _bytes_add(after: int) -> list[int]:
     nothing = zlib.crc32(bytes(after + 1))
-    found = [zlib.crc32(bytes([value, *bytes(after)])) ^ nothing for value in range(256)]
-    return np.array(found, np.uint32)
+    return [zlib.crc32(bytes([value, *bytes(after)])) ^ nothing for value in range(256)]
 
 
 @cache

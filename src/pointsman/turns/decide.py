@@ -6,9 +6,9 @@ Pure, and never raises on valid facts. Document 002 §4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.content import Texts
@@ -35,9 +35,12 @@ from pointsman.turns.trace import (
     Trace,
     TurnOutcome,
 )
-from pointsman.turns.validation import rejection
+from pointsman.turns.validation import is_plain, rejection
 
 DECISION_VERSION = 1
+
+_NO_OVERRIDE = "no @model token in message"
+_NAMED = "sticky model of this session"
 
 Policy = Callable[["Turn"], Evaluation]
 
@@ -54,8 +57,27 @@ class Turn:
         self.scope: Scope = ready.scope(facts.workspace_path)
 
 
+class _Named(Struct, frozen=True):
+    """A decision for the model that its caller named, with its bytes."""
+
+    outcome: TurnOutcome
+    trace: Trace
+    written: Decided
+
+
 def decide(ready: ReadyPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]:
-    """Run the chain."""
+    """Run the chain; a model that was named and that no veto looks at is taken without it."""
+    named = facts.sticky_model
+    if named is not None and facts.override is None and not facts.is_worker:
+        model = ready.models.get(named)
+        if model is not None and is_plain(named, model, facts):
+            found = _named(named)
+            return found.outcome, found.trace
+    return run_chain(ready, facts)
+
+
+def run_chain(ready: ReadyPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]:
+    """Ask slot after slot, until one has a candidate that validates."""
     turn = Turn(ready, facts)
     chain: list[Evaluation] = []
     winner = -1
@@ -77,7 +99,7 @@ def decide(ready: ReadyPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]:
 def _override(turn: Turn) -> Evaluation:
     override = turn.facts.override
     if override is None or turn.facts.is_worker:
-        return _silent("per_message_override", "no @model token in message")
+        return _silent("per_message_override", _NO_OVERRIDE)
     return _judged(turn, "per_message_override", override.model, f'override "@{override.alias}"')
 
 
@@ -85,7 +107,7 @@ def _sticky(turn: Turn) -> Evaluation:
     sticky = turn.facts.sticky_model
     if sticky is None or turn.facts.is_worker:
         return _silent("manual_sticky", "no sticky model set")
-    return _judged(turn, "manual_sticky", sticky, "sticky model of this session")
+    return _judged(turn, "manual_sticky", sticky, _NAMED)
 
 
 def _rule(turn: Turn) -> Evaluation:
@@ -259,9 +281,30 @@ def _evidence(found: Recommendation | Weighed) -> str:
     return f"confidence {billionths_text(found.confidence)}, {found.sample_size} samples"
 
 
-def _decided(ready: ReadyPolicy, facts: TurnFacts) -> Decided:
-    outcome, trace = decide(ready, facts)
+@lru_cache(maxsize=1024)
+def _named(model: str) -> _Named:
+    """Give what the chain says when a session's own model takes the turn; a test compares both."""
+    chosen = Evaluation("manual_sticky", "chose", model, _NAMED)
+    trace = Trace((_silent("per_message_override", _NO_OVERRIDE), chosen))
+    outcome = TurnOutcome(model, 1, ())
+    return _Named(outcome, trace, _written(outcome, trace))
+
+
+def written(outcome: TurnOutcome, trace: Trace) -> Decided:
+    """Give the canonical bytes of a decision; those of a named model are there already."""
+    if outcome.winner_index == 1:
+        known = _named(outcome.chosen_model)
+        if known.trace is trace:
+            return known.written
+    return _written(outcome, trace)
+
+
+def _written(outcome: TurnOutcome, trace: Trace) -> Decided:
     return Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
+
+
+def _decided(ready: ReadyPolicy, facts: TurnFacts) -> Decided:
+    return written(*decide(ready, facts))
 
 
 def _opened(ready: ReadyPolicy, facts: TurnFacts, texts: Texts) -> TurnFacts:

@@ -6,7 +6,9 @@ Not imported by `decide`: numpy takes longer to load than most commands take.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from functools import lru_cache
+from math import sqrt
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,20 +23,21 @@ from pointsman.turns.evidence_look import (
     TOKENS,
     UNIT,
     normal,
+    scaled,
     structure_counts,
 )
 from pointsman.turns.fingerprint import DIMENSIONS, Fingerprint
 
 Whole: TypeAlias = npt.NDArray[np.int64]
+Reals: TypeAlias = npt.NDArray[np.float64]
+Floats: TypeAlias = npt.NDArray[np.float32]
 
-# DETERMINISM: a double gives these numbers to within 1e-9. Where that leaves open which way one
-# rounds, its row is computed in whole numbers.
-_UNSURE = 1e-6
+UNSURE: Final = 1e-6
+"""DETERMINISM: a double gives these numbers to within 1e-9. Where it comes so near to a half that
+this leaves open which way it rounds, the number is computed in whole numbers."""
+
 _TEXT = LETTERS + TOKENS
-_STARTS = np.array([0, LETTERS, _TEXT])
-_SIZES = np.array([LETTERS, TOKENS, STRUCTURE])
-_UNITS = np.full(LENGTH, float(UNIT))
-_REACHES = np.full(LENGTH, float(TEXT_REACH))
+_REST = DIMENSIONS - 2 * LETTERS
 
 
 def raw_looks(
@@ -70,32 +73,81 @@ def centred_rows(looks: Whole, centre: Whole) -> Whole:
     return found
 
 
-def look_of(fingerprint: Fingerprint, letters: bytes, tokens: bytes, centre: Whole) -> Whole:
+def look_of(
+    fingerprint: Fingerprint, letters: bytes, tokens: bytes, centre: Reals | Whole
+) -> Floats:
     """Give the centred look of one turn: `centred_rows` of its `raw_looks`, in fewer steps."""
-    parts = np.zeros(LENGTH, np.int64)
+    raw = _text_row(letters, tokens)
+    has_letters, has_tokens = _normal_halves(raw, UNIT)
+    raw *= CENTRE_UNIT
+    raw -= centre[:_TEXT]
+    if not has_letters:
+        raw[:LETTERS] = 0
+    if not has_tokens:
+        raw[LETTERS:] = 0
+    _normal_halves(raw, TEXT_REACH)
+    found = np.zeros(LENGTH, np.float32)
+    found[:_TEXT] = raw
+    structure = structure_row(fingerprint)
+    if structure.any():
+        found[_TEXT:] = _reached(CENTRE_UNIT * structure - centre[_TEXT:])
+    return found
+
+
+def _text_row(letters: bytes, tokens: bytes) -> Reals:
+    """Put letters, folded, and tokens side by side; a vector of another length counts as none."""
+    found = np.zeros(_TEXT)
     if len(letters) == DIMENSIONS:
-        parts[:LETTERS] = _folded(np.frombuffer(letters, np.int8).astype(np.int64)[None, :])[0]
+        whole = np.frombuffer(letters, np.int8)
+        np.add(whole[:LETTERS], whole[LETTERS : 2 * LETTERS], found[:LETTERS], dtype=np.float64)
+        found[:_REST] += whole[2 * LETTERS :]
     if len(tokens) == TOKENS:
-        parts[LETTERS:_TEXT] = np.frombuffer(tokens, np.int8)
-    parts[_TEXT:] = structure_counts(fingerprint)
-    raw = _normal_parts(parts, _UNITS)
-    is_there = np.maximum.reduceat(np.abs(raw), _STARTS) > 0
-    off = np.where(is_there.repeat(_SIZES), CENTRE_UNIT * raw - centre, 0)
-    found = _normal_parts(off, _REACHES)
-    found[_TEXT:] = _reached(off[_TEXT:])
+        found[LETTERS:] = np.frombuffer(tokens, np.int8)
     return found
 
 
-def _normal_parts(whole: Whole, reaches: npt.NDArray[np.float64]) -> Whole:
-    """Give each part of a look its reach; the same numbers as `normal`, part by part."""
-    squares = np.add.reduceat(whole * whole, _STARTS)
-    exact = whole * reaches / np.sqrt(np.maximum(squares, 1)).repeat(_SIZES)
-    found: Whole = np.rint(exact).astype(np.int64)
-    if (np.abs(np.abs(exact - np.trunc(exact)) - 0.5) < _UNSURE).any():
-        for start, size, reach in zip(_STARTS, _SIZES, reaches[_STARTS], strict=True):
-            part = whole[start : start + size].tolist()
-            found[start : start + size] = normal(part, int(reach))
+def _normal_halves(row: Reals, reach: int) -> list[bool]:
+    """Give letters and tokens this length, in place; tell whether each is more than zeros."""
+    halves = row[:LETTERS], row[LETTERS:]
+    squares = [float(half @ half) for half in halves]
+    exact = np.empty(_TEXT)
+    for part, half, square in zip((exact[:LETTERS], exact[LETTERS:]), halves, squares, strict=True):
+        np.multiply(half, reach / sqrt(square) if square else 0.0, part)
+    found = np.rint(exact)
+    for place in _unsure(exact, found):
+        square = squares[place >= LETTERS]
+        found[place] = scaled(int(row[place]), reach, int(square))
+    row[:] = found
+    return [square > 0 for square in squares]
+
+
+@lru_cache(maxsize=4_096)
+def structure_row(fingerprint: Fingerprint) -> Reals:
+    """Give the raw structure of a turn; most turns of a home share theirs with many others."""
+    found = normal_row(np.array(structure_counts(fingerprint), np.float64), UNIT)
+    found.flags.writeable = False
     return found
+
+
+def normal_row(row: Reals, reach: int) -> Reals:
+    """Give a row of whole numbers this length, each rounded half to even; a zero row as it is."""
+    square = float(row @ row)
+    if not square:
+        return row
+    exact = row * (reach / sqrt(square))
+    found: Reals = np.rint(exact)
+    for place in _unsure(exact, found):
+        found[place] = scaled(int(row[place]), reach, int(square))
+    return found
+
+
+def _unsure(exact: Reals, found: Reals) -> list[int]:
+    """Give the places where a double leaves open which way it rounds; `exact` is used up."""
+    exact -= found
+    np.abs(exact, exact)
+    if np.maximum.reduce(exact) <= 0.5 - UNSURE:
+        return []
+    return np.flatnonzero(exact > 0.5 - UNSURE).tolist()
 
 
 def normal_rows(rows: Whole, reach: int) -> Whole:
@@ -103,16 +155,16 @@ def normal_rows(rows: Whole, reach: int) -> Whole:
     squares = np.einsum("ij,ij->i", rows, rows)
     exact = rows * float(reach) / np.sqrt(np.maximum(squares, 1))[:, None]
     found: Whole = np.rint(exact).astype(np.int64)
-    unsure = np.abs(np.abs(exact - np.trunc(exact)) - 0.5) < _UNSURE
+    unsure = np.abs(np.abs(exact - np.trunc(exact)) - 0.5) < UNSURE
     if unsure.any():
         for place in np.flatnonzero(unsure.any(axis=1)).tolist():
             found[place] = normal(rows[place].tolist(), reach)
     return found
 
 
-def _reached(off: Whole) -> Whole:
+def _reached(off: Reals | Whole) -> Reals:
     # The divisor is a power of two: the quotient is exact, and rint rounds half to even.
-    found: Whole = np.rint(off * STRUCTURE_REACH / (CENTRE_UNIT * UNIT)).astype(np.int64)
+    found: Reals = np.rint(off * STRUCTURE_REACH / (CENTRE_UNIT * UNIT))
     return found
 
 

@@ -103,7 +103,7 @@ def _off(part: Sequence[int], centre: Sequence[int]) -> list[int]:
 def normal(vector: Sequence[int], reach: int) -> list[int]:
     """Give a vector this length, each number rounded half to even; a zero vector stays one."""
     square = sum(each * each for each in vector)
-    return [_scaled(each, reach, square) for each in vector] if square else [0] * len(vector)
+    return [scaled(each, reach, square) for each in vector] if square else [0] * len(vector)
 
 
 def product(left: Sequence[int], right: Sequence[int]) -> int:
@@ -121,7 +121,7 @@ def shown_likeness(dot: int) -> Billionths:
     return Billionths(min(SCALE, max(0, divided(dot * SCALE, WHOLE))))
 
 
-def _scaled(value: int, reach: int, square: int) -> int:
+def scaled(value: int, reach: int, square: int) -> int:
     """Give value * reach / sqrt(square), rounded half to even, in whole numbers only."""
     wanted = 4 * (value * reach) ** 2
     halves = isqrt(wanted // square)

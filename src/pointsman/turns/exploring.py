@@ -42,7 +42,8 @@ def shadow_model(turn_id: str, ready: ReadyPolicy, facts: TurnFacts, chosen: str
     """Name the model on which a turn is run again in the background, or none.
 
     One of those the policy itself uses, which may take the turn by every veto: privacy, permission,
-    capability, budget. Never where the turn stays on this machine.
+    capability, budget. Never where the turn stays on this machine, and never in the cloud where a
+    model on this machine took it.
     """
     scope = ready.scope(facts.workspace_path)
     settings = scope.pattern
@@ -54,9 +55,23 @@ def shadow_model(turn_id: str, ready: ReadyPolicy, facts: TurnFacts, chosen: str
     able = [
         name
         for name in _used(ready, scope)
-        if name != chosen and rejection(name, ready.models, facts) is None
+        if name != chosen
+        and may_leave(ready, facts, chosen, name)
+        and rejection(name, ready.models, facts) is None
     ]
     return able[_SHADOW_MODEL.slot(_unit(turn_id), len(able))] if able else None
+
+
+def may_leave(ready: ReadyPolicy, facts: TurnFacts, chosen: str, model: str) -> bool:
+    """Tell whether a model may see a turn that another took: what was local stays local."""
+    if _is_here(ready, model):
+        return True
+    return not _is_local(facts) and not _is_here(ready, chosen)
+
+
+def _is_here(ready: ReadyPolicy, name: str) -> bool:
+    known = ready.models.get(name)
+    return known is not None and known.location == "local"
 
 
 def _used(ready: ReadyPolicy, scope: Scope) -> Sequence[str]:

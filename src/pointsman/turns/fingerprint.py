@@ -19,6 +19,7 @@ from msgspec.structs import force_setattr
 
 from pointsman.kernel.canonical import Form, content_id
 from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, divided
+from pointsman.kernel.text import ascii_lower
 
 MOST_CHARS = 2_048
 """How many characters of a text are looked at: half of them its first, half its last."""
@@ -50,14 +51,20 @@ _BUCKET_ENDS = (1_000, 10_000, 100_000)
 # Spreads a checksum over its high bits: the checksum alone is linear, and like texts would collide.
 _SPREAD = 0x9E3779B1
 # DETERMINISM: ASCII rules only. What Unicode calls a word or lower case changes with its version.
-_INTENT = re.compile(
-    r"\b(?:(?P<commit>commit|stage|git\s+add)"
-    r"|(?P<refactor>refactor|rename|extract|inline|cleanup|simplif\w*)"
-    r"|(?P<architecture>architect\w*|design|module|abstraction|interface)"
-    r"|(?P<debug>debug|bug|error|stack\s+trace|broken|fails?)"
-    r"|(?P<doc>docs?|document|readme|comment|docstring)"
-    r"|(?P<test>tests?|pytest|unit\s+test|e2e))\b",
-    re.ASCII | re.IGNORECASE,
+_WORD = re.compile(r"\w+", re.ASCII)
+_INTENTS = {
+    "commit": ("commit", "stage"),
+    "refactor": ("refactor", "rename", "extract", "inline", "cleanup"),
+    "architecture": ("design", "module", "abstraction", "interface"),
+    "debug": ("debug", "bug", "error", "broken", "fail", "fails"),
+    "doc": ("doc", "docs", "document", "readme", "comment", "docstring"),
+    "test": ("test", "tests", "pytest", "e2e"),
+}
+_INTENT_OF = {word: tag for tag, words in _INTENTS.items() for word in words}
+_INTENT_PREFIXES = (("architect", "architecture"), ("simplif", "refactor"))
+_INTENT_PAIRS = (
+    (frozenset({"git", "add"}), re.compile(r"\bgit\s+add\b", re.ASCII), "commit"),
+    (frozenset({"stack", "trace"}), re.compile(r"\bstack\s+trace\b", re.ASCII), "debug"),
 )
 
 
@@ -135,7 +142,15 @@ def fingerprint_id(fingerprint: Fingerprint, vector: bytes) -> str:
 
 def intent_tags(text: str) -> tuple[str, ...]:
     """Give what the words of a message say it is about, of six kinds, in alphabetical order."""
-    found = {match.lastgroup or "" for match in _INTENT.finditer(looked_at(text))}
+    seen = ascii_lower(looked_at(text))
+    words = set(_WORD.findall(seen))
+    found = {_INTENT_OF[word] for word in words & _INTENT_OF.keys()}
+    for begins, tag in _INTENT_PREFIXES:
+        if begins in seen and any(word.startswith(begins) for word in words):
+            found.add(tag)
+    for both, said, tag in _INTENT_PAIRS:
+        if both <= words and said.search(seen):
+            found.add(tag)
     return tuple(sorted(found))
 
 

@@ -21,7 +21,7 @@ def split_override(
     message: str, aliases: Mapping[str, str], mode: Mode = "strict"
 ) -> tuple[Override | None, str]:
     """Give the override a message begins with, and the message without it."""
-    if mode == "off":
+    if mode == "off" or not message.startswith(("@", "\\@")):
         return None, message
     if message.startswith("\\@"):
         return None, message[1:]

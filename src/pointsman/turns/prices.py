@@ -132,6 +132,12 @@ def cost(
 
     The three kinds of input are disjoint: a token read from the cache is not in `input_tokens`.
     """
+    if input_tokens >= 0 <= output_tokens and not (cached_input_tokens or cache_write_tokens):
+        # As most calls are: nothing came from a cache.
+        into, out = price.input, price.output
+        if into is not None and out is not None:
+            total = input_tokens * into + output_tokens * out
+            return MicroUsd(divided(total, PER_TOKENS))
     total = 0
     for tokens, rate in (
         (input_tokens, price.input),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.kernel.number import MicroUsd
 from pointsman.turns.condition import Condition, Test, needed_patterns, reads_text, ready
@@ -73,6 +73,8 @@ class ReadyPolicy:
         self._workspaces.sort(key=lambda found: -len(found[0]))
         self._patterns.message.ready()
         self._patterns.path.ready()
+        scopes = (self._anywhere, *(scope for _, scope in self._workspaces))
+        self.learns_on_purpose = any(_is_learning(each.pattern) for each in scopes)
         self.reads_text = any(
             reads_text(rule.when)
             for rule in (*policy.rules, *(r for each in policy.workspaces for r in each.rules))
@@ -123,6 +125,12 @@ class ReadyPolicy:
             )
             for rule in rules
         )
+
+
+def _is_learning(settings: PatternSettings) -> bool:
+    """Tell whether some turns are sent elsewhere, or run again, to learn from it."""
+    given = (settings.explore, settings.shadow)
+    return settings.mode != "off" and any(each is not UNSET for each in given)
 
 
 def exceeded_limit(asked: Condition, spent: MicroUsd) -> MicroUsd | None:

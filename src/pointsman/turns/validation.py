@@ -33,7 +33,7 @@ def rejection(candidate: str, models: Mapping[str, Model], facts: TurnFacts) -> 
         if facts.allowed_models is not None and candidate not in facts.allowed_models:
             return _not_permitted(candidate)
         return Rejection("not_configured", f"{candidate} is not in the registry")
-    if _is_plain(candidate, model, facts):
+    if is_plain(candidate, model, facts):
         return None
     for veto in _VETOES:
         found = veto(candidate, model, facts)
@@ -42,7 +42,7 @@ def rejection(candidate: str, models: Mapping[str, Model], facts: TurnFacts) -> 
     return None
 
 
-def _is_plain(candidate: str, model: Model, facts: TurnFacts) -> bool:
+def is_plain(candidate: str, model: Model, facts: TurnFacts) -> bool:
     """Tell that no veto has anything to look at: most turns, for a third of asking all ten."""
     placed, most = facts.placement, model.capabilities.max_context_tokens
     return (

@@ -17,7 +17,11 @@ TOPIC_WORDS = 4
 LONGEST_TOPIC = 60
 
 # DETERMINISM: only ASCII separates words; what else is a letter changes with the Python version.
-_BETWEEN_WORDS = re.compile(r"[\x00-/:-@\[-`{-\x7f]+")
+_BETWEEN = r"\x00-/:-@\[-`{-\x7f"
+_WORD = f"[^{_BETWEEN}]+"
+_FIRST_WORDS = re.compile(
+    f"[{_BETWEEN}]*({_WORD})?" + f"(?:[{_BETWEEN}]+({_WORD}))?" * (TOPIC_WORDS - 1)
+)
 
 
 def expired(items: Sequence[CwmItem], tick: int, journal: Journal) -> list[CwmItem]:
@@ -36,9 +40,16 @@ def recomputed(items: Iterable[CwmItem], most_tokens: int, why: Why, journal: Jo
 
     What could never fit goes first: it would push out all the others and then go itself.
     """
-    fitting = [item for item in items if _fits(item, most_tokens, journal)]
-    fitting.sort(key=_rank)
-    tokens = sum(item.token_estimate for item in fitting)
+    fitting = []
+    for item in items:
+        if item.token_estimate <= most_tokens:
+            fitting.append(item)
+        else:
+            detail = f"tokens {item.token_estimate}"
+            journal.note("cwm_dropped", item.wm_id, Why.TOO_LARGE, detail)
+    if len(fitting) > 1:
+        fitting.sort(key=_rank)
+    tokens = sum([item.token_estimate for item in fitting])
     dropped = 0
     while tokens > most_tokens:
         item = fitting[dropped]
@@ -55,7 +66,7 @@ def with_items(cwm: Cwm, items: Sequence[CwmItem]) -> Cwm:
     kept = tuple(items)
     if kept == cwm.items:
         return cwm
-    tokens = sum(item.token_estimate for item in kept)
+    tokens = sum([item.token_estimate for item in kept])
     return Cwm(cwm.topic if kept else "", tokens, kept)
 
 
@@ -64,19 +75,14 @@ def topic_of(items: Sequence[CwmItem]) -> str:
     if not items:
         return ""
     first = items[0]
+    if not first.value.startswith('"'):
+        return first.type
     value = untagged(msgspec.json.decode(first.value))
     if not isinstance(value, str):
         return first.type
-    # One more than the words wanted: an empty one stands before a separator at the start.
-    words = [word for word in _BETWEEN_WORDS.split(value, TOPIC_WORDS + 1) if word]
-    return ascii_lower("_".join(words[:TOPIC_WORDS]))[:LONGEST_TOPIC]
-
-
-def _fits(item: CwmItem, most_tokens: int, journal: Journal) -> bool:
-    if item.token_estimate <= most_tokens:
-        return True
-    journal.note("cwm_dropped", item.wm_id, Why.TOO_LARGE, f"tokens {item.token_estimate}")
-    return False
+    found = _FIRST_WORDS.match(value)
+    words = [] if found is None else [word for word in found.groups() if word]
+    return ascii_lower("_".join(words))[:LONGEST_TOPIC]
 
 
 def _rank(item: CwmItem) -> tuple[int, int, str]:

@@ -87,7 +87,7 @@ class Goals:
         self, goals: Sequence[Goal], limits: Constants, tick: int, journal: Journal
     ) -> None:
         self._goals = list(goals)
-        self._places = {each.goal_id: place for place, each in enumerate(goals)}
+        self._places: dict[str, int] = {}
         self._limits = limits
         self._tick = tick
         self._journal = journal
@@ -95,7 +95,7 @@ class Goals:
 
     def open(self, new: NewGoal) -> None:
         """Add a goal, unless its id is taken."""
-        if new.goal_id in self._places:
+        if self._place(new.goal_id) is not None:
             self._journal.ignore("goal_created", new.goal_id, Why.GOAL_EXISTS)
             return
         priority = billionths_text(priority_of(new, self._limits))
@@ -109,7 +109,7 @@ class Goals:
     def report(self, event: GoalEvent) -> None:
         """Take in what happened to a goal; to one that is over, nothing happens any more."""
         kind = event.__struct_config__.tag
-        place = self._places.get(event.goal_id)
+        place = self._place(event.goal_id)
         if place is None:
             self._journal.ignore(str(kind), event.goal_id, Why.UNKNOWN_GOAL)
             return
@@ -119,13 +119,25 @@ class Goals:
             return
         self._goals[place] = self._changed(goal, event)
 
+    def _place(self, goal_id: str) -> int | None:
+        # Most ticks report about no goal, so the places are found by the first that does.
+        if len(self._places) < len(self._goals):
+            self._places = {each.goal_id: place for place, each in enumerate(self._goals)}
+        return self._places.get(goal_id)
+
     def settled(self, *, is_exhausted: bool) -> tuple[Goal, ...]:
         """Give the goals after every transition that is due: ended, then paused or resumed."""
-        goals = [self._ended(goal) if goal.status == "active" else goal for goal in self._goals]
-        leads = [each.priority for each in goals if is_live(each)]
-        if not leads:
+        goals, live = [], []
+        for each in self._goals:
+            goal = self._ended(each) if each.status == "active" else each
+            goals.append(goal)
+            if goal.status == "active" or is_live(goal):
+                live.append(goal.priority)
+        if not live:
             return tuple(goals)
-        least = max(leads) - self._limits.preemption_margin
+        least = max(live) - self._limits.preemption_margin
+        if not is_exhausted and self._are_going_on(goals, least):
+            return tuple(goals)
         due = Why.BUDGET_EXHAUSTED if is_exhausted else Why.PREEMPTED
         return tuple(
             [
@@ -133,6 +145,11 @@ class Goals:
                 for each in goals
             ]
         )
+
+    @staticmethod
+    def _are_going_on(goals: Sequence[Goal], least: int) -> bool:
+        """Whether nobody is paused, nor to be: the most frequent case by far."""
+        return not [each for each in goals if each.paused_because or each.priority < least]
 
     def _changed(self, goal: Goal, event: GoalEvent) -> Goal:
         if isinstance(event, ResultProduced):

@@ -26,9 +26,16 @@ class Journal:
         """Write down what happened; give the counter it happened at."""
         sequence = self.sequence
         self.sequence = sequence + 1
-        name = event_id(self.job_seed, sequence, event_type)
-        instant = seeded_instant(sequence)
-        self.happenings.append(Happening(name, event_type, subject, why, detail, instant))
+        self.happenings.append(
+            Happening(
+                event_id(self.job_seed, sequence, event_type),
+                event_type,
+                subject,
+                why,
+                detail,
+                seeded_instant(sequence),
+            )
+        )
         return sequence
 
     def ignore(self, event: str, subject: str, why: Why) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pointsman.agents.brainstate.constants import Constants
 from pointsman.agents.brainstate.events import Insertion
 from pointsman.agents.brainstate.journal import Journal
 from pointsman.agents.brainstate.seeded import seeded_instant, wm_id
-from pointsman.agents.brainstate.state import BrainState, CwmItem, WmItem
+from pointsman.agents.brainstate.state import BrainState, CwmItem, Goal, WmItem
 from pointsman.agents.brainstate.trace import Why
 from pointsman.kernel.instant import Instant
 
@@ -26,7 +26,7 @@ class Promotion(NamedTuple):
 class Memory:
     """Both memories of one state while a tick works on them; newest first."""
 
-    __slots__ = ("_journal", "_limits", "_tick", "_ttls", "cwm", "wm")
+    __slots__ = ("_goals", "_journal", "_limits", "_tick", "cwm", "wm")
 
     def __init__(self, state: BrainState, journal: Journal) -> None:
         self.wm = list(state.wm)
@@ -36,7 +36,7 @@ class Memory:
         self._tick = state.tick
         # Only goals of the state itself may set a time to live: one created in this very tick
         # comes after its items (004 §4.1: "present in snapshot").
-        self._ttls = {each.goal_id: each.wm_ttl_ticks for each in state.goals}
+        self._goals = state.goals
 
     def insert(self, given: Insertion) -> None:
         """Put an item in front, or count a reference where an equal one is in memory."""
@@ -45,7 +45,7 @@ class Memory:
         if given.wm_id is not None and self._has(given.wm_id):
             self._journal.ignore("insertion", given.wm_id, Why.ID_TAKEN)
             return
-        ttl_ticks = ttl_of(given, self._ttls, self._limits)
+        ttl_ticks = ttl_of(given, self._goals, self._limits)
         self.wm.insert(0, new_item(given, ttl_ticks, self._tick, self._journal))
 
     def reference(self, name: str) -> None:
@@ -76,10 +76,12 @@ class Memory:
 
     def _refer(self, index: int, why: Why) -> None:
         item = self.wm[index]
-        ticks = _within(item.reference_ticks, self._tick, self._limits)
+        tick, count = self._tick, item.references + 1
+        first = tick - self._limits.promotion_window
+        ticks = [each for each in item.reference_ticks if each > first]
         # The time to live is not refreshed: a reference keeps nothing alive by itself.
-        self.wm[index] = _item(item, item.ttl_ticks, item.references + 1, (*ticks, self._tick))
-        self._journal.note("wm_referenced", item.wm_id, why, f"references {item.references + 1}")
+        self.wm[index] = _item(item, item.ttl_ticks, count, (*ticks, tick))
+        self._journal.note("wm_referenced", item.wm_id, why, f"references {count}")
 
     def _refer_consolidated(self, index: int, why: Why) -> None:
         item = self.cwm[index]
@@ -108,12 +110,15 @@ def new_item(given: Insertion, ttl_ticks: int, tick: int, journal: Journal) -> W
     return WmItem(name, given.type, given.value, ttl_ticks, created, tick, 1, (tick,), tokens)
 
 
-def ttl_of(given: Insertion, ttls: Mapping[str, int | None], limits: Constants) -> int:
+def ttl_of(given: Insertion, goals: Sequence[Goal], limits: Constants) -> int:
     """Give an item's time to live: its own, else its goal's, else the default."""
     if given.ttl_ticks is not None:
         return given.ttl_ticks
-    own = None if given.goal_id is None else ttls.get(given.goal_id)
-    return limits.default_wm_ttl if own is None else own
+    if given.goal_id is not None:
+        for goal in goals:
+            if goal.goal_id == given.goal_id and goal.wm_ttl_ticks is not None:
+                return goal.wm_ttl_ticks
+    return limits.default_wm_ttl
 
 
 def estimated_tokens(value: str) -> int:
@@ -188,9 +193,4 @@ def _item(item: WmItem, ttl_ticks: int, references: int, ticks: tuple[int, ...])
 
 def _recent(ticks: Sequence[int], tick: int, limits: Constants) -> int:
     first = tick - limits.promotion_window
-    return sum(each > first for each in ticks)
-
-
-def _within(ticks: Sequence[int], tick: int, limits: Constants) -> tuple[int, ...]:
-    first = tick - limits.promotion_window
-    return tuple(each for each in ticks if each > first)
+    return len([each for each in ticks if each > first])

@@ -43,15 +43,18 @@ class Reports:
     def take(self, events: Iterable[Event]) -> None:
         """Take in the events in their order; references belong to memory and are passed over."""
         for event in events:
-            if isinstance(event, GoalCreated):
+            # The most frequent ones first.
+            if isinstance(event, Referenced):
+                continue
+            if isinstance(event, (TokensUsed, TokensReturned)):
+                self._count(event)
+            elif isinstance(event, GoalCreated):
                 self.goals.open(event.goal)
             elif isinstance(event, ActionWished):
                 self.wishes.append(event)
-            elif isinstance(event, (TokensUsed, TokensReturned)):
-                self._count(event)
             elif isinstance(event, NodeFailed):
                 self._note_failure(event.node_id, event.reason)
-            elif not isinstance(event, Referenced):
+            else:
                 if isinstance(event, AttemptFailed) and event.node_id:
                     self._note_failure(event.node_id, event.reason)
                 self.goals.report(event)

@@ -1,0 +1,168 @@
+"""`actions`: what agents ask to be done for good, and the votes that let it happen.
+
+Without a key whoever works on the home is its admin; a member of the council votes with their own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Final, cast, get_args
+
+import click
+import msgspec
+from msgspec import Struct
+
+from pointsman.access.actors import OWNER, actor_of
+from pointsman.access.keyring import ACCESS, Keyring
+from pointsman.access.matrix import Route, permitted
+from pointsman.access.roles import Access, GivenRole, Scope
+from pointsman.agents.action import Actor
+from pointsman.agents.action_state import Status
+from pointsman.agents.votes import Choice
+from pointsman.app import Pointsman
+from pointsman.cli.terms import Session, command
+from pointsman.errors import PermissionDenied
+from pointsman.kernel.document import printable
+from pointsman.runs.action_view import action_value
+from pointsman.runs.columns import table
+
+KEY: Final = "POINTSMAN_KEY"
+"""Where a key is looked for: on a command line everybody on the machine could read it."""
+
+_LIST: Final = ("GET", "/actions")
+_SHOW: Final = ("GET", "/actions/{id}")
+_VOTE: Final = ("POST", "/actions/{id}/votes")
+_CANCEL: Final = ("POST", "/actions/{id}/cancel")
+_NOTE_HELP: Final = "Why; it is recorded."
+
+
+class Acting(Struct, frozen=True):
+    """Who acts on which home, and how much of a request they may see."""
+
+    pointsman: Pointsman
+    by: Actor
+    access: Access
+
+    def value(self, name: str) -> dict[str, object]:
+        """Give a request as it stands."""
+        record = self.pointsman.approvals.record(name)
+        return action_value(record, self.pointsman.clock.now(), self.access)
+
+
+@click.group()
+def actions() -> None:
+    """What agents ask to be done, and the votes on it.
+
+    A key in POINTSMAN_KEY says who votes; without one it is the home's owner, an admin.
+    """
+
+
+@actions.command("list")
+@click.option(
+    "--status",
+    metavar="STATUS",
+    type=click.Choice(get_args(Status)),
+    help="Only those that stand so.",
+)
+@command
+def list_(session: Session, status: str | None) -> None:
+    """List the requests, the newest first."""
+    with _acting(session, "read", _LIST) as acting:
+        states = reversed(acting.pointsman.approvals.listed())
+        names = [each.request.request_id for each in states if status in (None, each.status)]
+        found = [acting.value(each) for each in names]
+    head = ("REQUEST", "ACTION", "TARGET", "STATUS", "VOTES", "UNTIL")
+    rows = [_row(each) for each in found]
+    session.show(table([head, *rows]) if rows else "nothing is asked for", {"actions": found})
+
+
+@actions.command()
+@click.argument("name", metavar="ID")
+@command
+def show(session: Session, name: str) -> None:
+    """Show one request: what it wants, who asked, and how the votes stand."""
+    with _acting(session, "read", _SHOW) as acting:
+        value = acting.value(name)
+    session.show(_screen(value), value)
+
+
+@actions.command()
+@click.argument("name", metavar="ID")
+@click.argument("choice", type=click.Choice(get_args(Choice)))
+@click.option("--hash", "action_hash", metavar="HASH", help="The action meant [the request's own].")
+@click.option("--note", default="", metavar="TEXT", help=_NOTE_HELP)
+@command
+def vote(session: Session, name: str, choice: Choice, action_hash: str | None, note: str) -> None:
+    """Vote on a request; the vote that carries it has it carried out."""
+    with _acting(session, "act", _VOTE) as acting:
+        approvals = acting.pointsman.approvals
+        meant = action_hash or approvals.record(name).state.request.action_hash
+        approvals.vote(name, choice, meant, acting.by, note)
+        value = acting.value(name)
+    session.show(_screen(value), value)
+
+
+@actions.command()
+@click.argument("name", metavar="ID")
+@click.option("--note", default="", metavar="TEXT", help=_NOTE_HELP)
+@command
+def cancel(session: Session, name: str, note: str) -> None:
+    """Call a request off: for its requester and for admins."""
+    with _acting(session, "act", _CANCEL) as acting:
+        acting.pointsman.approvals.cancel(name, acting.by, note)
+        value = acting.value(name)
+    session.show(_screen(value), value)
+
+
+@contextmanager
+def _acting(session: Session, scope: Scope, route: Route) -> Iterator[Acting]:
+    """Open the home for somebody who may do this, or raise why they may not."""
+    with session.open() as pointsman:
+        by = _actor(pointsman, os.environ.get(KEY, ""), scope)
+        access = permitted(cast("GivenRole", by.role), route)
+        if access == "denied":
+            raise PermissionDenied(
+                f"the role `{by.role or 'none'}` may not do this",
+                hint=f"put a key of another role into {KEY}",
+            )
+        yield Acting(pointsman, by, access)
+
+
+def _actor(pointsman: Pointsman, credential: str, scope: Scope) -> Actor:
+    if not credential:
+        return OWNER
+    with closing(Keyring(pointsman.home.place(ACCESS))) as ring:
+        now = pointsman.clock.now()
+        return actor_of(ring.principal(credential, scope=scope, is_loopback=False, now=now))
+
+
+def _row(value: dict[str, object]) -> tuple[str, ...]:
+    names = ("request_id", "action_type", "target", "status")
+    first = [printable(str(value[name])) for name in names]
+    return (*first, _votes(value), str(value["expires_at"]))
+
+
+def _votes(value: dict[str, object]) -> str:
+    tally = cast("dict[str, int]", value["tally"])
+    return f"{tally['approve']} yes, {tally['reject']} no, of {tally['needed']}"
+
+
+def _screen(value: dict[str, object]) -> str:
+    payload = value["payload"]
+    withdrawn = cast("list[object]", value["withdrawn"])
+    rows = (
+        ("request", value["request_id"]),
+        ("action", f"{value['action_type']}  {value['target']}"),
+        ("status", value["status"]),
+        ("needs", value["required_approval_type"]),
+        ("votes", _votes(value) + (f", {len(withdrawn)} withdrawn" if withdrawn else "")),
+        ("asked by", value["requester_name"] or value["requester"]),
+        ("because", value["justification"] or "-"),
+        ("payload", "withheld" if payload is None else msgspec.json.encode(payload).decode()),
+        ("hash", value["action_hash"]),
+        ("until", value["expires_at"]),
+        ("note", value["note"] or "-"),
+    )
+    return "\n".join(printable(f"{name:<10} {text}") for name, text in rows)
