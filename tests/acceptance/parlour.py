@@ -76,7 +76,7 @@ ROUTING: dict[str, Any] = {"schema_version": 1, "global_default": OPUS}
 
 
 class Bench:
-    """Tools that do what a test says; a call of `hang` waits until it is cancelled."""
+    """Tools that do what a test says; `hang`, which is no reader, waits until it is cancelled."""
 
     def __init__(self, outcomes: Mapping[str, ToolOutcome] | None = None) -> None:
         self.outcomes = dict(outcomes or {})
@@ -90,7 +90,13 @@ class Bench:
         schema = Raw(b'{"type": "object"}')
         names = ("read_file", "look", "hang", "memory_add", *self.outcomes)
         return tuple(
-            ToolDefinition(name, f"does {name}", schema, "read", requires_workspace=False)
+            ToolDefinition(
+                name,
+                f"does {name}",
+                schema,
+                "execute" if name == "hang" else "read",
+                requires_workspace=False,
+            )
             for name in dict.fromkeys(names)
         )
 

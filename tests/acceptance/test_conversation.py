@@ -193,6 +193,7 @@ async def test_a_failed_model_is_replaced_before_the_first_word(tmp_path: Path) 
         conversation = await parlour.conversations.start()
         updates = await said(conversation, "hello")
         assert over(updates).text == "from opus"
+        assert over(updates).error == ""
         kinds = [each.kind for each in updates if isinstance(each, Routed)]
         assert kinds == ["turn", "fallback"]
         assert parlour.types(conversation.id).count("route.decided") == 1

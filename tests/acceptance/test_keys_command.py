@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from pointsman.access.book import HomeBook
-from pointsman.access.keyring import ACCESS_FILE, Keyring
+from pointsman.access.keyring import Keyring
 from pointsman.access.spent import Spent
 from pointsman.cli.main import main
 from pointsman.kernel.instant import DAY, Instant, read_instant
@@ -51,7 +51,7 @@ def test_a_key_is_shown_once_and_its_secret_is_nowhere(home: Home) -> None:
     secret = token[20:]
     slices = [secret[start : start + 12].encode() for start in range(len(secret) - 11)]
     files = [path for path in home.path.rglob("*") if path.is_file()]
-    assert home.path / ACCESS_FILE in files
+    assert home.path / "access.db" in files
     for path in files:
         data = path.read_bytes()
         assert not any(each in data or each[::-1] in data for each in slices), path
@@ -97,7 +97,7 @@ def test_without_keys_the_list_says_what_that_means(home: Home) -> None:
     home.run("init")
     assert "no key exists yet" in home.run("keys", "list").stdout
     assert home.json("keys", "list") == []
-    assert not (home.path / ACCESS_FILE).exists()
+    assert not (home.path / "access.db").exists()
 
 
 def test_a_model_that_is_not_configured_yet_may_be_allowed_with_a_warning(home: Home) -> None:
@@ -136,7 +136,7 @@ def test_keys_need_a_home_except_to_be_made(home: Home) -> None:
     assert "there is no home here" in home.run("keys", "list").stderr
     assert "there is no home here" in home.run("cost").stderr
     home.run("keys", "create", "ci")
-    assert stat.S_IMODE((home.path / ACCESS_FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE((home.path / "access.db").stat().st_mode) == 0o600
 
 
 def spend(home: Home, *many: Spent) -> None:

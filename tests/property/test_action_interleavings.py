@@ -30,11 +30,12 @@ from pointsman.runs.action_record import ActionRecord, found_action
 from pointsman.runs.approvals import Approvals
 from pointsman.runs.effects import Effect, Effects
 from pointsman.storage.sqlite.reading import LedgerReader
-from pointsman.storage.sqlite.semantic import SEMANTIC_FILE, SemanticMemory
+from pointsman.storage.sqlite.semantic import SemanticMemory
 from pointsman.testing import CountedIds, FrozenClock
 
 SOMETIMES = {
     "executed", "expired", "cancelled", "rejected", "pending", "disputed", "void", "died", "raced",
+    "withdrawn",
 }  # fmt: skip
 """What must happen now and then, or the schedules try nothing."""
 
@@ -109,6 +110,12 @@ def clerk(world: World) -> Iterator[None]:
         yield
 
 
+def revoker(world: World) -> Iterator[None]:
+    """Somebody whose key is revoked, at any time and more than once."""
+    key_id, is_blind = world.rng.choice(COUNCIL).id, world.rng.random() < 0.2
+    yield from written(world, Tried("withdrawn", ROOT, claim=key_id, is_blind=is_blind))
+
+
 def canceller(world: World, by: Actor) -> Iterator[None]:
     yield from written(world, Tried("cancelled", by, is_blind=world.rng.random() < 0.2))
 
@@ -150,7 +157,8 @@ def actors(world: World) -> list[Iterator[None]]:
     executors = [executor(world, f"claim-{n}") for n in range(rng.randrange(1, 5))]
     cancellers = [canceller(world, rng.choice((ANN, ROOT, COUNCIL[0])))] * (rng.random() < 0.2)
     clocks = [clock(world)] * (rng.random() < 0.4)
-    return [*voters, *executors, *cancellers, *clocks, clerk(world)]
+    revokers = [revoker(world) for _ in range(rng.randrange(4))] * (rng.random() < 0.4)
+    return [*voters, *executors, *cancellers, *clocks, *revokers, clerk(world)]
 
 
 def interleaved(seed: int) -> tuple[Counter[str], list[str]]:
@@ -166,6 +174,7 @@ def interleaved(seed: int) -> tuple[Counter[str], list[str]]:
     state = world.state()
     world.seen[state.status_at(world.now)] += 1
     world.seen["void"] += bool(state.void)
+    world.seen["withdrawn"] += bool(state.withdrawn)
     return world.seen, [f"seed {seed}: {each}" for each in broken(world)]
 
 
@@ -189,10 +198,17 @@ def is_allowed(world: World, event: Event) -> bool:
 
 
 def quorum(request: ActionRequest, events: list[Event]) -> bool:
-    """Count by hand: distinct members but the requester, in time, for this very action."""
-    names: dict[str, str] = {}
+    """Count by hand: distinct members but the requester, in time, for this very action.
+
+    A key that is withdrawn before there are three takes its vote along.
+    """
+    names: dict[str, tuple[str, str]] = {}
     for each in sorted(events, key=lambda event: event.step.number):
         by, step = each.step.by, each.step
+        if sum(choice != "abstain" for choice, _ in names.values()) == 3:
+            break
+        if each.kind == "withdrawn" and step.action_hash == request.action_hash:
+            names = {name: vote for name, vote in names.items() if vote[1] != step.claim}
         counts = (
             each.kind == "voted"
             and by.role == "council"
@@ -202,8 +218,8 @@ def quorum(request: ActionRequest, events: list[Event]) -> bool:
             and each.at < request.expires_at
         )
         if counts and step.choice is not None:
-            names.setdefault(by.name, step.choice)
-    decisive = [each for each in names.values() if each != "abstain"][:3]
+            names.setdefault(by.name, (step.choice, by.id))
+    decisive = [choice for choice, _ in names.values() if choice != "abstain"]
     return len(decisive) == 3 and decisive.count("approve") > decisive.count("reject")
 
 
@@ -282,7 +298,7 @@ def _something(
 
 
 def _wrong_in(path: Path, pointsman: Pointsman, seen: Counter[str]) -> Iterator[str]:
-    with closing(SemanticMemory(path / SEMANTIC_FILE)) as memory:
+    with closing(SemanticMemory(path / "semantic.db")) as memory:
         written_ = Counter(each.provenance.request_id for each in memory.every_version())
     with closing(LedgerReader(pointsman.home.database)) as ledger:
         for state in pointsman.approvals.listed():

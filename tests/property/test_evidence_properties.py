@@ -1,13 +1,22 @@
 """The evidence index gives, number for number, what the definition in `turns` gives."""
 
+import re
+
 import numpy as np
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from pointsman.signals.embedding import hashed_letters, static_tokens
 from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex, EvidenceLook
 from pointsman.turns.evidence import Near, Outcomes, Prior, candidates, gathered
-from pointsman.turns.evidence_arrays import centre_of_rows, centred_rows, look_of, raw_looks
+from pointsman.turns.evidence_arrays import (
+    centre_of_rows,
+    centred_rows,
+    look_of,
+    normal_row,
+    raw_looks,
+)
 from pointsman.turns.evidence_look import (
     centre_of,
     centred,
@@ -16,7 +25,7 @@ from pointsman.turns.evidence_look import (
     product,
     raw_look,
 )
-from pointsman.turns.fingerprint import Fingerprint, hashed_vector
+from pointsman.turns.fingerprint import Fingerprint, hashed_vector, intent_tags
 
 # A failing example is told as it is found: making it small takes minutes with looks of 544 numbers.
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -55,6 +64,81 @@ def test_length_is_given_within_a_rounding(vector, reach):
         assert abs(length - reach) <= 0.5 * len(vector) ** 0.5 + 1e-6
     else:
         assert found == vector
+
+
+# Lengths whose root is whole: halves come out exactly, and must be rounded to the even side.
+HALVES = st.sampled_from([[3, 4], [1, 1, 1, 1], [0, 5, 12, 0], [8, 15], [2, 3, 6], [-1, 1, -1, 1]])
+
+
+@given(st.one_of(st.lists(st.integers(-2_000, 2_000), min_size=1, max_size=40), HALVES))
+@settings(max_examples=80, deadline=None)
+def test_one_row_equals_the_definition_also_where_halves_are_exact(vector):
+    for reach in (1, 2, 13, 127, 381, 1_024, 1_373):
+        assert normal_row(np.array(vector, np.float64), reach).tolist() == normal(vector, reach)
+
+
+# The intents as one expression: slow, and plain to see.
+INTENT = re.compile(
+    r"\b(?:(?P<commit>commit|stage|git\s+add)"
+    r"|(?P<refactor>refactor|rename|extract|inline|cleanup|simplif\w*)"
+    r"|(?P<architecture>architect\w*|design|module|abstraction|interface)"
+    r"|(?P<debug>debug|bug|error|stack\s+trace|broken|fails?)"
+    r"|(?P<doc>docs?|document|readme|comment|docstring)"
+    r"|(?P<test>tests?|pytest|unit\s+test|e2e))\b",
+    re.ASCII | re.IGNORECASE,
+)
+INTENT_WORDS = st.sampled_from([
+    "commit", "git", "add", "Stage", "simplifying", "xsimplify", "ARCHITECTURE", "bug_", "_bug",
+    "error", "stack", "trace", "fails", "docs", "document", "TESTS", "unit", "e2e", "design",
+    "\u017ftage", "plain", "É",
+])  # fmt: skip
+GAPS = st.sampled_from(
+    [" ", "  ", "\n", "-", "_", "", "\u00a0", "\u2028", ".", "\x0b", "\x1c", "é"]
+)
+
+
+@given(st.lists(st.tuples(INTENT_WORDS, GAPS), max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_intents_equal_the_expression_they_stand_for(said):
+    text = "".join(word + gap for word, gap in said)
+    found = {match.lastgroup for match in INTENT.finditer(text)}
+    assert intent_tags(text) == tuple(sorted(found))
+
+
+@pytest.mark.parametrize("count", [40, 2_100])
+def test_large_index_with_ties_equals_the_definition(count):
+    """Few different looks, many of each: most places are ties, in both ways looks are kept."""
+    texts = [f"{word} {n % 7}" for n, word in enumerate(["sum", "map", "漢字", "sort"] * count)][
+        :count
+    ]
+    prints = [Fingerprint(has_images=n % 3 == 0) for n in range(count)]
+    letters, tokens = [*map(hashed_letters, texts)], [*map(static_tokens, texts)]
+    names = [f"look {n * 7_919 % count:05}" for n in range(count)]
+    compared = 2_048 if count > 2_048 else 8
+    index = EvidenceIndex(compared)
+    index.add(map(EvidenceLook, names, prints, letters, tokens))
+    index.recentre()
+    done = [
+        (name, "ab"[n % 2], Outcomes.of(1 + n % 20, n * 37, n % 3, n * 10**5))
+        for n, name in enumerate(names)
+    ]
+    index.put(done)
+    looks = {
+        each: centred(raw_look(*each), index.centre)
+        for each in set(zip(prints, letters, tokens, strict=True))
+    }
+    every = [looks[each] for each in zip(prints, letters, tokens, strict=True)]
+    models = sorted({model for _, model, _ in done})
+    priors = [prior(model, [each for _, own, each in done if own == model]) for model in models]
+    for asked, k in ((0, 1), (5, 7), (11, 320)):
+        mine = every[asked]
+        near = [
+            Near(name, product(mine, own), {model: each})
+            for (name, model, each), own in zip(done, every, strict=True)
+        ]
+        kept = candidates([disagreement(mine, own) for own in every], min(k, count), compared)
+        found = index.evidence(index.look(prints[asked], letters[asked], tokens[asked]), k)
+        assert found == gathered([near[n] for n in kept], priors, k)
 
 
 def parts(looks):

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from typing import get_args
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
@@ -19,8 +20,10 @@ from pointsman.kernel.record import (
     RECORDED_FORM,
     Aside,
     DecisionRecord,
+    Names,
     Recorded,
     Room,
+    decision_draft,
     recorded_bytes,
 )
 from pointsman.placement.decide import decide
@@ -28,15 +31,32 @@ from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Tai
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.trace import OUTCOME_FORM, TRACE_FORM, Placed
+from pointsman.providers.dialects.conversation import Entry, entry_words, plain_words
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.spans import with_model
-from pointsman.turns.facts import BudgetLeft, TurnFacts
+from pointsman.runs.recorder import Made
+from pointsman.runs.rulings import turn_draft, turn_made
+from pointsman.sessions.ruling import Placing, Policies, Ruling
+from pointsman.turns import trace as turn_trace
+from pointsman.turns.decide import decide as decide_turn
+from pointsman.turns.decide import run_chain, written
+from pointsman.turns.facts import BudgetLeft, Override, TurnFacts
+from pointsman.turns.policy import NO_ROUTING, turn_policy
+from pointsman.turns.ready import ReadyPolicy
 from pointsman.turns.registry import Capabilities, Model
 from pointsman.turns.validation import _VETOES, rejection
 
 texts = st.text(max_size=40)
 counts = st.integers(0, 2**40)
 ids = st.binary(max_size=8).map(content_id)
+asides = st.builds(
+    Aside,
+    elapsed_us=counts,
+    trace_id=texts,
+    session_id=texts,
+    is_preview=st.booleans(),
+    product_version=texts,
+)
 
 
 @given(
@@ -50,14 +70,7 @@ ids = st.binary(max_size=8).map(content_id)
         outcome=st.sampled_from([Raw(b"{}"), Raw(b'{"a":"\xc3\xa4"}')]),
         trace=st.sampled_from([Raw(b"[]"), Raw(b'{"chain":[]}')]),
     ),
-    st.builds(
-        Aside,
-        elapsed_us=counts,
-        trace_id=texts,
-        session_id=texts,
-        is_preview=st.booleans(),
-        product_version=texts,
-    ),
+    asides,
 )
 def test_a_decision_written_in_one_go_has_the_bytes_of_its_forms(
     record: DecisionRecord, aside: Aside
@@ -147,6 +160,51 @@ def test_what_passes_as_plain_passes_every_veto(facts: TurnFacts, candidate: str
     model = MODELS[candidate]
     asked = (veto(candidate, model, facts) for veto in _VETOES)
     assert rejection(candidate, MODELS, facts) == next((one for one in asked if one), None)
+
+
+READY_TURNS = ReadyPolicy(turn_policy(NO_ROUTING, MODELS, "/home/user"))
+named_turns = st.builds(
+    lambda facts, sticky, override, is_worker: replace(
+        facts, sticky_model=sticky, override=override, is_worker=is_worker
+    ),
+    turns,
+    st.sampled_from([None, "cloud:gone", *MODELS]),
+    st.sampled_from([None, None, Override("able", "cloud:able")]),
+    st.sampled_from([False, False, True]),
+)
+
+
+@given(named_turns)
+def test_a_model_that_was_named_is_decided_as_the_whole_chain_decides(facts: TurnFacts) -> None:
+    outcome, trace = run_chain(READY_TURNS, facts)
+    again = decide_turn(READY_TURNS, facts)
+    assert again == (outcome, trace)
+    told = (turn_trace.OUTCOME_FORM.encode(outcome), turn_trace.TRACE_FORM.encode(trace))
+    assert written(*again) == written(outcome, trace) == told
+
+
+@given(named_turns, asides, placements, st.sampled_from(["", "fallback"]))
+def test_a_turn_written_in_one_go_has_the_bytes_of_its_forms(
+    facts: TurnFacts, aside: Aside, about: PlacementFacts, linked: str
+) -> None:
+    policies = Policies(READY, content_id(b"placement"), READY_TURNS, content_id(b"turns"))
+    outcome, trace = run_chain(READY_TURNS, facts)
+    ruling = Ruling(Placing(about, *decide(READY, about)), facts, outcome, trace)
+    names, seal = Names("d", "t", Instant(7)), sealed("hello", b"key")
+    made: Made = turn_made(policies, ruling, seal, "0" * 32)
+    told = decision_draft(names, made.record, aside, made.facts, linked)
+    quick = Ruling(ruling.placing, facts, *decide_turn(READY_TURNS, facts))
+    assert turn_draft(names, policies, quick, seal, aside, linked) == told
+
+
+@given(st.text(), st.booleans())
+def test_the_words_of_a_plain_entry_are_those_found_by_taking_it_apart(
+    text: str, calls: bool
+) -> None:
+    raw = Raw(msgspec.json.encode(text.encode("utf-8", "replace").decode()))
+    entry = Entry("user", "", raw, Raw(b'[{"id":"1"}]')) if calls else Entry("user", "", raw)
+    plain = plain_words(entry)
+    assert plain is None if calls else plain is None or [plain] == [*entry_words(entry)]
 
 
 @given(

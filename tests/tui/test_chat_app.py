@@ -356,3 +356,21 @@ async def test_hanging_up_says_that_the_terminal_went_away(tmp_path: Path) -> No
         told = {each.type: each.payload for each in events if isinstance(each, Envelope)}
         assert told["turn.cancelled"].reason == "client_disconnect"
         assert told["session.ended"].disposition == "abandoned"
+
+
+async def test_an_empty_screen_says_who_can_answer_until_something_is_said(tmp_path: Path) -> None:
+    async with a_booth(tmp_path, says("hello")) as booth:
+        await booth.until(lambda: "Ready: " in booth.screen)
+        assert HAIKU in booth.screen
+        assert "and 3 more" in booth.screen
+        await booth.says("hi")
+        assert "Ready: " not in booth.screen
+
+
+async def test_a_why_screen_fits_into_eighty_columns(tmp_path: Path) -> None:
+    async with a_booth(tmp_path, says("hello"), size=(80, 24)) as booth:
+        await booth.says("hi")
+        why = await booth.command("/model show")
+        ids = [line for line in why.splitlines() if line.startswith("policy ")]
+        assert len(ids[0]) == 80
+        assert ids[0] in booth.screen

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from tests.acceptance.parlour import OPUS, ROUTING, models
 from tests.gateway.house import Upstream, upstream, write_home
 
+from pointsman.app import Pointsman
 from pointsman.cli.main import main
 from pointsman.testing import calls, fails, says
 
@@ -106,3 +107,13 @@ def test_no_thread_or_loop_is_left_behind(tmp_path: Path) -> None:
         assert threading.active_count() <= before
     with pytest.raises(RuntimeError):
         asyncio.get_running_loop()
+
+
+def test_a_message_to_nobody_leaves_no_session_behind(tmp_path: Path) -> None:
+    with served(tmp_path):
+        found = run(tmp_path, "--message", "@nobody hello")
+        assert found.exit_code == 2
+        assert "`@nobody` names no model" in found.stderr
+        assert "no sessions yet" in run(tmp_path, "--list").stdout
+    with Pointsman(tmp_path) as pointsman:
+        assert not pointsman.conversations.house.store.sessions(9)

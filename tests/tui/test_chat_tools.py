@@ -49,6 +49,15 @@ async def test_calls_are_lines_that_open_on_what_was_asked_and_came_back(tmp_pat
         assert [each.json["model"] for each in booth.anthropic.requests] == ["claude-opus-4-7"] * 3
 
 
+async def test_what_a_tool_gave_back_is_there_while_the_turn_goes_on(tmp_path: Path) -> None:
+    script = (calls(("read_file", {"path": "a.txt"})), stalls("so far"))
+    async with a_booth(tmp_path, *script) as booth:
+        await booth.types("read it")
+        await booth.until(lambda: booth.app.transcript.turns and booth.last.tools)
+        await booth.until(lambda: "read_file did it" in str(booth.last.tools[0]._result.content))
+        assert booth.conversation.is_busy
+
+
 @pytest.mark.parametrize(
     ("key", "ran", "state", "calls_asked"),
     [("a", 2, "done", 2), ("s", 2, "done", 1), ("d", 0, "failed", 2)],

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
-from pointsman.providers.messages import Block, Image, Request, Text, Thinking, ToolResult, ToolUse
+from pointsman.providers.messages import (
+    Block,
+    Image,
+    Message,
+    Request,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+)
 from pointsman.providers.port import Dialect
 from pointsman.turns.registry import Capabilities
 
@@ -61,9 +70,12 @@ def adapter_capabilities(model: Capabilities, dialect: Dialect) -> AdapterCapabi
 
 
 def estimate_input_tokens(request: Request, count: Count) -> int:
-    """Estimate the tokens of a request: its words by `count`, the rest by fixed amounts."""
+    """Estimate the tokens of a request: its words by `count`, the rest by fixed amounts.
+
+    What was said earlier is not among them.
+    """
     words = "\n".join(_words(request))
-    images = sum(isinstance(block, Image) for block in _blocks(request))
+    images = sum(isinstance(block, Image) for block in _blocks(request.messages))
     return (
         count(words)
         + images * IMAGE_TOKENS
@@ -72,8 +84,20 @@ def estimate_input_tokens(request: Request, count: Count) -> int:
     )
 
 
-def _blocks(request: Request) -> Iterator[Block]:
-    for message in request.messages:
+def estimate_message_tokens(message: Message, count: Count) -> int:
+    """Estimate the tokens that a message adds to a conversation.
+
+    The line's end that parts it from the next counts with it: vocabularies join that to the word
+    before it, so that the sum is what the whole would be, give or take a token.
+    """
+    blocks = [*_blocks((message,))]
+    words = "".join(f"{each}\n" for each in _spoken(blocks))
+    images = sum(isinstance(each, Image) for each in blocks)
+    return count(words) + images * IMAGE_TOKENS + _MESSAGE_TOKENS
+
+
+def _blocks(messages: Iterable[Message]) -> Iterator[Block]:
+    for message in messages:
         for block in message.content:
             yield block
             if isinstance(block, ToolResult):
@@ -84,7 +108,11 @@ def _words(request: Request) -> Iterator[str]:
     yield from (each.text for each in request.system)
     for tool in request.tools:
         yield from (tool.name, tool.description, bytes(tool.input_schema).decode())
-    for block in _blocks(request):
+    yield from _spoken(_blocks(request.messages))
+
+
+def _spoken(blocks: Iterable[Block]) -> Iterator[str]:
+    for block in blocks:
         match block:
             case Text(text) | Thinking(text):
                 yield text

@@ -12,6 +12,11 @@ HEAD_LIMIT = 64 * 1024
 _SILENT_LIMIT = 64 * 1024
 """Bytes that may come between two pieces of a body: chunk extensions, trailers."""
 
+_NAMES = {
+    name.encode(): name
+    for name in ("content-type", "content-length", "date", "server", "transfer-encoding")
+} | {b"Content-Type": "content-type", b"Content-Length": "content-length"}
+
 
 class BadAnswer(Exception):
     """the answer is not HTTP as it should be"""
@@ -125,7 +130,7 @@ class AnswerReader:
         """Take a header; trailers are ignored."""
         if self.has_head:
             return
-        key = name.decode("latin-1").lower()
+        key = _NAMES.get(name) or name.decode("latin-1").lower()
         headers = self._headers
         if key == "transfer-encoding" and (key in headers or value.lower() != b"chunked"):
             raise BadAnswer("its transfer encoding is not `chunked`")

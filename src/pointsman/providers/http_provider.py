@@ -176,6 +176,8 @@ class HttpProvider:
 def _what_is_unreadable(headers: Mapping[str, str]) -> str:
     """Say why a body that is on its way cannot be used; empty when it can."""
     encoding = headers.get("content-encoding")
+    if encoding is None and headers.get("content-type") == "application/json":
+        return ""
     if encoding and encoding.lower() != "identity":
         return "packed its answer, which was not asked for"
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()

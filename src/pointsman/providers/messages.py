@@ -6,7 +6,8 @@ apart. What a dialect cannot say is listed as lost, never dropped in silence.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
 
 from msgspec import Raw, Struct
 
@@ -73,6 +74,29 @@ class Message(Struct, frozen=True):
     content: tuple[Block, ...]
 
 
+class Passage(Struct, frozen=True):
+    """Messages as one dialect writes them: JSON values with commas between, and what is lost."""
+
+    items: bytes
+    lost: tuple[str, ...] = ()
+
+
+class Earlier(Protocol):
+    """The messages before those of a request. They change no more, so each is worked out once."""
+
+    def messages(self) -> tuple[Message, ...]:
+        """Give them."""
+        ...
+
+    def tokens(self, tokenizer: str) -> int:
+        """Estimate their tokens by a vocabulary."""
+        ...
+
+    def written(self, dialect: str, write: Callable[[Sequence[Message]], Passage]) -> Passage:
+        """Give them as a dialect writes them; `write` is asked only for those not written yet."""
+        ...
+
+
 class Tool(Struct, frozen=True):
     """A tool the model may call; `input_schema` is a JSON Schema."""
 
@@ -127,6 +151,8 @@ class Request(Struct, frozen=True):
     hints: tuple[Hint, ...] = ()
     unsaid: tuple[str, ...] = ()
     """What was in the body and has no place here, by the names of `dialects.loss.Loss`."""
+    earlier: Earlier | None = None
+    """What was said before `messages`; the first of these follows no result of a tool."""
 
 
 class Usage(Struct, frozen=True):

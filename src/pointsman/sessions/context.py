@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec import Struct
@@ -29,19 +29,42 @@ class Touched(Struct, frozen=True):
         return bool(self.tool_names)
 
 
-def touched(messages: Sequence[SessionMessage]) -> Touched:
-    """Look through the inputs and results of tools; the words of messages are not looked at."""
-    paths: dict[str, str] = {}
-    names: dict[str, None] = {}
-    for message in messages:
-        for use in message.tool_uses:
-            names.setdefault(use.name)
-            paths |= {each: found for each in _strings(use.input) if (found := _extension(each))}
-        for line in _lines(message):
-            if found := _extension(line):
-                paths[line] = found
-    extensions = dict.fromkeys(paths.values())
-    return Touched(tuple(paths), tuple(extensions), tuple(names))
+class Touching:
+    """Looks on as messages come; each is looked at once."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, str] = {}
+        self._names: dict[str, None] = {}
+        self._found: Touched | None = Touched()
+
+    def look(self, messages: Iterable[SessionMessage]) -> None:
+        """Look through the inputs and results of tools; words of messages are not looked at."""
+        for message in messages:
+            for use in message.tool_uses:
+                self._found = None
+                self._names.setdefault(use.name)
+                self._paths |= {
+                    each: found for each in _strings(use.input) if (found := _extension(each))
+                }
+            for line in _lines(message):
+                if found := _extension(line):
+                    self._found = None
+                    self._paths[line] = found
+
+    @property
+    def found(self) -> Touched:
+        """What was touched so far."""
+        if self._found is None:
+            extensions = dict.fromkeys(self._paths.values())
+            self._found = Touched(tuple(self._paths), tuple(extensions), tuple(self._names))
+        return self._found
+
+
+def touched(messages: Iterable[SessionMessage]) -> Touched:
+    """Give what the tools of messages touched."""
+    touching = Touching()
+    touching.look(messages)
+    return touching.found
 
 
 def _extension(text: str) -> str:

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from pointsman.errors import LedgerError, PointsmanError
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ZERO, billionths_text
-from pointsman.providers.capabilities import estimate_input_tokens
 from pointsman.providers.messages import Request, StopReason, Text, Tool, ToolUse
 from pointsman.sessions import effects
 from pointsman.sessions.call_events import (
@@ -34,15 +33,15 @@ from pointsman.sessions.events.session import (
 )
 from pointsman.sessions.flow import Call, Called, Ended, Flow, Record, continued
 from pointsman.sessions.flow import turn as routed
+from pointsman.sessions.history import Manner
 from pointsman.sessions.locks import TurnLock
 from pointsman.sessions.message import Metadata, SessionMessage
 from pointsman.sessions.ruling import Ruling
 from pointsman.sessions.tally import Tally, after_call, turn_completed
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.tool_cycle import Scene, ToolCycle
-from pointsman.sessions.transcript import transcript
+from pointsman.sessions.transcript import estimated_tokens
 from pointsman.sessions.turn import EndStatus, Turn, TurnEnd
-from pointsman.signals.tokens import count_tokens
 from pointsman.turns.facts import ANY_MODEL, Override
 from pointsman.turns.registry import provider_of
 
@@ -227,7 +226,7 @@ class _Running:
             self.is_cancelled = True
             return _CANCELLED
         turn, request = self.turn, self._request(call.model)
-        tokens = estimate_input_tokens(request, count_tokens)
+        tokens = estimated_tokens(request)
         started = LlmCallStarted(
             model=call.model,
             provider=provider_of(call.model),
@@ -246,6 +245,7 @@ class _Running:
         return reply.called
 
     def _answered(self, call: Call, reply: Replied, started_id: str) -> Steps[None]:
+        self.error = ""
         completed = llm_completed(call.model, reply)
         self.parent = yield from effects.told(completed, started_id)
         message = answer_message(call.model, reply, self.ruling, self.decision_id)
@@ -325,8 +325,10 @@ class _Running:
         left = self._tokens_left()
         most = None if known is None else known.capabilities.max_output_tokens
         asked = [each for each in (left, most) if each is not None]
+        past = turn.history.told(Manner(sees, self._can_delegate(model)))
         return Request(
-            messages=transcript(self._all(), sees_images=sees, shows_ids=self._can_delegate(model)),
+            messages=(*past.open, *past.sent(self.messages)),
+            earlier=past,
             system=(Text(system),) if system else (),
             tools=tools,
             output=turn.output,

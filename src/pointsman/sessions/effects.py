@@ -122,6 +122,12 @@ class RunTool(Struct, frozen=True):
     definition: ToolDefinition
 
 
+class RunTools(Struct, frozen=True):
+    """Run tools that change nothing side by side; answered by a tuple of `Ran` in their order."""
+
+    uses: tuple[ToolUse, ...]
+
+
 class Ran(Struct, frozen=True):
     """How a tool went; a cancelled one has no outcome of its own."""
 
@@ -158,6 +164,7 @@ Effect: TypeAlias = (
     | CancelledBy
     | NeedsAsking
     | RunTool
+    | RunTools
     | Delegate
     | Now
     | NewId
@@ -225,6 +232,11 @@ def asking_needed(use: ToolUse) -> Steps[ConfirmationRequest | None]:
 def ran(use: ToolUse, definition: ToolDefinition) -> Steps[Ran]:
     """Run a tool."""
     return cast(Ran, (yield RunTool(use, definition)))
+
+
+def ran_together(uses: tuple[ToolUse, ...]) -> Steps[tuple[Ran, ...]]:
+    """Run tools that change nothing."""
+    return cast("tuple[Ran, ...]", (yield RunTools(uses)))
 
 
 def delegated(delegations: tuple[Delegation, ...]) -> Steps[tuple[DelegateResult, ...]]:

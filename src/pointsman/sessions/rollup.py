@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -60,10 +60,11 @@ class WorkerMessages(Struct, frozen=True):
 
 
 def rollup(
-    session_id: str, messages: Sequence[SessionMessage], workers: Iterable[WorkerMessages]
+    session_id: str, messages: Iterable[SessionMessage], workers: Iterable[WorkerMessages]
 ) -> Rollup:
     """Add up the usage of a session's messages, and of its workers'."""
-    return Rollup(session_id, _shares(messages), tuple(_worker(each) for each in workers))
+    shares = tuple(worker_share(each) for each in workers)
+    return Rollup(session_id, Shares(messages).listed(), shares)
 
 
 def rollup_text(found: Rollup) -> str:
@@ -86,20 +87,34 @@ def rollup_text(found: Rollup) -> str:
     return "\n".join(lines)
 
 
-def _shares(messages: Sequence[SessionMessage]) -> tuple[ModelShare, ...]:
-    costs: dict[str, int] = {}
-    turns: dict[str, dict[str, None]] = {}
-    for message in messages:
-        model, usage = message.metadata.model, message.metadata.usage
-        if model is None:
-            continue
-        costs[model] = costs.get(model, 0) + (0 if usage is None else usage.cost_microusd)
-        turns.setdefault(model, {})[message.turn_id] = None
-    return tuple(ModelShare(name, MicroUsd(cost), len(turns[name])) for name, cost in costs.items())
+class Shares:
+    """Adds up what models take of a session, message by message; those of a turn come together."""
+
+    def __init__(self, messages: Iterable[SessionMessage] = ()) -> None:
+        self._found: dict[str, ModelShare] = {}
+        self._turn: dict[str, str] = {}
+        self.add(messages)
+
+    def add(self, messages: Iterable[SessionMessage]) -> None:
+        """Count more messages."""
+        for message in messages:
+            model, usage = message.metadata.model, message.metadata.usage
+            if model is None:
+                continue
+            known = self._found.get(model, ModelShare(model, MicroUsd(0), 0))
+            cost = known.cost_microusd + (0 if usage is None else usage.cost_microusd)
+            turns = known.turns + (self._turn.get(model) != message.turn_id)
+            self._found[model] = ModelShare(model, MicroUsd(cost), turns)
+            self._turn[model] = message.turn_id
+
+    def listed(self) -> tuple[ModelShare, ...]:
+        """Give what each model took, in the order they first spoke."""
+        return tuple(self._found.values())
 
 
-def _worker(found: WorkerMessages) -> WorkerShare:
-    shares = _shares(found.messages)
+def worker_share(found: WorkerMessages) -> WorkerShare:
+    """Give what one worker took."""
+    shares = Shares(found.messages).listed()
     cost = MicroUsd(sum(each.cost_microusd for each in shares))
     turns = len({each.turn_id for each in found.messages})
     model = shares[-1].model if shares else ""

@@ -1,4 +1,4 @@
-"""The tools of one answer: checked, allowed, run in order, delegations side by side.
+"""The tools of one answer: checked, allowed, run in order; readers and workers side by side.
 
 Every call that a model makes is answered exactly once, by a result or by the reason there is none.
 """
@@ -6,6 +6,7 @@ Every call that a model makes is answered exactly once, by a result or by the re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Final
 
 from msgspec import Struct
@@ -83,7 +84,14 @@ class ToolCycle:
         self.messages = []
         delegations = [use for use in uses if use.name == DELEGATE and self._offers(use)]
         are_delegated = False
-        for use in uses:
+        waiting = [*uses]
+        while waiting:
+            together = yield from self._reading(waiting)
+            if len(together) > 1 and not self.is_cancelled and (yield from effects.may_go_on()):
+                del waiting[: len(together)]
+                yield from self._side_by_side(together, parent)
+                continue
+            use = waiting.pop(0)
             if self.is_cancelled or not (yield from effects.may_go_on()):
                 yield from self._cancel(use, parent)
             elif use in delegations:
@@ -94,6 +102,35 @@ class ToolCycle:
                 yield from self._request_context(use, parent)
             else:
                 yield from self._one(use, parent)
+
+    def _reading(self, uses: Sequence[ToolUse]) -> Steps[tuple[ToolUse, ...]]:
+        """Give the first calls that only read and need nobody's yes: their order is of no account.
+
+        Nothing is asked where there are not two of them.
+        """
+        reading = [*takewhile(self._reads, uses)]
+        found: list[ToolUse] = []
+        for use in reading if len(reading) > 1 else ():
+            request = yield from effects.asking_needed(use)
+            if request is not None and request.scope_key not in self.granted:
+                break
+            found.append(use)
+        return tuple(found)
+
+    def _reads(self, use: ToolUse) -> bool:
+        definition = self._scene.tools.get(use.name)
+        if definition is None or use.name in (DELEGATE, REQUEST_CONTEXT):
+            return False
+        return definition.side_effects == "read" and not input_problems(use, definition)
+
+    def _side_by_side(self, uses: tuple[ToolUse, ...], parent: str) -> Steps[None]:
+        """Run calls at once; they are told and answered in the order they were made."""
+        told = {}
+        for use in uses:
+            told[use.id] = yield from self._called(use, self._scene.tools[use.name], parent)
+        results = yield from effects.ran_together(uses)
+        for use, ran in zip(uses, results, strict=True):
+            yield from self._ended(use, told[use.id], ran)
 
     def _offers(self, use: ToolUse) -> bool:
         return use.name in self._scene.tools
@@ -116,11 +153,17 @@ class ToolCycle:
         yield from self._run(use, definition, parent)
 
     def _run(self, use: ToolUse, definition: ToolDefinition, parent: str) -> Steps[None]:
+        called_id = yield from self._called(use, definition, parent)
+        ran = yield from effects.ran(use, definition)
+        yield from self._ended(use, called_id, ran)
+
+    def _called(self, use: ToolUse, definition: ToolDefinition, parent: str) -> Steps[str]:
         self.calls += 1
         given = bytes(use.input).decode("utf-8", "surrogatepass")
         called = ToolCalled(use.id, use.name, given, len(use.input), definition.side_effects)
-        called_id = yield from effects.told(called, parent)
-        ran = yield from effects.ran(use, definition)
+        return (yield from effects.told(called, parent))
+
+    def _ended(self, use: ToolUse, called_id: str, ran: Ran) -> Steps[None]:
         if ran.is_cancelled:
             self.is_cancelled = True
             yield from self._fail(use, called_id, "cancelled", CANCELLED, ran.latency_ms)

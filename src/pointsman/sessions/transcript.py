@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pointsman.providers.capabilities import estimate_input_tokens
 from pointsman.providers.messages import Block, Image, Message, Request, Text, ToolResult, ToolUse
 from pointsman.sessions.message import SessionMessage
+from pointsman.signals.tokens import TOKENIZER, count_tokens
 
 NOT_SEEN = Text("[an image that this model cannot see]")
 NO_RESULT = "the tool gave no result"
@@ -50,10 +52,17 @@ def _named(message: SessionMessage, blocks: tuple[Block, ...]) -> tuple[Block, .
 def everything(request: Request) -> str:
     """Give every word that a request sends: what is looked at before it leaves."""
     said = [each.text for each in request.system]
-    for message in request.messages:
+    earlier = () if request.earlier is None else request.earlier.messages()
+    for message in (*earlier, *request.messages):
         for block in message.content:
             said += _words(block)
     return "\n".join(said)
+
+
+def estimated_tokens(request: Request, tokenizer: str = TOKENIZER) -> int:
+    """Estimate the tokens of a request, with what was said before it."""
+    new = estimate_input_tokens(request, lambda text: count_tokens(text, tokenizer))
+    return new if request.earlier is None else new + request.earlier.tokens(tokenizer)
 
 
 def _words(block: Block) -> Iterator[str]:

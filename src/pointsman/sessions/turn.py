@@ -12,6 +12,7 @@ from pointsman.providers.messages import Image, OutputFormat, Text
 from pointsman.sessions.events.delegation import InsufficientContextRequest
 from pointsman.sessions.events.session import CancelReason, TurnStop
 from pointsman.sessions.flow import Fallback
+from pointsman.sessions.history import History
 from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.ruling import Policies, Ruling
 from pointsman.sessions.tally import Tally
@@ -37,7 +38,7 @@ class Turn(Struct, frozen=True):
     session_id: str
     turn_id: str
     content: tuple[Text | Image, ...]
-    history: tuple[SessionMessage, ...]
+    history: History
     tools: tuple[ToolDefinition, ...]
     system: Callable[[str], str]
     """What a model is told before all else, by the model's name."""

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from pointsman.providers.messages import ToolResult, ToolUse
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.session import TurnStop
 from pointsman.sessions.flow import RuleKind
@@ -77,6 +78,18 @@ class ToolState(Struct, frozen=True):
     worker_session_id: str = ""
 
 
+class ToolAsked(Struct, frozen=True):
+    """What a tool was asked for, whole."""
+
+    use: ToolUse
+
+
+class ToolAnswered(Struct, frozen=True):
+    """What a tool gave back, or why it gave nothing; told as it comes."""
+
+    result: ToolResult
+
+
 class WorkerState(Struct, frozen=True):
     """How a worker stands; `model` is who does it, `detail` why it failed."""
 
@@ -143,6 +156,8 @@ Update = (
     | ToolUseEnded
     | MessageComplete
     | ToolState
+    | ToolAsked
+    | ToolAnswered
     | WorkerState
     | Confirm
     | ChooseRoute

@@ -40,6 +40,7 @@ from pointsman.tui.themes import DARK, LIGHT
 from pointsman.tui.top_line import TopLine, place_text
 from pointsman.tui.transcript import Earlier, Transcript
 from pointsman.tui.turn_view import RouteLabel
+from pointsman.tui.welcome import welcome_text
 
 LOOK_S: Final = 1.0
 """How often what changes by itself is looked at: outages that clear, files that were edited."""
@@ -61,6 +62,8 @@ class ChatApp(App[int]):
 
     CSS_PATH = "styles.tcss"
     TITLE = "pointsman"
+    # At 80 columns a why-screen needs all of them: no room for a scrollbar.
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (81, "-wide")]  # noqa: RUF012 - textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f1", "help", "Help"),
         Binding("f2", "why", "Why"),
@@ -147,6 +150,8 @@ class ChatApp(App[int]):
         if past:
             await self.transcript.restore(past)
             self.composer.remember(*(each[0].text for each in past if each[0].role == "user"))
+        else:
+            await self.transcript.welcome(welcome_text(self._pointsman))
         for problem in opened.problems:
             await self.transcript.report("this session", problem, "problem")
         last = opened.last_turn
@@ -227,9 +232,6 @@ class ChatApp(App[int]):
     async def _turn_ended(self, following: Following) -> None:
         conversation = self.conversation
         if conversation is not None:
-            following.view.results(
-                [each for each in conversation.history if each.turn_id == following.view.turn_id]
-            )
             self._put_top(cost=usd_text(conversation.cost().total_microusd))
         if following.view.turn_id:
             self.put_turn(following.view.turn_id)
@@ -289,8 +291,7 @@ class ChatApp(App[int]):
 
     def action_interrupt(self) -> None:
         """Copy what is selected, else cancel; a second time in a row, quit."""
-        selected = self.screen.get_selected_text() or self.composer.selected_text
-        if selected:
+        if selected := self.screen.get_selected_text() or self.composer.selected_text:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
         elif self._is_warned:

@@ -12,6 +12,7 @@ from textual.widgets import TextArea
 from pointsman.tui.suggestions import Suggestions
 
 PLACEHOLDER: Final = "Message, or / for commands.  Enter sends, Ctrl+J begins a line."
+MOST_REMEMBERED: Final = 200
 _NEW_LINE: Final = ("ctrl+j", "shift+enter", "alt+enter")
 
 
@@ -46,7 +47,7 @@ class Composer(TextArea):
 
     def remember(self, *texts: str) -> None:
         """Keep what was sent, to be called up again."""
-        self._sent += [text for text in texts if text.strip()]
+        self._sent = [*self._sent, *(text for text in texts if text.strip())][-MOST_REMEMBERED:]
         self._at = len(self._sent)
 
     def put(self, text: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pointsman.runs.conversation import Conversation
+from pointsman.runs.conversation import NO_TOOLS, Conversation
 from pointsman.sessions.envelope import Envelope
-from pointsman.sessions.events.tools import ToolCalled, ToolConfirmationResolved
+from pointsman.sessions.events.tools import ToolConfirmationResolved
 from pointsman.sessions.update import (
     ChooseRoute,
     Confirm,
@@ -16,6 +16,8 @@ from pointsman.sessions.update import (
     TextDelta,
     ThinkingDelta,
     Told,
+    ToolAnswered,
+    ToolAsked,
     ToolState,
     ToolUseBegun,
     TurnOver,
@@ -34,7 +36,7 @@ from pointsman.tui.turn_view import TurnView
 if TYPE_CHECKING:
     from pointsman.tui.app import ChatApp
 
-INLINE = ("turns.no_model",)
+INLINE = ("turns.no_model", NO_TOOLS.code)
 """What belongs to one turn, and not above all of them."""
 ASKED = ("turns.pattern_disagreement",)
 """What a question of its own tells."""
@@ -64,6 +66,10 @@ class Following:
                 await view.tool(update.tool_use_id, update.name)
             case ToolState():
                 await view.tool_stands(update)
+            case ToolAsked():
+                view.tool_asked(update.use)
+            case ToolAnswered():
+                view.tool_answered(update.result)
             case WorkerState():
                 await view.worker_stands(update)
             case Confirm():
@@ -105,10 +111,7 @@ class Following:
 
     async def _told(self, event: Envelope) -> None:
         payload = event.payload
-        if isinstance(payload, ToolCalled) and not event.parent_session_id:
-            block = await self.view.tool(payload.tool_use_id, payload.tool_name)
-            block.give(str(payload.input_hash))
-        elif isinstance(payload, ToolConfirmationResolved):
+        if isinstance(payload, ToolConfirmationResolved):
             await self._app.panel.withdraw(payload.confirmation_request_id)
             if self._app.panel.current is None:
                 self._app.composer.focus()

@@ -18,6 +18,7 @@ from textual.widgets import Static
 from pointsman.tui.past import Past, drawn, past_view
 from pointsman.tui.plain import plain
 from pointsman.tui.turn_view import TurnView
+from pointsman.tui.welcome import Welcome
 
 MOST_DRAWN: Final = 20
 STEP: Final = 10
@@ -63,7 +64,8 @@ class Transcript(VerticalScroll, can_focus=False):
         self._page = Vertical(self._earlier, id="page")
         super().__init__(self._page, id="transcript")
         self._earlier.display = False
-        self.hidden: list[Past] = []
+        self.hidden = 0
+        """How many turns of before are not drawn."""
         self._unseen = 0
 
     def on_mount(self) -> None:
@@ -92,7 +94,7 @@ class Transcript(VerticalScroll, can_focus=False):
 
     async def restore(self, turns: Sequence[Past]) -> None:
         """Draw the latest turns of a session that is resumed."""
-        self.hidden = list(turns[:-STEP])
+        self.hidden = max(0, len(turns) - STEP)
         for past in turns[-STEP:]:
             view = past_view(past)
             await self._page.mount(view)
@@ -111,11 +113,16 @@ class Transcript(VerticalScroll, can_focus=False):
             view = past_view(past)
             await self._page.mount(view, after=self._earlier)
             await drawn(view, past)
-        self.hidden = list(known[: max(0, first - STEP)])
+        self.hidden = max(0, first - STEP)
         self._unseen = 0
         self._count()
 
+    async def welcome(self, text: str) -> None:
+        """Say something on the empty screen; whatever comes takes its place."""
+        await self._page.mount(Welcome(text))
+
     async def _add(self, widget: Widget) -> None:
+        await self._page.remove_children(Welcome)
         await self._page.mount(widget)
         await self._trim()
         self.anchor()
@@ -130,7 +137,7 @@ class Transcript(VerticalScroll, can_focus=False):
             self._count()
 
     def _count(self) -> None:
-        count = len(self.hidden) + self._unseen
+        count = self.hidden + self._unseen
         self._earlier.display = count > 0
         self._earlier.update(
             f"{count} earlier turn{'' if count == 1 else 's'}: click or press Enter"

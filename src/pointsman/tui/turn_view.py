@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
-from pointsman.providers.messages import Image, Text, ToolResult
+from pointsman.providers.messages import Image, Text, ToolResult, ToolUse
 from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.update import Routed, ToolProgress, ToolState, TurnOver, WorkerState
 from pointsman.tui.answer import Answer
@@ -148,11 +148,20 @@ class TurnView(Vertical):
         """Show what the tools gave back."""
         for message in messages:
             for use in message.tool_uses:
-                if use.id in self._tools:
-                    self._tools[use.id].give(bytes(use.input).decode("utf-8", "replace"))
+                self.tool_asked(use)
             for block in message.content:
-                if isinstance(block, ToolResult) and block.tool_use_id in self._tools:
-                    self._tools[block.tool_use_id].answer(_result_text(block))
+                if isinstance(block, ToolResult):
+                    self.tool_answered(block)
+
+    def tool_asked(self, use: ToolUse) -> None:
+        """Show what one tool was asked for."""
+        if use.id in self._tools:
+            self._tools[use.id].give(bytes(use.input).decode("utf-8", "replace"))
+
+    def tool_answered(self, result: ToolResult) -> None:
+        """Show what one tool gave back."""
+        if result.tool_use_id in self._tools:
+            self._tools[result.tool_use_id].answer(_result_text(result))
 
     async def over(self, update: TurnOver, took: str) -> None:
         """Show how the turn ended."""
@@ -161,8 +170,7 @@ class TurnView(Vertical):
         if not self._route.turn_id:
             self._route.turn_id = update.turn_id
         self._put_route(cost=cost if update.model else "", took=took, state=state)
-        # After a fallback the error of the first attempt stands in a turn that went well.
-        if update.error and update.status != "completed":
+        if update.error:
             await self.note(update.error, "problem")
 
     async def failed(self, line: str) -> None:

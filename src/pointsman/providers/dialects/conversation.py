@@ -78,7 +78,8 @@ def brings_tool_result(dialect: Dialect, entry: Entry) -> bool:
 def calls_tool(dialect: Dialect, entry: Entry) -> bool:
     """Say whether an entry calls a tool or brings a result of one."""
     if dialect == "chat":
-        return entry.role in _TOOL_ROLES or len(memoryview(entry.tool_calls)) > len(b"null")
+        calls = entry.tool_calls
+        return entry.role in _TOOL_ROLES or (calls is not NULL and len(memoryview(calls)) > 4)
     if dialect == "responses":
         return entry.type.endswith(("_call", "_call_output"))
     if b"tool_" not in bytes(entry.content):
@@ -113,6 +114,18 @@ def own_parts(entry: Entry, dialect: Dialect, index: int) -> list[str]:
     parts = decode(_PARTS, entry.content, f"{CONVERSATION_KEY[dialect]}[{index}].content")
     found = [own_text(each.text) for each in parts if each.text and each.type in TEXT_TYPES]
     return [text for text in found if text]
+
+
+def plain_words(entry: Entry) -> str | None:
+    """Give the text of an entry that is a text and nothing else; most are, and cost less so."""
+    content = entry.content
+    is_bare = entry.tool_calls is NULL and entry.output is NULL and entry.summary is NULL
+    if not is_bare or entry.arguments is not NULL or entry.input is not NULL:
+        return None
+    if memoryview(content)[0] != _QUOTE:
+        return None
+    text = _STRING.decode(content)
+    return None if _is_data_url(text) else text
 
 
 def entry_words(entry: Entry) -> Iterator[str]:

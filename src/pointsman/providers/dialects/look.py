@@ -63,10 +63,10 @@ class Look:
     """A request as routing sees it. `opening`, `approx_chars` and `all_text` cost more."""
 
     __slots__ = (
-        "_body", "_dialect", "_entries", "_last", "_members", "_top", "cache_key", "has_images",
-        "has_system", "has_tool_calls_in_history", "has_tools", "is_continuation", "is_stream",
-        "last_user_text", "max_output_tokens", "message_count", "model", "user",
-        "wants_structured_output",
+        "_body", "_dialect", "_entries", "_has_system_entry", "_last", "_members", "_top",
+        "cache_key", "has_images", "has_system", "has_tool_calls_in_history", "has_tools",
+        "is_continuation", "is_stream", "last_user_text", "max_output_tokens", "message_count",
+        "model", "user", "wants_structured_output",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect, body: bytes) -> None:
@@ -75,9 +75,12 @@ class Look:
         self._dialect = dialect
         self._body = body
         self._members = unique(body)
-        self._top = top = decode(_TOP, body)
+        try:
+            self._top = top = _TOP.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self._top = top = decode(_TOP, body)
         self._entries = _entries(dialect, top)
-        self._last = self._find_last()
+        self._look_over()
         self.model = top.model or ""
         self.is_stream = top.stream or False
         self.message_count = len(self._entries)
@@ -86,17 +89,27 @@ class Look:
         self.user = top.user or (top.metadata and top.metadata.user_id) or ""
         self.has_tools = bool(top.tools or top.functions)
         self.wants_structured_output = _wants_structured_output(dialect, top)
-        self.has_system = self._has_system()
-        self.last_user_text = self._own_words(self._last) if self._is_last_user() else ""
-        self.is_continuation = self._last >= 0 and conversation.brings_tool_result(
-            dialect, self._entries[self._last]
-        )
-        self.has_tool_calls_in_history = False
-        for each in self._entries:
-            if conversation.calls_tool(dialect, each):
-                self.has_tool_calls_in_history = True
-                break
         self.has_images = self._find_images()
+
+    def _look_over(self) -> None:
+        """Find out who spoke, once over all entries: conversations are long."""
+        dialect, entries = self._dialect, self._entries
+        last, calls_tool, self._has_system_entry = -1, False, False
+        for at, each in enumerate(entries):
+            if each.role in conversation.SYSTEM_ROLES:
+                self._has_system_entry = True
+            else:
+                # Harnesses add system messages at the end: the last of the others counts.
+                last = at
+            calls_tool = calls_tool or conversation.calls_tool(dialect, each)
+        self._last = last
+        self.has_tool_calls_in_history = calls_tool
+        self.has_system = self._has_system()
+        self.last_user_text, self.is_continuation = "", False
+        if last >= 0:
+            if entries[last].role == "user":
+                self.last_user_text = self._own_words(last)
+            self.is_continuation = conversation.brings_tool_result(dialect, entries[last])
 
     def with_model(self, model: str) -> bytes:
         """Give the body with another `model`, every other byte unchanged."""
@@ -109,15 +122,21 @@ class Look:
         The system prompt, the names of the tools and the first words of the user; not the cache
         marks and reminders that harnesses move about.
         """
-        users = (at for at, each in enumerate(self._entries) if conversation.is_user(each))
-        first = next(users, -1)
+        first = -1
+        for at, each in enumerate(self._entries):
+            if each.role == "user":
+                first = at
+                break
         words = "" if first < 0 else self.last_user_text
         if 0 <= first != self._last:
             words = self._own_words(first)
         if first >= 0 and not words:
             words = "\n".join(conversation.words(self._entries[first].content))
-        system = [text for text in self._system_texts() if not text.startswith(_VOLATILE_SYSTEM)]
-        tools = conversation.tool_names(self._top.tools or [])
+        system: list[str] = []
+        if self._has_system_entry or self._dialect != "chat":
+            texts = self._system_texts()
+            system = [text for text in texts if not text.startswith(_VOLATILE_SYSTEM)]
+        tools = conversation.tool_names(self._top.tools) if self._top.tools else []
         return msgspec.json.encode((system, tools, words))
 
     @property
@@ -135,24 +154,18 @@ class Look:
         for tool in self._top.tools or ():
             texts.extend(conversation.words(tool))
         for each in self._entries:
-            texts.extend(conversation.entry_words(each))
-        return "\n".join(texts)
+            plain = conversation.plain_words(each)
+            if plain is None:
+                texts.extend(conversation.entry_words(each))
+            else:
+                texts.append(plain)
+        return texts[0] if len(texts) == 1 else "\n".join(texts)
 
     def _top_texts(self) -> Iterator[str]:
         if self._dialect == "messages":
             yield from conversation.words(self._top.system)
         elif self._dialect == "responses" and self._top.instructions:
             yield self._top.instructions
-
-    def _find_last(self) -> int:
-        """Give the last entry that is no system message; harnesses add some at the end."""
-        for at in range(len(self._entries) - 1, -1, -1):
-            if self._entries[at].role not in conversation.SYSTEM_ROLES:
-                return at
-        return -1
-
-    def _is_last_user(self) -> bool:
-        return self._last >= 0 and conversation.is_user(self._entries[self._last])
 
     def _own_words(self, at: int) -> str:
         parts = conversation.own_parts(self._entries[at], self._dialect, at)
@@ -163,6 +176,8 @@ class Look:
             return True
         if self._dialect == "responses" and self._top.instructions:
             return True
+        if not self._has_system_entry:
+            return False
         for each in self._entries:
             if each.role in conversation.SYSTEM_ROLES and bytes(each.content) not in _NO_WORDS:
                 return True

@@ -26,6 +26,9 @@ _ELEMENTS = msgspec.json.Decoder(list[Raw])
 _STRING = msgspec.json.Decoder(str)
 
 
+_MODEL_AT = len(b'{"model":')
+
+
 class Members:
     """The members of one object: each value, and where it stands."""
 
@@ -58,7 +61,10 @@ def _places(values: dict[str, Raw], text: bytes, where: str) -> dict[str, Span]:
 
 def unique(body: bytes) -> dict[str, Raw]:
     """Give the members of a body, none of which stands twice; cheaper than with their places."""
-    values = decode(_MEMBERS, body)
+    try:
+        values = _MEMBERS.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        values = decode(_MEMBERS, body)
     # Written without any space, as most clients do: the sum of the parts is the whole.
     if values and _tight_length(values) != len(body) and not _spaced(values, body):
         _walked(values, body, "")
@@ -140,8 +146,13 @@ def replaced(body: bytes, span: Span, value: object) -> bytes:
 def with_model(body: bytes, model: str, known: dict[str, Raw] | None = None) -> bytes:
     """Give the body with another top-level `model`, every other byte unchanged.
 
-    `known` are its members where somebody found them already.
+    `known` are its members where somebody found them already, each once.
     """
+    if known and body.startswith(b'{"model":'):
+        # As most clients write it: the place of every other member need not be found.
+        raw = bytes(known["model"])
+        if body.startswith(raw, _MODEL_AT):
+            return replaced(body, (_MODEL_AT, _MODEL_AT + len(raw)), model)
     spans = _places(decode(_MEMBERS, body) if known is None else known, body, "")
     span = spans.get("model")
     if span is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -12,6 +12,7 @@ from pointsman.providers.dialects.call_ids import for_openai
 from pointsman.providers.dialects.hints import write_hints
 from pointsman.providers.dialects.loss import Loss, Losses, Written
 from pointsman.providers.dialects.openai_wishes import write_effort, write_sampling
+from pointsman.providers.dialects.passages import all_written
 from pointsman.providers.messages import (
     Image,
     Message,
@@ -38,7 +39,9 @@ _SEE_BELOW = "(the image follows in the next message)"
 def write_request(request: Request, model: str) -> Written:
     """Write a request for a model; `model` is the provider's own name for it."""
     losses = Losses(request.unsaid)
-    body: dict[str, object] = {"model": model, "messages": [*_messages(request, losses)]}
+    system = {"role": "system", "content": _content(request.system)}
+    messages = all_written(request, "chat", _messages, losses, [system] if request.system else ())
+    body: dict[str, object] = {"model": model, "messages": messages}
     if request.tools:
         body["tools"] = [_tool(each) for each in request.tools]
         _write_choice(request.tool_choice, body)
@@ -63,11 +66,9 @@ def write_request(request: Request, model: str) -> Written:
     return Written(msgspec.json.encode(body), losses.all())
 
 
-def _messages(request: Request, losses: Losses) -> Iterator[dict[str, object]]:
-    if request.system:
-        yield {"role": "system", "content": _content(request.system)}
+def _messages(messages: Sequence[Message], losses: Losses) -> Iterator[dict[str, object]]:
     waiting: list[Image] = []
-    for message in request.messages:
+    for message in messages:
         if waiting and message.role != "tool":
             yield _image_message(waiting)
             waiting = []

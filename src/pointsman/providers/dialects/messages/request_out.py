@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from pointsman.errors import InputError
 from pointsman.providers.dialects import generation
 from pointsman.providers.dialects.hints import write_hints
 from pointsman.providers.dialects.loss import Loss, Losses, Refusal, Written, refuse
 from pointsman.providers.dialects.messages.blocks import write_block
+from pointsman.providers.dialects.passages import all_written
 from pointsman.providers.messages import (
     Block,
     Message,
@@ -29,7 +31,10 @@ _ROLES = {"user": "user", "tool": "user", "assistant": "assistant", "system": "s
 def write_request(request: Request, model: str) -> Written:
     """Write a request for a model; `model` is the provider's own name for it."""
     losses = Losses(request.unsaid)
-    system, messages = _conversation(request, model, losses)
+    request, system = _parted(request, model, losses)
+    messages = all_written(request, "messages", _written, losses)
+    if messages == []:
+        raise InputError("no message has any content")
     body: dict[str, object] = {
         "model": model,
         "max_tokens": _max_tokens(request, model),
@@ -62,18 +67,22 @@ def _max_tokens(request: Request, model: str) -> int:
     return generation.default_max_tokens(model)
 
 
-def _conversation(
-    request: Request, model: str, losses: Losses
-) -> tuple[list[Text], list[dict[str, object]]]:
-    """Write the messages; where system messages may only stand in front, they are moved there."""
+def _parted(request: Request, model: str, losses: Losses) -> tuple[Request, list[Text]]:
+    """Move system messages to the front where the model takes them only there."""
     system = [*request.system]
+    moved = [each for each in request.messages if each.role == "system"]
+    if not moved or generation.takes_system_in_place(model):
+        return request, system
+    losses.add(Loss.SYSTEM_PLACE)
+    system += [text for each in moved for text in each.content if isinstance(text, Text)]
+    kept = tuple(each for each in request.messages if each.role != "system")
+    return replace(request, messages=kept), system
+
+
+def _written(messages: Sequence[Message], losses: Losses) -> list[dict[str, object]]:
     written: list[dict[str, object]] = []
     is_after_tool = False
-    for message in request.messages:
-        if message.role == "system" and not generation.takes_system_in_place(model):
-            losses.add(Loss.SYSTEM_PLACE)
-            system.extend(each for each in message.content if isinstance(each, Text))
-            continue
+    for message in messages:
         blocks = [write_block(each) for each in _said(message, losses)]
         if is_after_tool and message.role in ("tool", "user"):
             # All results of one step, and what the user adds, make one message.
@@ -81,11 +90,9 @@ def _conversation(
         elif blocks:
             written.append({"role": _ROLES[message.role], "content": blocks})
         is_after_tool = message.role == "tool"
-    if not written:
-        raise InputError("no message has any content")
     for each in written:
         each["content"] = _shortened(each["content"])
-    return system, written
+    return written
 
 
 def _extend(message: dict[str, object], blocks: list[dict[str, object]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -12,6 +12,7 @@ from pointsman.providers.dialects.call_ids import for_openai
 from pointsman.providers.dialects.hints import write_hints
 from pointsman.providers.dialects.loss import Loss, Losses, Refusal, Written, refuse
 from pointsman.providers.dialects.openai_wishes import write_effort, write_sampling
+from pointsman.providers.dialects.passages import all_written
 from pointsman.providers.messages import (
     Image,
     Message,
@@ -42,12 +43,12 @@ def write_request(request: Request, model: str) -> Written:
     losses = Losses(request.unsaid)
     # Nothing is stored, so reasoning must come along with each request.
     body: dict[str, object] = {"model": model, "store": False}
-    items = [*_items(request, losses)]
+    head = []
     if len(request.system) == 1:
         body["instructions"] = request.system[0].text
     elif request.system:
-        items.insert(0, _shown("system", request.system))
-    body["input"] = items
+        head.append(_shown("system", request.system))
+    body["input"] = all_written(request, "responses", _items, losses, head)
     if request.tools:
         body["tools"] = [_tool(each) for each in request.tools]
         _write_choice(request.tool_choice, body)
@@ -77,8 +78,8 @@ def _write_text(output: OutputFormat | None, body: dict[str, object]) -> None:
         body["text"] = text
 
 
-def _items(request: Request, losses: Losses) -> Iterator[dict[str, object]]:
-    for message in request.messages:
+def _items(messages: Sequence[Message], losses: Losses) -> Iterator[dict[str, object]]:
+    for message in messages:
         if message.role == "assistant":
             yield from _said(message, losses)
         elif message.role == "tool":

@@ -1,0 +1,40 @@
+"""The messages of a request as JSON: those of earlier turns stand written, the new are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from msgspec import Raw
+
+from pointsman.providers.dialects.loss import Losses
+from pointsman.providers.messages import Message, Passage, Request
+from pointsman.providers.port import Dialect
+
+Write = Callable[[Sequence[Message], Losses], Iterable[object]]
+"""Writes messages that follow no result of a tool."""
+
+
+def all_written(
+    request: Request, dialect: Dialect, write: Write, losses: Losses, head: Sequence[object] = ()
+) -> object:
+    """Give a request's messages, after what stands in front of them."""
+    if request.earlier is None:
+        return [*head, *write(request.messages, losses)]
+    earlier = request.earlier.written(dialect, lambda messages: passage(write, messages))
+    for each in earlier.lost:
+        losses.add_named(each)
+    new = write(request.messages, losses)
+    parts = (_items(head), earlier.items, _items(new))
+    return Raw(b"[%b]" % b",".join(part for part in parts if part))
+
+
+def passage(write: Write, messages: Sequence[Message]) -> Passage:
+    """Write messages once and for all."""
+    losses = Losses()
+    items = _items(write(messages, losses))
+    return Passage(items, tuple(each.what for each in losses.all()))
+
+
+def _items(values: Iterable[object]) -> bytes:
+    return msgspec.json.encode([*values])[1:-1]
