@@ -9,6 +9,7 @@ DEMO := build/demo-home
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-properties campaign-egress campaign-expressions campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
+        campaign-postgres-crash campaign-replicas campaign-bulk-replay \
         bench-brainstate bench-agents bench-quality bench-dashboard web screenshots \
         bench-placement bench-branches bench-detection bench-gateway clean
 help: ## list the targets
@@ -141,6 +142,12 @@ campaign-jobs: env ## 10,000 jobs of agents run and replayed byte for byte
 	$(BIN)/python -m campaigns.jobs
 campaign-chat: env ## 2,000 turns in one session: memory and time a turn stay flat
 	$(BIN)/python -m campaigns.chat
+campaign-postgres-crash: env ## kill -9 of PostgreSQL and of writers, 200 times
+	$(BIN)/python -m campaigns.postgres_crash 200
+campaign-replicas: env servers ## three replicas, one budget of $$5.00, 100 rounds; kill -9 of replicas and servers
+	$(BIN)/python -m campaigns.replicas
+campaign-bulk-replay: env ## a million decisions on PostgreSQL, replayed by two workers
+	$(BIN)/python -m campaigns.bulk_replay
 campaign-approvals: env ## 10,000 interleavings of votes, expiry, execution and cancelling
 	$(BIN)/python -m campaigns.approvals
 campaign-expressions: env ## expressions against a naive model and zen-engine
@@ -149,7 +156,7 @@ campaign-properties: env ## the properties of the chain on 10,000 examples each
 	$(BIN)/python -m campaigns.properties
 
 web: ## build the dashboard into src/pointsman/web/static (needs Node)
-	cd web && npm ci --silent && npm run build
+	cd web && npm install --no-save --no-audit --no-fund --silent && npm run build
 
 screenshots: env browser ## look at every page of the dashboard and keep what was seen in docs
 	POINTSMAN_SCREENSHOTS=1 $(BIN)/python -m pytest -q tests/web

@@ -8,6 +8,8 @@ with Pointsman(Path("home")) as pointsman:
     print(why_screen(turn))
 """
 
+import typing as _typing
+
 from pointsman.app import Pointsman, SystemClock, Ulids, home_path
 from pointsman.errors import (
     ChainHeld,
@@ -28,12 +30,14 @@ from pointsman.errors import (
 )
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.replay import Replayed, Verdict
-from pointsman.runs.export import BundleSummary
-from pointsman.runs.replay import ReplayReport
-from pointsman.runs.verify import LedgerReport
 from pointsman.turns.explain import Shown, why_screen
 from pointsman.turns.facts import GivenFacts, TurnFacts
 from pointsman.turns.trace import Evaluation, TurnOutcome
+
+if _typing.TYPE_CHECKING:
+    from pointsman.runs.export import BundleSummary
+    from pointsman.runs.replay import ReplayReport
+    from pointsman.runs.verify import LedgerReport
 
 __all__ = [
     "BundleSummary",
@@ -70,3 +74,14 @@ __all__ = [
     "home_path",
     "why_screen",
 ]
+
+_LATER = {"BundleSummary": "export", "ReplayReport": "replay", "LedgerReport": "verify"}
+"""Loaded when they are asked for: a replay needs the code of every room, a gateway does not."""
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module  # noqa: PLC0415 - no public name
+
+    if name not in _LATER:
+        raise AttributeError(f"module `pointsman` has no attribute `{name}`")
+    return getattr(import_module(f"pointsman.runs.{_LATER[name]}"), name)

@@ -6,6 +6,7 @@ The clock and the source of ids are chosen here and handed down.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -27,29 +28,15 @@ from pointsman.placement.facts import FACTS_FORM as PLACEMENT_FACTS_FORM
 from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
 from pointsman.placement.facts import with_seal as with_content_seal
 from pointsman.placement.sensitivity import Sensitivity
-from pointsman.runs.agency import Agency
-from pointsman.runs.agent_privacy import LET_THROUGH
-from pointsman.runs.approvals import Approvals
-from pointsman.runs.backtest import Backtest, backtest
-from pointsman.runs.branch_approvals import BranchApprovals
-from pointsman.runs.branching import Branching
 from pointsman.runs.desk import Desk
-from pointsman.runs.effects import Effects
-from pointsman.runs.egress import EgressReport, egress
-from pointsman.runs.export import BundleSummary, export_bundle
 from pointsman.runs.gathering import Gathering
-from pointsman.runs.live_agents import LiveAgents
 from pointsman.runs.machine import SystemClock, Ulids
 from pointsman.runs.placing import Turn, facts_given, facts_of_turn
-from pointsman.runs.replay import Progress, ReplayReport, replay_all, replay_named
-from pointsman.runs.rules_test import Table, TableReport, run_table
 from pointsman.runs.rulings import policies_of
 from pointsman.runs.taints import TaintedSession, Taints, tainted_sessions
-from pointsman.runs.verify import LedgerReport, verify_ledger
 from pointsman.sessions.ruling import placed, ruled
 from pointsman.signals.kinds import KINDS
 from pointsman.signals.sensitivity import sensitivity
-from pointsman.storage.agents_file import AgentsFiles
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.policies import InForce, PolicyFiles
 from pointsman.storage.sqlite.database import told_errors
@@ -68,8 +55,19 @@ from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:
+    from pointsman.runs.agency import Agency
+    from pointsman.runs.agent_wing import AgentWing
+    from pointsman.runs.approvals import Approvals
+    from pointsman.runs.backtest import Backtest
+    from pointsman.runs.branching import Branching
     from pointsman.runs.conversations import Conversations
+    from pointsman.runs.effects import Effects
+    from pointsman.runs.egress import EgressReport
+    from pointsman.runs.export import BundleSummary
     from pointsman.runs.jobs import Jobs
+    from pointsman.runs.replay import Progress, ReplayReport
+    from pointsman.runs.rules_test import Table, TableReport
+    from pointsman.runs.verify import LedgerReport
 
 __all__ = ["Given", "Pointsman", "SystemClock", "Ulids", "home_path"]
 
@@ -93,24 +91,20 @@ class Pointsman:
         home: Path,
         *,
         create: bool = True,
+        store: str = "",
         writer: str = "cli",
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
-        self.home: Home = open_home(home, create=create)
+        self.home: Home = open_home(home, create=create, store=store)
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or Ulids(self.clock)
         self.files = PolicyFiles(self.home, tuple(each.name for each in KINDS))
         self.gathering = Gathering(self.home, self.files)
         self._taints = Taints(self.home.database)
         self.desk = Desk(self.home, self.files, writer, (self.clock, self.ids), self._taints)
-        sources = (self.clock, self.ids)
-        live = LiveAgents(self.home, AgentsFiles(self.home.path, kinds=LET_THROUGH))
-        self.effects = Effects(self.home, self.desk, sources, live.check)
-        self.approvals = Approvals(self.home, self.desk, sources, self.effects)
-        self.agency = Agency(self.home, self.desk, sources, live, self.approvals)
-        asking = BranchApprovals(self.approvals, self.clock)
-        self.branching = Branching(self.home, self.desk, self.clock, self.ids, asking)
+        self._agents: AgentWing | None = None
+        self._opening = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -131,8 +125,41 @@ class Pointsman:
             self.conversations.let_go()
         self.gathering.close()
         self._taints.close()
-        self.branching.close()
+        if self._agents is not None:
+            self._agents.close()
         self.desk.close()
+
+    @property
+    def effects(self) -> Effects:
+        """What is done in the world for agents, once each."""
+        return self._agent_wing().effects
+
+    @property
+    def approvals(self) -> Approvals:
+        """What waits for a human's yes."""
+        return self._agent_wing().approvals
+
+    @property
+    def agency(self) -> Agency:
+        """The agents of this home."""
+        return self._agent_wing().agency
+
+    @property
+    def branching(self) -> Branching:
+        """The decisions of this home's workflows."""
+        return self._agent_wing().branching
+
+    def _agent_wing(self) -> AgentWing:
+        """Open what agents need at its first use; several threads may ask at once."""
+        if self._agents is None:
+            # Imported here: turns are routed without it, and should not wait for it.
+            from pointsman.runs.agent_wing import open_agent_wing  # noqa: PLC0415
+
+            with self._opening:
+                if self._agents is None:
+                    opened = (self.home, self.desk, self.clock, self.ids)
+                    self._agents = open_agent_wing(*opened)
+        return self._agents
 
     @cached_property
     def conversations(self) -> Conversations:
@@ -172,6 +199,8 @@ class Pointsman:
 
     def test_rules(self, table: Table) -> TableReport:
         """Run a table of expected decisions against the policy in force; records nothing."""
+        from pointsman.runs.rules_test import run_table  # noqa: PLC0415 - as above
+
         return run_table(table, self.files.in_force().ready, self.given_facts)
 
     def facts(self, message: str) -> TurnFacts:
@@ -255,6 +284,10 @@ class Pointsman:
         with told_errors(self.home.database), closing(LedgerReader(self.home.database)) as ledger:
             return tainted_sessions(ledger)
 
+    def look_at_taints(self) -> None:
+        """See what other processes recorded about sessions that stay, before the next decision."""
+        self._taints.look()
+
     def clear_taint(self, session_id: str, reason: str) -> Taint:
         """Let a session leave again; recorded, with the reason given."""
         taint = self._taint(session_id)
@@ -310,8 +343,17 @@ class Pointsman:
             found = ledger.recent(TURN, before, most)
             return [_shown(each, next(iter(ledger.attachments(each)), None)) for each in found]
 
+    def has_recorded(self, kind: str) -> bool:
+        """Tell whether an entry of this kind stands in the ledger."""
+        if not self.home.database.exists():
+            return False
+        with told_errors(self.home.database), closing(LedgerReader(self.home.database)) as ledger:
+            return ledger.newest(kind) is not None
+
     def replay(self, names: Sequence[str]) -> ReplayReport:
         """Re-run recorded decisions by id or turn."""
+        from pointsman.runs.replay import replay_named  # noqa: PLC0415 - it loads every room
+
         self._check_recorded()
         with told_errors(self.home.database):
             return replay_named(self.home, names)
@@ -320,6 +362,8 @@ class Pointsman:
         self, since: Instant = EPOCH, *, workers: int = 1, progress: Progress | None = None
     ) -> ReplayReport:
         """Re-run every recorded decision since an instant."""
+        from pointsman.runs.replay import ReplayReport, replay_all  # noqa: PLC0415 - as above
+
         if not self.home.database.exists():
             return ReplayReport(0, 0, 0, ())
         with told_errors(self.home.database):
@@ -334,21 +378,29 @@ class Pointsman:
         progress: Progress | None = None,
     ) -> Backtest:
         """Decide the recorded turns again under another policy; records nothing."""
+        from pointsman.runs.backtest import backtest  # noqa: PLC0415 - as above
+
         with told_errors(self.home.database):
             return backtest(self.home, policy, since, previews=previews, progress=progress)
 
     def verify(self, progress: Callable[[int], None] | None = None) -> LedgerReport:
         """Check chains, checkpoints and signatures."""
+        from pointsman.runs.verify import verify_ledger  # noqa: PLC0415 - as above
+
         return verify_ledger(self.home, progress)
 
     def egress(self, since: Instant = EPOCH) -> EgressReport:
         """Tell what left this machine since an instant, and verify the ledger that says so."""
+        from pointsman.runs.egress import egress  # noqa: PLC0415 - as above
+
         self._check_recorded()
         with told_errors(self.home.database):
             return egress(self.home, since)
 
     def export(self, target: Path) -> BundleSummary:
         """Write a bundle that another machine can verify."""
+        from pointsman.runs.export import export_bundle  # noqa: PLC0415 - as above
+
         self._check_recorded()
         return export_bundle(self.home, target)
 

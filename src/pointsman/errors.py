@@ -12,6 +12,7 @@ PointsmanError
 │   ├── InvalidMessage     a message of a session that breaks its role's rules
 │   ├── CannotSay          what a provider's wire format has no words for
 │   ├── WeightsError       the local model's file is missing or another one
+│   ├── PolicyElsewhere    policy files that all replicas have          HTTP 409
 │   ├── BodyTooLarge       a request past the size allowed              HTTP 413
 │   ├── BodyTooSlow        a request that does not arrive               HTTP 408
 │   ├── HostRefused        a request for a name that is not ours        HTTP 421
@@ -19,6 +20,7 @@ PointsmanError
 │   ├── MethodNotAllowed   a path that does not take the method         HTTP 405
 │   └── TooManyReaders     more follow the live feed than may           HTTP 429
 ├── HomeError              the home folder is missing, incomplete or readable by others
+├── StoreRefused           a store that may not be copied there         exit 2
 ├── LedgerError
 │   ├── LedgerUnavailable  the ledger cannot be written now             exit 1, HTTP 503
 │   ├── LedgerBroken       a stored entry is not what was recorded      exit 1
@@ -41,10 +43,14 @@ PointsmanError
 │   ├── ConfirmationNeeded a policy wants a human's yes first           HTTP 403
 │   ├── ModelNotPermitted  the key may use none of them                 HTTP 403
 │   ├── OverBudget         a budget has too little left                 HTTP 402
+│   ├── BudgetUnavailable  what is left cannot be told now              HTTP 503
 │   ├── RouterNoMatch      no agent may take the job                    HTTP 400
 │   └── JobPrivacyBlocked  the job's query must not be routed           HTTP 403
 ├── CallFailed             a tool did not do what a model asked         exit 1
 ├── McpNotInstalled        the package `mcp` is missing                 exit 2, HTTP 501
+├── BulkFailed             a range of bulk work could not be done       exit 1
+├── RedisNotInstalled      the package `redis` is missing               exit 2
+├── RedisUnavailable       redis does not answer                        exit 1, HTTP 503
 └── ReplayError            a recorded decision cannot be re-run         exit 1
     ├── MissingSnapshot    something it looked at is gone
     ├── IntegrityFailure   something it looked at was changed
@@ -178,6 +184,13 @@ class WeightsError(InputError):
     code = "local.weights"
 
 
+class PolicyElsewhere(InputError):
+    """the policy is that of files which every replica has"""
+
+    code = "policy.elsewhere"
+    http_status = 409
+
+
 class BodyTooLarge(InputError):
     """the body is larger than allowed"""
 
@@ -224,6 +237,12 @@ class HomeError(PointsmanError):
     """the home folder cannot be used"""
 
     code = "home.unusable"
+
+
+class StoreRefused(PointsmanError):
+    """the store may not be copied there"""
+
+    code = "store.refused"
 
 
 class LedgerError(PointsmanError):
@@ -390,6 +409,12 @@ class OverBudget(RoutingFailed):
     http_status = 402
 
 
+class BudgetUnavailable(RoutingFailed):
+    """what is left of a budget cannot be told now"""
+
+    code = "budget_unavailable"
+
+
 class RouterNoMatch(RoutingFailed):
     """no agent may take this job"""
 
@@ -404,11 +429,32 @@ class JobPrivacyBlocked(RoutingFailed):
     http_status = 403
 
 
+class BulkFailed(PointsmanError):
+    """a range of bulk work could not be done"""
+
+    code = "bulk.failed"
+    exit_code = 1
+
+
 class McpNotInstalled(PointsmanError):
     """speaking MCP needs the package `mcp`"""
 
     code = "mcp.not_installed"
     http_status = 501
+
+
+class RedisNotInstalled(PointsmanError):
+    """sharing state through redis needs the package `redis`"""
+
+    code = "redis.not_installed"
+
+
+class RedisUnavailable(PointsmanError):
+    """redis does not answer"""
+
+    code = "redis.unavailable"
+    exit_code = 1
+    http_status = 503
 
 
 class ReplayError(PointsmanError):

@@ -51,12 +51,10 @@ POINTS = {
     ),
     "the text is committed": Point("storage.sqlite.content", "ContentStore", "_committed", "after"),
     "the ledger is about to commit": Point(
-        "storage.sqlite.ledger", "LedgerWriter", "_committed", "before"
+        "storage.ledger", "LedgerWriter", "_committed", "before"
     ),
-    "the entries are inserted": Point("storage.sqlite.ledger", "LedgerWriter", "_insert", "after"),
-    "the ledger has committed": Point(
-        "storage.sqlite.ledger", "LedgerWriter", "_committed", "after"
-    ),
+    "the entries are inserted": Point("storage.ledger", "LedgerWriter", "_insert", "after"),
+    "the ledger has committed": Point("storage.ledger", "LedgerWriter", "_committed", "after"),
     "the provider is about to be called": Point(
         "providers.http_provider", "HttpProvider", "send", "before"
     ),

@@ -415,3 +415,32 @@ def test_calls_are_told_by_whoever_asked(town: tuple[Running, dict[str, Any]]) -
     live.get("/selfrep", **keys["auditor"])
     told = [CALL_FORM.decode(each.payload) for each in live.entries(CALL)]
     assert (told[-1].by.name, told[-1].by.role) == ("the auditor", "auditor")
+
+
+def test_thousands_of_modules_are_kept_and_decided_on_and_the_record_does_not_grow_with_them(
+    live: Running,
+) -> None:
+    many = {f"agent:{n:05}": agent(0.3 + n % 500 / 1000) for n in range(3_000)}
+    selfrep, mind = kept(live, {**many, A: agent(0.95)}), minded(live, 0.8)
+    told = [decide(live, selfrep, mind, job_id=f"many-{n}") for n in range(3)]
+    for each in told:
+        assert each.status_code == 200, each.text[:500]
+        assert each.json()["selected_agent"] == A
+        assert len(each.content) < 40_000, "what is long is named, not sent"
+    trace = told[0].json()["route_trace"]
+    assert (trace["considered"], trace["excluded_total"]) == (3_001, 3_001 - len(trace["scored"]))
+    name = trace["excluded_artifact"].removeprefix("artifact:")
+    with closing(LedgerReader(live.parts.pointsman.home.database)) as ledger:
+        (whole,) = ledger.with_id(name)
+        assert len(json.loads(ledger.attachment(whole, name))) == trace["excluded_total"]
+        for each in told:
+            (entry,) = ledger.with_id(each.json()["decision_id"])
+            size = len(entry.entry.payload) + sum(map(len, ledger.attachments(entry)))
+            assert size < 60_000, "a decision among thousands is as small as one among ten"
+
+
+def test_more_candidates_than_a_request_may_name_are_refused(live: Running) -> None:
+    selfrep, mind = kept(live, {A: agent(0.95)}), minded(live, 0.8)
+    told = decide(live, selfrep, mind, candidate_list=[f"a{n}" for n in range(100_001)])
+    assert told.status_code == 400
+    assert "candidate_list" in told.json()["developer_message"]

@@ -112,7 +112,7 @@ def test_feedback_is_recorded_beside_its_turn(live: Running) -> None:
     turn = live.chat("one").headers["x-pointsman-turn"]
     told = live.post("/api/feedback", {"turn_id": turn, "thumbs": "up", "comment": "just right"})
     assert told.status_code == 200
-    assert (told.json()["score"], told.json()["pattern"]) == (1.0, "no_patterns")
+    assert (told.json()["score"], told.json()["pattern"]) == (1.0, "counted")
     entry = live.entries(FEEDBACK)[0]
     assert entry.ref == turn
     feedback = FEEDBACK_FORM.decode(entry.payload)

@@ -86,11 +86,29 @@ def test_why_a_key_was_refused_is_told_to_the_operator_alone(live: Running, told
     answers = [live.chat("one", headers={"x-api-key": "pk_nothing"}), live.chat("one")]
     assert {each.status_code for each in answers} == {401}
     assert len({each.text for each in answers}) == 1
-    eventually(lambda: len(told.lines()) >= 2)
-    codes = [each["error_class"] for each in told.lines()]
+    eventually(lambda: len(told.lines()) >= 3)
+    codes = [each["error_class"] for each in told.lines() if each["event"] == "request"]
     assert codes == ["access.key_malformed", "access.key_missing"]
     text = live.get("/metrics", **ADMIN).text
     assert 'pointsman_refused_keys_total{reason="access.key_missing"} 1' in text
+
+
+def test_other_routes_are_told_by_their_route_and_probes_only_when_they_fail(
+    live: Running, told: Told
+) -> None:
+    live.get("/health")
+    live.get("/api/turns/a-secret-name", **ADMIN)
+    live.get("/v1/models/another-secret", **ADMIN)
+    live.get("/metrics", authorization="Bearer my-own-secret")
+    live.get("/api/cost", **ADMIN)
+    eventually(lambda: len(told.lines()) >= 3)
+    found = [(each["event"], each["endpoint"], each["status"]) for each in told.lines()]
+    assert ("api", "GET /api/turns/{id}", 404) in found
+    assert ("api", "GET /v1/models/{id}", 404) in found
+    assert ("api", "GET /api/cost", 200) in found
+    assert not [each for each in found if each[1] == "GET /health"]
+    assert set(told.lines()[0]) == ALLOWED
+    assert b"secret" not in b"".join(told)
 
 
 def test_logs_can_be_off(town: Town, capfd: pytest.CaptureFixture[str]) -> None:

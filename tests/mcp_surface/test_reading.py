@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import mcp_types as types
 import pytest
 from mcp import MCPError
 from tests.mcp_surface.depot import Depot, done, inside, read
@@ -119,3 +120,22 @@ async def test_prompts_are_filled_or_say_what_is_missing(depot: Depot) -> None:
         ):
             with pytest.raises(MCPError, match=r"^input\."):
                 await client.get_prompt(name, given)
+
+
+async def test_names_of_turns_and_decisions_are_completed(depot: Depot) -> None:
+    template = types.ResourceTemplateReference(uri="pointsman://turn/{id}")
+    decision = types.ResourceTemplateReference(uri="pointsman://policy/decisions/{id}")
+    prompt = types.PromptReference(name="why_this_model")
+    async with inside(depot.home) as (client, _):
+        turn = str((await done(client, "route_preview", message="hello"))["turn_id"])
+        for ref, name, begun, want in (
+            (template, "id", turn[:20], [turn]),
+            (prompt, "turn", "la", ["last"]),
+            (prompt, "turn", "", ["last", turn]),
+            (decision, "id", "si", ["size"]),
+            (decision, "id", "none", []),
+            (prompt, "wish", "", []),
+        ):
+            told = await client.complete(ref, {"name": name, "value": begun})
+            assert told.completion.values == want, (name, begun)
+            assert told.completion.has_more is False

@@ -489,6 +489,6 @@ def test_what_is_acknowledged_was_fully_synced_in_ledger_and_content(tmp_path: P
     with a_home(tmp_path) as pointsman:
         a_turn(pointsman)
         recorder = pointsman.desk.recorder()
-        for store in (recorder._ledger, recorder._content):
+        for store in (recorder._ledger._rows, recorder._content):
             assert store._connection.pragma("synchronous") == 2
             assert store._connection.pragma("journal_mode") == "wal"

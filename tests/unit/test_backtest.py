@@ -10,7 +10,7 @@ import pytest
 
 from pointsman.app import Pointsman
 from pointsman.kernel.instant import read_instant
-from pointsman.runs.backtest import Backtest
+from pointsman.runs.backtest import Backtest, backtest
 from pointsman.runs.backtest_picture import MOST_MODELS, picture
 from pointsman.testing import a_home, some_facts
 from pointsman.testing.time import FrozenClock
@@ -211,3 +211,23 @@ def test_the_picture_of_many_strange_models_stays_valid_and_small(pointsman: Poi
 
 def test_the_picture_of_nothing_is_a_picture(pointsman: Pointsman) -> None:
     assert texts(picture(run(pointsman)))[0] == "0 turns, 0 change model"
+
+
+def test_ranges_in_several_processes_come_to_the_same_result(pointsman: Pointsman) -> None:
+    for number in range(12):
+        turn(pointsman, f"please sort pile {number}", tokens=100 * number)
+    rules = [{"name": "third", "when": {"message_matches": "pile [369]"}, "use": "acme:cheap"}]
+    policy = other(pointsman, MODELS, global_default="acme:big", rules=rules)
+    done: list[tuple[int, int]] = []
+    spread = backtest(
+        pointsman.home,
+        policy,
+        workers=2,
+        length=5,
+        progress=lambda each, total: done.append((each, total)),
+    )
+    assert spread == backtest(pointsman.home, policy, workers=1)
+    assert (spread.turns, spread.by_rule, spread.changed_count) == (12, {"third": 3}, 3)
+    assert len(done) > 2
+    assert done == sorted(done)
+    assert done[-1][0] == done[-1][1]

@@ -11,8 +11,9 @@ from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
+from pointsman.storage.ledger import LedgerWriter
 from pointsman.storage.sqlite.content import ContentStore
-from pointsman.storage.sqlite.ledger import LedgerWriter, Place
+from pointsman.storage.sqlite.ledger import Place
 from pointsman.storage.sqlite.reading import ContentReader, LedgerReader
 
 KEY = bytes(range(32))

@@ -386,3 +386,59 @@ def test_report_names_tasks_models_and_calibration(tmp_path):
     assert all(each["effective_rows"] > 1 for each in told["tasks"])
     assert sum(each["count"] for each in told["reliability"]) == 80
     assert TurnFacts(message="").pattern_evidence is UNSET
+
+
+def test_report_says_who_leads_and_where_nobody_was_judged(tmp_path):
+    home = tmp_path / "home"
+    runner = CliRunner()
+    assert runner.invoke(main, ["init", "--home", str(home)]).exit_code == 0
+    empty = runner.invoke(main, ["patterns", "report", "--home", str(home)])
+    assert "no pattern is recorded yet" in empty.output
+    store = filled(home / "patterns.db")
+    for n in range(3):
+        store.record(
+            Fingerprint(intent_tags=("doc",)),
+            hashed_letters(f"describe part {n}"),
+            model="p:code",
+            turn_id=f"doc {n}",
+            cost_microusd=MicroUsd(1),
+            latency_ms=1,
+            pricing_version="",
+            at=AT,
+            origin="shadow",
+        )
+    store.close()
+    told = runner.invoke(main, ["patterns", "report", "--home", str(home)]).output
+    lines = told.splitlines()
+    assert any(line.startswith("doc ") and "none was judged" in line for line in lines)
+    assert "3 runs of them in the shadow" in told
+    assert "| expected, * observed" in told
+    assert "does not use" not in told
+    value = json.loads(
+        runner.invoke(main, ["patterns", "report", "--home", str(home), "--json"]).output
+    )
+    tasks = {each["task"]: each for each in value["tasks"]}
+    assert tasks["doc"]["should_stay_silent"] is True
+    assert tasks["doc"]["judged"] == {}
+    assert 0 <= value["mean_error"] <= 1
+    (home / "routing.yaml").write_text("schema_version: 1\npattern: {method: nearest}\n")
+    again = runner.invoke(main, ["patterns", "report", "--home", str(home)]).output
+    assert "which the policy in force does not use" in again
+
+
+def test_shadow_of_a_local_answer_stays_local():
+    policy = ready(shadow=ONE)
+    here = {
+        name: replace(each, location="local") if name == "acme:a" else each
+        for name, each in policy.models.items()
+    }
+    local = ReadyPolicy(replace(policy.policy, models=here))
+    assert shadow_model("t1", local, facts(), "acme:a") is None
+    assert shadow_model("t1", local, facts(), "acme:b") == "acme:a"
+
+
+def test_policy_tells_whether_anything_is_learned_on_purpose():
+    assert not ready().learns_on_purpose
+    assert ready(shadow=ONE).learns_on_purpose
+    assert ready(explore=ONE).learns_on_purpose
+    assert not ready(shadow=ONE, mode="off").learns_on_purpose

@@ -1,4 +1,5 @@
 import threading
+import time
 
 import pytest
 
@@ -146,3 +147,153 @@ def test_rest_that_fails_ends_the_group_and_tells_every_caller():
     group.close()
     with pytest.raises(LedgerUnavailable, match="bad rest"):
         group.submit(1)
+
+
+class Loop:
+    """Does later what it is told, as an event loop does; `is_alone` says what it would say."""
+
+    def __init__(self, group):
+        self.work = []
+        self.is_alone = True
+        group.soon, group.alone = self.work.append, lambda: self.is_alone
+
+    def turn(self):
+        work, self.work[:] = [*self.work], []
+        for each in work:
+            each()
+
+
+class Told:
+    """Whoever waits, and by which thread it was told."""
+
+    def __init__(self):
+        self.done = threading.Event()
+        self.result = self.error = self.thread = None
+
+    def set_result(self, result):
+        self.result, self.thread = result, threading.get_ident()
+        self.done.set()
+
+    def set_exception(self, error):
+        self.error, self.thread = error, threading.get_ident()
+        self.done.set()
+
+
+def test_whoever_is_alone_commits_itself_and_takes_along_what_was_noted(group, gate):
+    gate.may_pass.set()
+    loop, told = Loop(group), Told()
+    group.note(1)
+    group.hand_in(2, told)
+    loop.turn()
+    assert told.done.wait(10)
+    assert told.result == 20
+    assert [item for each in gate.groups for item in each] == [1, 2]
+
+
+def test_an_item_of_a_caller_that_is_alone_is_committed_in_its_own_thread(group, gate):
+    gate.may_pass.set()
+    loop, own = Loop(group), 0
+    for item in range(50):
+        told = Told()
+        group.hand_in(item, told)
+        loop.turn()
+        assert told.done.wait(10)
+        assert told.result == item * 10
+        own += told.thread == threading.get_ident()
+    # Its thread may be at what it does between two groups; then it commits, as ever.
+    assert own > 0
+
+
+def test_a_caller_with_others_to_serve_leaves_the_commit_to_the_thread(group, gate):
+    gate.may_pass.set()
+    loop, told = Loop(group), Told()
+    loop.is_alone = False
+    group.hand_in(1, told)
+    loop.turn()
+    assert told.done.wait(10)
+    assert told.thread != threading.get_ident()
+
+
+def test_a_failed_commit_of_a_caller_that_is_alone_is_told_and_the_next_one_is_taken(group, gate):
+    gate.may_pass.set()
+    loop, bad, good = Loop(group), Told(), Told()
+    gate.error = LedgerUnavailable("no disk")
+    group.hand_in(1, bad)
+    loop.turn()
+    assert bad.done.wait(10)
+    assert bad.error is gate.error
+    gate.error = None
+    group.hand_in(2, good)
+    loop.turn()
+    assert good.done.wait(10)
+    assert good.result == 20
+
+
+def test_nothing_is_lost_or_told_twice_where_a_loop_and_threads_hand_in_at_once(gate):
+    gate.may_pass.set()
+    group = GroupCommit("test", gate)
+    loop, told, futures = Loop(group), [], []
+
+    def submit(first):
+        futures.extend([group.submit(first + each) for each in range(200)])
+
+    threads = [threading.Thread(target=submit, args=(1000 * n,)) for n in (1, 2)]
+    for each in threads:
+        each.start()
+    for item in range(300):
+        told.append(Told())
+        loop.is_alone = item % 3 > 0
+        group.hand_in(item, told[-1])
+        group.note(-1)
+        loop.turn()
+    for each in threads:
+        each.join()
+    assert all(each.done.wait(10) for each in told)
+    assert [each.result for each in told] == [item * 10 for item in range(300)]
+    assert all(future.result(10) % 10 == 0 for future in futures)
+    group.close()
+    committed = sorted(item for each in gate.groups for item in each)
+    threaded = [1000 * n + each for n in (1, 2) for each in range(200)]
+    assert committed == sorted([*[-1] * 300, *range(300), *threaded])
+
+
+def test_what_nobody_waits_for_is_not_left_until_the_next_rest(gate):
+    gate.may_pass.set()
+    group = GroupCommit("test", gate, rest=lambda: 3600.0)
+    try:
+        group.submit(0).result()
+        for item in (1, 2):
+            # Long after the last commit, when the thread sleeps for an hour.
+            gate.entered.acquire()
+            assert _is_asleep(group)
+            group.note(item)
+        assert gate.entered.acquire(timeout=10)
+        assert gate.groups == [[0], [1], [2]]
+    finally:
+        group.close()
+
+
+def test_what_is_noted_after_a_caller_committed_itself_is_not_left_either(gate):
+    gate.may_pass.set()
+    group = GroupCommit("test", gate, rest=lambda: 3600.0)
+    try:
+        loop, told = Loop(group), Told()
+        assert _is_asleep(group)
+        group.hand_in(1, told)
+        loop.turn()
+        assert told.done.wait(10)
+        gate.entered.acquire()
+        group.note(2)
+        loop.turn()
+        assert gate.entered.acquire(timeout=10)
+        assert gate.groups == [[1], [2]]
+    finally:
+        group.close()
+
+
+def _is_asleep(group):
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if group._is_asleep and group._sleeps_long:
+            return True
+    return False

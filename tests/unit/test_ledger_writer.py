@@ -13,7 +13,8 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
 from pointsman.storage.checkpoints import SYNC_LEAVES_EVERY, CheckpointFolder
-from pointsman.storage.sqlite.ledger import TAIL_ENTRIES, LedgerWriter, Place
+from pointsman.storage.ledger import TAIL_ENTRIES, LedgerWriter
+from pointsman.storage.sqlite.ledger import Place
 from pointsman.storage.sqlite.reading import LedgerReader
 
 KEY = SigningKey(bytes(range(32)))
@@ -139,7 +140,7 @@ def test_entries_are_signed_after_five_seconds(ledger):
 def test_what_a_crash_left_unsigned_is_signed_at_the_next_start(ledger):
     ledger.append(7)
     ledger.writer._group.close()
-    ledger.writer._connection.close()
+    ledger.writer._rows.close()
     ledger.writer = ledger.opened()
     assert ledger.signed() == 8
 

@@ -34,7 +34,8 @@ from pointsman.offline_verifier import (
 )
 from pointsman.runs.export import export_bundle
 from pointsman.storage.home import open_home
-from pointsman.storage.sqlite.ledger import LedgerWriter, Place
+from pointsman.storage.ledger import LedgerWriter
+from pointsman.storage.sqlite.ledger import Place
 
 # RFC 8032 §7.1: public key, message, signature.
 VECTORS = [

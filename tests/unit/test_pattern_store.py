@@ -540,7 +540,7 @@ def test_imported_file_is_listed_shown_reported_and_forgotten(run):
         ("p:a", 12, "0.004"),
         ("p:b", 2, "0.5"),
     ]
-    assert "success 0.9" in run("report")
+    assert " 90 %  $0.004" in run("report")
     assert run("delete", name) == f"forgotten  {name}\n"
     assert len(json.loads(run("list", "--json"))) == 1
 

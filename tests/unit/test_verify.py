@@ -12,7 +12,8 @@ from pointsman.runs import verify
 from pointsman.runs.verify import ChainNotes, chain_notes, claimed_size, verify_ledger
 from pointsman.storage.checkpoints import CheckpointFolder
 from pointsman.storage.home import Home, Identity, open_home
-from pointsman.storage.sqlite.ledger import LedgerWriter, Place
+from pointsman.storage.ledger import LedgerWriter
+from pointsman.storage.sqlite.ledger import Place
 
 
 @pytest.fixture

@@ -14,9 +14,11 @@ from tests.gateway.house import Running, model, provider, running, upstream, wri
 
 from pointsman.gateway.turn_catalog import TURNS_FILE, TurnCatalog
 from pointsman.kernel.entry import Draft
+from pointsman.kernel.instant import Instant
 from pointsman.storage.home import open_home
-from pointsman.storage.sqlite.turn_index import Wanted, opened_index
-from pointsman.storage.sqlite.turn_rows import BUCKET
+from pointsman.storage.sqlite import turn_index
+from pointsman.storage.sqlite.turn_index import Mark, Wanted, opened_index
+from pointsman.storage.sqlite.turn_rows import BUCKET, CallMade, Row, TurnMade
 from pointsman.testing import fails
 
 RULES = [{"name": "code", "when": {"message_matches": "code"}, "use": "far:big"}]
@@ -179,3 +181,35 @@ def test_workers_stand_below_their_planner_with_what_they_cost(live: Running) ->
     assert [each["session_id"] for each in node["workers"]] == ["worker-1"]
     assert live.get("/api/sessions/worker-1").json()["parent"] == "planner"
     assert live.get("/api/sessions/nobody").status_code == 404
+
+
+@pytest.mark.parametrize("rare", [0, 10_000])
+def test_turns_of_some_cost_are_the_same_however_they_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rare: int
+) -> None:
+    monkeypatch.setattr(turn_index, "RARE", rare)
+    made: list[Row] = []
+    for n in range(90):
+        names = (f"t{n}", f"d{n:02}", f"s{n % 4}", f"m{n % 3}", "rule", f"r{n % 5}", f"/w{n % 2}")
+        made.append(TurnMade(Instant(1000 + n // 2), *names, "x", "", "", 0, False, False))
+        made.append(CallMade(f"d{n:02}", f"m{n % 3}", n % 7 == 0, "", n * 37 % 50, 1, 1, 1))
+    with closing(opened_index(tmp_path / TURNS_FILE)) as index:
+        index.take("serve-1", Mark(180, b""), made)
+        every = index.turns(Wanted(), 100)
+        assert len(every) == 90
+        for least, filters in itertools.product(
+            (0, 1, 25, 49, 50), ({}, {"model": "m1"}, {"rule": "r2"}, {"workspace": "/w1"},
+            {"policy": "rule"}, {"state": "failed"}, {"state": "done"}, {"session_id": "s3"}),
+        ):  # fmt: skip
+            want = [
+                each
+                for each in every
+                if each.cost_microusd >= least
+                and all(getattr(each, name) == value for name, value in filters.items())
+            ]
+            asked = {name.removesuffix("_id"): value for name, value in filters.items()}
+            first = index.turns(Wanted(least=least, **asked), 7)
+            assert first == want[:7], (least, filters)
+            if len(first) == 7:
+                last = {"at": first[-1].at, "before": first[-1].decision_id}
+                assert index.turns(Wanted(least=least, **asked, **last), 100) == want[7:]

@@ -23,7 +23,9 @@ from pointsman.sessions.events.tools import SideEffects
 from pointsman.sessions.message import MessageUsage
 from pointsman.sessions.tool import Answered, Asked
 from pointsman.sessions.update import Notice, Routed, TextDelta, ToolState, TurnOver, Used
+from pointsman.storage.sqlite.frugal import be_frugal
 from pointsman.turns.explain import shown_value
+from pointsman.turns.override import split_override
 
 LAST = "last"
 MOST_KNOWN = 1_000_000
@@ -109,6 +111,7 @@ def _talk(session: Session, pointsman: Pointsman, wishes: Wishes) -> int:
     # Imported here: scripts should not wait for it.
     from pointsman.tui.app import ChatApp, Visit  # noqa: PLC0415
 
+    be_frugal()
     resume = _resumed(pointsman.conversations, wishes.resume)
     visit = Visit(wishes.workspace, resume=resume, theme=wishes.theme)
     app = ChatApp(pointsman, visit)
@@ -167,6 +170,8 @@ class _Script:
 
     async def run(self, text: str) -> int:
         """Take the turn, and give how the run ends."""
+        # An unknown `@model` is told before there is a session to be left empty.
+        split_override(text, self._pointsman.in_force().ready.aliases, "strict")
         conversations = self._pointsman.conversations
         try:
             conversation = await self._opened(conversations)
@@ -242,15 +247,14 @@ class _Script:
         if self._routed is not None:
             lines.append(f"model: {self._routed.model} · {self._routed.reason}")
         lines.append(f"session: {conversation.id} · ${over.cost_usd} · {over.status}")
-        is_wrong = over.error and over.status != "completed"
-        return [*lines, f"error: {over.error}"] if is_wrong else lines
+        return [*lines, f"error: {over.error}"] if over.error else lines
 
     def _value(self, conversation: Conversation, over: TurnOver) -> dict[str, object]:
         turn_id = over.turn_id
         return {
             "answer": over.text,
             "status": over.status,
-            "error": "" if over.status == "completed" else over.error,
+            "error": over.error,
             "model": over.model,
             "decision": shown_value(self._pointsman.shown(turn_id)),
             "usage": _total([each.usage for each in self._usage]),

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import click
 
-from pointsman.access.book import SPEND_FILE
+from pointsman.access.book import SPEND
 from pointsman.cli.terms import Session, command, counted
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant
@@ -29,8 +29,8 @@ def cost(session: Session, session_id: str | None, key_id: str | None, since: st
     first_day = 0 if since is None else read_instant(since) // DAY
     asked = Asked(session_id=session_id, key_id=key_id, first_day=first_day)
     with session.open() as pointsman:
-        path = pointsman.home.path / SPEND_FILE
-        found = _found(SpendReader(path), asked) if path.exists() else {}
+        place = pointsman.home.place(SPEND)
+        found = _found(SpendReader(place), asked) if place.exists() else {}
     whole = next(iter(found.get("all", ())), Total("", NOTHING))
     value = {"session": session_id, "key": key_id, **_amounts(whole.amounts)}
     value.update(

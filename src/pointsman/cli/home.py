@@ -17,12 +17,14 @@ def init(session: Session) -> None:
     """Write a commented starter home; files that exist are left alone."""
     with session.open(create=True) as pointsman:
         written, kept = write_starter(pointsman.home)
-    lines = [f"home     {session.home}"]
+        store = pointsman.home.store.prepare()
+    lines = [f"home     {session.home}", *([f"store    {store}"] if store else [])]
     lines += [f"written  {name}" for name in written]
     lines += [f"kept     {name}" for name in kept]
     where = f" --home {session.home}" if session.is_home_given else ""
     lines.append(f"next     pointsman route{where} 'hello'")
-    session.show("\n".join(lines), {"home": str(session.home), "written": written, "kept": kept})
+    told = {"home": str(session.home), "written": written, "kept": kept}
+    session.show("\n".join(lines), {**told, "store": store} if store else told)
 
 
 @click.command()

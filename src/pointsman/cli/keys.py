@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import click
 
 from pointsman.access.caps import Limit, Per
-from pointsman.access.keyring import KeptKey, Keyring
+from pointsman.access.keyring import ACCESS, KeptKey, Keyring
 from pointsman.access.keys import (
     ENTROPY_BYTES,
     Key,
@@ -136,7 +136,7 @@ def revoke(session: Session, name: str) -> None:
 def _ring(session: Session, *, create: bool = False) -> Iterator[tuple[Pointsman, Keyring]]:
     with (
         session.open(create=create) as pointsman,
-        closing(Keyring(pointsman.home.path)) as ring,
+        closing(Keyring(pointsman.home.place(ACCESS))) as ring,
     ):
         yield pointsman, ring
 

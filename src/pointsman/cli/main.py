@@ -18,7 +18,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "models": "models", "providers": "models", "patterns": "patterns", "keys": "keys",
     "cost": "cost", "local": "local", "decision": "decisions", "workflow": "workflow",
     "sensor": "sensor", "agents": "agents", "brainstate": "brainstate", "jobs": "jobs",
-    "mcp": "mcp",
+    "actions": "actions", "mcp": "mcp", "store": "store", "bulk": "bulk", "export": "export",
 }  # fmt: skip
 """Every command and the module of this package that holds it."""
 
@@ -47,7 +47,8 @@ class Commands(click.Group):
 @click.version_option(VERSION, prog_name="pointsman")
 @click.option("--home", metavar="DIR", help="The home folder; may also stand behind the command.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; likewise.")
+@click.option("--store", metavar="URL", default="", help="The database [POINTSMAN_STORE].")
 @click.pass_context
-def main(context: click.Context, home: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+def main(context: click.Context, home: str | None, as_json: bool, store: str) -> None:  # noqa: FBT001 - click passes flags so
     """Decide where each piece of agent work goes, and prove why."""
-    context.obj = Shared(home, as_json=as_json)
+    context.obj = Shared(home, as_json=as_json, store=store)

@@ -22,6 +22,6 @@ def mcp(session: Session, workspace: str | None) -> None:
     from pointsman.mcp.stdio import WRITER, serve  # noqa: PLC0415 - see above
 
     place = None if workspace is None else str(Path(workspace).absolute())
-    with Pointsman(session.home, writer=WRITER) as pointsman:
+    with Pointsman(session.home, store=session.store, writer=WRITER) as pointsman:
         session.warn(pointsman.in_force().problems)
         serve(pointsman, place)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import click
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 
 from pointsman.cli.terms import MOST_INPUT, Session, command, counted, read_input
 from pointsman.errors import Problem
@@ -123,37 +123,70 @@ def report(session: Session, svg: str | None) -> None:
 
     Every recorded turn is estimated from all others, as if it were new, and compared with what came
     of it. Tasks on which the store has too little to go by are named: there it should stay silent.
+
+    A task is a workload, or what the words of a turn are about. Effective rows are how many equally
+    near, judged turns stand behind a choice; confidence is the chance that the first model is
+    really better than the second.
     """
     with session.open(create=False) as pointsman:
         settings = pointsman.files.in_force().ready.policy.pattern
         with closing(PatternStore(pointsman.home.patterns)) as store:
             found = pattern_report(store, settings)
+    is_used = settings.mode != "off" and settings.method is not UNSET
     if svg is not None:
         Path(svg).write_text(reliability_svg(found.reliability), encoding="utf-8")
-    session.show("\n".join(_report_lines(found)), _report_value(found))
+    session.show("\n".join(_report_lines(found, is_used=is_used)), _report_value(found))
 
 
-def _report_lines(found: PatternReport) -> list[str]:
+def _report_lines(found: PatternReport, *, is_used: bool) -> list[str]:
     if not found.models:
         return ["no pattern is recorded yet"]
-    origins = [f"{counted(count, 'turn')} {name}" for name, count in found.origins.items()]
+    error = found.mean_error
+    told = "" if error is None else f"; off by {_percent(error)} on average"
     return [
-        *(_total_line(each) for each in found.models),
-        *origins,
+        f"{'model':<28} {'looks':>6} {'runs':>6} {'judged':>7} {'success':>8}  mean cost",
+        *(_model_line(each) for each in found.models),
+        *(_ORIGINS[name].format(counted(count, "run")) for name, count in found.origins.items()),
         "",
-        f"{'task':<28} {'looks':>6} {'effective rows':>15} {'confidence':>11}  judged",
-        *(_task_line(each) for each in found.tasks),
+        f"{'task':<28} {'looks':>6} {'effective rows':>15} {'confidence':>11}  leads",
+        *(line for each in found.tasks for line in _task_lines(each)),
         "",
-        f"calibration, {counted(found.tried, 'turn')} left out one by one",
+        f"calibration, {counted(found.tried, 'turn')} left out one by one{told}",
         *reliability_text(found.reliability),
+        *([] if is_used else ["", _UNUSED]),
     ]
 
 
-def _task_line(each: TaskCoverage) -> str:
-    judged = " ".join(f"{model}:{count}" for model, count in each.judged.items()) or "-"
+_ORIGINS = {
+    "explored": "{} of them explored: sent to the runner-up to learn about it",
+    "shadow": "{} of them in the shadow: run again beside an answer",
+}
+_UNUSED = "these are estimates of the method `evidence`, which the policy in force does not use"
+
+
+def _model_line(total: ModelTotal) -> str:
+    success = "-" if total.mean_success is None else _percent(total.mean_success)
+    cost = microusd_text(total.mean_cost_microusd)
+    counts = f"{total.fingerprints:>6} {total.samples:>6} {total.judged:>7} {success:>8}"
+    return printable(f"{total.model:<28} {counts}  ${cost}")
+
+
+def _task_lines(each: TaskCoverage) -> list[str]:
+    # Rounded down: no choice is certain.
     rows, sure = f"{each.effective_rows / 1000:.1f}", f"{each.confidence // 10_000_000} %"
-    note = "  should stay silent" if each.should_stay_silent else ""
-    return printable(f"{each.task:<28} {each.looks:>6} {rows:>15} {sure:>11}  {judged}{note}")
+    first = each.leads or "-"
+    if each.should_stay_silent:
+        first = "should stay silent" if each.judged else "should stay silent: none was judged"
+    judged = [
+        f"  {model:<26} {count:>6} judged, success {_percent(each.success[model])}"
+        for model, count in each.judged.items()
+    ]
+    head = f"{each.task:<28} {each.looks:>6} {rows:>15} {sure:>11}  {first}"
+    return [printable(line) for line in (head, *judged)]
+
+
+def _percent(share: int) -> str:
+    return f"{(share + 5_000_000) // 10_000_000} %"
 
 
 def _report_value(found: PatternReport) -> dict[str, object]:
@@ -165,6 +198,8 @@ def _report_value(found: PatternReport) -> dict[str, object]:
                 "task": each.task,
                 "looks": each.looks,
                 "judged": each.judged,
+                "success": {model: _number(share) for model, share in each.success.items()},
+                "leads": each.leads or None,
                 "effective_rows": each.effective_rows / 1000,
                 "confidence": _number(each.confidence),
                 "silent": each.silent,
@@ -173,6 +208,7 @@ def _report_value(found: PatternReport) -> dict[str, object]:
             for each in found.tasks
         ],
         "tried": found.tried,
+        "mean_error": _number(found.mean_error),
         "reliability": [
             {
                 "expected": _number(each.expected),
@@ -294,14 +330,6 @@ def _outcome_value(outcome: Outcome) -> dict[str, object]:
         "pricing_version": outcome.pricing_version,
         "updated": instant_text(outcome.updated),
     }
-
-
-def _total_line(total: ModelTotal) -> str:
-    success, cost = _score_text(total.mean_success), microusd_text(total.mean_cost_microusd)
-    return printable(
-        f"{total.model:<40} {counted(total.fingerprints, 'fingerprint'):<18} "
-        f"{counted(total.samples, 'sample'):<14} success {success:<12} cost ${cost}"
-    )
 
 
 def _total_value(total: ModelTotal) -> dict[str, object]:

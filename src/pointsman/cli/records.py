@@ -52,7 +52,7 @@ def replay(
             report = pointsman.replay(ids)
         else:
             start = EPOCH if since is None else read_instant(since)
-            with _bar("replaying", session) as progress:
+            with bar("replaying", session) as progress:
                 report = pointsman.replay_all(
                     start, workers=workers or os.cpu_count() or 1, progress=progress
                 )
@@ -66,7 +66,7 @@ def replay(
 def verify(session: Session, target: str | None) -> None:
     """Check every chain, checkpoint and signature of the ledger."""
     with session.open() as pointsman:
-        with _bar("verifying", session) as progress:
+        with bar("verifying", session) as progress:
             report = pointsman.verify(progress)
         summary = None
         if target is not None and report.is_intact:
@@ -81,7 +81,7 @@ def verify(session: Session, target: str | None) -> None:
 
 
 @contextmanager
-def _bar(what: str, session: Session) -> Iterator[Advance | None]:
+def bar(what: str, session: Session) -> Iterator[Advance | None]:
     """Show a bar on a terminal, and nothing anywhere else."""
     if session.as_json or not sys.stderr.isatty():
         yield None

@@ -20,7 +20,6 @@ from pointsman.runs.columns import table
 from pointsman.runs.sensor_event import Happened
 from pointsman.runs.sensor_state import SensorStates
 from pointsman.runs.sensors import Heard, SensorService
-from pointsman.storage.lease import Lease
 from pointsman.storage.sensor_file import Sensor
 from pointsman.storage.sensor_files import SensorFiles
 
@@ -186,7 +185,7 @@ def _watched(service: SensorService, home: Path, woken: threading.Event) -> Iter
 def _sole(pointsman: Pointsman) -> Iterator[None]:
     """Let one process at a time run the sensors of a home."""
     try:
-        lease = Lease(pointsman.home.leases, "sensors")
+        lease = pointsman.home.lease("sensors")
     except ChainHeld:
         raise ChainHeld("another process runs the sensors of this home") from None
     try:

@@ -21,7 +21,7 @@ def serve(session: Session, host: str | None, port: int | None) -> None:
     from pointsman.storage.home import open_home  # noqa: PLC0415 - see above
     from pointsman.storage.policies import PolicyFiles  # noqa: PLC0415 - see above
 
-    settings = PolicyFiles(open_home(session.home, create=True)).settings()
+    settings = PolicyFiles(open_home(session.home, create=True, store=session.store)).settings()
     session.warn(settings.problems)
     wanted = settings.value.server
     wanted = replace(wanted, host=host or wanted.host, port=wanted.port if port is None else port)
@@ -30,7 +30,8 @@ def serve(session: Session, host: str | None, port: int | None) -> None:
     except OSError as error:
         where = f"{wanted.host}:{wanted.port}"
         raise InputError(f"cannot listen: {error.strerror}", where=where) from error
-    with listening, gateway.opened(session.home, server=wanted) as (parts, application):
+    opened = gateway.opened(session.home, store=session.store, server=wanted)
+    with listening, opened as (parts, application):
         session.warn(parts.pointsman.in_force().problems)
         address = f"http://{_shown(wanted.host)}:{listening.getsockname()[1]}"
         text = gateway.greeting(parts, address)

@@ -25,19 +25,21 @@ class Shared(Struct, frozen=True):
 
     home: str | None
     as_json: bool
+    store: str = ""
 
 
 class Session:
     """One run of one command."""
 
-    def __init__(self, given: str | None, *, as_json: bool) -> None:
+    def __init__(self, given: str | None, *, as_json: bool, store: str = "") -> None:
         self.home = home_path(given)
+        self.store = store
         self.is_home_given = given is not None
         self.as_json = as_json
 
     def open(self, *, create: bool = False) -> Pointsman:
         """Open the home; only commands that write make one where there is none."""
-        return Pointsman(self.home, create=create)
+        return Pointsman(self.home, create=create, store=self.store)
 
     def show(self, text: str, value: object) -> None:
         """Print an answer: text for people, one JSON document for programs."""
@@ -73,7 +75,9 @@ def command(
     @wraps(function)
     def run(home: str | None, as_json: bool, *args: P.args, **kwargs: P.kwargs) -> None:  # noqa: FBT001 - click passes flags so
         shared = click.get_current_context().find_object(Shared) or Shared(None, as_json=False)
-        session = Session(home or shared.home, as_json=as_json or shared.as_json)
+        session = Session(
+            home or shared.home, as_json=as_json or shared.as_json, store=shared.store
+        )
         try:
             function(session, *args, **kwargs)
         except PointsmanError as error:

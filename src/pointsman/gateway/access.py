@@ -10,7 +10,8 @@ from pointsman.gateway.http import Asked
 from pointsman.gateway.login import PAGE_HEADER, check_not_elsewhere, check_same_page, logged_in
 from pointsman.gateway.parts import Parts
 
-_BEARER = "bearer "
+_BEARER = b"bearer "
+_LOOPBACK = frozenset({"::1", "::ffff:127.0.0.1"})
 
 
 def caller_of(parts: Parts, asked: Asked, scope: Scope = "models") -> Principal:
@@ -18,20 +19,23 @@ def caller_of(parts: Parts, asked: Asked, scope: Scope = "models") -> Principal:
 
     Its scopes decide, and the role of a key that was given one.
     """
-    caller = _logged_in(parts, asked, scope) or parts.keyring.principal(
-        credential_of(asked),
-        scope=scope,
-        is_loopback=is_loopback(asked.client),
-        now=parts.pointsman.clock.now(),
-    )
+    # Models are called with keys alone.
+    caller = None if scope == "models" else _logged_in(parts, asked, scope)
+    if caller is None:
+        caller = parts.keyring.principal(
+            credential_of(asked),
+            scope=scope,
+            is_loopback=is_loopback(asked.client),
+            now=parts.pointsman.clock.now(),
+        )
     if caller.role:
         access_of(caller, asked)
     return caller
 
 
 def _logged_in(parts: Parts, asked: Asked, scope: Scope) -> Principal | None:
-    """Give who asks through the dashboard; models are called with keys alone."""
-    if scope == "models" or PAGE_HEADER not in asked.headers or credential_of(asked) is not None:
+    """Give who asks through the dashboard."""
+    if PAGE_HEADER not in asked.headers or credential_of(asked) is not None:
         return None
     now = parts.pointsman.clock.now()
     login = parts.logins.found(asked, now)
@@ -64,12 +68,12 @@ def check_reader(parts: Parts, asked: Asked, scope: Scope = "read") -> Principal
 
 def credential_of(asked: Asked) -> str | None:
     """Give the key of a request: as OpenAI's clients send it, or as Anthropic's do."""
-    given = asked.header(b"authorization")
-    if given[: len(_BEARER)].lower() == _BEARER:
-        return given[len(_BEARER) :].strip()
+    given = asked.headers.get(b"authorization", b"")
+    if given[:7].lower() == _BEARER:
+        return given[7:].decode("latin-1").strip()
     return asked.header(b"x-api-key") or None
 
 
 def is_loopback(client: str) -> bool:
     """Tell whether a request comes from this machine."""
-    return client.startswith("127.") or client in {"::1", "::ffff:127.0.0.1"}
+    return client == "127.0.0.1" or client.startswith("127.") or client in _LOOPBACK

@@ -15,7 +15,7 @@ from pointsman.kernel.document import Json
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.runs.action_view import action_value, wanted_of
 from pointsman.signals.withholding import Withholding
-from pointsman.storage.sqlite.semantic import SEMANTIC_FILE, SemanticMemory, SemEntry
+from pointsman.storage.sqlite.semantic import SEMANTIC, SemanticMemory, SemEntry
 
 _ACTION = "/actions/{id}"
 _NAMESPACE = "/sem/{namespace}"
@@ -146,7 +146,7 @@ class ActionApi:
         return Withholding(self._pointsman.home.content_key()).value(value, "value").value
 
     def _memory(self) -> SemanticMemory:
-        return SemanticMemory(self._pointsman.home.path / SEMANTIC_FILE)
+        return SemanticMemory(self._pointsman.home.place(SEMANTIC))
 
 
 def _named(call: Call, part: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from pointsman.agents.action_state import REQUESTED
 from pointsman.errors import PointsmanError
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
@@ -17,7 +18,7 @@ class ActionUpkeep:
     """Runs from the first moment of serving until the event loop ends."""
 
     def __init__(self, parts: Parts) -> None:
-        self._approvals = parts.pointsman.approvals
+        self._pointsman = parts.pointsman
         self._log = parts.log
         self._keeping: asyncio.Task[None] | None = None
         parts.starting.append(self.begin)
@@ -27,10 +28,22 @@ class ActionUpkeep:
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     async def _keep(self) -> None:
-        await self._done(self._approvals.carry_on)
+        await self._done(self._carry_on)
         while True:
             await asyncio.sleep(EXPIRED_EVERY_S)
-            await self._done(self._approvals.expire)
+            await self._done(self._expire)
+
+    def _carry_on(self) -> None:
+        if self._has_requests():
+            self._pointsman.approvals.carry_on()
+
+    def _expire(self) -> None:
+        if self._has_requests():
+            self._pointsman.approvals.expire()
+
+    def _has_requests(self) -> bool:
+        """Look before approvals are loaded: most homes have none."""
+        return self._pointsman.has_recorded(REQUESTED)
 
     async def _done(self, work: Callable[[], object]) -> None:
         """Do it; what fails is told in the log and tried again the next time."""

@@ -15,7 +15,7 @@ from pointsman.errors import NotFound
 from pointsman.gateway.access import caller_of
 from pointsman.gateway.asgi import Handler, named_parts
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.parts import Parts, check_own_files
 from pointsman.kernel.document import Limits
 from pointsman.kernel.instant import instant_text, read_instant
 from pointsman.kernel.json_text import read_json
@@ -93,6 +93,7 @@ class Admin:
             expires_at=None if given.expires_at is None else read_instant(given.expires_at),
         )
         await in_thread(lambda: self._parts.keyring.create(key, token))
+        self._tell_replicas()
         await answer_value(send, {"id": name, "key": token, "name": given.name}, 201)
 
     async def revoke(self, asked: Asked, _receive: Receive, send: Send) -> None:
@@ -101,6 +102,7 @@ class Admin:
         name = named_parts("/api/keys/{id}", asked.path)["id"]
         now = self._parts.pointsman.clock.now()
         kept = await in_thread(lambda: self._parts.keyring.revoke(name, now))
+        self._tell_replicas()
         await answer_value(send, _key_value(kept))
 
     async def policy(self, asked: Asked, _receive: Receive, send: Send) -> None:
@@ -117,6 +119,7 @@ class Admin:
     async def put_policy(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Replace a policy file, if what is sent is valid; otherwise nothing changes."""
         caller_of(self._parts, asked, "admin")
+        check_own_files(self._parts)
         name = _policy_name(asked)
         self._check(name, asked.body)
         path = self._parts.pointsman.home.path / name
@@ -125,6 +128,10 @@ class Admin:
         problems = [str(each) for each in in_force.problems]
         value = {"name": name, "policy_id": in_force.policy_id, "problems": problems}
         await answer_value(send, value)
+
+    def _tell_replicas(self) -> None:
+        if self._parts.sharing is not None:
+            self._parts.sharing.changed()
 
     def _check(self, name: str, text: bytes) -> None:
         """Raise with all that is wrong with a candidate."""

@@ -19,23 +19,24 @@ from pointsman.errors import PointsmanError
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.shapes import InstantText
 from pointsman.kernel.instant import instant_text
 from pointsman.runs.agency_record import TRUST
 from pointsman.runs.job_log import ITERATION_FORM, Iteration, JobStatus
 from pointsman.runs.job_record import JobRecord, job_record, started_jobs
+from pointsman.runs.turn_shapes import InstantText
 from pointsman.storage.agents_file import AgentsFiles
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader
 
 MOST_POINTS: Final = 2000
 MOST_JOBS: Final = 50
+AS_WRITTEN: Final = "as_written"
 
 _ANY_SEED: Final = Tail(0, "", -1)
 
 
 class AptPoint(Struct, frozen=True):
-    """The trust in a module after something that happened to it."""
+    """The trust in a module after something that happened to it; before all, as it is written."""
 
     at: InstantText
     node_id: str
@@ -111,19 +112,24 @@ def _points(pointsman: Pointsman, ledger: LedgerReader) -> Iterator[AptPoint]:
     """Fold what was recorded onto the modules as they are written; what cannot be is left out."""
     selfrep = AgentsFiles(pointsman.home.path, is_kept=False).current().selfrep
     known: set[str] = set()
+    begun: set[str] = set()
     for stored in ledger.of_kind(TRUST):
         entry = stored.entry
         try:
             event = EVENT_FORM.decode(entry.payload)
-            if event.event_id in known or selfrep.module(event.node_id) is None:
+            before = selfrep.module(event.node_id)
+            if event.event_id in known or before is None:
                 continue
             selfrep = folded(replace(selfrep, tail=_ANY_SEED), [event])
         except PointsmanError:
             continue
         known.add(event.event_id)
-        module = selfrep.module(event.node_id)
+        at, module = instant_text(entry.at), selfrep.module(event.node_id)
+        if before.node_id not in begun:
+            begun.add(before.node_id)
+            yield AptPoint(at, before.node_id, number(before.apt), before.status, AS_WRITTEN)
         if module is not None:
-            at, apt = instant_text(entry.at), number(module.apt)
+            apt = number(module.apt)
             yield AptPoint(at, module.node_id, apt, module.status, event.event_type)
 
 

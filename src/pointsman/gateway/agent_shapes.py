@@ -16,11 +16,10 @@ from pointsman.agents.brainstate.written import GivenInputs, GivenStart
 from pointsman.agents.module import Metrics, ModulePolicy, ModuleType, Status
 from pointsman.agents.votes import Choice
 from pointsman.agents.written import GivenModule, GivenSelfRep
-from pointsman.gateway.shapes import InstantText
 from pointsman.kernel.replay import Verdict
 from pointsman.runs.action_view import GivenAction, GivenVote, Text
-from pointsman.runs.job_log import JobStatus
-from pointsman.runs.job_replay import ReplayStep
+from pointsman.runs.job_log import JobStatus, ReplayStep
+from pointsman.runs.turn_shapes import InstantText
 
 TraceId = Annotated[str, Meta(max_length=200)]
 SnapshotId = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -102,6 +101,7 @@ class ActionRow(Struct, frozen=True):
     timestamp_seeded: InstantText | None
     expires_at: InstantText
     votes: tuple[VoteRow, ...]
+    withdrawn: tuple[VoteRow, ...]
     tally: Tally
     council_noticed: bool
     note: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 
-from pointsman.access.book import SPEND_FILE
+from msgspec import UNSET
+
+from pointsman.access.book import SPEND
 from pointsman.errors import DocumentError, NotFound
 from pointsman.gateway import query
 from pointsman.gateway.access import check_reader
@@ -13,6 +14,7 @@ from pointsman.gateway.asgi import Handler, answer_text, named_parts
 from pointsman.gateway.gauges import gauge_lines
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, error_value, in_thread
 from pointsman.gateway.parts import Parts
+from pointsman.gateway.shapes import LedgerState, ReadinessAnswer
 from pointsman.kernel.document import Document, Limits
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.kernel.json_text import read_json
@@ -21,6 +23,7 @@ from pointsman.placement.facts import read_placement_facts
 from pointsman.providers.dialects.look import look
 from pointsman.runs.provider_view import provider_rows
 from pointsman.signals.tokens import count_tokens
+from pointsman.storage.place import Place
 from pointsman.storage.sqlite.spend_reading import By, SpendReader
 from pointsman.turns.explain import Shown, shown_value, why_screen
 from pointsman.turns.facts import read_facts
@@ -56,16 +59,21 @@ class Api:
         await answer_value(send, {"status": "ok", "version": VERSION})
 
     async def readiness(self, _asked: Asked, _receive: Receive, send: Send) -> None:
-        """Say whether turns can be served: the ledger takes entries and the policy is valid."""
-        pointsman = self._parts.pointsman
+        """Say whether turns can be served, and what is wrong with any part of it.
+
+        Ready is whoever can serve a turn: the ledger takes entries, and nobody said to stop.
+        """
+        parts, pointsman = self._parts, self._parts.pointsman
         ledger = pointsman.desk.recorder().health
         problems = [str(each) for each in pointsman.in_force().problems]
-        value = {
-            "status": "ok" if ledger.is_writable else "unavailable",
-            "ledger": {"writable": ledger.is_writable, "cause": ledger.cause},
-            "configuration": problems,
-        }
-        await answer_value(send, value, 200 if ledger.is_writable else 503)
+        is_ready = ledger.is_writable and not parts.stopping
+        value = ReadinessAnswer(
+            "ok" if is_ready else "draining" if parts.stopping else "unavailable",
+            LedgerState(ledger.is_writable, ledger.cause),
+            tuple(problems),
+            UNSET if parts.sharing is None else parts.sharing.report(),
+        )
+        await answer_value(send, value, 200 if is_ready else 503)
 
     async def metrics(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Give the counts for Prometheus."""
@@ -129,8 +137,8 @@ class Api:
     async def cost(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Tell what was spent, by model, key, session and day."""
         check_reader(self._parts, asked)
-        path = self._parts.pointsman.home.path / SPEND_FILE
-        await answer_value(send, await in_thread(lambda: _spending(path)))
+        place = self._parts.pointsman.home.place(SPEND)
+        await answer_value(send, await in_thread(lambda: _spending(place)))
 
     async def turn(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Tell why a turn was decided as it was."""
@@ -173,9 +181,9 @@ def _document(asked: Asked) -> Document:
     return read_json(asked.body, "the body", Limits(bytes=max(len(asked.body), 1)))
 
 
-def _spending(path: Path) -> dict[str, object]:
-    if not path.exists():
+def _spending(place: Place) -> dict[str, object]:
+    if not place.exists():
         return {}
-    with closing(SpendReader(path)) as reader:
+    with closing(SpendReader(place)) as reader:
         parts: tuple[By, ...] = ("all", "model", "key", "session", "day")
         return {f"by_{part}": reader.totals(part) for part in parts}

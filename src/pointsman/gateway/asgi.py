@@ -40,6 +40,7 @@ __all__ = ["LOOPBACK", "Gateway", "Handler", "Routes", "answer_text", "named_par
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 HOUSEKEEPING_S: Final = 60.0
+MOST_HOSTS: Final = 64
 
 
 class Routes:
@@ -78,6 +79,8 @@ class Gateway:
         self._parts = parts
         self._routes = routes
         self._hosts = hosts
+        self._known_hosts: set[bytes | None] = set()
+        """As callers wrote them, found good."""
         self._origins = frozenset(parts.settings.server.origins)
         self._keeping: asyncio.Task[None] | None = None
 
@@ -86,6 +89,10 @@ class Gateway:
         self._keeping = asyncio.get_running_loop().create_task(self._keep_house())
         for begin in self._parts.starting:
             begin()
+
+    def drain(self) -> None:
+        """Be ready no more; what comes all the same is served."""
+        self._parts.stopping.append(True)
 
     def stop(self) -> None:
         """End the live feed: whoever follows it would keep the server from stopping."""
@@ -99,8 +106,10 @@ class Gateway:
 
     def admitted(self, method: str, path: str, headers: dict[bytes, bytes]) -> Handler:
         """Give what serves a request, by its head alone, or raise why it is refused."""
-        self._check_host(headers)
-        self._check_origin(headers)
+        if headers.get(b"host") not in self._known_hosts:
+            self._check_host(headers)
+        if b"origin" in headers:
+            self._check_origin(headers)
         return self._routes.of(method, path)
 
     async def served(self, asked: Asked, handler: Handler | PointsmanError, reply: Reply) -> None:
@@ -132,6 +141,8 @@ class Gateway:
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
         if name.lower() not in self._hosts and "*" not in self._hosts:
             raise HostRefused(f"`{host[:80]}` is not served here", hint="server.hosts names others")
+        if len(self._known_hosts) < MOST_HOSTS:
+            self._known_hosts.add(headers.get(b"host"))
 
     def _check_origin(self, headers: Mapping[bytes, bytes]) -> None:
         origin = headers.get(b"origin")

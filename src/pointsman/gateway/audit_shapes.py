@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from pointsman.gateway.shapes import InstantText
 from pointsman.kernel.verification import Fault
 from pointsman.runs.backtest import Unable
+from pointsman.runs.turn_shapes import InstantText
 
 
 class ReplayRow(Struct, frozen=True):

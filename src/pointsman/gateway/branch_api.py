@@ -14,11 +14,11 @@ from pointsman.gateway.bodies import document
 from pointsman.gateway.http import Asked as Request
 from pointsman.gateway.http import Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.shapes import InstantText
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
 from pointsman.runs.branch_view import evaluation_value
 from pointsman.runs.branching import Asked
+from pointsman.runs.turn_shapes import InstantText
 
 _PATH = "/api/decisions/{id}/evaluate"
 

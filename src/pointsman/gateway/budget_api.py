@@ -14,7 +14,7 @@ from pointsman.gateway.asgi import Handler, named_parts
 from pointsman.gateway.bodies import body_as
 from pointsman.gateway.budget_text import with_budgets
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.parts import Parts, check_own_files
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import microusd_text
 from pointsman.storage.files import replace_file
@@ -80,6 +80,7 @@ class BudgetApi:
 
     async def _replace(self, text: str, budgets: tuple[GivenBudget, ...]) -> None:
         """Write the file anew, if what comes out is valid."""
+        check_own_files(self._parts)
         changed = with_budgets(text, budgets).encode("utf-8", "surrogatepass")
         self._checked(changed)
         path = self._parts.pointsman.home.path / _FILE

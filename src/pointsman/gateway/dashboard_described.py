@@ -9,13 +9,14 @@ from pointsman.gateway import (
     dashboard_shapes,
     ledger_api,
     policy_shapes,
-    shapes,
     turn_shapes,
     workflow_api,
 )
 from pointsman.gateway.description import BEFORE, LIMIT, Description, Key, Parameter
 from pointsman.gateway.login import LoginBody
 from pointsman.kernel.schema import Schema
+from pointsman.runs.bulk import bulk_view
+from pointsman.runs.turn_shapes import RouteDecided
 from pointsman.storage.sqlite.turn_index import TurnState
 
 HTML: Final = "text/html"
@@ -98,7 +99,7 @@ DASHBOARD: Final[dict[Key, Description]] = {
     ("POST", "/api/policies/{name}/try"): Description(
         "decide a turn under a policy that is being written; records nothing",
         "act",
-        shapes.RouteDecided,
+        RouteDecided,
         policy_shapes.TryBody,
     ),
     ("GET", "/api/workflow-decisions"): Description(
@@ -125,6 +126,12 @@ DASHBOARD: Final[dict[Key, Description]] = {
         "tell which chains the ledger has, and how far they are signed",
         "read",
         ledger_api.LedgerAnswer,
+    ),
+    ("GET", "/api/bulk"): Description(
+        "list the jobs of bulk work, and how far each is", "read", bulk_view.BulkAnswer
+    ),
+    ("GET", "/api/bulk/{id}"): Description(
+        "tell how far a job of bulk work is, and what came of it", "read", bulk_view.BulkJobAnswer
     ),
     ("GET", "/api/agents/history"): Description(
         "tell how the trust in agents went, and which jobs ran", "read", agent_history.AgentHistory

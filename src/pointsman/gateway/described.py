@@ -30,6 +30,7 @@ from pointsman.gateway.hooks import HookTaken
 from pointsman.gateway.rpc_shapes import RpcAnswer, RpcBody
 from pointsman.gateway.turn_shapes import TurnsAnswer
 from pointsman.placement.facts import GivenPlacement
+from pointsman.runs.turn_shapes import RouteDecided
 from pointsman.turns.facts import GivenFacts
 
 _ROOM: Final = Parameter(
@@ -189,7 +190,7 @@ DESCRIBED: Final[dict[Key, Description]] = {
     ("POST", "/api/route/preview"): Description(
         "decide a turn on given facts; recorded as a preview, calls nobody",
         "act",
-        shapes.RouteDecided,
+        RouteDecided,
         GivenFacts,
     ),
     ("POST", "/api/place"): Description(

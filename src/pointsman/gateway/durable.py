@@ -23,8 +23,12 @@ class LoopBridge:
         self._told.append((who, error))
 
     def after_group(self) -> None:
-        """Have everything noted so far told in the loop; from a commit thread."""
-        if self._told and not self._loop.is_closed():
+        """Have everything noted so far told in the loop; from whoever committed it."""
+        if not self._told:
+            return
+        if threading.get_ident() == self._thread:
+            self._deliver()
+        elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._deliver)
 
     def soon(self, work: Callable[[], None]) -> None:

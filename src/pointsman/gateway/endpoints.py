@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from pointsman.access.keys import Principal
 from pointsman.errors import LedgerError, NotAuthenticated, PointsmanError
 from pointsman.gateway.access import caller_of
+from pointsman.gateway.beside import Beside
 from pointsman.gateway.failures import failure_of, refused
 from pointsman.gateway.forwarding import Forwarding
 from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
 from pointsman.gateway.incoming import incoming
+from pointsman.gateway.overheard import Overheard
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.spans import line_of
 from pointsman.gateway.turn import LiveTurn, go_on, new_flow
@@ -25,8 +28,11 @@ from pointsman.storage.policies import InForce
 class ModelEndpoint:
     """Serves one dialect."""
 
-    def __init__(self, parts: Parts, dialect: Dialect, name: str = "") -> None:
+    def __init__(
+        self, parts: Parts, dialect: Dialect, name: str = "", beside: Beside | None = None
+    ) -> None:
         self._parts = parts
+        self._beside = beside
         self._dialect = dialect
         self._name = name or dialect
 
@@ -57,20 +63,33 @@ class ModelEndpoint:
 
     async def _served(self, live: LiveTurn, receive: Receive, send: Send) -> None:
         """Run the turn; a caller who hangs up ends it."""
-        watch = Watch(receive)
+        watch, sharing = Watch(receive), self._parts.sharing
         try:
+            if sharing is not None:
+                await live.look_ahead(sharing)
             await self._driven(live, send)
         except asyncio.CancelledError:
             if not watch.has_left:
                 raise
             live.cancelled()
+        except LedgerError:
+            # The provider may have answered, but nothing may leave: what was held for it is free.
+            with suppress(LedgerError):
+                live.cancelled()
+            raise
         finally:
             watch.end()
+            if sharing is not None:
+                live.let_go(sharing)
 
     async def _driven(self, live: LiveTurn, send: Send) -> None:
         lock = live.lock()
         flow = new_flow(live) if lock is None else go_on(live, lock)
-        ended, last = await _run(flow, live, send)
+        beside = self._beside
+        heard = Overheard(send) if beside is not None and beside.may_follow(live) else None
+        ended, last = await _run(flow, live, heard or send)
+        if beside is not None and heard is not None:
+            beside.follow(live, heard)
         if ended.status in {"no_model", "refused"}:
             raise failure_of(ended) if ended.status == "no_model" else refused(ended, live.model)
         if ended.status == "failed" and last is not None and not last.has_begun:

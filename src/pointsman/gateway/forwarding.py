@@ -78,7 +78,9 @@ class Forwarding:
     async def run(self) -> Called:
         """Call the model and let its answer out; says how it went."""
         live = self.live
-        live.reserve(self.model)
+        reserving = live.reserve(self.model)
+        if reserving is not None:
+            await reserving
         live.called(self.model)
         try:
             answer = await self._provider.send(self.outgoing(), live.deadlines())
@@ -107,13 +109,12 @@ class Forwarding:
         usage, reason = end_of(self._dialect, body)
         if reason is None:
             _check_is_answer(self._provider.name, body)
-        if not self.is_same:
+        if self._dialect != live.request.dialect:
             body = self._translated(body)
         await live.hold(reason or "")
         await live.durability.reached()
         live.first_byte_ns = time.perf_counter_ns()
-        length = (b"content-length", str(len(body)).encode())
-        headers = [JSON, *live.headers(), length]
+        headers = [JSON, *live.headers(), (b"content-length", b"%d" % len(body))]
         self.send.whole(200, headers, body)
         self._done(answer, usage=usage, reason=reason, size=len(body))
         return Called(is_done=True)

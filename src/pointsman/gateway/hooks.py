@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -12,10 +13,14 @@ from pointsman.gateway.asgi import Handler, named_parts
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import SECOND
-from pointsman.runs.sensors import SensorService
-from pointsman.runs.webhooks import hooked
+
+if TYPE_CHECKING:
+    from pointsman.runs.sensors import SensorService
 
 LONGEST_WAIT_S = 60.0
+
+SENSORS = "sensors"
+"""The folder, as storage calls it; what reads it is loaded only where there is one."""
 
 _PATH = "/hooks/{name}"
 _ERRORS: dict[int, type[PointsmanError]] = {404: NotFound, 413: BodyTooLarge}
@@ -43,6 +48,9 @@ class Hooks:
 
     async def take(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Take one hook: its event is on disk when it is answered, its targets run after that."""
+        # Imported here, as below: a home without sensors does not load what they need.
+        from pointsman.runs.webhooks import hooked  # noqa: PLC0415
+
         name = named_parts(_PATH, asked.path)["name"]
         headers = {
             each.decode("latin-1"): value.decode("latin-1") for each, value in asked.headers.items()
@@ -56,12 +64,16 @@ class Hooks:
 
     def work(self) -> None:
         """Do what is due, and what becomes due, in the background."""
+        if not (self._parts.pointsman.home.path / SENSORS).exists():
+            return
         self._has_more = True
         if self._working is None or self._working.done():
             self._working = asyncio.get_running_loop().create_task(self._worked())
 
     @cached_property
     def _service(self) -> SensorService:
+        from pointsman.runs.sensors import SensorService  # noqa: PLC0415
+
         pointsman = self._parts.pointsman
         return SensorService(
             pointsman.home,

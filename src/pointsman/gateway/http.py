@@ -27,6 +27,11 @@ class Receive(Protocol):
 class Send(Protocol):
     """Where an answer goes. A call takes a message as ASGI writes it."""
 
+    @property
+    def status(self) -> int:
+        """The status that was sent; 0 before."""
+        ...
+
     def __call__(self, message: MutableMapping[str, Any], /) -> Awaitable[None]:
         """Take a head, or a piece of a body."""
         ...

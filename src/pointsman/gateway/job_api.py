@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -18,9 +18,10 @@ from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import instant_text
 from pointsman.runs.agency_record import Caller
 from pointsman.runs.job_log import JobStatus
-from pointsman.runs.job_replay import replay_job
 from pointsman.runs.job_request import read_job_request
-from pointsman.runs.jobs import JobListed, JobResult
+
+if TYPE_CHECKING:
+    from pointsman.runs.jobs import JobListed, JobResult, Jobs
 
 MOST_AT_ONCE: Final = 8
 """How many jobs run at a time; others wait for their turn."""
@@ -37,7 +38,6 @@ class JobApi:
 
     def __init__(self, parts: Parts) -> None:
         self._pointsman = parts.pointsman
-        self._jobs = parts.pointsman.jobs
         self._calls = AgentCalls(parts)
         self._threads = ThreadPoolExecutor(MOST_AT_ONCE, "jobs")
         parts.ending.append(partial(self._threads.shutdown, wait=False, cancel_futures=True))
@@ -51,6 +51,10 @@ class JobApi:
             ("GET", _JOB): served("jobs.get", "read", self.shown),
             ("POST", f"{_JOB}/replay"): served("jobs.replay", "act", self.replay, self._threads),
         }
+
+    @property
+    def _jobs(self) -> Jobs:
+        return self._pointsman.jobs
 
     def run(self, call: Call) -> Told:
         """Run a job; one that was cut short on the same facts is gone on with."""
@@ -74,6 +78,8 @@ class JobApi:
 
     def replay(self, call: Call) -> Told:
         """Run a job again from its record; a verdict has no word of what was asked or answered."""
+        from pointsman.runs.job_replay import replay_job  # noqa: PLC0415 - loads all jobs can do
+
         found = replay_job(self._pointsman.home, call.part("id"))
         return Told(
             ReplayedJob(

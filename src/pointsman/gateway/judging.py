@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from msgspec import UNSET
+
 from pointsman.errors import InputError, NotFound
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.asgi import Handler
@@ -14,8 +16,11 @@ from pointsman.gateway.shapes import FeedbackBody
 from pointsman.kernel.number import ONE, ZERO, Billionths, billionths
 from pointsman.kernel.record import Names
 from pointsman.runs.feedback import Feedback, feedback_draft
+from pointsman.runs.learning import run_learned
+from pointsman.runs.recalling import recalled, shadow_of
 from pointsman.runs.waiting import Blocking
 from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.turns.facts import TurnFacts
 
 
 class Judging:
@@ -41,28 +46,50 @@ class Judging:
         shown = pointsman.shown(given.turn_id)
         if shown.turn_id != given.turn_id:
             raise NotFound(f"no turn is recorded as `{given.turn_id}`")
-        names = Names(pointsman.ids.new_id(), shown.turn_id, pointsman.clock.now())
+        decision_id = given.decision_id or shown.decision_id
+        is_shadow = decision_id != shown.decision_id
+        if is_shadow and not shadow_of(pointsman.home, shown.turn_id, decision_id):
+            raise NotFound(f"no run of this turn is recorded as `{decision_id}`")
+        run_id = decision_id if is_shadow else shown.turn_id
+        names = Names(pointsman.ids.new_id(), run_id, pointsman.clock.now())
         recorder, waits = pointsman.desk.recorder(), Blocking()
         seal = recorder.hand_in_text(given.comment, waits) if given.comment else None
-        told = Feedback(shown.decision_id, score, key_id, seal)
+        sure = _confidence(given)
+        told = Feedback(decision_id, score, key_id, seal, UNSET if sure is None else sure)
         recorder.hand_in(feedback_draft(names, told), waits.expect())
         waits.reached()
         return {
             "feedback_id": names.id,
             "turn_id": shown.turn_id,
-            "decision_id": shown.decision_id,
+            "decision_id": decision_id,
             "score": score / ONE,
             "pattern": self._counted(names, score, given),
         }
 
     def _counted(self, names: Names, score: Billionths, given: FeedbackBody) -> str:
-        """Tell the pattern store; where it knows no such turn, nothing is counted."""
-        path = self._parts.pointsman.home.patterns
-        if not path.exists():
-            return "no_patterns"
-        sure = ONE if given.confidence is None else billionths(f"{given.confidence:f}")
-        with closing(PatternStore(path)) as store:
-            return store.update_score(names.ref, score, sure, given.eval_id or names.id)
+        """Tell the pattern store; a turn it does not know yet is counted from its record."""
+        home = self._parts.pointsman.home
+        sure = _confidence(given)
+        verdict = (score, ONE if sure is None else sure, given.eval_id or names.id)
+        with closing(PatternStore(home.patterns)) as store:
+            found = "no_patterns"
+            if home.patterns.exists():
+                found = store.update_score(names.ref, *verdict)
+            if found not in {"no_patterns", "no_such_turn"}:
+                return found
+            turn = recalled(home, given.turn_id, names.ref if names.ref != given.turn_id else "")
+            if turn is None or self._is_off(turn.facts):
+                return found
+            run_learned(store, turn.facts, turn.run)
+            return store.update_score(names.ref, *verdict)
+
+    def _is_off(self, facts: TurnFacts) -> bool:
+        ready = self._parts.pointsman.in_force().ready
+        return ready.scope(facts.workspace_path).pattern.mode == "off"
+
+
+def _confidence(given: FeedbackBody) -> Billionths | None:
+    return None if given.confidence is None else billionths(f"{given.confidence:f}")
 
 
 def _score(given: FeedbackBody) -> Billionths:

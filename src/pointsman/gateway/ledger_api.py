@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import closing
+from functools import lru_cache, partial
 from typing import Final
 
 from msgspec import Struct
@@ -12,17 +13,18 @@ from pointsman.errors import PointsmanError
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.shapes import InstantText, LedgerState
+from pointsman.gateway.shapes import LedgerState
 from pointsman.kernel.checkpoint import read_checkpoint
 from pointsman.kernel.entry import Chain
 from pointsman.kernel.instant import instant_text
-from pointsman.storage.checkpoints import CheckpointFolder
+from pointsman.runs.turn_shapes import InstantText
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader
 
 MOST_CHECKPOINTS: Final = 20
 MOST_ENTRIES: Final = 25
+KEPT_CHECKPOINTS: Final = 512
 
 
 class CheckpointRow(Struct, frozen=True):
@@ -59,6 +61,9 @@ class ChainRow(Struct, frozen=True):
     latest: tuple[EntryRow, ...]
 
 
+Reading = Callable[[Chain, str], CheckpointRow]
+
+
 class LedgerAnswer(Struct, frozen=True):
     """The ledger as it stands, unverified: `POST /api/verify` checks it."""
 
@@ -74,6 +79,8 @@ class LedgerApi:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        # A note never changes: what was verified once is not verified at every look.
+        self._checkpoint = lru_cache(KEPT_CHECKPOINTS)(partial(_checkpoint, parts.pointsman.home))
 
     def routes(self) -> dict[tuple[str, str], Handler]:
         """Give what is served where."""
@@ -85,26 +92,31 @@ class LedgerApi:
         pointsman = self._parts.pointsman
         health = pointsman.desk.recorder().health
         state = LedgerState(writable=health.is_writable, cause=health.cause)
-        await answer_value(send, await in_thread(lambda: _ledger(pointsman.home, state)))
+        await answer_value(send, await in_thread(lambda: self._ledger(pointsman.home, state)))
+
+    def _ledger(self, home: Home, state: LedgerState) -> LedgerAnswer:
+        keys = tuple(each.id for each in home.keys)
+        if not home.database.exists():
+            return LedgerAnswer(home.identity.ledger, keys, 0, state, ())
+        with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
+            chains = [
+                _chain(home, ledger, name, n, self._checkpoint)
+                for name, n in ledger.chains().items()
+            ]
+        size = home.database.size()
+        return LedgerAnswer(home.identity.ledger, keys, size, state, tuple(chains))
 
 
-def _ledger(home: Home, state: LedgerState) -> LedgerAnswer:
-    keys = tuple(each.id for each in home.keys)
-    if not home.database.exists():
-        return LedgerAnswer(home.identity.ledger, keys, 0, state, ())
-    with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
-        chains = [_chain(home, ledger, name, n) for name, n in ledger.chains().items()]
-    size = home.database.stat().st_size
-    return LedgerAnswer(home.identity.ledger, keys, size, state, tuple(chains))
-
-
-def _chain(home: Home, ledger: LedgerReader, name: str, number: int) -> ChainRow:
+def _chain(
+    home: Home, ledger: LedgerReader, name: str, number: int, checkpoint: Reading
+) -> ChainRow:
     size = ledger.size(number)
     latest = [*ledger.chain_entries(number, max(0, size - MOST_ENTRIES))]
-    folder = CheckpointFolder(home.checkpoints, Chain(home.identity.ledger, name))
+    folder = home.notes.of(Chain(home.identity.ledger, name))
     try:
-        texts = folder.texts()[0]
-        found, told = _checkpoints(home, folder.chain, texts[-MOST_CHECKPOINTS:]), ""
+        texts, told = folder.texts()[0], ""
+        newest = reversed(texts[-MOST_CHECKPOINTS:])
+        found = tuple(checkpoint(folder.chain, each) for each in newest)
     except PointsmanError as error:
         texts, found, told = [], (), error.message
     return ChainRow(
@@ -123,10 +135,7 @@ def _chain(home: Home, ledger: LedgerReader, name: str, number: int) -> ChainRow
     )
 
 
-def _checkpoints(home: Home, chain: Chain, texts: Sequence[str]) -> tuple[CheckpointRow, ...]:
-    """Give checkpoints, each verified, the newest first."""
-    found = [read_checkpoint(chain, each, home.keys) for each in texts]
-    return tuple(
-        CheckpointRow(each.size, each.root.hex(), instant_text(each.at), each.text)
-        for each in reversed(found)
-    )
+def _checkpoint(home: Home, chain: Chain, text: str) -> CheckpointRow:
+    """Give a checkpoint that was verified, or raise what is wrong with it."""
+    found = read_checkpoint(chain, text, home.keys)
+    return CheckpointRow(found.size, found.root.hex(), instant_text(found.at), found.text)

@@ -23,11 +23,14 @@ MOST_WAITING: Final = 20_000
 MOST_NAME: Final = 200
 
 Level = Literal["info", "warning", "error"]
+Event = Literal["request", "api"]
+"""A call to a model endpoint, or to any other route."""
+
 Write = Callable[[bytes], object]
 
 
 class Line(Struct, frozen=True, gc=False):
-    """One request to a model endpoint; `at` becomes `time` when it is written."""
+    """One request; `at` becomes `time` when it is written. Models are named by their endpoints."""
 
     at: Instant
     endpoint: str
@@ -43,12 +46,13 @@ class Line(Struct, frozen=True, gc=False):
     input_tokens: int = 0
     output_tokens: int = 0
     cost_microusd: int | None = None
+    event: Event = "request"
 
 
 class _Written(Struct, frozen=True, gc=False):
     time: str
     level: Level
-    event: Literal["request"]
+    event: Event
     endpoint: str
     status: int
     elapsed_ms: float
@@ -140,7 +144,7 @@ def _written(line: Line) -> _Written:
     return _Written(
         f"{_second_text(second)}.{micros:06d}Z",
         level,
-        "request",
+        line.event,
         line.endpoint,
         line.status,
         line.elapsed_us / 1000,

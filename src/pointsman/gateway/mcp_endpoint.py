@@ -26,7 +26,7 @@ from pointsman.mcp.sdk import check_sdk
 from pointsman.mcp.service import Service
 from pointsman.mcp.visitor import Admitted, Need
 from pointsman.runs.conversation_house import Ground, House
-from pointsman.storage.sqlite.conversations import CONVERSATIONS_FILE, ConversationStore
+from pointsman.storage.sqlite.conversations import CONVERSATIONS, ConversationStore
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -122,7 +122,7 @@ class McpEndpoint:
         if self._house is None:
             parts, own = self._parts, self._parts.pointsman
             retain = own.files.settings().value.retain
-            store = ConversationStore(own.home.path / CONVERSATIONS_FILE, retain)
+            store = ConversationStore(own.home.place(CONVERSATIONS), retain)
             parts.ending.append(store.close)
             ground = Ground(
                 own.home, own.files, own.desk, own.gathering, own.clock, own.ids, own.asked

@@ -25,6 +25,7 @@ COUNTERS: Final = {
     "pointsman_spend_microusd_total": "what calls cost, in millionths of a dollar, by model",
     "pointsman_refused_keys_total": "requests whose key was not taken, by reason",
     "pointsman_privacy_local_total": "turns that had to stay on this machine, by placement rule",
+    "pointsman_beside_total": "what was done beside turns, by kind and result; dropped: no room",
 }
 HISTOGRAMS: Final = {
     "pointsman_overhead_seconds": "time spent here, without the provider's",
@@ -75,14 +76,18 @@ class _OfModel:
 class Metrics:
     """The counts of one process."""
 
+    # What every request adds to is held by name: a look-up by labels costs as much as the adding.
+
     def __init__(self) -> None:
         self._counters: dict[str, dict[Labels, Cell]] = {
             name: defaultdict(Cell) for name in COUNTERS
         }
         self._models: dict[str, _OfModel] = {}
+        self._decided: dict[tuple[str, str], Cell] = {}
         self._histograms: dict[str, dict[Labels, _Histogram]] = {
             name: defaultdict(_Histogram) for name in HISTOGRAMS
         }
+        self.overhead = self.histogram("pointsman_overhead_seconds", ())
         self.in_flight = 0
 
     def count(self, name: str, labels: Labels, by: int = 1) -> None:
@@ -103,6 +108,14 @@ class Metrics:
         if found is None:
             found = self._models[model] = _OfModel(self, model)
         return found
+
+    def decided(self, model: str, slot: str) -> None:
+        """Count a decision."""
+        cell = self._decided.get((model, slot))
+        if cell is None:
+            labels = (("model", model), ("policy", slot))
+            cell = self._decided[model, slot] = self.cell("pointsman_decisions_total", labels)
+        cell.value += 1
 
     def observe(self, name: str, labels: Labels, seconds: float) -> None:
         """Add to a histogram."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from pointsman.access.budgets import Budgets
+from pointsman.access.budgets import BudgetPort
 from pointsman.access.keyring import Keyring
 from pointsman.app import Pointsman
+from pointsman.errors import PolicyElsewhere
 from pointsman.gateway.durable import LoopBridge
 from pointsman.gateway.feed import Feed
 from pointsman.gateway.login import Logins
@@ -21,6 +23,9 @@ from pointsman.runs.health import LiveHealth
 from pointsman.sessions.locks import TurnLock, TurnLocks
 from pointsman.storage.settings import Settings
 from pointsman.storage.sqlite.sessions import SessionStore
+
+if TYPE_CHECKING:
+    from pointsman.gateway.sharing import Sharing
 
 
 class Parts(Struct, frozen=True):
@@ -34,7 +39,7 @@ class Parts(Struct, frozen=True):
     sessions: SessionStore
     metrics: Metrics
     keyring: Keyring
-    budgets: Budgets
+    budgets: BudgetPort
     feed: Feed
     log: Log
     tracing: Tracing | None = None
@@ -45,14 +50,30 @@ class Parts(Struct, frozen=True):
     ending: list[Callable[[], None]] = []
     """What is let go of when the gateway closes."""
     logins: Logins = field(default_factory=Logins)
+    sharing: Sharing | None = None
+    """What is shared with other replicas; none where the home is a folder of files."""
+    stopping: list[bool] = []
+    """Holds something once the gateway was told to stop."""
+
+    def is_alone(self) -> bool:
+        """Tell whether no more than one request to a model is under way, and the ledger is here."""
+        return self.metrics.in_flight <= 1 and self.sharing is None
 
     def bridge(self) -> LoopBridge:
         """Give the way from the ledger's threads into this event loop."""
         if not self.loops:
             bridge = LoopBridge(asyncio.get_running_loop())
-            self.pointsman.desk.recorder().serve_loop(bridge.after_group, bridge.soon)
+            self.pointsman.desk.recorder().serve_loop(
+                bridge.after_group, bridge.soon, self.is_alone
+            )
             self.loops.append(bridge)
         return self.loops[0]
+
+
+def check_own_files(parts: Parts) -> None:
+    """Raise where policy files are rolled out to replicas: here, one of them would change alone."""
+    if parts.sharing is not None:
+        raise PolicyElsewhere(hint="change the files and roll them out to every replica")
 
 
 def stored_lock(sessions: SessionStore, session_id: str) -> TurnLock | None:

@@ -32,7 +32,9 @@ class Passage:
         """Make the call and let its answer out; says how it went."""
         live, model = self.live, self.live.model
         provider, name = live.parts.providers.of(model, live.in_force.models)
-        live.reserve(model)
+        reserving = live.reserve(model)
+        if reserving is not None:
+            await reserving
         live.called(model)
         request = live.request
         body, is_stream = with_model(request.asked.body, name), request.look.is_stream

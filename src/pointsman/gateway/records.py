@@ -26,6 +26,7 @@ from pointsman.runs.backtest_view import backtest_value
 from pointsman.runs.egress_view import egress_value
 from pointsman.runs.export import BundleSummary
 from pointsman.runs.replay import Progress
+from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 
@@ -107,7 +108,7 @@ def _kinds(asked: Asked) -> list[str]:
     return [DECISION + kind for each in named for kind in _LINKED.get(each, (each,))]
 
 
-def _latest(database: Path, kinds: list[str], before: Instant, most: int) -> list[Stored]:
+def _latest(database: Where, kinds: list[str], before: Instant, most: int) -> list[Stored]:
     """Give the newest entries over several kinds; each kind is asked for by its index."""
     if not database.exists():
         return []

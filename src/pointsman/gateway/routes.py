@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import msgspec
 
-from pointsman.gateway.action_api import ActionApi
 from pointsman.gateway.action_upkeep import ActionUpkeep
 from pointsman.gateway.admin import Admin
-from pointsman.gateway.agent_api import AgentApi
-from pointsman.gateway.agent_history import AgentHistoryApi
 from pointsman.gateway.api import Api
 from pointsman.gateway.asgi import Handler
-from pointsman.gateway.brainstate_api import BrainStateApi
-from pointsman.gateway.branch_api import BranchApi
+from pointsman.gateway.beside import Beside
 from pointsman.gateway.budget_api import BudgetApi
+from pointsman.gateway.bulk_api import BulkApi
 from pointsman.gateway.dashboard import Dashboard
-from pointsman.gateway.described import DESCRIBED
 from pointsman.gateway.description import Key
 from pointsman.gateway.endpoints import ModelEndpoint
 from pointsman.gateway.following import Following
 from pointsman.gateway.hooks import Hooks
 from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
-from pointsman.gateway.job_api import JobApi
 from pointsman.gateway.judging import Judging
+from pointsman.gateway.later import later_routes
 from pointsman.gateway.ledger_api import LedgerApi
-from pointsman.gateway.mcp_endpoint import McpEndpoint
-from pointsman.gateway.openapi import openapi
 from pointsman.gateway.overview_api import OverviewApi
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.passing import PassEndpoint
 from pointsman.gateway.policy_api import PolicyApi
-from pointsman.gateway.records import Records
 from pointsman.gateway.session_api import SessionApi
+from pointsman.gateway.told_routes import ToldRoute
 from pointsman.gateway.turn_api import TurnApi
 from pointsman.gateway.turn_catalog import TurnCatalog
-from pointsman.gateway.workflow_api import WorkflowApi
 
 
 def served(parts: Parts) -> dict[Key, Handler]:
@@ -42,18 +35,17 @@ def served(parts: Parts) -> dict[Key, Handler]:
     catalog = TurnCatalog(parts.pointsman.home)
     parts.ending.append(catalog.close)
     ActionUpkeep(parts)
+    beside = Beside(parts)
     found: dict[Key, Handler] = {
-        ("POST", "/v1/chat/completions"): ModelEndpoint(parts, "chat"),
-        ("POST", "/v1/responses"): ModelEndpoint(parts, "responses"),
-        ("POST", "/v1/messages"): ModelEndpoint(parts, "messages"),
+        ("POST", "/v1/chat/completions"): ModelEndpoint(parts, "chat", beside=beside),
+        ("POST", "/v1/responses"): ModelEndpoint(parts, "responses", beside=beside),
+        ("POST", "/v1/messages"): ModelEndpoint(parts, "messages", beside=beside),
         ("POST", "/v1/embeddings"): PassEndpoint(parts, "embeddings"),
         ("POST", "/v1/completions"): PassEndpoint(parts, "completions"),
         **Api(parts).routes(),
         **Admin(parts).routes(),
-        **Records(parts).routes(),
         **SessionApi(parts, catalog).routes(),
         **Judging(parts).routes(),
-        **BranchApi(parts).routes(),
         **BudgetApi(parts).routes(),
         **Following(parts).routes(),
         **Hooks(parts).routes(),
@@ -61,18 +53,17 @@ def served(parts: Parts) -> dict[Key, Handler]:
         **TurnApi(parts, catalog).routes(),
         **OverviewApi(parts, catalog).routes(),
         **PolicyApi(parts, catalog).routes(),
-        **WorkflowApi(parts).routes(),
         **LedgerApi(parts).routes(),
-        **AgentHistoryApi(parts).routes(),
-        **AgentApi(parts).routes(),
-        **BrainStateApi(parts).routes(),
-        **ActionApi(parts).routes(),
-        **McpEndpoint(parts).routes(),
-        **JobApi(parts).routes(),
+        **BulkApi(parts).routes(),
+        **later_routes(parts),
     }
     schema = ("GET", "/openapi.json")
     found[schema] = _Schema([*found, schema])
-    return found
+    return {
+        # Model endpoints tell of themselves, with what they decided.
+        key: each if isinstance(each, ModelEndpoint) else ToldRoute(parts, key, each)
+        for key, each in found.items()
+    }
 
 
 class _Schema:
@@ -85,5 +76,9 @@ class _Schema:
     async def __call__(self, _asked: Asked, _receive: Receive, send: Send) -> None:
         """Describe every route."""
         if not self._body:
+            # Imported here: it knows every shape there is, and few ask for it.
+            from pointsman.gateway.described import DESCRIBED  # noqa: PLC0415
+            from pointsman.gateway.openapi import openapi  # noqa: PLC0415
+
             self._body = msgspec.json.encode(openapi(self._routes, DESCRIBED))
         await answer(send, 200, self._body, [JSON, (b"cache-control", b"no-cache")])

@@ -10,12 +10,13 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from pointsman.access.book import HomeBook
 from pointsman.access.budgets import Budgets
-from pointsman.access.keyring import Keyring, opened_admin_token
+from pointsman.access.keyring import ACCESS, Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
 from pointsman.gateway.asgi import LOOPBACK, Gateway, Routes
@@ -36,9 +37,14 @@ from pointsman.runs.health import LiveHealth
 from pointsman.runs.transitions import transition_draft
 from pointsman.sessions.locks import TurnLocks
 from pointsman.signals.tokens import count_tokens
-from pointsman.storage.settings import Server
+from pointsman.storage.settings import Server, Settings
 from pointsman.storage.sqlite.sessions import SessionStore
+from pointsman.storage.store_url import shared_store
 from pointsman.turns.availability import Transition
+
+if TYPE_CHECKING:
+    from pointsman.gateway.sharing import Sharing
+    from pointsman.storage.postgres.place import PostgresStore
 
 WRITER = "serve"
 GC_THRESHOLDS = (20_000, 20, 20)
@@ -49,12 +55,13 @@ ADMIN_TOKEN = "POINTSMAN_ADMIN_TOKEN"  # noqa: S105 - the name of a variable
 def opened(
     home: Path,
     *,
+    store: str = "",
     server: Server | None = None,
     surroundings: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
 ) -> Iterator[tuple[Parts, Gateway]]:
     """Open a home and everything a gateway needs."""
     with ExitStack() as stack:
-        pointsman = stack.enter_context(Pointsman(home, writer=WRITER))
+        pointsman = stack.enter_context(Pointsman(home, store=store, writer=WRITER))
         settings = pointsman.files.settings().value
         if server is not None:
             settings = replace(settings, server=server)
@@ -62,42 +69,71 @@ def opened(
         recorder = pointsman.desk.recorder()
         sessions = SessionStore(pointsman.home.sessions)
         stack.callback(sessions.close)
+        access = pointsman.home.place(ACCESS)
         token = opened_admin_token(
-            home, os.environ.get(ADMIN_TOKEN, ""), secrets.token_bytes(ENTROPY_BYTES)
+            access, os.environ.get(ADMIN_TOKEN, ""), secrets.token_bytes(ENTROPY_BYTES)
         )
-        keyring = Keyring(home, token.digest)
+        keyring = Keyring(access, token.digest)
         stack.callback(keyring.close)
-        book = HomeBook(pointsman.home, WRITER)
-        stack.callback(book.close)
+        kept_in = shared_store(pointsman.home.store)
+        sharing = None
+        if kept_in is not None:
+            sharing = _shared(stack, pointsman, kept_in, settings, keyring)
         parts = Parts(
             pointsman=pointsman,
             settings=settings,
             providers=LiveProviders(
                 home, pointsman.in_force().models, EmbeddedProvider(), surroundings
             ),
-            health=LiveHealth(pointsman.clock),
+            health=LiveHealth(pointsman.clock) if sharing is None else sharing.health,
             locks=TurnLocks(lambda name: stored_lock(sessions, name)),
             sessions=sessions,
             metrics=Metrics(),
             keyring=keyring,
-            budgets=Budgets(book),
+            budgets=_budgets(stack, pointsman) if sharing is None else sharing.budgets,
             feed=Feed(event_of),
             log=Log(pointsman.clock, is_on=settings.telemetry.logs == "json"),
             tracing=opened_tracing(),
             new_admin_token=token.shown_once,
+            sharing=sharing,
         )
         stack.callback(_let_go, parts)
         recorder.listen(lambda entries, seconds: _committed(parts, entries, seconds))
         parts.health.listener = lambda changes: _record_changes(parts, changes)
         parts.health.rates.follow(pointsman.in_force().models)
         parts.providers.listener = parts.health.rates.follow
+        if sharing is not None:
+            sharing.begin(parts.feed)
         yield parts, application(parts)
+
+
+def _budgets(stack: ExitStack, pointsman: Pointsman) -> Budgets:
+    book = HomeBook(pointsman.home, pointsman.desk.recorder().chain)
+    stack.callback(book.close)
+    return Budgets(book)
+
+
+def _shared(
+    stack: ExitStack,
+    pointsman: Pointsman,
+    store: PostgresStore,
+    settings: Settings,
+    keyring: Keyring,
+) -> Sharing:
+    # Imported here: it needs packages that a home of files does without.
+    from pointsman.gateway.sharing import opened_sharing  # noqa: PLC0415 - see above
+
+    sharing = opened_sharing(pointsman, store, settings, keyring)
+    stack.callback(sharing.end)
+    return sharing
 
 
 def _committed(parts: Parts, entries: Sequence[Entry], seconds: float) -> None:
     """Count and tell what was made durable; from the ledger's thread."""
     parts.metrics.observe("pointsman_ledger_commit_seconds", (), seconds)
     parts.feed.committed(entries)
+    if parts.sharing is not None:
+        parts.sharing.replica.observed(entries)
 
 
 def _record_changes(parts: Parts, changes: Sequence[Transition]) -> None:

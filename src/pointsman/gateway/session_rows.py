@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Final
 
 from pointsman.app import TURN, Pointsman
@@ -13,6 +12,7 @@ from pointsman.kernel.instant import LATEST, Instant, instant_text
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.kernel.record import read_recorded
 from pointsman.runs.event_stream import worker_sessions
+from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 from pointsman.storage.sqlite.spend import SpendAmounts
@@ -39,7 +39,9 @@ class _Session:
             self.models.append(model)
 
 
-def session_rows(pointsman: Pointsman, pins: Mapping[str, str], spending: Path) -> list[SessionRow]:
+def session_rows(
+    pointsman: Pointsman, pins: Mapping[str, str], spending: Where
+) -> list[SessionRow]:
     """Give the sessions of the latest turns, the latest first; those of workers are not listed."""
     seen: dict[str, _Session] = {}
     for stored in _latest(pointsman.home.database):
@@ -74,7 +76,7 @@ def session_rows(pointsman: Pointsman, pins: Mapping[str, str], spending: Path) 
     return rows
 
 
-def _latest(database: Path) -> list[Stored]:
+def _latest(database: Where) -> list[Stored]:
     if not database.exists():
         return []
     with told_errors(database), closing(LedgerReader(database)) as ledger:
@@ -94,8 +96,8 @@ def _add(seen: dict[str, _Session], stored: Stored) -> None:
     session.add(entry.at, model, is_fallback=entry.kind != TURN)
 
 
-def _spent(path: Path) -> dict[str, SpendAmounts]:
-    if not path.exists():
+def _spent(where: Where) -> dict[str, SpendAmounts]:
+    if not where.exists():
         return {}
-    with closing(SpendReader(path)) as reader:
+    with closing(SpendReader(where)) as reader:
         return {each.what: each.amounts for each in reader.totals("session")}

@@ -5,16 +5,15 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from pointsman.kernel.record import Room
 from pointsman.placement.trace import Placed
 from pointsman.runs.provider_view import ProviderRow
+from pointsman.runs.turn_shapes import InstantText, RouteDecided
 from pointsman.storage.sqlite.spend_reading import Total
-from pointsman.turns.trace import Banner, RuleAttempt, Slot, ValidationFailure, Verdict
 
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
-InstantText = Annotated[str, Meta(description="RFC 3339, in UTC with microseconds")]
 Score = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
 
 
@@ -59,41 +58,33 @@ class LedgerState(Struct, frozen=True):
     cause: str
 
 
-class ReadinessAnswer(Struct, frozen=True):
-    """Whether turns can be served, and what is wrong with the files."""
+class ReplicaRow(Struct, frozen=True):
+    """A replica that lives, and the policy it decides by."""
 
-    status: Literal["ok", "unavailable"]
+    replica: str
+    chain: str
+    policy_id: str
+    version: str
+
+
+class SharedReport(Struct, frozen=True):
+    """How what is shared with other replicas stands; `redis` is null where none is used."""
+
+    replica: str
+    chain: str
+    budgets: Literal["ok", "unavailable"]
+    redis: Literal["ok", "down"] | None
+    trouble: dict[str, str]
+    replicas: tuple[ReplicaRow, ...]
+
+
+class ReadinessAnswer(Struct, frozen=True, omit_defaults=True):
+    """Whether turns can be served, and what is wrong with any part; `shared` with replicas only."""
+
+    status: Literal["ok", "unavailable", "draining"]
     ledger: LedgerState
     configuration: tuple[str, ...]
-
-
-class ChainLink(Struct, frozen=True):
-    """What one slot of a turn's chain said."""
-
-    policy: Slot
-    verdict: Verdict
-    candidate_model: str | None
-    reason: str
-    rule_name: str | None
-    rule_attempts: tuple[RuleAttempt, ...]
-    confidence: float | None
-    validation_failure: ValidationFailure | None
-
-
-class RouteDecided(Struct, frozen=True):
-    """A turn's decision."""
-
-    decision_id: str
-    turn_id: str
-    chosen_model: str
-    winner_index: int
-    decision_version: int
-    policy_id: str
-    facts_id: str
-    elapsed_ms: float
-    banners: tuple[Banner, ...]
-    placement: Placed | None
-    chain: tuple[ChainLink, ...]
+    shared: SharedReport | UnsetType = UNSET
 
 
 class TurnAnswer(RouteDecided, frozen=True, kw_only=True):
@@ -214,7 +205,8 @@ class FeedbackBody(Struct, frozen=True, forbid_unknown_fields=True):
     """What somebody thinks of a turn: a score from 0 to 1, or a thumb.
 
     An evaluation gives itself an `eval_id`: sent again, it counts once. One that is less sure than
-    a half, by its `confidence`, is recorded and counts for nothing.
+    a half, by its `confidence`, is recorded and counts for nothing. `decision_id` names the shadow
+    run that is meant; without it, the answer that was given is.
     """
 
     turn_id: Annotated[str, Meta(min_length=1, max_length=128)]
@@ -223,6 +215,7 @@ class FeedbackBody(Struct, frozen=True, forbid_unknown_fields=True):
     comment: Annotated[str, Meta(max_length=10_000)] = ""
     eval_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
     confidence: Score | None = None
+    decision_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
 
 
 class FeedbackAnswer(Struct, frozen=True):

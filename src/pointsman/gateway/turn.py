@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from msgspec import Struct
 
 from pointsman.access.budgets import Refused, Reservation
 from pointsman.access.caps import Owners, caps_of
-from pointsman.access.charges import output_bound, quoted
+from pointsman.access.charges import Quote, output_bound, quoted
 from pointsman.access.spent import Spent
 from pointsman.errors import ConfirmationNeeded, OverBudget, RoutingFailed
 from pointsman.gateway.durable import Durability
@@ -48,6 +50,9 @@ from pointsman.turns.availability import Result
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
 from pointsman.turns.override import Mode
 from pointsman.version import VERSION
+
+if TYPE_CHECKING:
+    from pointsman.gateway.sharing import Ahead, Sharing
 
 
 class End(Struct, frozen=True):
@@ -83,6 +88,7 @@ class LiveTurn:
         self.end: CallEnd | None = None
         self.upstream_ns = self.called_ns = self._waiting_ns = 0
         self.locked: TurnLock | None = None
+        self.ahead: Ahead | None = None
         self._reservation: Reservation | None = None
         self.owners = Owners(
             request.caller.key_id, request.conversation.id, request.workspace or ""
@@ -131,8 +137,14 @@ class LiveTurn:
         """Gather what the request says beside its message."""
         look, request = self.request.look, self.request
         self.input_tokens = count_tokens(look.all_text())
-        pinned = "" if request.meant.model else self.parts.sessions.pinned(self.session_id)
-        caller, now = request.caller, self.asked_at
+        caller, now, ahead = request.caller, self.asked_at, self.ahead
+        if ahead is not None:
+            pinned, budgets = ahead.pinned_model, ahead.budgets
+            availability = {**self.parts.health.now(), **ahead.denied}
+        else:
+            pinned = "" if request.meant.model else self.parts.sessions.pinned(self.session_id)
+            budgets = self.parts.budgets.left(self.owners, self.caps, now) if self.caps else ()
+            availability = self.parts.health.now()
         return Around(
             turn_id=self.turn_id,
             input_tokens=self.input_tokens,
@@ -144,9 +156,9 @@ class LiveTurn:
             has_system_prompt=look.has_system,
             requires_structured_output=look.wants_structured_output,
             privacy_level=request.privacy,
-            availability=self.parts.health.now(),
+            availability=availability,
             allowed_models=caller.allowed_models,
-            budgets=self.parts.budgets.left(self.owners, self.caps, now) if self.caps else (),
+            budgets=budgets,
             cost_today_microusd=self.parts.budgets.spent_today(now),
         )
 
@@ -154,7 +166,20 @@ class LiveTurn:
         """Give the lock of the turn that this request goes on in, if it does."""
         if not self.request.look.is_continuation:
             return None
+        if self.ahead is not None:
+            return self.ahead.lock
         return self.parts.locks.of(self.session_id)
+
+    async def look_ahead(self, sharing: Sharing) -> None:
+        """Look at what other replicas may have changed: what memory says must not win over it."""
+        is_new = not self.request.look.is_continuation
+        asked = (self.session_id, self.owners, self.caps, self.asked_at)
+        self.ahead = await sharing.run(lambda: sharing.ahead(*asked, is_new=is_new))
+
+    def let_go(self, sharing: Sharing) -> None:
+        """Let others try what this turn had claimed to try."""
+        if self.ahead is not None and self.ahead.claims:
+            sharing.let_go(self.ahead.claims)
 
     @property
     def inline_mode(self) -> Mode:
@@ -227,7 +252,7 @@ class LiveTurn:
         metrics = self.parts.metrics
         if ruling.model:
             slot = ruling.trace.chain[ruling.outcome.winner_index].policy
-            metrics.count("pointsman_decisions_total", (("model", ruling.model), ("policy", slot)))
+            metrics.decided(ruling.model, slot)
         for each in ruling.trace.chain:
             if each.validation_failure is not None:
                 labels = (("reason", each.validation_failure),)
@@ -255,8 +280,11 @@ class LiveTurn:
             found.append((b"x-pointsman-fallback-from", _header(", ".join(self.fallen_from))))
         return found
 
-    def reserve(self, model: str) -> None:
-        """Set aside what a call may cost, or raise that no budget has so much left."""
+    def reserve(self, model: str) -> Awaitable[None] | None:
+        """Set aside what a call may cost, or raise that no budget has so much left.
+
+        Where budgets are shared with other replicas, that is to be awaited.
+        """
         parts, known = self.parts, self.in_force.ready.models.get(model)
         most = None if known is None else known.capabilities.max_output_tokens
         quote = quoted(
@@ -266,7 +294,23 @@ class LiveTurn:
             self.input_tokens,
             output_bound(self.request.look.max_output_tokens, most),
         )
+        if parts.sharing is not None:
+            return self._reserve(parts.sharing, quote)
         found = parts.budgets.reserve(self.owners, quote, self.caps, parts.pointsman.clock.now())
+        if isinstance(found, Refused):
+            raise OverBudget(found.message)
+        self._reservation = found
+        return None
+
+    async def _reserve(self, sharing: Sharing, quote: Quote) -> None:
+        asked = (self.owners, quote, self.caps, self.parts.pointsman.clock.now())
+        # A caller who hangs up now must not leave behind what nobody settles.
+        asking = asyncio.ensure_future(sharing.run(lambda: sharing.budgets.reserve(*asked)))
+        try:
+            found = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            asking.add_done_callback(lambda done: _give_back(sharing, done))
+            raise
         if isinstance(found, Refused):
             raise OverBudget(found.message)
         self._reservation = found
@@ -289,7 +333,9 @@ class LiveTurn:
         known, error = models.get(model), end.error
         is_refusal = error is not None and error.is_policy_refusal
         parts.health.ended(model, end.result, models, is_policy_refusal=is_refusal)
+        reserved = self._reservation
         now_ns = time.perf_counter_ns()
+        first_ns = self.first_byte_ns - self.started
         told = CallEnd(
             model=model,
             location="cloud" if known is None else known.location,
@@ -300,11 +346,13 @@ class LiveTurn:
             attempts=end.attempts,
             stop_reason=end.stop_reason,
             elapsed_us=(now_ns - self.started) // 1000,
-            first_byte_us=max(0, self.first_byte_ns - self.started) // 1000,
+            first_byte_us=first_ns // 1000 if first_ns > 0 else 0,
             spent=self._settled(end),
         )
         pointsman = parts.pointsman
-        names = Names(pointsman.ids.new_id(), self.decision_id, pointsman.clock.now())
+        # Shared budgets count a call's end by its entry, under the id that was reserved for it.
+        entry_id = "" if reserved is None else reserved.id
+        names = Names(entry_id or pointsman.ids.new_id(), self.decision_id, pointsman.clock.now())
         pointsman.desk.recorder().note(lambda: outcome_draft(names, outcome_of(told)))
         self.end = told
         self._count_end(told)
@@ -327,18 +375,19 @@ class LiveTurn:
         return self.parts.budgets.settle(reservation, used, is_estimated=True)
 
     def _count_end(self, end: CallEnd) -> None:
-        metrics, labels = self.parts.metrics, (("model", end.model),)
+        metrics = self.parts.metrics
         counted = metrics.of_model(end.model)
         if end.error_class:
-            failed = (*labels, ("result", end.error_class))
+            failed = (("model", end.model), ("result", end.error_class))
             metrics.count("pointsman_upstream_requests_total", failed)
         else:
             counted.done.value += 1
         counted.request.observe(end.elapsed_us / 1e6)
         if self.first_byte_ns:
             own_ns = self.first_byte_ns - self.started - self.upstream_ns
-            metrics.observe("pointsman_overhead_seconds", (), max(0, own_ns) / 1e9)
+            metrics.overhead.observe(own_ns / 1e9 if own_ns > 0 else 0.0)
             if end.is_stream:
+                labels = (("model", end.model),)
                 metrics.observe("pointsman_first_byte_seconds", labels, end.first_byte_us / 1e6)
         spent = end.spent
         if spent is None:
@@ -357,6 +406,12 @@ class LiveTurn:
         if self.locked is not None:
             let_go = self.locked.is_escalated
         lock = TurnLock(self.turn_id, self.decision_id, self.model, self.number, let_go)
+        sharing = self.parts.sharing
+        if sharing is not None:
+            if stop_reason == "tool_use" or (self.ahead is not None and self.ahead.lock):
+                held = (self.session_id, lock, self.parts.pointsman.clock.now())
+                await sharing.run(lambda: sharing.hold(*held))
+            return
         self.parts.locks.hold(self.session_id, lock)
         if stop_reason == "tool_use":
             now = self.parts.pointsman.clock.now()
@@ -391,6 +446,14 @@ def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
     about = Turn(lock.turn_id, live.session_id, pointsman.clock.now())
     asked = pointsman.asked(in_force, facts, about, request.look.everything)
     return continued(policies_of(in_force), asked, lock)
+
+
+def _give_back(sharing: Sharing, done: asyncio.Future[Reservation | Refused]) -> None:
+    """Give back what was set aside for a caller who had left by then."""
+    if not done.cancelled() and done.exception() is None:
+        found = done.result()
+        if isinstance(found, Reservation):
+            sharing.budgets.forget(found)
 
 
 @lru_cache(4096)

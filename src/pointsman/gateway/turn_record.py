@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
@@ -22,11 +23,13 @@ from pointsman.gateway.turn_shapes import (
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.record import DECISION, read_recorded
-from pointsman.runs.replay import HomeReplayer
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import ContentReader, LedgerReader, Stored
 from pointsman.turns.facts import FACTS_FORM
+
+if TYPE_CHECKING:
+    from pointsman.runs.replay import HomeReplayer
 
 MOST_LINKED = 500
 _NOT_SHOWN = frozenset({"snapshot"})
@@ -64,6 +67,8 @@ def record_of(pointsman: Pointsman, name: str, *, is_open: bool) -> RecordAnswer
 
 def replayed(home: Home, name: str) -> ReplayedAnswer:
     """Re-run every decision about a turn."""
+    from pointsman.runs.replay import HomeReplayer  # noqa: PLC0415 - it loads every room
+
     _check_begun(home)
     with told_errors(home.database), closing(HomeReplayer(home)) as replayer:
         ledger = replayer.ledger

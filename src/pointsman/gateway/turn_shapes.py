@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from pointsman.gateway.shapes import InstantText, LedgerState, TurnRow
+from pointsman.gateway.shapes import LedgerState, TurnRow
+from pointsman.runs.turn_shapes import InstantText
 from pointsman.storage.sqlite.turn_index import TurnState
 
 Object = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]

@@ -87,17 +87,30 @@ def recorded_bytes(record: DecisionRecord, aside: Aside) -> bytes:
     """
     if record.snapshot_ids:
         return RECORDED_FORM.encode(Recorded(Raw(DECISION_FORM.encode(record)), aside))
+    code = (record.kind, record.decision_version, record.policy_id)
+    return plain_bytes(code, record.facts_id, record.outcome, record.trace, aside)
+
+
+def plain_bytes(
+    code: tuple[Room, int, ContentId],
+    facts_id: ContentId,
+    outcome: bytes | Raw,
+    trace: bytes | Raw,
+    aside: Aside,
+) -> bytes:
+    """Give the same of a decision that names no snapshot but its policy: room, version, policy."""
+    kind, version, policy_id = code
     return (
         b'{"aside":%b,"decision":{"decision_version":%d,"facts_id":"%b","kind":"%b",'
         b'"outcome":%b,"policy_id":"%b","snapshot_ids":{},"trace":%b}}'
     ) % (
         ASIDE_FORM.encode(aside),
-        record.decision_version,
-        record.facts_id.encode(),
-        record.kind.encode(),
-        record.outcome,
-        record.policy_id.encode(),
-        record.trace,
+        version,
+        facts_id.encode(),
+        kind.encode(),
+        outcome,
+        policy_id.encode(),
+        trace,
     )
 
 

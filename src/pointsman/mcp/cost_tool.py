@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Final, Literal
 
-from pointsman.access.book import SPEND_FILE
+from pointsman.access.book import SPEND
 from pointsman.app import Pointsman
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant
@@ -48,12 +48,12 @@ def cost_tool(pointsman: Pointsman) -> Tool[CostInput]:
 
 
 def _found(pointsman: Pointsman, given: CostInput) -> CostAnswer:
-    path = pointsman.home.path / SPEND_FILE
+    place = pointsman.home.place(SPEND)
     first_day = 0 if given.since is None else read_instant(given.since) // DAY
     asked = Asked(session_id=given.session_id, key_id=given.key_id, first_day=first_day)
-    if not path.exists():
+    if not place.exists():
         return CostAnswer(_amounts(NOTHING), (), (), (), ())
-    with closing(SpendReader(path)) as reader:
+    with closing(SpendReader(place)) as reader:
         whole = next(iter(reader.totals("all", asked)), Total("", NOTHING))
         return CostAnswer(
             total=_amounts(whole.amounts),

@@ -19,6 +19,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pointsman.errors import AccessError, PointsmanError
 from pointsman.mcp.agent_tool import agent_tool
 from pointsman.mcp.branch_tool import branch_tool
+from pointsman.mcp.completion import NOTHING, completed, needed
 from pointsman.mcp.cost_tool import cost_tool
 from pointsman.mcp.delegate_tool import delegate_tool
 from pointsman.mcp.delegation import Delegations
@@ -56,6 +57,7 @@ class McpServer:
 
     def __init__(self, service: Service, visitor: Callable[[object], Visitor]) -> None:
         self._visitor = visitor
+        self._pointsman = service.pointsman
         self.delegations = Delegations(service)
         self._resources = Resources(service.pointsman)
         self._prompts = Prompts(service.pointsman, self._resources)
@@ -74,6 +76,7 @@ class McpServer:
             on_read_resource=self._read_resource,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
+            on_completion=self._complete,
         )
         # Its spans would name tools and addresses to whoever exports them; ours tell what we chose.
         self.server.middleware.clear()
@@ -156,6 +159,19 @@ class McpServer:
         )
         messages = [types.PromptMessage(role="user", content=_content(each)) for each in parts]
         return types.GetPromptResult(messages=messages)
+
+    async def _complete(
+        self, context: Context, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        """Complete a name, where the caller may read what goes by it."""
+        ref, argument = params.ref, params.argument
+        need = needed(ref.name if ref.type == "ref/prompt" else ref.uri, argument.name)
+        found = NOTHING
+        if need is not None and _is_admitted(self._visitor(context.request), need):
+            work = in_thread(lambda: completed(self._pointsman, need, argument.value))
+            found = await _protocol(work)
+        completion = types.Completion(values=found.names, has_more=found.has_more)
+        return types.CompleteResult(completion=completion)
 
 
 def _tools(service: Service, server: McpServer) -> tuple[Tool[Any], ...]:

@@ -7,15 +7,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from pointsman.access.keys import KeyPrivacy
-from pointsman.placement.trace import Placed
+from pointsman.runs.turn_shapes import InstantText, RouteDecided
 from pointsman.sessions.delegate_call import TIMEOUT_S, Words
 from pointsman.sessions.events.delegation import FailureMode
 from pointsman.turns.facts import GivenFacts
 from pointsman.turns.registry import Tier
-from pointsman.turns.trace import Banner, RuleAttempt, Slot, ValidationFailure, Verdict
 
 Id = Annotated[str, Meta(min_length=1, max_length=512)]
-InstantText = Annotated[str, Meta(description="RFC 3339, in UTC with microseconds")]
 
 
 class PreviewInput(Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,36 +88,7 @@ class CostInput(Struct, frozen=True, forbid_unknown_fields=True):
     since: Annotated[str | None, Meta(description="RFC 3339; from the day of it on, in UTC")] = None
 
 
-class ChainLink(Struct, frozen=True):
-    """What one slot of a turn's chain said."""
-
-    policy: Slot
-    verdict: Verdict
-    candidate_model: str | None
-    reason: str
-    rule_name: str | None
-    rule_attempts: tuple[RuleAttempt, ...]
-    confidence: float | None
-    validation_failure: ValidationFailure | None
-
-
-class TurnDecided(Struct, frozen=True):
-    """A turn's decision: which model takes it, and what every slot of the chain said."""
-
-    decision_id: str
-    turn_id: str
-    chosen_model: str
-    winner_index: int
-    decision_version: int
-    policy_id: str
-    facts_id: str
-    elapsed_ms: float
-    banners: tuple[Banner, ...]
-    placement: Placed | None
-    chain: tuple[ChainLink, ...]
-
-
-class TurnExplained(TurnDecided, frozen=True, kw_only=True):
+class TurnExplained(RouteDecided, frozen=True, kw_only=True):
     """A recorded turn, with its why-screen."""
 
     session_id: str

@@ -17,7 +17,6 @@ from pointsman.mcp.shapes import (
     ReplayAnswer,
     ReplayInput,
     ReplayRow,
-    TurnDecided,
     TurnExplained,
     TurnRow,
 )
@@ -26,6 +25,7 @@ from pointsman.mcp.visitor import Admitted, Need
 from pointsman.mcp.working import in_thread, with_progress
 from pointsman.runs.gathering import Around
 from pointsman.runs.replay import ReplayReport
+from pointsman.runs.turn_shapes import RouteDecided
 from pointsman.signals.tokens import count_tokens
 from pointsman.turns.explain import Shown, shown_value, why_screen
 from pointsman.turns.facts import TurnFacts
@@ -62,7 +62,7 @@ class TurnTools:
         replay = Need("act", ("POST", "/api/replay"))
         return (
             Tool(
-                "route_preview", "Preview a route", PREVIEW, PreviewInput, TurnDecided,
+                "route_preview", "Preview a route", PREVIEW, PreviewInput, RouteDecided,
                 preview, Hints(is_read_only=True), self.preview,
             ),
             Tool(

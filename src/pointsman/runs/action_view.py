@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec import Meta, Struct
 from pointsman.access.roles import Access
 from pointsman.agents.action import LONGEST_TEXT, MOST_EVIDENCE, ActionType, Origin, Source
 from pointsman.agents.action_payload import opened
-from pointsman.agents.votes import Choice
+from pointsman.agents.votes import Choice, Vote
 from pointsman.kernel.document import Json
 from pointsman.kernel.instant import SECOND, Instant, instant_text
 from pointsman.runs.action_making import Wanted
@@ -91,10 +92,8 @@ def action_value(record: ActionRecord, now: Instant, access: Access) -> dict[str
         "created_at": instant_text(request.created_at),
         "timestamp_seeded": None if request.seeded_at is None else instant_text(request.seeded_at),
         "expires_at": instant_text(request.expires_at),
-        "votes": [
-            {"vote_id": each.vote_id, "member_id": each.by.id, "vote": each.choice}
-            for each in (state.votes if is_full else ())
-        ],
+        "votes": _votes(state.votes if is_full else ()),
+        "withdrawn": _votes(state.withdrawn if is_full else ()),
         "tally": {
             "approve": tally.approve,
             "reject": tally.reject,
@@ -111,6 +110,12 @@ def action_value(record: ActionRecord, now: Instant, access: Access) -> dict[str
         "opt_in": request.opt_in is not None,
         "ended_at": None if state.ended_at is None else instant_text(state.ended_at),
     }
+
+
+def _votes(votes: Sequence[Vote]) -> list[dict[str, str]]:
+    return [
+        {"vote_id": each.vote_id, "member_id": each.by.id, "vote": each.choice} for each in votes
+    ]
 
 
 def _plain(payload: bytes) -> object:

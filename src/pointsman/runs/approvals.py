@@ -18,6 +18,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pointsman.access.keyring import ACCESS
 from pointsman.agents.action import (
     LONGEST_TEXT,
     LONGEST_WINDOW,
@@ -57,11 +58,13 @@ from pointsman.runs.action_record import (
 from pointsman.runs.desk import Desk
 from pointsman.runs.effects import NOT_HERE, Effects
 from pointsman.storage.home import Home
+from pointsman.storage.sqlite.access import AccessStore
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.storage.turnstile import one_at_a_time
 
 TURNSTILE = "actions"
+REVOKED = "its key was revoked"
 
 _DENIED = (Refusal.OWN_REQUEST, Refusal.NOT_A_VOTER)
 
@@ -128,7 +131,7 @@ class Approvals:
     ) -> ActionState:
         """Count a vote; the one that carries a request has it carried out as well."""
         with self._alone() as ledger:
-            record = found_action(ledger, request_id)
+            record = self._revised(found_action(ledger, request_id))
             said = _Said(choice, note=self._making.note(record, note), action_hash=action_hash)
             record = self._advanced(self._step(record, "voted", by, said))
             if record.state.status == "approved" and _is_done_here(record.state):
@@ -234,9 +237,10 @@ class Approvals:
 
     def _advanced(self, record: ActionRecord) -> ActionRecord:
         """Record what votes and time have come to, where nobody has yet."""
-        state, now = record.state, self._now(record)
-        if state.status_at(now) == "expired" != state.status:
+        if record.state.status_at(self._now(record)) == "expired" != record.state.status:
             return self._step(record, "expired", SYSTEM)
+        record = self._revised(record)
+        state = record.state
         if state.status != "pending" or state.tally.result == "open":
             return record
         if state.tally.result == "rejected":
@@ -246,6 +250,24 @@ class Approvals:
         ):
             record = self._step(record, "noticed", SYSTEM)
         return self._step(record, "approved", SYSTEM)
+
+    def _revised(self, record: ActionRecord) -> ActionRecord:
+        """Record that votes count no longer whose keys were revoked before anything was decided."""
+        state = record.state
+        if state.status != "pending" or state.is_over(self._now(record)):
+            return record
+        for key_id in self._revoked([each.by.id for each in state.votes]):
+            if record.state.tally.result == "open":
+                said = _Said(claim=key_id, note=REVOKED)
+                record = self._step(record, "withdrawn", SYSTEM, said)
+        return record
+
+    def _revoked(self, key_ids: Sequence[str]) -> list[str]:
+        if not key_ids:
+            return []
+        with closing(AccessStore(self._home.place(ACCESS))) as store:
+            revoked = {each.id for each in store.every_key() if each.revoked_at is not None}
+        return [each for each in key_ids if each in revoked]
 
     def _step(
         self, record: ActionRecord, kind: StepKind, by: Actor, said: _Said = _NOTHING

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from msgspec import Struct
@@ -26,20 +26,25 @@ from pointsman.sessions.effects import RouteAnswer
 from pointsman.sessions.events.feedback import FeedbackExplicit, FeedbackImplicit
 from pointsman.sessions.events.session import CancelReason, Disposition, SessionEnded
 from pointsman.sessions.feedback import SAID, SHOWN, Rating, Signal, signal_of
+from pointsman.sessions.history import History
 from pointsman.sessions.message import SessionMessage
-from pointsman.sessions.rollup import Rollup, WorkerMessages, rollup
+from pointsman.sessions.rollup import Rollup, WorkerMessages, WorkerShare, worker_share
 from pointsman.sessions.tool import Answered
 from pointsman.sessions.update import Notice, Update
 from pointsman.storage.sqlite.conversations import SessionRow, TurnRow
 from pointsman.turns.registry import meant, model_id
 
 SWAP_PENDING = "session.swap_pending"
+NO_TOOLS = Notice(
+    "session.no_tools",
+    "no model that may take this turn can use tools: it goes on without them",
+)
 
 
 class Opening(Struct, frozen=True):
     """What a session is opened with: what was said, the event it began with, its prompts."""
 
-    history: tuple[SessionMessage, ...] = ()
+    history: Sequence[SessionMessage] = ()
     event_id: str = ""
     prompts: tuple[str, ...] = ()
 
@@ -51,7 +56,8 @@ class Conversation:
         self._house = house
         self._kit = kit
         self._row = row
-        self._history = opening.history
+        self._history = History(opening.history)
+        self._worker_shares: dict[str, WorkerShare] = {}
         self._granted: frozenset[str] = frozenset()
         self._began_with = opening.event_id
         self._prompts = opening.prompts
@@ -59,6 +65,7 @@ class Conversation:
         self._run: TurnRun | None = None
         self._last_turn = next(iter(reversed(house.store.turns(row.id))), None)
         self._telling = Telling(house)
+        self._is_told_bare = False
 
     @property
     def id(self) -> str:
@@ -81,7 +88,7 @@ class Conversation:
         return self._pending
 
     @property
-    def history(self) -> tuple[SessionMessage, ...]:
+    def history(self) -> History:
         """Everything said so far."""
         return self._history
 
@@ -121,6 +128,9 @@ class Conversation:
         staged = stage.planned(seat, standing, message)
         run = self._run = TurnRun(self._house, self._kit, seat, staged, standing)
         try:
+            is_news, self._is_told_bare = staged.is_bare > self._is_told_bare, staged.is_bare
+            if is_news:
+                yield NO_TOOLS
             # Closed here and now, not when the collector finds it: that is what cancels the turn.
             async with aclosing(run.followed(in_force, self.cost().total_microusd)) as updates:
                 async for update in updates:
@@ -132,7 +142,7 @@ class Conversation:
         self._run = None
         if run.end is not None:
             self._granted = run.end.granted
-            self._history = (*self._history, *run.end.messages)
+            self._history.extend(run.end.messages)
             self._last_turn = self._house.store.turn(run.seat.turn_id) or self._last_turn
 
     def cancel(self, reason: CancelReason = "user_cancel") -> bool:
@@ -210,8 +220,8 @@ class Conversation:
 
     async def _notice_again(self, text: str) -> None:
         """Notice that a message asks again what the one before it asked."""
-        said = [each for each in self._history if each.role == "user"]
-        signal = signal_of(said[-1].text, text) if said else None
+        before = self._history.last_asked
+        signal = signal_of(before, text) if before else None
         if signal is not None:
             await self._noticed(signal)
 
@@ -245,12 +255,17 @@ class Conversation:
 
     def cost(self) -> Rollup:
         """Give what the session cost, its workers included."""
-        store = self._house.store
-        workers = [
-            WorkerMessages(each.id, each.parent_tool_use_id, kept_messages(store.messages(each.id)))
-            for each in store.workers(self.id)
-        ]
-        return rollup(self.id, self._history, workers)
+        workers = self._house.store.workers(self.id)
+        return Rollup(self.id, self._history.shares, tuple(map(self._share, workers)))
+
+    def _share(self, worker: SessionRow) -> WorkerShare:
+        found = self._worker_shares.get(worker.id)
+        if found is None:
+            messages = kept_messages(self._house.store.messages(worker.id))
+            found = worker_share(WorkerMessages(worker.id, worker.parent_tool_use_id, messages))
+            if worker.ended_at is not None:
+                self._worker_shares[worker.id] = found
+        return found
 
     async def end(self, disposition: Disposition = "completed") -> None:
         """Close the session and learn from it; refused while a turn is under way."""

@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.access.budgets import Budgets
+from pointsman.access.budgets import BudgetPort
 from pointsman.access.caps import Cap, Owners, caps_of
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.placement.facts import PlacementFacts
@@ -99,7 +99,7 @@ class House(Struct, frozen=True):
     ground: Ground
     providers: LiveProviders
     health: LiveHealth
-    budgets: Budgets
+    budgets: BudgetPort
     store: ConversationStore
     patron: Patron = Patron()
 

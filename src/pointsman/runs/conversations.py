@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.access.book import HomeBook
+from pointsman.access.book import OpenBook, opened_book
 from pointsman.access.budgets import Budgets
 from pointsman.errors import NotFound
 from pointsman.kernel.instant import Instant
@@ -30,7 +30,7 @@ from pointsman.sessions.events.session import SessionResumed
 from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.rollup import Rollup, WorkerMessages, rollup
 from pointsman.storage.sqlite.conversations import (
-    CONVERSATIONS_FILE,
+    CONVERSATIONS,
     ConversationStore,
     SessionRow,
 )
@@ -59,7 +59,7 @@ class Listed(Struct, frozen=True):
 class Conversations:
     """The conversations of one home, in one process."""
 
-    def __init__(self, house: House, book: HomeBook, equip: Equip = bare) -> None:
+    def __init__(self, house: House, book: OpenBook, equip: Equip = bare) -> None:
         self.house = house
         self._equip = equip
         self._book = book
@@ -129,7 +129,9 @@ class Conversations:
     def listed(self, most: int = 100, *, include_workers: bool = False) -> tuple[Listed, ...]:
         """Give the sessions of users, the latest first; workers nested where they are wanted."""
         rows = self.house.store.sessions(most)
-        return tuple(self._listed(each, include_workers=include_workers) for each in rows)
+        listed = (self._listed(each, include_workers=include_workers) for each in rows)
+        # One that was left before anything was said is nobody's memory.
+        return tuple(each for each in listed if each.turns or not each.is_ended)
 
     def messages(self, session_id: str) -> tuple[SessionMessage, ...]:
         """Give what is kept of a session's messages."""
@@ -203,8 +205,8 @@ def open_conversations(
     """Open what conversations need in a home."""
     in_force, retain = ground.files.in_force(), ground.files.settings().value.retain
     recorder = ground.desk.recorder()
-    store = ConversationStore(ground.home.path / CONVERSATIONS_FILE, retain)
-    book = HomeBook(ground.home, f"chat-{recorder.chain}")
+    store = ConversationStore(ground.home.place(CONVERSATIONS), retain)
+    book = opened_book(ground.home, f"chat-{recorder.chain}", recorder.chain)
     health = LiveHealth(ground.clock)
     providers = LiveProviders(ground.home.path, in_force.models, EmbeddedProvider(), surroundings)
     health.rates.follow(in_force.models)

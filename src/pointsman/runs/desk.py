@@ -16,17 +16,17 @@ from pointsman.kernel.canonical import Form
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
-from pointsman.kernel.record import Aside, Names, decision_draft
+from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import Taint
 from pointsman.runs.recorder import Recorder
-from pointsman.runs.rulings import placement_made, policies_of, turn_made
+from pointsman.runs.rulings import placement_made, policies_of, turn_draft, turn_made
 from pointsman.runs.taints import Taints, cleared_draft, held_by, taint_draft
 from pointsman.runs.waiting import Blocking, Waits
 from pointsman.sessions.ruling import Placing, Ruling
 from pointsman.signals.redaction import redacted
 from pointsman.storage.home import Home
+from pointsman.storage.ledger import Receipt
 from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
-from pointsman.storage.sqlite.ledger import Receipt
 from pointsman.turns.facts import with_seal
 
 POLICY_INVALID = "event.routing.policy_invalid"
@@ -106,8 +106,7 @@ class Desk:
         settled = waits.expect()
 
         def draft() -> Draft:
-            made = turn_made(policies, ruling, seal, ledger)
-            return decision_draft(names, made.record, aside, made.facts, linked)
+            return turn_draft(names, policies, ruling, seal, aside, linked)
 
         # The commit thread writes the bytes of a whole group one after the other: in half the time.
         if not recorder.decide_soon(policies.turns_id, draft, settled):

@@ -13,7 +13,7 @@ from typing import Literal
 import apsw
 from msgspec import Struct
 
-from pointsman.errors import PointsmanError
+from pointsman.errors import LedgerUnavailable, PointsmanError
 from pointsman.runs.agent_privacy import LET_THROUGH
 from pointsman.runs.verify import verify_ledger
 from pointsman.storage.agents_file import AgentsFiles
@@ -47,8 +47,7 @@ def examined(home: Home, in_force: InForce) -> list[Finding]:
         *_configuration(home, in_force),
         *_decisions(home),
         *_agents(home),
-        *_ledger(home),
-        *_stores(home),
+        *_databases(home),
         *_disk(home),
     ]
 
@@ -124,6 +123,17 @@ def _agents(home: Home) -> Iterator[Finding]:
         yield Finding("warning", "agents", f"nothing says how to call {names}", hint)
     if len(mute) < len(agents):
         yield Finding("ok", "agents", f"agents: {len(agents)}")
+
+
+def _databases(home: Home) -> Iterator[Finding]:
+    """Look at what is recorded; where the database cannot be reached, that alone is to be told."""
+    try:
+        for detail, hint in home.store.examined():
+            yield Finding("warning" if hint else "ok", "store", detail, hint)
+        yield from _ledger(home)
+        yield from _stores(home)
+    except LedgerUnavailable as error:
+        yield Finding("fault", "store", str(error), error.hint)
 
 
 def _ledger(home: Home) -> Iterator[Finding]:

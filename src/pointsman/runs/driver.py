@@ -16,7 +16,7 @@ from pointsman.access.caps import Owners
 from pointsman.errors import PointsmanError
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import PlacementFacts
-from pointsman.providers.capabilities import estimate_input_tokens
+from pointsman.providers.messages import ToolResult, ToolUse
 from pointsman.runs.awaiting import Awaited
 from pointsman.runs.conversation_house import House
 from pointsman.runs.kept_messages import message_row
@@ -24,7 +24,7 @@ from pointsman.runs.model_call import ModelCall, Order
 from pointsman.runs.placing import Turn as Placed
 from pointsman.runs.telling import Where, handed_in
 from pointsman.sessions.catalogue import Payload
-from pointsman.sessions.delegate_call import DelegateResult, Delegation
+from pointsman.sessions.delegate_call import MOST_AT_ONCE, DelegateResult, Delegation
 from pointsman.sessions.effects import (
     Ask,
     AskEgress,
@@ -43,6 +43,7 @@ from pointsman.sessions.effects import (
     Replied,
     RouteAnswer,
     RunTool,
+    RunTools,
     Steps,
     Tell,
 )
@@ -50,10 +51,10 @@ from pointsman.sessions.events.session import CancelReason
 from pointsman.sessions.flow import Record, RecordPlacement
 from pointsman.sessions.message import SessionMessage, check_message
 from pointsman.sessions.tool import Answered, Asked, Confirmer, ToolContext, ToolOutcome, ToolSet
-from pointsman.sessions.transcript import everything
-from pointsman.sessions.update import Told, Update
+from pointsman.sessions.transcript import estimated_tokens, everything
+from pointsman.sessions.update import Told, ToolAnswered, ToolAsked, Update
 from pointsman.signals.redaction import redacted
-from pointsman.signals.tokens import TOKENIZER, count_tokens
+from pointsman.signals.tokens import TOKENIZER
 from pointsman.storage.policies import InForce
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
 from pointsman.version import VERSION
@@ -132,9 +133,12 @@ class Driver:
         if self._call is not None:
             self._call.cancel()
 
-    async def run(self, steps: Steps[T], history: Sequence[SessionMessage] = ()) -> T:
-        """Drive a flow to its end, and leave it once all of it is durable."""
-        self._messages = [*history]
+    async def run(self, steps: Steps[T], begun: Sequence[SessionMessage] = ()) -> T:
+        """Drive a flow to its end, and leave it once all of it is durable.
+
+        `begun` are messages that the turn has already; a result answers a call of its own turn.
+        """
+        self._messages = [*begun]
         answer: object = None
         failed: PointsmanError | None = None
         while True:
@@ -174,7 +178,11 @@ class Driver:
             case NeedsAsking():
                 return self._desires.tools.needs_confirmation(effect.use, self._context())
             case RunTool():
-                return await self._ran(effect)
+                await self._durable.reached()
+                return await self._ran(effect.use)
+            case RunTools():
+                await self._durable.reached()
+                return await self._ran_together(effect.uses)
             case Delegate():
                 await self._durable.reached()
                 return await self._desires.run_workers(effect.delegations)
@@ -227,6 +235,11 @@ class Driver:
         check_message(message, self._messages)
         await asyncio.wrap_future(store.keep(message_row(message, store.retain, redacted)))
         self._messages.append(message)
+        for each in message.content:
+            if isinstance(each, ToolUse):
+                self._desires.show(ToolAsked(each))
+            elif isinstance(each, ToolResult):
+                self._desires.show(ToolAnswered(each))
         return message
 
     async def _called(self, effect: CallModel) -> Replied:
@@ -252,14 +265,13 @@ class Driver:
     def _gathered(self, effect: Gather) -> PlacementFacts:
         """Look at what a call that goes on would send: a tool may have brought what must stay."""
         ground, request = self._house.ground, effect.request
-        text = everything(request)
         facts = TurnFacts(
-            message=text if self._in_force.placement.reads_content else "",
-            estimated_input_tokens={ANY_MODEL: estimate_input_tokens(request, count_tokens)},
+            message=everything(request) if self._in_force.placement.reads_content else "",
+            estimated_input_tokens={ANY_MODEL: estimated_tokens(request)},
             tokenizer=TOKENIZER,
         )
         about = Placed(self._seat.turn_id, self._seat.placed_as, ground.clock.now())
-        return ground.asked(self._in_force, facts, about, lambda: text)
+        return ground.asked(self._in_force, facts, about, lambda: everything(request))
 
     def _context(self) -> ToolContext:
         seat = self._seat
@@ -276,16 +288,30 @@ class Driver:
         except TimeoutError:
             return Answered("timeout")
 
-    async def _ran(self, effect: RunTool) -> Ran:
-        await self._durable.reached()
+    async def _ran_together(self, uses: Sequence[ToolUse]) -> tuple[Ran, ...]:
+        free = asyncio.Semaphore(MOST_AT_ONCE)
+
+        async def one(use: ToolUse) -> Ran:
+            async with free:
+                if self.is_cancelled:
+                    return Ran(ToolOutcome((), "cancelled"), is_cancelled=True)
+                return await self._ran(use)
+
+        ran = await asyncio.gather(*map(one, uses), return_exceptions=True)
+        for each in ran:
+            if isinstance(each, BaseException):
+                raise each
+        return tuple(each for each in ran if isinstance(each, Ran))
+
+    async def _ran(self, use: ToolUse) -> Ran:
         tools, started = self._desires.tools, time.perf_counter_ns()
-        running = asyncio.ensure_future(tools.run(effect.use, self._context()))
+        running = asyncio.ensure_future(tools.run(use, self._context()))
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 return Ran(running.result(), _since_ms(started))
-            await tools.cancel(effect.use.id)
+            await tools.cancel(use.id)
             await asyncio.wait({running}, timeout=GIVE_UP_S)
             return Ran(ToolOutcome((), "cancelled"), _since_ms(started), is_cancelled=True)
         finally:

@@ -32,7 +32,7 @@ from pointsman.runs.desk import Desk
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.storage.sqlite.semantic import (
-    SEMANTIC_FILE,
+    SEMANTIC,
     Provenance,
     SemanticMemory,
     write_version,
@@ -62,7 +62,7 @@ class Effects:
         self._desk = desk
         self._clock, self._ids = sources
         self._check = check
-        self._path = home.path / SEMANTIC_FILE
+        self._memory = home.place(SEMANTIC)
 
     def check(self, request: ActionRequest, body: bytes) -> None:
         """Raise where a request could never be carried out; asked before it is recorded."""
@@ -90,11 +90,11 @@ class Effects:
     def _written(
         self, record: ActionRecord, namespace: str, key: str, value: bytes | None
     ) -> Effect:
-        written = write_version(self._path, namespace, key, value, _provenance(record))
+        written = write_version(self._memory, namespace, key, value, _provenance(record))
         return Effect(f"sem:{namespace}/{key}@{written.version}")
 
     def _deleted(self, record: ActionRecord, namespace: str, key: str) -> Effect:
-        with closing(SemanticMemory(self._path)) as memory:
+        with closing(SemanticMemory(self._memory)) as memory:
             done = [
                 each
                 for each in memory.history(namespace, key)

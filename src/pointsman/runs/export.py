@@ -60,7 +60,7 @@ def export_bundle(home: Home, target: Path) -> BundleSummary:
     except OSError as error:
         message = f"the bundle cannot be written: {error.strerror or error}"
         raise InputError(message, where=str(target)) from error
-    except (apsw.Error, UnicodeError, TypeError) as error:
+    except (apsw.Error, LedgerBroken, UnicodeError, TypeError) as error:
         raise LedgerBroken(
             f"the database cannot be read: {error}",
             where=str(home.database),

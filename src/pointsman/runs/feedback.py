@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.content import Sealed
@@ -16,12 +16,16 @@ FEEDBACK: Final = "event.feedback.given"
 
 
 class Feedback(Struct, frozen=True, forbid_unknown_fields=True):
-    """A verdict on a turn's decision, by whom, with the seal of a comment where there is one."""
+    """A verdict on a turn's decision, by whom, with the seal of a comment where there is one.
+
+    `confidence` is there where whoever judged said how sure that is.
+    """
 
     decision_id: str
     score: Billionths
     key_id: str
     comment: Sealed | None
+    confidence: Billionths | UnsetType = UNSET
 
 
 FEEDBACK_FORM = Form(Feedback)

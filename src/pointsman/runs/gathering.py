@@ -120,14 +120,16 @@ class Gathering:
             network_state=around.network_state,
             availability=around.availability,
             delegate_tier=around.delegate_tier,
-            configured=self._configured_now(in_force),
+            configured=self.configured(in_force),
             allowed_models=around.allowed_models,
             budgets=around.budgets,
             price_table_id=self._files.prices.id,
             tokenizer=TOKENIZER,
         )
+        if around.is_worker or not self._has_patterns():
+            return facts
         settings = in_force.ready.scope(facts.workspace_path).pattern
-        if settings.mode == "off" or around.is_worker or not self._has_patterns():
+        if settings.mode == "off":
             return facts
         draw = explore_draw(around.turn_id, settings)
         return self._learned(replace(facts, explore_draw=draw), settings, around.touched)
@@ -139,7 +141,7 @@ class Gathering:
             self._patterns_seen = (now, self._home.patterns.exists())
         return self._patterns_seen[1]
 
-    def _configured_now(self, in_force: InForce) -> tuple[str, ...]:
+    def configured(self, in_force: InForce) -> tuple[str, ...]:
         """Name the configured models; asked anew a second after it was asked last."""
         now = time.monotonic()
         known = self._known_configured

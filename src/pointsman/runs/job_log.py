@@ -37,6 +37,17 @@ IterationStatus = Literal[
 JobStatus = Literal["done", "rejected", "no_match", "privacy_blocked", "requested", "needs_request"]
 """`requested` = the job is a request for an action now; `needs_request` = none could be made."""
 
+StepName = Literal["load", "snapshots", "decide", "call", "judge", "trust", "tick", "iteration",
+                   "result"]  # fmt: skip
+"""What a replay does again, one after the other."""
+
+
+class ReplayStep(Struct, frozen=True):
+    """One thing that was done again and came out the same; iterations count from 1."""
+
+    step: StepName
+    iteration: int
+
 
 class JobStarted(Struct, frozen=True, forbid_unknown_fields=True):
     """A job began. Attached: the facts of its first choice, and the council that will judge.

@@ -8,7 +8,7 @@ closed. What it gives is a verdict: no word of what was asked or answered is in 
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Literal, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -43,22 +43,14 @@ from pointsman.runs.job_log import (
     LOG_FORM,
     Iteration,
     ReflectiveLog,
+    ReplayStep,
+    StepName,
 )
 from pointsman.runs.job_record import JobRecord, job_record
 from pointsman.runs.replay import HomeReplayer
 from pointsman.storage.home import Home
 
 _T = TypeVar("_T")
-
-StepName = Literal["load", "snapshots", "decide", "call", "judge", "trust", "tick", "iteration",
-                   "result"]  # fmt: skip
-
-
-class ReplayStep(Struct, frozen=True):
-    """One thing that was done again and came out the same; iterations count from 1."""
-
-    step: StepName
-    iteration: int
 
 
 class JobVerdict(Struct, frozen=True):

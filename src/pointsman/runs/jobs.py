@@ -50,7 +50,6 @@ from pointsman.runs.job_request import JobRequest, given_job
 from pointsman.runs.model_agents import ModelAgents
 from pointsman.runs.waiting import Blocking
 from pointsman.storage.home import Home
-from pointsman.storage.lease import Lease
 from pointsman.storage.policies import PolicyFiles
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import ContentReader, LedgerReader
@@ -270,7 +269,7 @@ class Jobs:
     def _alone(self, log_id: str) -> Iterator[None]:
         name = "job-" + hashlib.sha256(log_id.encode()).hexdigest()[:32]
         try:
-            lease = Lease(self._office.home.leases, name)
+            lease = self._office.home.lease(name)
         except ChainHeld:
             raise ChainHeld(f"another process has the job `{log_id}`") from None
         try:

@@ -1,20 +1,27 @@
-"""Learning from a session at its end: its turns and what was thought of them become patterns."""
+"""Learning from turns: a session's at its end, and runs that were made to learn from them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 
-from pointsman.kernel.number import billionths_text, microusd_text
+from msgspec import Struct
+
+from pointsman.kernel.instant import Instant
+from pointsman.kernel.number import MicroUsd, billionths_text, microusd_text
+from pointsman.runs.call_end import CallEnd
+from pointsman.runs.gathering import look_of
 from pointsman.sessions.call_events import FINGERPRINT_KIND
 from pointsman.sessions.events.routing import PatternRecorded
+from pointsman.storage.place import Where
 from pointsman.storage.sqlite.conversations import TurnRow
-from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.sqlite.pattern_writing import Recorded
+from pointsman.storage.sqlite.patterns import Origin, PatternStore
+from pointsman.turns.facts import TurnFacts
 from pointsman.turns.fingerprint import FINGERPRINT_FORM
 
 
-def learned(patterns: Path, turns: Sequence[TurnRow]) -> Iterator[tuple[TurnRow, PatternRecorded]]:
+def learned(patterns: Where, turns: Sequence[TurnRow]) -> Iterator[tuple[TurnRow, PatternRecorded]]:
     """Count the turns that ended by themselves; a turn counts once."""
     ended = [each for each in turns if each.status == "completed" and not each.is_learned]
     if not ended:
@@ -24,7 +31,7 @@ def learned(patterns: Path, turns: Sequence[TurnRow]) -> Iterator[tuple[TurnRow,
             yield each, _recorded(store, each)
 
 
-def scored(patterns: Path, turn: TurnRow, eval_id: str) -> None:
+def scored(patterns: Where, turn: TurnRow, eval_id: str) -> None:
     """Count what was thought of a turn that is learned already."""
     if turn.score is not None and patterns.exists():
         with closing(PatternStore(patterns)) as store:
@@ -56,3 +63,42 @@ def _recorded(store: PatternStore, turn: TurnRow) -> PatternRecorded:
         pricing_version=turn.pricing_version,
         over_soft_cap=found.is_over_soft_cap,
     )
+
+
+class Run(Struct, frozen=True):
+    """One run of a turn on one model, under the decision or turn that its verdicts name."""
+
+    id: str
+    model: str
+    cost_microusd: MicroUsd
+    latency_ms: int
+    pricing_version: str
+    at: Instant
+    origin: Origin | None = None
+
+
+def run_learned(store: PatternStore, facts: TurnFacts, run: Run) -> Recorded:
+    """Count a run for what its turn looked like; a run counts once."""
+    # Imported here: numpy takes longer to load than most commands take.
+    from pointsman.signals.embedding import text_vector  # noqa: PLC0415 - see above
+
+    message = facts.message if isinstance(facts.message, str) else ""
+    return store.record(
+        look_of(facts),
+        text_vector(message),
+        model=run.model,
+        turn_id=run.id,
+        cost_microusd=run.cost_microusd,
+        latency_ms=run.latency_ms,
+        pricing_version=run.pricing_version,
+        at=run.at,
+        origin=run.origin,
+    )
+
+
+def run_of_call(name: str, end: CallEnd, at: Instant, origin: Origin | None = None) -> Run:
+    """Give a call that ended as a run."""
+    spent = end.spent
+    cost = None if spent is None else spent.cost_microusd
+    version = "" if spent is None else spent.price_version
+    return Run(name, end.model, cost or MicroUsd(0), end.elapsed_us // 1_000, version, at, origin)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from struct import unpack
 
 from pointsman.kernel.instant import Clock, Instant
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-RANDOM_BYTES = 10
-_SHIFTS = tuple(range(80, -1, -10))
 _PAIRS = [one + other for one in _CROCKFORD for other in _CROCKFORD]
+_WORDS = 2 * 128
+"""How many random words are drawn at once: two begin a millisecond."""
+_LONG = 20
+"""A prefix of the time is good for this many bits of milliseconds: seventeen minutes."""
 
 
 class SystemClock:
@@ -31,9 +34,11 @@ class Ulids:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._millis = -1
+        self._era = -1
+        self._prefix = ""
         self._high = ""
         self._low = 0
-        self._drawn = b""
+        self._drawn: list[int] = []
         self._lock = threading.Lock()
 
     def new_id(self) -> str:
@@ -46,20 +51,23 @@ class Ulids:
                 self._low += 1
             high, low = self._high, self._low
         return (
-            high
-            + _PAIRS[low >> 30]
-            + _PAIRS[low >> 20 & 1023]
-            + (_PAIRS[low >> 10 & 1023] + _PAIRS[low & 1023])
+            f"{high}{_PAIRS[low >> 30]}{_PAIRS[low >> 20 & 1023]}"
+            f"{_PAIRS[low >> 10 & 1023]}{_PAIRS[low & 1023]}"
         )
 
     def _begin(self, millis: int) -> None:
-        if len(self._drawn) < RANDOM_BYTES:
+        if not self._drawn:
             # Asking the system costs more than everything else here: ask for many at once.
-            self._drawn = secrets.token_bytes(RANDOM_BYTES * 128)
-        drawn = int.from_bytes(self._drawn[:RANDOM_BYTES], "big")
-        self._drawn = self._drawn[RANDOM_BYTES:]
+            self._drawn = list(unpack(f"{_WORDS}Q", secrets.token_bytes(8 * _WORDS)))
+        if millis >> _LONG != self._era:
+            self._era = era = millis >> _LONG
+            self._prefix = _PAIRS[era >> 20] + _PAIRS[era >> 10 & 1023] + _PAIRS[era & 1023]
         self._millis = millis
-        number = millis << 40 | drawn >> 40
-        self._high = "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
+        random = self._drawn.pop()
+        self._high = (
+            f"{self._prefix}{_PAIRS[millis >> 10 & 1023]}{_PAIRS[millis & 1023]}"
+            f"{_PAIRS[random >> 54]}{_PAIRS[random >> 44 & 1023]}"
+            f"{_PAIRS[random >> 34 & 1023]}{_PAIRS[random >> 24 & 1023]}"
+        )
         # It starts in its lower half, so that a millisecond cannot use it up.
-        self._low = drawn & (1 << 39) - 1
+        self._low = self._drawn.pop() >> 25

@@ -286,6 +286,7 @@ class ModelCall:
         models = order.in_force.ready.models
         is_refusal = error is not None and error.is_policy_refusal
         house.health.ended(order.model, result, models, is_policy_refusal=is_refusal)
+        entry_id = "" if self._reservation is None else self._reservation.id
         spent = self._settled(result, response)
         if spent is not None:
             house.health.used(order.model, spent.output_tokens)
@@ -304,7 +305,7 @@ class ModelCall:
             spent=spent,
         )
         ground = house.ground
-        names = Names(ground.ids.new_id(), order.decision_id, ground.clock.now())
+        names = Names(entry_id or ground.ids.new_id(), order.decision_id, ground.clock.now())
         # Nobody waits for it here: what is lost of it the ledger's health tells.
         unwatched = Blocking().expect()
         ground.desk.recorder().hand_in(outcome_draft(names, outcome_of(told)), unwatched)

@@ -19,21 +19,23 @@ from pointsman.turns.pattern import PatternSettings
 class TaskCoverage(Struct, frozen=True):
     """One kind of task: how many looks, who was judged on it how often, and how sure the store is.
 
-    `effective_rows` are those behind the first choice, in thousandths, on average; `silent` counts
-    the looks about which the store would say nothing.
+    `leads` is the model it would name most often; `effective_rows` are those behind the first
+    choice, in thousandths, on average; `silent` counts the looks about which it would say nothing.
     """
 
     task: str
     looks: int
     judged: dict[str, int]
+    success: dict[str, Billionths]
+    leads: str
     effective_rows: int
     confidence: Billionths
     silent: int
 
     @property
     def should_stay_silent(self) -> bool:
-        """Whether the store has too little to go by on most of these turns."""
-        return 2 * self.silent > self.looks
+        """Whether the store has too little to go by: on most of these turns, or of their kind."""
+        return 2 * self.silent > self.looks or not self.judged
 
 
 class PatternReport(Struct, frozen=True):
@@ -45,10 +47,19 @@ class PatternReport(Struct, frozen=True):
     tried: int
     reliability: tuple[Reliability, ...]
 
+    @property
+    def mean_error(self) -> Billionths | None:
+        """How far estimates are off, tenth by tenth, weighed by how many there are."""
+        count = sum(each.count for each in self.reliability)
+        off = sum(each.count * abs(each.expected - each.observed) for each in self.reliability)
+        return Billionths(divided(off, count)) if count else None
+
 
 class _Seen(Struct, frozen=True):
     task: str
     judged: dict[str, int]
+    success: dict[str, int]
+    first: str
     effective_rows: int
     confidence: Billionths
     is_silent: bool
@@ -77,6 +88,8 @@ def pattern_report(store: PatternStore, settings: PatternSettings) -> PatternRep
                     _Seen(
                         task_of(looks[known.index.ids[place]]),
                         judged,
+                        {model: outcomes[model].success for model in judged},
+                        weighed.options[0].model if weighed.options else "",
                         rows if isinstance(rows, int) else 0,
                         weighed.confidence,
                         weighed.model is None,
@@ -102,12 +115,20 @@ def _coverage(seen: Sequence[_Seen]) -> Iterable[TaskCoverage]:
         tasks.setdefault(each.task, []).append(each)
     for task, found in sorted(tasks.items(), key=lambda pair: (-len(pair[1]), pair[0])):
         judged: Counter[str] = Counter()
+        success: Counter[str] = Counter()
         for each in found:
             judged.update(each.judged)
+            success.update(each.success)
+        named = Counter(each.first for each in found if each.first)
         yield TaskCoverage(
             task=task,
             looks=len(found),
             judged=dict(sorted(judged.items())),
+            success={
+                model: Billionths(divided(success[model], count))
+                for model, count in sorted(judged.items())
+            },
+            leads=min(named, key=lambda model: (-named[model], model), default=""),
             effective_rows=divided(sum(each.effective_rows for each in found), len(found)),
             confidence=Billionths(divided(sum(each.confidence for each in found), len(found))),
             silent=sum(each.is_silent for each in found),
@@ -120,8 +141,8 @@ _COLUMNS = 40
 def reliability_text(found: Sequence[Reliability]) -> list[str]:
     """Draw expected against observed success as text: `|` is expected, `*` observed."""
     if not found:
-        return ["no judged turn to compare with"]
-    lines = ["expected  observed  turns"]
+        return ["no turn was judged yet: there is nothing to compare with"]
+    lines = ["expected  observed   runs  | expected, * observed: the closer, the better"]
     for each in found:
         bar = [" "] * (_COLUMNS + 1)
         bar[divided(_COLUMNS * each.expected, 10**9)] = "|"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from msgspec import Struct
 
 from pointsman.kernel.instant import Instant
@@ -37,9 +39,7 @@ def facts_of_turn(
     sensitivity: Sensitivity | None = None,
 ) -> PlacementFacts:
     """Give what the placement of a turn may look at."""
-    models = in_force.ready.models
     local, cloud = _candidates(in_force, facts)
-    found = models.get(local)
     return PlacementFacts(
         question_id=about.turn_id,
         session_id=about.session_id,
@@ -48,16 +48,11 @@ def facts_of_turn(
         intent=None,
         constraints_id="",
         asked_at=about.asked_at,
-        local_model=LocalModel(
-            local or "none",
-            None if found is None else found.capabilities.max_context_tokens,
-            (),
-            bool(local) and _is_usable(local, facts),
-        ),
+        local_model=local,
         cloud_model=cloud,
         network_state=facts.network_state,
         token_count=facts.tokens_for(ANY_MODEL),
-        counted_by=CountedBy(facts.tokenizer, is_exact=False),
+        counted_by=_estimated_by(facts.tokenizer),
         sensitivity=sensitivity,
         taint=taint,
     )
@@ -72,16 +67,29 @@ def facts_given(given: GivenPlacement) -> PlacementFacts:
     return placement_facts(given, found.tokens, CountedBy(found.tokenizer, found.is_exact))
 
 
-def _candidates(in_force: InForce, facts: TurnFacts) -> tuple[str, str]:
-    """Name the local and the cloud model that a placement is about."""
+def _candidates(in_force: InForce, facts: TurnFacts) -> tuple[LocalModel, str]:
+    """Give the local model that a placement is about, and the name of the one in the cloud."""
     models = in_force.ready.models
     if facts.availability or facts.excluded_models:
-        return _best(models, facts, "local"), _best(models, facts, "cloud")
+        return _local(models, facts), _best(models, facts, "cloud")
+    # Then all depends on which are configured: found once for each policy.
     known = in_force.candidates.get(facts.configured)
     if known is None:
-        known = (_best(models, facts, "local"), _best(models, facts, "cloud"))
+        known = (_local(models, facts), _best(models, facts, "cloud"))
         in_force.candidates[facts.configured] = known
     return known
+
+
+def _local(models: dict[str, Model], facts: TurnFacts) -> LocalModel:
+    name = _best(models, facts, "local")
+    found = models.get(name)
+    most = None if found is None else found.capabilities.max_context_tokens
+    return LocalModel(name or "none", most, (), bool(name) and _is_usable(name, facts))
+
+
+@cache
+def _estimated_by(tokenizer: str) -> CountedBy:
+    return CountedBy(tokenizer, is_exact=False)
 
 
 def _best(models: dict[str, Model], facts: TurnFacts, location: str) -> str:

@@ -19,19 +19,17 @@ from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, snapshot_draft
 from pointsman.runs.waiting import Waits
 from pointsman.storage.home import Home
-from pointsman.storage.lease import first_free_lease
+from pointsman.storage.ledger import Health, LedgerWriter, Listener, Making, Receipt
 from pointsman.storage.sqlite.content import ContentStore
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.group import Settled, Soon
-from pointsman.storage.sqlite.ledger import (
-    Health,
-    LedgerWriter,
-    Listener,
-    Making,
-    Place,
-    Receipt,
-)
 from pointsman.storage.sqlite.reading import LedgerReader
+
+ARTIFACT = "artifact"
+"""An entry that carries what traces only name; its id is that of what is attached."""
+
+SHARED_ARTIFACT = 16 * 1024
+"""From so many bytes on, an artifact is an entry of its own; smaller ones go with the decision."""
 
 
 class Pinned(Struct, frozen=True):
@@ -83,11 +81,12 @@ class Recorder:
         self._snapshots: set[str] = set()
         self._lock = threading.Lock()
         with ExitStack() as opened:
-            self._lease = first_free_lease(home.leases, writer)
+            self._lease = home.ledger(writer)
             opened.callback(self._lease.release)
             chain = Chain(home.identity.ledger, self._lease.chain)
-            place = Place(home.database, home.checkpoints)
-            self._ledger = LedgerWriter(place, chain, self.key, opening, older_keys=home.keys[:-1])
+            self._ledger = LedgerWriter(
+                self._lease.place, chain, self.key, opening, older_keys=home.keys[:-1]
+            )
             opened.callback(self._ledger.close)
             self._reader = LedgerReader(home.database)
             opened.callback(self._reader.close)
@@ -100,7 +99,7 @@ class Recorder:
     @property
     def chain(self) -> str:
         """The chain this process writes."""
-        return self._lease.chain
+        return self._ledger.chain.name
 
     @property
     def health(self) -> Health:
@@ -109,10 +108,13 @@ class Recorder:
 
     def ensure_snapshot(self, name: str, make: Callable[[], Draft]) -> None:
         """Record a snapshot ahead of the first entry that refers to it, once."""
+        self._ensure(name, SNAPSHOT, make)
+
+    def _ensure(self, name: str, kind: str, make: Callable[[], Draft]) -> None:
         with self._lock:
             if name in self._snapshots:
                 return
-            if not any(each.entry.kind == SNAPSHOT for each in self._reader.with_id(name)):
+            if not any(each.entry.kind == kind for each in self._reader.with_id(name)):
                 # INVARIANT: no decision is handed in before its policy is durable.
                 self._ledger.append(make()).result()
             self._snapshots.add(name)
@@ -129,8 +131,18 @@ class Recorder:
             self._ensure_pinned(each, names.at)
         draft = decision_draft(names, made.record, aside, made.facts, linked)
         if made.artifacts:
-            draft = replace(draft, attachments=(*draft.attachments, *made.artifacts))
+            own = [each for each in made.artifacts if not self._is_shared(each, names.at)]
+            draft = replace(draft, attachments=(*draft.attachments, *own))
         self._ledger.hand_in(draft, settled)
+
+    def _is_shared(self, artifact: bytes, at: Instant) -> bool:
+        """Record a large artifact by itself, once: thousands of decisions may name the same one."""
+        if len(artifact) < SHARED_ARTIFACT:
+            return False
+        name = content_id(artifact)
+        if name not in self._snapshots:
+            self._ensure(name, ARTIFACT, lambda: Draft(ARTIFACT, name, "", at, b"{}", (artifact,)))
+        return True
 
     def _ensure_pinned(self, pinned: Pinned, at: Instant) -> None:
         make = pinned.make
@@ -156,9 +168,13 @@ class Recorder:
         """Seal a text and hand in what the home retains of it."""
         return self._content.hand_in(text, waits.expect)
 
-    def serve_loop(self, told: Callable[[], None], soon: Soon) -> None:
-        """Serve an event loop: tell it of durable groups, and let it say when one may begin."""
-        self._ledger.serve_loop(told, soon)
+    def serve_loop(self, told: Callable[[], None], soon: Soon, alone: Callable[[], bool]) -> None:
+        """Serve an event loop: tell it of durable groups, and let it say when one may begin.
+
+        While it is `alone` with one request, it writes the ledger itself; the text beside it is
+        left to its thread, so that both are synced at once.
+        """
+        self._ledger.serve_loop(told, soon, alone)
         self._content.serve_loop(told, soon)
 
     def listen(self, listener: Listener) -> None:

@@ -18,6 +18,7 @@ from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.calls import LlmCallCompleted, LlmCallFailed, LlmCallStarted
 from pointsman.sessions.events.session import TurnCancelled, TurnCompleted, TurnStarted
 from pointsman.sessions.flow import Record
+from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.recovery import Unfinished, closed, closed_worker
 from pointsman.sessions.tool import DenyAll, NoTools
 from pointsman.sessions.update import Update
@@ -54,14 +55,16 @@ class Reopening:
 
     def _unfinished(self, seat: Seat, events: Sequence[Event]) -> Unfinished:
         own = [each for each in _told(events) if each.turn_id == seat.turn_id]
+        return Unfinished(self._said(seat), own[-1].id if own else "", _open_call(own))
+
+    def _said(self, seat: Seat) -> tuple[SessionMessage, ...]:
         messages = kept_messages(self._house.store.messages(seat.session_id))
-        mine = tuple(each for each in messages if each.turn_id == seat.turn_id)
-        return Unfinished(mine, own[-1].id if own else "", _open_call(own))
+        return tuple(each for each in messages if each.turn_id == seat.turn_id)
 
     async def _driven(self, seat: Seat, steps: Steps[None]) -> None:
         in_force = self._house.ground.files.in_force()
-        history = kept_messages(self._house.store.messages(seat.session_id))
-        await Driver(self._house, seat, in_force, _silent()).run(steps, history)
+        begun = self._said(seat)
+        await Driver(self._house, seat, in_force, _silent()).run(steps, begun)
 
     async def _end_turns(self, session_id: str) -> None:
         """Close the rows of turns that nobody will go on with."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from pathlib import Path
+from functools import partial
+from itertools import islice
 
 from msgspec import Struct
 
@@ -21,26 +21,20 @@ from pointsman.kernel.record import DECISION
 from pointsman.kernel.replay import Registry, Replayed, Replayer, Verdict
 from pointsman.kernel.snapshot import verify_snapshot
 from pointsman.placement.decide import DECIDER as PLACEMENT_DECIDER
-from pointsman.storage.home import Home, open_home
+from pointsman.runs.bulk.plan import RANGE, ChainSize, Range, planned
+from pointsman.runs.bulk.pool import Progress, reopening, spread
+from pointsman.storage.home import Home
 from pointsman.storage.sqlite.reading import ContentReader, LedgerReader, Stored
 from pointsman.turns.decide import DECIDER as TURN_DECIDER
 
+__all__ = ["REGISTRY", "HomeReplayer", "Progress", "ReplayReport", "replay_all", "replay_named"]
+
 REGISTRY = Registry([PLACEMENT_DECIDER, TURN_DECIDER, BRANCH_DECIDER, AGENT_DECIDER])
 
-RANGE = 2_000
 MOST_SHOWN = 1_000
+BATCH = 500
 
-Progress = Callable[[int, int], None]
-"""Told how many entries are done, and of how many."""
-
-
-class Range(Struct, frozen=True):
-    """Some entries of one chain."""
-
-    chain: str
-    number: int
-    first: int
-    end: int
+_SEAL = re.compile(rb'"digest":"(hmac-sha256:[0-9a-f]{64})"')
 
 
 class ReplayReport(Struct, frozen=True):
@@ -96,8 +90,21 @@ class HomeReplayer:
 
     def replay_range(self, each: Range, since: Instant) -> Iterator[Replayed]:
         """Re-run the decisions of a range."""
-        for entry, facts in self.ledger.decisions(each.number, each.first, each.end, since):
-            yield self.replay(each.number, entry, facts)
+        rows = self.ledger.decisions(each.number, each.first, each.end, since)
+        while batch := [*islice(rows, BATCH)]:
+            self.expect(facts for _, facts in batch)
+            for entry, facts in batch:
+                yield self.replay(each.number, entry, facts)
+
+    def expect(self, facts: Iterable[bytes | None]) -> None:
+        """Say whose texts may be read soon."""
+        self._content.expect(
+            name.decode() for body in facts if body is not None for name in _SEAL.findall(body)
+        )
+
+    def report(self, each: Range, since: Instant) -> ReplayReport:
+        """Re-run the decisions of a range, and count how they came out."""
+        return _report(self.replay_range(each, since))
 
     def text(self, seal: Sealed) -> str:
         """Give a message's text back whole, or say why it cannot be had."""
@@ -135,7 +142,7 @@ def replay_all(
         done += each.end - each.first
         if progress is not None:
             progress(done, total)
-    return _merged(reports)
+    return merged(reports)
 
 
 def _reports(
@@ -144,39 +151,31 @@ def _reports(
     if workers <= 1 or len(ranges) <= 1:
         yield from _replayed_here(home, ranges, since)
         return
-    # A forked child would share locks and database handles with threads it does not have.
-    context = get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(ranges)), mp_context=context) as pool:
-        jobs = [pool.submit(_replayed_there, home.path, each, since) for each in ranges]
-        # DETERMINISM: results are taken in the order of the ranges, not as they come in.
-        yield from (job.result() for job in jobs)
+    there = partial(_replayed_there, reopening(home), since)
+    yield from (report for _, report in spread(there, ranges, workers))
 
 
 def _replayed_here(home: Home, ranges: Iterable[Range], since: Instant) -> Iterator[ReplayReport]:
     replayer = HomeReplayer(home)
     try:
         for each in ranges:
-            yield _report(replayer.replay_range(each, since))
+            yield replayer.report(each, since)
     finally:
         replayer.close()
 
 
-def _replayed_there(path: Path, each: Range, since: Instant) -> ReplayReport:
-    return next(_replayed_here(open_home(path, create=False), [each], since))
+def _replayed_there(opened: Callable[[], Home], since: Instant, each: Range) -> ReplayReport:
+    return next(_replayed_here(opened(), [each], since))
 
 
-def ledger_ranges(home: Home) -> list[Range]:
+def ledger_ranges(home: Home, length: int = RANGE) -> list[Range]:
     """Divide a ledger into ranges of entries, chain by chain."""
     ledger = LedgerReader(home.database)
     try:
-        return [
-            Range(name, number, first, min(first + RANGE, size))
-            for name, number in ledger.chains().items()
-            for size in (ledger.size(number),)
-            for first in range(0, size, RANGE)
-        ]
+        sizes = [ChainSize(name, n, ledger.size(n)) for name, n in ledger.chains().items()]
     finally:
         ledger.close()
+    return planned(sizes, length)
 
 
 def _decisions_named(ledger: LedgerReader, name: str) -> list[Stored]:
@@ -209,7 +208,8 @@ def _report(replayed: Iterable[Replayed]) -> ReplayReport:
     )
 
 
-def _merged(reports: Sequence[ReplayReport]) -> ReplayReport:
+def merged(reports: Sequence[ReplayReport]) -> ReplayReport:
+    """Add reports up; those that are not the same are listed up to `MOST_SHOWN`."""
     others = tuple(each for report in reports for each in report.others)[:MOST_SHOWN]
     return ReplayReport(
         sum(report.identical for report in reports),

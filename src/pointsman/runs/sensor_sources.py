@@ -22,6 +22,7 @@ from pointsman.kernel.instant import EPOCH, SECOND, Instant, instant_text, read_
 from pointsman.runs.sensor_event import MILLISECOND, Happened
 from pointsman.runs.workflow_record import MATERIALIZED, MATERIALIZED_FORM, mapping
 from pointsman.storage.cron import read_cron
+from pointsman.storage.place import Where
 from pointsman.storage.sensor_file import Sensor
 from pointsman.storage.sqlite.reading import LedgerReader
 
@@ -41,7 +42,9 @@ class Looked(Struct, frozen=True):
     cursor: Value
 
 
-def looked(sensor: Sensor, cursor: Value, home: Path, now: Instant) -> Looked:
+def looked(
+    sensor: Sensor, cursor: Value, home: Path, now: Instant, ledger: Where | None = None
+) -> Looked:
     """Look at a sensor's source; None as the cursor means that it was never looked at."""
     match sensor.type:
         case "file_change":
@@ -51,7 +54,7 @@ def looked(sensor: Sensor, cursor: Value, home: Path, now: Instant) -> Looked:
         case "schedule":
             return _schedule(sensor, cursor, now)
         case "asset_materialized":
-            return _assets(sensor, cursor, home, now)
+            return _assets(sensor, cursor, ledger or home / "ledger.db", now)
     return Looked((), cursor)
 
 
@@ -142,13 +145,13 @@ def _step(sensor: Sensor) -> int:
     return max(milliseconds(sensor.trigger.every or "1ms"), 1) * MILLISECOND
 
 
-def _assets(sensor: Sensor, cursor: Value, home: Path, now: Instant) -> Looked:
+def _assets(sensor: Sensor, cursor: Value, database: Where, now: Instant) -> Looked:
     before = cast(dict[str, int], cursor) if isinstance(cursor, dict) else {}
     since = Instant(max([*before.values(), EPOCH]) - OVERLAP) if before else EPOCH
     found: dict[str, int] = {}
     happened: list[Happened] = []
-    if (home / "ledger.db").exists():
-        with closing(LedgerReader(home / "ledger.db")) as ledger:
+    if database.exists():
+        with closing(LedgerReader(database)) as ledger:
             for each in ledger.of_kind(MATERIALIZED, Instant(max(since, EPOCH))):
                 made = MATERIALIZED_FORM.decode(each.entry.payload)
                 found[each.entry.id] = each.entry.at

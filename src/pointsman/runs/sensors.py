@@ -170,7 +170,8 @@ class SensorService:
     def _look(self, sensor: Sensor, state: SensorState) -> None:
         now = self._clock.now()
         try:
-            found = looked(sensor, state.cursor_value(), self._home.path, now)
+            home = self._home
+            found = looked(sensor, state.cursor_value(), home.path, now, home.database)
         except PointsmanError as error:
             if state.message != str(error):
                 state.status, state.message = "error", str(error)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from pointsman.providers.capabilities import estimate_input_tokens
 from pointsman.providers.messages import (
     Image,
     Message,
@@ -21,14 +20,14 @@ from pointsman.runs.driver import Seat
 from pointsman.runs.gathering import Around, look_of
 from pointsman.runs.placing import Turn as Placed
 from pointsman.runs.rulings import policies_of
-from pointsman.sessions.context import touched
-from pointsman.sessions.message import SessionMessage
+from pointsman.sessions.history import History, Manner
 from pointsman.sessions.prompts import planner_prompt
+from pointsman.sessions.ruling import placed
 from pointsman.sessions.tool import ToolDefinition
-from pointsman.sessions.transcript import everything, transcript
+from pointsman.sessions.transcript import estimated_tokens, everything
 from pointsman.sessions.turn import Turn, TurnLimits
 from pointsman.signals.embedding import text_vector
-from pointsman.signals.tokens import count_tokens, tokenizer_of
+from pointsman.signals.tokens import tokenizer_of
 from pointsman.storage.policies import InForce
 from pointsman.turns.facts import ANY_MODEL, Privacy, TurnFacts
 from pointsman.turns.fingerprint import FINGERPRINT_FORM, Surroundings
@@ -50,7 +49,7 @@ class Said(Struct, frozen=True):
 class Standing(Struct, frozen=True):
     """How a session stands when a turn begins."""
 
-    history: tuple[SessionMessage, ...] = ()
+    history: History = field(default_factory=History)
     sticky_model: str | None = None
     privacy: Privacy = "auto"
     granted: frozenset[str] = frozenset()
@@ -64,6 +63,8 @@ class Staged(Struct, frozen=True):
     turn: Turn
     fingerprint: bytes
     vector: bytes
+    is_bare: bool = False
+    """Whether tools were left out because nobody who may take it can use them."""
 
 
 class Stage:
@@ -104,15 +105,19 @@ class Stage:
         content = (Text(text), *said.more)
         request = _request(standing.history, content, tools, system(""))
         facts = self._facts(seat, standing, said, request)
-        if tools and not self._has_toolmaker(facts):
-            # Nobody here can use tools: a conversation without them is better than none.
-            tools, request = (), replace(request, tools=())
-            facts = replace(facts, has_tool_definitions=False)
         facts = replace(facts, estimated_input_tokens=self._tokens(request))
         turn = self._turn(seat, standing, said, facts, request)
+        is_bare = bool(tools) and not self._has_toolmaker(turn)
+        if is_bare:
+            # Nobody who may take this can use tools: a conversation without them beats none.
+            tools, request = (), replace(request, tools=())
+            facts = replace(
+                facts, has_tool_definitions=False, estimated_input_tokens=self._tokens(request)
+            )
+            turn = self._turn(seat, standing, said, facts, request)
         turn = replace(turn, content=content, tools=tools, system=system)
         look = FINGERPRINT_FORM.encode(look_of(facts, _touched(standing.history)))
-        return Staged(turn, look, text_vector(text))
+        return Staged(turn, look, text_vector(text), is_bare)
 
     def _turn(
         self, seat: Seat, standing: Standing, said: Said, facts: TurnFacts, request: Request
@@ -145,7 +150,7 @@ class Stage:
         caps, owners = house.caps(self._in_force), house.owners(seat.owners)
         looked = _touched(standing.history)
         around = Around(
-            input_tokens=estimate_input_tokens(request, count_tokens),
+            input_tokens=estimated_tokens(request),
             sticky_model=None if seat.is_worker else standing.sticky_model,
             workspace_path=seat.workspace,
             has_images=any(isinstance(each, Image) for each in said.more),
@@ -167,45 +172,46 @@ class Stage:
         mode: Mode = "off" if seat.is_worker else "strict"
         return ground.gathering.facts_of_call(self._in_force, said.text, around, now, mode)
 
-    def _has_toolmaker(self, facts: TurnFacts) -> bool:
-        """Tell whether any configured model can call tools."""
-        models = self._in_force.ready.models
-        names = models if facts.configured is None else facts.configured
-        return any(models[name].capabilities.supports_tools for name in names if name in models)
+    def _has_toolmaker(self, turn: Turn) -> bool:
+        """Tell whether any configured model can call tools: a local one, where the turn stays."""
+        models, configured = self._in_force.ready.models, turn.facts.configured
+        must_stay = placed(turn.policies, turn.asked).outcome.gate == "local"
+        return any(
+            models[name].capabilities.supports_tools
+            for name in (models if configured is None else configured)
+            if name in models and (models[name].location == "local" or not must_stay)
+        )
 
     def _tokens(self, request: Request) -> dict[str, int]:
         """Estimate for every model by its own vocabulary, where that is known."""
-        anyone = estimate_input_tokens(request, count_tokens)
-        found, by_name = {ANY_MODEL: anyone}, {}
+        found, by_name = {ANY_MODEL: estimated_tokens(request)}, {}
         for model in self._in_force.ready.models:
             name, is_own = tokenizer_of(model)
             if is_own:
                 if name not in by_name:
-                    by_name[name] = estimate_input_tokens(request, _counting(name))
+                    by_name[name] = estimated_tokens(request, name)
                 found[model] = by_name[name]
         return found
 
 
-def _counting(tokenizer: str) -> Callable[[str], int]:
-    return lambda text: count_tokens(text, tokenizer)
-
-
 def _request(
-    history: Sequence[SessionMessage],
+    history: History,
     content: tuple[Text | Image, ...],
     tools: Sequence[ToolDefinition],
     system: str,
 ) -> Request:
     """Give what the first call would send, to count and to look at."""
+    past = history.told(Manner())
     return Request(
-        messages=(*transcript(history), Message("user", content)),
+        messages=(*past.open, Message("user", content)),
+        earlier=past,
         system=(Text(system),) if system else (),
         tools=tuple(Tool(each.name, each.description, each.input_schema) for each in tools),
     )
 
 
-def _touched(history: Sequence[SessionMessage]) -> Surroundings:
-    found = touched(history)
+def _touched(history: History) -> Surroundings:
+    found = history.touched
     return Surroundings(
         file_extensions=found.extensions,
         file_paths=found.paths,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -18,6 +17,7 @@ from pointsman.placement.facts import Taint
 from pointsman.placement.policy import PlacementPolicy
 from pointsman.placement.sensitivity import staying
 from pointsman.sessions.ruling import Placing
+from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 
@@ -82,7 +82,7 @@ class Taints:
     What this process records counts at once, what another one does within `LOOK_S`.
     """
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Where) -> None:
         self._database = database
         self._held: dict[str, Taint] = {}
         self._reader: LedgerReader | None = None
@@ -94,12 +94,16 @@ class Taints:
         """Give the taint of a session, if it has one now."""
         if not session_id:
             return None
-        now = time.monotonic()
-        if now - self._looked_at > LOOK_S:
-            with self._lock, told_errors(self._database):
-                self._look()
-                self._looked_at = now
+        if time.monotonic() - self._looked_at > LOOK_S:
+            self.look()
         return self._held.get(session_id)
+
+    def look(self) -> None:
+        """See at once what another process recorded. Blocks."""
+        now = time.monotonic()
+        with self._lock, told_errors(self._database):
+            self._look()
+            self._looked_at = now
 
     def note(self, session_id: str, taint: Taint | None) -> None:
         """Take into account what this process just recorded."""

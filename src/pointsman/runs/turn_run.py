@@ -97,7 +97,7 @@ class TurnRun:
         )
         self._boss = Boss(self.seat, self._standing, in_force, desires, self._standing.privacy)
         self._driver = Driver(self._house, self.seat, in_force, desires)
-        end = await self._driver.run(conversation_turn(self._staged.turn), self._standing.history)
+        end = await self._driver.run(conversation_turn(self._staged.turn))
         self.end = end
         await self._closed(end)
         self._show(

@@ -7,34 +7,38 @@ fault.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
+from types import MappingProxyType
 
 import apsw
 from msgspec import Struct
 
 from pointsman.errors import InputError, IntegrityFailure, LedgerBroken
 from pointsman.kernel.checkpoint import EVERY_ENTRIES, Checkpoint, origin, read_checkpoint
-from pointsman.kernel.entry import Chain, Entry
+from pointsman.kernel.entry import Chain, Entry, Head
 from pointsman.kernel.instant import Instant
+from pointsman.kernel.merkle import Frontier
 from pointsman.kernel.signing import VerifyKey
 from pointsman.kernel.snapshot import SNAPSHOT, read_snapshot, verify_snapshot
 from pointsman.kernel.stamp import is_stamped
 from pointsman.kernel.verification import HASH_SIZE, ChainReport, Fault, FaultCode, Pass
-from pointsman.storage.checkpoints import CheckpointFolder, chains_with_checkpoints
+from pointsman.storage.checkpoints import CheckpointFolder
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 
 Progress = Callable[[int], None]
 Notes = tuple[list[str], str]
+Attached = tuple[int, bytes, int | None, bytes]
 
 PROGRESS_ENTRIES = 8192
 LOWEST = -(2**63)
+HIGHEST = 2**62
 SIGNATURE_CHARS = 92
 
 # What the database or one of its rows makes Python raise when somebody went round the schema.
-UNREADABLE = (apsw.Error, UnicodeError, TypeError, ValueError)
+UNREADABLE = (apsw.Error, LedgerBroken, UnicodeError, TypeError, ValueError)
 
 
 class LedgerReport(Struct, frozen=True):
@@ -71,7 +75,7 @@ class FrozenReader(LedgerReader):
     def __init__(self, home: Home) -> None:
         super().__init__(home.database)
         try:
-            self._connection.execute("BEGIN")
+            self._connection.freeze()
             self._numbers = super().chains()
         except BaseException:
             self.close()
@@ -115,24 +119,31 @@ def claimed_size(text: str) -> int:
 
 def notes_of(home: Home) -> dict[str, ChainNotes]:
     """Read the checkpoints of every chain that has some."""
-    names = chains_with_checkpoints(home.checkpoints)
+    names = home.notes.chains()
     return {name: chain_notes(home, name) for name in names if _can_name(home, name)}
 
 
 def chain_notes(home: Home, name: str) -> ChainNotes:
     """Read the checkpoints of one chain."""
-    chain = Chain(home.identity.ledger, name)
-    return ChainNotes(CheckpointFolder(home.checkpoints, chain))
+    return ChainNotes(home.notes.of(Chain(home.identity.ledger, name)))
 
 
-def verify_ledger(home: Home, progress: Progress | None = None) -> LedgerReport:
-    """Verify everything a home has recorded; `progress` is told how many entries were read."""
+def verify_ledger(
+    home: Home,
+    progress: Progress | None = None,
+    *,
+    proved: Mapping[str, Checkpoint] = MappingProxyType({}),
+) -> LedgerReport:
+    """Verify everything a home has recorded; `progress` is told how many entries were read.
+
+    Of a chain named in `proved`, what stands before that checkpoint was verified already.
+    """
     # INVARIANT: checkpoints first. Whatever they cover was in the database before we look at it.
     notes = notes_of(home)
-    others = [_unnamed(name) for name in chains_with_checkpoints(home.checkpoints)
+    others = [_unnamed(name) for name in home.notes.chains()
               if not _can_name(home, name)]  # fmt: skip
-    verifier = _Verifier(home, progress)
-    if not home.database.exists() or home.database.stat().st_size == 0:
+    verifier = _Verifier(home, progress, proved)
+    if home.database.size() == 0:
         return verifier.report(verifier.without_database(notes), others)
     try:
         reader = FrozenReader(home)
@@ -147,9 +158,12 @@ def verify_ledger(home: Home, progress: Progress | None = None) -> LedgerReport:
 
 
 class _Verifier:
-    def __init__(self, home: Home, progress: Progress | None) -> None:
+    def __init__(
+        self, home: Home, progress: Progress | None, proved: Mapping[str, Checkpoint]
+    ) -> None:
         self._home = home
         self._keys = home.keys
+        self._proved = proved
         self._progress = progress
         self._read = 0
 
@@ -195,7 +209,7 @@ class _Verifier:
             texts = notes.with_later(end)
             checkpoints, broken = _read_notes(chain, texts, self._keys)
             report = self._pass(reader, number, notes.folder, checkpoints)
-            values = _value_fault(reader, number)
+            values = value_fault(self._attachments(reader, number, chain.name))
             ends = None if broken else _end_fault(chain, report, reader.stamp(number), self._keys)
         except UNREADABLE as error:
             empty = Pass(chain, ()).run(())
@@ -212,12 +226,15 @@ class _Verifier:
     ) -> ChainReport:
         """Run over the entries, once more if a starting writer was replacing the leaves."""
         before, leaves = self._read, folder.leaves()
+        proved = self._proved.get(folder.chain.name)
+        start = None if proved is None else start_at(proved)
         while True:
             self._read = before
-            check = Pass(folder.chain, checkpoints, leaves)
+            check = Pass(folder.chain, checkpoints, leaves, start)
+            first = LOWEST if proved is None else proved.size
             try:
-                report = check.run(self._counted(reader.all_entries(number)))
-            except apsw.Error as error:
+                report = check.run(self._counted(reader.chain_entries(number, first)))
+            except (apsw.Error, LedgerBroken) as error:
                 fault = Fault(
                     folder.chain.name, check.head.size, FaultCode.DATABASE_DAMAGED, str(error)
                 )
@@ -231,6 +248,11 @@ class _Verifier:
             if again == leaves:
                 return report
             leaves = again
+
+    def _attachments(self, reader: FrozenReader, number: int, name: str) -> Iterator[Attached]:
+        if name in self._proved:
+            return reader.attachments_in(number, self._proved[name].size, HIGHEST)
+        return reader.chain_attachments(number)
 
     def _counted(self, entries: Iterator[Entry]) -> Iterator[Entry]:
         return entries if self._progress is None else self._telling(entries, self._progress)
@@ -310,9 +332,14 @@ def _end_fault(
     return Fault(chain.name, report.signed, FaultCode.END_CHANGED, message)
 
 
-def _value_fault(reader: LedgerReader, number: int) -> Fault | None:
-    """Compare every attachment of a chain with the digest its entry names."""
-    for seq, rows in groupby(reader.chain_attachments(number), key=itemgetter(0)):
+def start_at(checkpoint: Checkpoint) -> tuple[Head, Frontier]:
+    """Give where a pass goes on that begins behind a checkpoint."""
+    return Head(checkpoint.size, checkpoint.head, checkpoint.at), checkpoint.frontier
+
+
+def value_fault(attachments: Iterator[Attached]) -> Fault | None:
+    """Compare attachments with the digests that their entries name."""
+    for seq, rows in groupby(attachments, key=itemgetter(0)):
         fault = _attachment_fault(seq, [(row[1], row[2], row[3]) for row in rows])
         if fault is not None:
             return fault

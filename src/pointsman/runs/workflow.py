@@ -48,9 +48,9 @@ from pointsman.runs.workflow_record import (
     ended_draft,
     started_draft,
 )
+from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.decision_files import WORKFLOWS
 from pointsman.storage.home import Home
-from pointsman.storage.lease import Lease
 from pointsman.storage.settings import WorkflowSettings
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.storage.workflow_file import Stage, Workflow, check_targets, read_workflow
@@ -377,9 +377,9 @@ class _Run:
         )
 
 
-def _lease(home: Home, run_id: str) -> Lease:
+def _lease(home: Home, run_id: str) -> HeldLease:
     name = "run-" + hashlib.sha256(run_id.encode()).hexdigest()[:32]
     try:
-        return Lease(home.leases, name)
+        return home.lease(name)
     except ChainHeld:
         raise ChainHeld(f"another process has the run `{run_id}`") from None

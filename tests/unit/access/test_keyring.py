@@ -9,7 +9,6 @@ import pytest
 
 from pointsman.access.codes import KeyRefusal
 from pointsman.access.keyring import (
-    ACCESS_FILE,
     LOOKED_EVERY,
     USE_NOTED_EVERY,
     Keyring,
@@ -50,7 +49,7 @@ def asked(ring: Keyring, token: str | None, now: int = NOW) -> Principal:
 def test_looking_makes_no_database(ring: Keyring, tmp_path: Path) -> None:
     assert asked(ring, "sk-x").is_anonymous
     assert ring.listed() == []
-    assert not (tmp_path / ACCESS_FILE).exists()
+    assert not (tmp_path / "access.db").exists()
 
 
 def test_only_the_owner_may_read_the_keys(ring: Keyring, tmp_path: Path) -> None:
@@ -142,7 +141,7 @@ def test_a_second_revocation_changes_nothing(ring: Keyring) -> None:
 
 
 def test_a_damaged_store_serves_nobody(tmp_path: Path) -> None:
-    (tmp_path / ACCESS_FILE).write_bytes(b"not a database" * 100)
+    (tmp_path / "access.db").write_bytes(b"not a database" * 100)
     with pytest.raises(LedgerBroken):
         asked(Keyring(tmp_path), "sk-x")
 

@@ -13,7 +13,7 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from pointsman.access.book import SPEND_FILE, HomeBook
+from pointsman.access.book import HomeBook
 from pointsman.access.budgets import Budgets, Reservation
 from pointsman.access.caps import Cap, Owners
 from pointsman.access.charges import quoted
@@ -32,8 +32,9 @@ from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.record import Names, Outcome, outcome_draft
 from pointsman.providers.messages import Usage
 from pointsman.storage.home import Home, open_home
+from pointsman.storage.ledger import LedgerWriter
 from pointsman.storage.sqlite import spend as module
-from pointsman.storage.sqlite.ledger import LedgerWriter, Place
+from pointsman.storage.sqlite.ledger import Place
 from pointsman.storage.sqlite.spend import SpendAmounts, SpendKey, SpendStore
 from pointsman.storage.sqlite.spend_reading import Asked, By, SpendReader
 from pointsman.turns.prices import Price
@@ -53,7 +54,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SpendStore]:
-    store = SpendStore(tmp_path / SPEND_FILE, "serve")
+    store = SpendStore(tmp_path / "spend.db", "serve")
     yield store
     store.close()
 
@@ -101,7 +102,7 @@ def test_sums_add_up_by_key_session_workspace_day_and_model(
         replace(SPENT, key_id="other", session_id="s2", cost_microusd=MicroUsd(100)),
         replace(SPENT, at=Instant(NOW + DAY), cost_microusd=None, is_estimated=True),
     )
-    path = tmp_path / SPEND_FILE
+    path = tmp_path / "spend.db"
     assert totals(path, "all") == [("", 176)]
     assert totals(path, "model") == [("p:m", 175), ("p:n", 1)]
     assert totals(path, "key") == [("key", 76), ("other", 100)]
@@ -116,7 +117,7 @@ def test_sums_add_up_by_key_session_workspace_day_and_model(
 
 def test_every_part_of_a_sum_is_kept(store: SpendStore, tmp_path: Path) -> None:
     put(store, SPENT, replace(SPENT, cost_microusd=None, is_estimated=True))
-    with closing(SpendReader(tmp_path / SPEND_FILE)) as reader:
+    with closing(SpendReader(tmp_path / "spend.db")) as reader:
         (total,) = reader.totals("all")
     assert total.amounts == SpendAmounts(2, 1, 1, 20, 40, 6, 8, 25)
 
@@ -192,7 +193,7 @@ def test_a_disk_that_takes_nothing_loses_nothing(
         store.flush()
     monkeypatch.undo()
     put(store, SPENT)
-    assert totals(tmp_path / SPEND_FILE, "all") == [("", 50)]
+    assert totals(tmp_path / "spend.db", "all") == [("", 50)]
 
 
 def _full(_sums: object) -> None:
@@ -205,9 +206,9 @@ def test_what_can_never_be_written_does_not_hold_up_the_rest(home: Home) -> None
     book.flush()
     book.add(SPENT)
     book.close()
-    store = SpendStore(home.path / SPEND_FILE, "other")
+    store = SpendStore(home.path / "spend.db", "other")
     assert not store.was_clean()
-    assert totals(home.path / SPEND_FILE, "all") == [("", 25)]
+    assert totals(home.path / "spend.db", "all") == [("", 25)]
     store.close()
 
 
@@ -220,8 +221,8 @@ def test_too_much_that_waits_is_left_to_the_ledger(
     for number in range(3):
         book.add(replace(SPENT, session_id=f"s{number}"))
     book.close()
-    store = SpendStore(home.path / SPEND_FILE, "other")
-    assert (store.was_clean(), len(totals(home.path / SPEND_FILE, "session"))) == (False, 2)
+    store = SpendStore(home.path / "spend.db", "other")
+    assert (store.was_clean(), len(totals(home.path / "spend.db", "session"))) == (False, 2)
     store.close()
 
 
@@ -285,9 +286,9 @@ def test_what_a_crash_took_is_made_again_from_the_ledger(home: Home) -> None:
     other = replace(SPENT, session_id="s2", cost_microusd=MicroUsd(7))
     late = replace(SPENT, at=Instant(NOW - DAY), cost_microusd=MicroUsd(300))
     crashed(home, SPENT, SPENT, other, late)
-    assert totals(home.path / SPEND_FILE, "all") == [("", 25)]
+    assert totals(home.path / "spend.db", "all") == [("", 25)]
     with closing(HomeBook(home, "serve")):
-        assert totals(home.path / SPEND_FILE, "session") == [("s2", 7), ("session", 350)]
+        assert totals(home.path / "spend.db", "session") == [("s2", 7), ("session", 350)]
     with closing(HomeBook(home, "serve")) as book:
         assert book.cost(("all", "", "", 0, TODAY + 1)) == 357
 

@@ -21,7 +21,7 @@ from pointsman.runs.agency_record import Caller
 from pointsman.runs.job_request import JobRequest, read_job_request
 from pointsman.runs.jobs import JobResult, Jobs
 from pointsman.storage.sqlite.reading import LedgerReader
-from pointsman.storage.sqlite.semantic import SEMANTIC_FILE, SemanticMemory
+from pointsman.storage.sqlite.semantic import SemanticMemory
 from pointsman.testing import CountedIds, FrozenClock
 
 OPERATOR = Actor("key-op", "op", "operator")
@@ -129,9 +129,9 @@ class Fleet:
 
     def written(self) -> int:
         """How many versions semantic memory holds."""
-        if not (self.path / SEMANTIC_FILE).exists():
+        if not (self.path / "semantic.db").exists():
             return 0
-        with closing(SemanticMemory(self.path / SEMANTIC_FILE)) as memory:
+        with closing(SemanticMemory(self.path / "semantic.db")) as memory:
             return len(memory.every_version())
 
 

@@ -20,7 +20,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Aside, Names, read_recorded
 from pointsman.kernel.replay import Verdict
 from pointsman.runs.agent_ruling import agent_made
-from pointsman.runs.recorder import Recorder
+from pointsman.runs.recorder import ARTIFACT, SHARED_ARTIFACT, Recorder
 from pointsman.runs.replay import replay_all, replay_named
 from pointsman.runs.waiting import Blocking
 from pointsman.storage.home import Home, open_home
@@ -106,6 +106,26 @@ def test_what_a_trace_only_names_is_attached_to_its_entry(home: Home) -> None:
     with closing(reader):
         (stored,) = reader.with_id("d1")
         assert reader.attachment(stored, artifact.id) == b"z" * 150
+    assert replay_all(home).is_clean
+
+
+def test_a_large_artifact_is_recorded_once_however_many_decisions_name_it(home: Home) -> None:
+    modules = {f"agent:{n:04}": {"apt": 0.5, "status": "offline"} for n in range(600)}
+    router = a_router({"modules": {**modules, "agent:a": {"apt": 0.9, "status": "healthy"}}})
+    facts = a_job(router)
+    with recorder_of(home) as recorder:
+        for name in ("d1", "d2", "d3"):
+            recorded(home, recorder, router, facts, name)
+    with recorder_of(home) as recorder:
+        recorded(home, recorder, router, facts, "d4")
+    (artifact,) = routed(router, facts).artifacts
+    assert len(artifact.body) > SHARED_ARTIFACT
+    reader = LedgerReader(home.database)
+    with closing(reader):
+        (kept,) = reader.with_id(artifact.id)
+        assert (kept.entry.kind, reader.attachment(kept, artifact.id)) == (ARTIFACT, artifact.body)
+        carried = [len(reader.attachments(reader.with_id(name)[0])) for name in ("d1", "d4")]
+    assert carried == [1, 1], "the facts alone"
     assert replay_all(home).is_clean
 
 

@@ -30,7 +30,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.runs.action_making import Wanted
 from pointsman.runs.approvals import Approvals
 from pointsman.storage.sqlite.reading import LedgerReader
-from pointsman.storage.sqlite.semantic import SEMANTIC_FILE, SemanticMemory
+from pointsman.storage.sqlite.semantic import SemanticMemory
 from pointsman.testing import CountedIds, FrozenClock
 from pointsman.testing.time import START
 
@@ -140,7 +140,7 @@ class Chamber:
         return state
 
     def memory(self) -> SemanticMemory:
-        return SemanticMemory(self.path / SEMANTIC_FILE)
+        return SemanticMemory(self.path / "semantic.db")
 
     def written(self) -> int:
         """How many versions semantic memory holds."""

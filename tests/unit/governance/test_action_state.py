@@ -278,3 +278,32 @@ def test_folding_changes_nothing_it_is_given() -> None:
 def test_every_request_of_the_table_is_published_with_what_it_does() -> None:
     assert set(ACTIONS) == set(get_args(ActionType))
     assert all(rule.meaning and rule.meaning[0].islower() for rule in ACTIONS.values())
+
+
+def test_a_vote_whose_key_is_revoked_before_the_quorum_counts_no_longer() -> None:
+    story = Story(a_request()).votes("approve", "approve")
+    story.then("withdrawn", claim=COUNCIL[0].id)
+    state = folded(story.request, story.events)
+    assert (state.tally.approve, [each.by for each in state.withdrawn]) == (1, [COUNCIL[0]])
+    story.then("voted", COUNCIL[2], choice="approve").then("approved")
+    assert (status(story), voided(story)) == ("pending", [Refusal.NOT_DECIDED])
+
+
+def test_who_lost_a_key_votes_again_with_another_of_the_same_name() -> None:
+    story = Story(a_request()).votes("reject", "approve")
+    story.then("withdrawn", claim=COUNCIL[0].id)
+    story.then("voted", replace(COUNCIL[0], id="a new key"), choice="approve")
+    story.then("voted", COUNCIL[2], choice="approve").then("approved")
+    assert (status(story), voided(story)) == ("approved", [])
+
+
+def test_what_votes_had_come_to_stands_when_a_key_is_revoked() -> None:
+    story = Story(a_request()).votes("approve", "approve", "approve")
+    story.then("withdrawn", claim=COUNCIL[0].id).then("approved")
+    story.then("withdrawn", claim=COUNCIL[1].id)
+    assert (status(story), voided(story)) == ("approved", [Refusal.NOT_OPEN, Refusal.NOT_OPEN])
+
+
+def test_only_a_vote_that_was_cast_can_be_withdrawn() -> None:
+    story = Story(a_request()).votes("approve").then("withdrawn", claim=COUNCIL[3].id)
+    assert voided(story) == [Refusal.NO_VOTE]

@@ -52,11 +52,13 @@ from pointsman.sessions.effects import (
     Replied,
     RouteAnswer,
     RunTool,
+    RunTools,
     Steps,
     Tell,
 )
 from pointsman.sessions.events.session import CancelReason, SessionCreated
 from pointsman.sessions.flow import Called, Fallback, Record, RecordPlacement
+from pointsman.sessions.history import History
 from pointsman.sessions.message import SessionMessage, check_message
 from pointsman.sessions.prompts import worker_prompt
 from pointsman.sessions.ruling import Policies
@@ -207,7 +209,9 @@ class Play:
             case CallModel():
                 return self.called(effect)
             case RunTool():
-                return self.run_tool(effect)
+                return self.run_tool(effect.use)
+            case RunTools():
+                return tuple(map(self.run_tool, effect.uses))
             case Delegate():
                 self.results += [self.work(each) for each in effect.delegations]
                 return tuple(self.results[-len(effect.delegations) :])
@@ -237,11 +241,11 @@ class Play:
             return replace(cut, is_cancelled=True, spent=a_spending(4))
         return self.replies.pop(0)
 
-    def run_tool(self, effect: RunTool) -> Ran:
+    def run_tool(self, use: ToolUse) -> Ran:
         if self.is_cancelled:
             return Ran(ToolOutcome((), "cancelled"), 2, is_cancelled=True)
-        self.ran.append(effect.use.id)
-        return Ran(self.tools.get(effect.use.name, ToolOutcome((Text("ok"),))), 2)
+        self.ran.append(use.id)
+        return Ran(self.tools.get(use.name, ToolOutcome((Text("ok"),))), 2)
 
     def work(self, work: Delegation) -> DelegateResult:
         """Run a worker with a hand of its own; what it tells its planner is told here."""
@@ -345,7 +349,7 @@ def a_turn(
         session_id=session_id,
         turn_id="t",
         content=(Text(message), *more),
-        history=tuple(history),
+        history=History(history),
         tools=tuple(tools),
         system=system,
         policies=Policies(ReadyPlacement(placement_policy(BUILT_IN)), ID, ready, ID),

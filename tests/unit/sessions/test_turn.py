@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from msgspec import Raw
 from tests.unit.sessions.models import HAIKU, OPUS, SONNET, a_policy
@@ -34,6 +33,7 @@ from pointsman.sessions.events.tools import (
 )
 from pointsman.sessions.flow import Fallback
 from pointsman.sessions.tool import Answered, ConfirmationRequest, ToolOutcome
+from pointsman.sessions.transcript import everything
 from pointsman.turns.pattern_row import PatternRow
 
 READ = a_tool("read_file", properties={"path": {"type": "string"}}, required=["path"])
@@ -306,7 +306,7 @@ def test_a_model_without_eyes_is_told_that_there_was_an_image() -> None:
     end = first.turn(a_turn(a_policy(), "what is it?", PICTURE))
     then = Play(answer("I cannot see it"))
     then.turn(a_turn(a_policy(), "and now?", override=HAIKU, history=end.messages))
-    sent = msgspec.json.encode(then.calls[0].request.messages).decode()
+    sent = everything(then.calls[0].request)
     assert "cannot see" in sent
     assert PICTURE.data not in sent
 

@@ -16,11 +16,12 @@ import httptools
 from pointsman.errors import BodyTooLarge, BodyTooSlow, PointsmanError
 from pointsman.gateway.http import Asked, Handler
 from pointsman.gateway.wire.reply import STATUS_LINES, Reply
-from pointsman.gateway.wire.request import Head, Request
+from pointsman.gateway.wire.request import ONCE, Head, Request
 from pointsman.storage.settings import Server
 
 KEEP_ALIVE_S: Final = 75.0
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_METHODS: Final = {each.encode(): each for each in ("POST", "GET", "HEAD", "DELETE", "PUT")}
 _INVALID: Final = "invalid HTTP request"
 _OVERRUN: Final = "too many connections"
 
@@ -151,8 +152,14 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; what follows a body is ignored."""
-        if self._head is not None:
-            self._head.add(name, value)
+        head = self._head
+        if head is None:
+            return
+        name = name.lower()
+        headers = head.headers
+        if name in headers and name in ONCE:
+            head.twice = name
+        headers[name] = value
 
     def on_headers_complete(self) -> None:
         """Find out what serves the request; one that is refused is not read on."""
@@ -166,7 +173,8 @@ class Connection(asyncio.Protocol):
         self._received = 0
         request = self._request = self._begun(head)
         try:
-            head.check()
+            if head.twice:
+                raise head.refusal()
             request.handler = self._house.service.admitted(
                 request.method, request.path, head.headers
             )
@@ -210,7 +218,7 @@ class Connection(asyncio.Protocol):
         if not self._transport.is_closing():
             self._transport.write(data)
 
-    def answered(self, *, keeps: bool) -> None:
+    def answered(self, keeps: bool, /) -> None:  # noqa: FBT001 - the reply's own word
         """Go on to the next request, or close."""
         self._current = None
         if keeps and self._waiting and not self._is_stopping:
@@ -269,15 +277,11 @@ class Connection(asyncio.Protocol):
 
     def _begun(self, head: Head) -> Request:
         parser = self._parser
-        method = parser.get_method().decode("ascii")
+        method = parser.get_method()
         is_new = parser.get_http_version() == "1.1"
-        reply = Reply(
-            self,
-            keeps=is_new and parser.should_keep_alive(),
-            is_bare=method == "HEAD",
-            is_chunked=is_new,
-        )
-        return Request(method, head.target(), head.headers, reply)
+        keeps = is_new and parser.should_keep_alive()
+        reply = Reply(self, keeps, method == b"HEAD", is_new)
+        return Request(_METHODS.get(method) or method.decode("ascii"), head, reply)
 
     def _serve_without_more(self, request: Request) -> None:
         """Answer a request that is not read to its end: nothing can follow it."""
@@ -305,7 +309,7 @@ class Connection(asyncio.Protocol):
         try:
             await house.service.served(request.asked(self._client), request.handler, reply)
         finally:
-            house.tasks.discard(cast(asyncio.Task[None], request.task))
+            house.tasks.discard(request.task)
             if not reply.is_whole:
                 self._transport.abort()
 

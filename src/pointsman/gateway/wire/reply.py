@@ -26,7 +26,7 @@ class Line(Protocol):
         """Write, or have it wait; nothing when the caller is gone."""
         ...
 
-    def answered(self, *, keeps: bool) -> None:
+    def answered(self, keeps: bool, /) -> None:  # noqa: FBT001 - the reply's own word
         """Learn that the reply is whole, and whether another request may follow."""
         ...
 
@@ -39,10 +39,10 @@ class Reply:
 
     __slots__ = (
         "_begun", "_is_bare", "_is_chunked", "_keeps", "_left", "_line", "_told_left", "has_begun",
-        "is_whole",
+        "is_whole", "status",
     )  # fmt: skip
 
-    def __init__(self, line: Line, *, keeps: bool, is_bare: bool, is_chunked: bool) -> None:
+    def __init__(self, line: Line, keeps: bool, is_bare: bool, is_chunked: bool) -> None:  # noqa: FBT001 - made for every request
         self._line = line
         self._keeps = keeps
         self._is_bare = is_bare
@@ -54,6 +54,7 @@ class Reply:
         self._told_left: Callable[[], None] | None = None
         self.has_begun = False
         self.is_whole = False
+        self.status = 0
 
     def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """Answer in one write; the length stands in the headers."""
@@ -129,6 +130,7 @@ class Reply:
 
     def _head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         self.has_begun = True
+        self.status = status
         lines = [STATUS_LINES[status]]
         for name, value in headers:
             lines += (name, b": ", value, b"\r\n")
@@ -144,7 +146,7 @@ class Reply:
 
     def _end(self) -> None:
         self.is_whole = True
-        self._line.answered(keeps=self._keeps)
+        self._line.answered(self._keeps)
 
 
 def _with_length(headers: Headers, body: bytes) -> Headers:

@@ -18,20 +18,26 @@ ONCE: Final = frozenset(
 )  # fmt: skip
 """Headers that decide how a request is understood: readers disagree about which of two counts."""
 
+_NOBODY: Final = NotFound()
+
+_TARGETS: Final = {
+    f"/v1/{each}".encode(): (f"/v1/{each}", "")
+    for each in ("chat/completions", "messages", "responses", "embeddings", "completions")
+}
+"""What most requests ask for, taken apart."""
+
 
 class Request:
     """One request, from the last byte of its head on."""
 
     __slots__ = ("_parts", "handler", "headers", "method", "path", "query", "reply", "size", "task")
 
-    def __init__(
-        self, method: str, target: tuple[str, str], headers: Mapping[bytes, bytes], reply: Reply
-    ) -> None:
+    def __init__(self, method: str, head: Head, reply: Reply) -> None:
         self.method = method
-        self.path, self.query = target
-        self.headers = headers
+        self.path, self.query = head.target()
+        self.headers: Mapping[bytes, bytes] = head.headers
         self.reply = reply
-        self.handler: Handler | PointsmanError = NotFound()
+        self.handler: Handler | PointsmanError = _NOBODY
         """What serves it, or why it is refused."""
         self.task: asyncio.Task[None] | None = None
         self.size = 0
@@ -59,17 +65,9 @@ class Head:
         self.headers: dict[bytes, bytes] = {}
         self.twice = b""
 
-    def add(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
-        name = name.lower()
-        if name in self.headers and name in ONCE:
-            self.twice = name
-        self.headers[name] = value
-
-    def check(self) -> None:
-        """Raise if a header that may stand once stands twice."""
-        if self.twice:
-            raise InputError(f"`{self.twice.decode()}` stands twice")
+    def refusal(self) -> InputError:
+        """Say that a header stands twice that may stand once."""
+        return InputError(f"`{self.twice.decode()}` stands twice")
 
     def size(self) -> int:
         """Give about how many bytes it has."""
@@ -80,6 +78,9 @@ class Head:
     def target(self) -> tuple[str, str]:
         """Give the path as it is written and the query; raises where there is no path."""
         url = self.url
+        known = _TARGETS.get(url)
+        if known is not None:
+            return known
         if url[:1] == b"/" and b"#" not in url:
             path, _, query = url.partition(b"?")
             return path.decode("ascii"), query.decode("latin-1")

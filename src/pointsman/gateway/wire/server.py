@@ -16,7 +16,6 @@ from pointsman.gateway.wire.connection import Connection, Service
 from pointsman.storage.settings import Server
 
 SWEPT_EVERY_S: Final = 0.1
-GRACE_S: Final = 10.0
 BACKLOG: Final = 2048
 
 
@@ -25,6 +24,10 @@ class Living(Service, Protocol):
 
     def begin(self) -> None:
         """Begin; in the event loop."""
+        ...
+
+    def drain(self) -> None:
+        """Say to whoever asks that callers should go elsewhere."""
         ...
 
     def stop(self) -> None:
@@ -49,6 +52,7 @@ class Serving:
         self.servers: list[asyncio.AbstractServer] = []
         self.started = False
         self.should_exit = False
+        self.is_hurried = False
 
     def run(self, sockets: Sequence[socket.socket]) -> None:
         """Serve until told to stop; what is in flight gets time to end."""
@@ -68,6 +72,7 @@ class Serving:
         while not self.should_exit:
             await asyncio.sleep(SWEPT_EVERY_S)
             self._sweep()
+        await self._drain()
         await self._stop()
 
     def _heed_signals(self) -> None:
@@ -76,7 +81,17 @@ class Serving:
                 self.loop.add_signal_handler(each, self._exit)
 
     def _exit(self) -> None:
+        # A second signal waits no longer.
+        self.is_hurried = self.should_exit
         self.should_exit = True
+
+    async def _drain(self) -> None:
+        """Serve on for a while, so that whoever sends callers here can learn not to."""
+        self.service.drain()
+        until = self.loop.time() + self.limits.drain_s
+        while self.loop.time() < until and not self.is_hurried:
+            await asyncio.sleep(SWEPT_EVERY_S)
+            self._sweep()
 
     def _sweep(self) -> None:
         now = self.loop.time()
@@ -89,7 +104,7 @@ class Serving:
         self.service.stop()
         for each in tuple(self.connections):
             each.stop()
-        until = self.loop.time() + GRACE_S
+        until = self.loop.time() + self.limits.grace_s
         while (self.connections or self.tasks) and self.loop.time() < until:
             await asyncio.sleep(SWEPT_EVERY_S / 10)
             self._sweep()
