@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pointsman import Pointsman
 from pointsman.agents.action import Actor
-from pointsman.storage.sqlite.semantic import SEMANTIC_FILE, SemanticMemory
+from pointsman.storage.home import open_home
+from pointsman.storage.sqlite.semantic import SEMANTIC, SemanticMemory
 
 # Over HTTP each member votes with a key of their own: see the guide.
 MEMBERS = [Actor(f"member-{name}", name, "council") for name in ("ada", "grace", "mary")]
@@ -14,9 +15,10 @@ MEMBERS = [Actor(f"member-{name}", name, "council") for name in ("ada", "grace",
 
 def written(home):
     """How many versions semantic memory holds."""
-    if not (home / SEMANTIC_FILE).exists():
+    place = open_home(home).place(SEMANTIC)
+    if not place.exists():
         return 0
-    with closing(SemanticMemory(home / SEMANTIC_FILE)) as memory:
+    with closing(SemanticMemory(place)) as memory:
         return len(memory.every_version())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import anthropic
 import openai
 import pytest
 from tests.gateway.house import Running, running, write_home
+
+from pointsman.kernel.record import read_recorded
 
 pytestmark = pytest.mark.slow
 ASKED = [{"role": "user", "content": "What is the capital of Germany?"}]
@@ -70,8 +73,10 @@ def test_anthropic_plain_and_streamed(of_anthropic: anthropic.Anthropic) -> None
 
 
 def test_a_caller_who_hangs_up_frees_the_model(live: Running, of_openai: openai.OpenAI) -> None:
-    # Ends of calls are written a moment after their answers.
-    before = len(live.outcomes(len(live.entries("decision.turn"))))
+    # Ends of calls are written a moment after their answers; a turn that was refused has none.
+    decided = [read_recorded(each.payload)[1] for each in live.entries("decision.turn")]
+    called = [each for each in decided if json.loads(bytes(each.outcome))["chosen_model"]]
+    before = len(live.outcomes(len(called)))
     with of_openai.chat.completions.create(
         model="auto", messages=STORY, max_tokens=900, stream=True
     ) as stream:

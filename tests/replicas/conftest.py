@@ -14,6 +14,8 @@ from tests.replicas.fleet import Fleet
 from tests.replicas.harbour import answered, files_for
 from tests.servers import PostgresServer, RedisServer, started
 
+pytest.register_assert_rewrite("tests.replicas.deaths")
+
 KINDS = ("postgres", "redis")
 
 

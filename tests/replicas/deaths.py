@@ -16,6 +16,7 @@ LOAD_S = 2
 
 def under_load(fleet: Fleet, session: str, harm: Callable[[], None]) -> list[dict[str, Any]]:
     """Have clients ask for a while, do harm in the midst of it, and give what was answered."""
+    eventually(lambda: all(_is_well(each) for each in fleet.ships), seconds=40)
     with Crowd(6) as crowd:
         crowd.ask(fleet.ports, 10_000, session, key=fleet.key, seconds=LOAD_S, max_tokens=2)
         time.sleep(LOAD_S / 4)

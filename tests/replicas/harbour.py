@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from redis import Redis
 from tests.gateway.house import ABLE, provider
 from tests.replicas.fleet import Fleet
 
@@ -106,4 +107,11 @@ def is_settled(fleet: Fleet) -> bool:
     """Tell whether the sums are those of the ledger, and nothing is held any more."""
     ((total,),) = stored(fleet, "SELECT coalesce(sum(cost_microusd), 0) FROM pointsman_spend.spent")
     ((held,),) = stored(fleet, "SELECT count(*) FROM pointsman_shared.holds")
-    return int(total) == cost_of(fleet, "") and not held
+    return int(total) == cost_of(fleet, "") and not held and not _held_in_redis(fleet)
+
+
+def _held_in_redis(fleet: Fleet) -> int:
+    if not fleet.redis:
+        return 0
+    with closing(Redis.from_url(fleet.redis)) as redis:
+        return sum(redis.hlen(key) for key in redis.scan_iter("*:holds"))

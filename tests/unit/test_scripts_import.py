@@ -12,7 +12,7 @@ import pytest
 PROJECT = Path(__file__).parents[2]
 SCRIPTS = sorted(
     script
-    for folder in ("bench", "campaigns", "scripts")
+    for folder in ("bench", "campaigns", "examples", "scripts")
     for script in (PROJECT / folder).rglob("*.py")
 )
 

@@ -9,7 +9,7 @@ import asyncio
 import os
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -68,6 +68,16 @@ class _Written(Struct, frozen=True, gc=False):
     cost_microusd: int | None
 
 
+class _WrittenApi(Struct, frozen=True, gc=False):
+    time: str
+    level: Level
+    event: Event
+    endpoint: str
+    status: int
+    elapsed_ms: float
+    error_class: str
+
+
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -110,6 +120,18 @@ class Log:
         }
         self._write(msgspec.json.encode(value) + b"\n")
 
+    def policy(self, policy_id: str, number: int, refused: Sequence[str]) -> None:
+        """Tell that another published policy is in force, or which was refused and why."""
+        value = {
+            "time": instant_text(self._clock.now()),
+            "level": "error" if refused else "info",
+            "event": "policy_refused" if refused else "policy",
+            "policy_id": policy_id,
+            "number": number,
+            "problems": refused,
+        }
+        self._write(msgspec.json.encode(value) + b"\n")
+
     def flush(self) -> None:
         """Write what waits before this returns."""
         with self._lock:
@@ -136,18 +158,22 @@ def _second_text(second: int) -> str:
     return instant_text(Instant(second * SECOND)).partition(".")[0]
 
 
-def _written(line: Line) -> _Written:
+def _written(line: Line) -> _Written | _WrittenApi:
     level: Level = "info"
     if line.status >= 400 or line.error_class:
         level = "warning" if line.status < 500 else "error"
     second, micros = divmod(line.at, SECOND)
+    at, elapsed_ms = f"{_second_text(second)}.{micros:06d}Z", line.elapsed_us / 1000
+    if line.event == "api":
+        told = (line.endpoint, line.status, elapsed_ms, line.error_class)
+        return _WrittenApi(at, level, line.event, *told)
     return _Written(
-        f"{_second_text(second)}.{micros:06d}Z",
+        at,
         level,
         line.event,
         line.endpoint,
         line.status,
-        line.elapsed_us / 1000,
+        elapsed_ms,
         line.turn_id,
         line.decision_id,
         line.trace_id,

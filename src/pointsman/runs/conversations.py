@@ -129,9 +129,11 @@ class Conversations:
     def listed(self, most: int = 100, *, include_workers: bool = False) -> tuple[Listed, ...]:
         """Give the sessions of users, the latest first; workers nested where they are wanted."""
         rows = self.house.store.sessions(most)
-        listed = (self._listed(each, include_workers=include_workers) for each in rows)
-        # One that was left before anything was said is nobody's memory.
-        return tuple(each for each in listed if each.turns or not each.is_ended)
+        return tuple(
+            self._listed(each, include_workers=include_workers)
+            for each in rows
+            if not self._is_empty(each)
+        )
 
     def messages(self, session_id: str) -> tuple[SessionMessage, ...]:
         """Give what is kept of a session's messages."""
@@ -174,6 +176,11 @@ class Conversations:
         if row is None:
             raise NotFound(f"there is no session `{session_id}`")
         return row
+
+    def _is_empty(self, row: SessionRow) -> bool:
+        """Tell whether a session was left before anything was said or handed on in it."""
+        store = self.house.store
+        return row.ended_at is not None and not store.turns(row.id) and not store.workers(row.id)
 
     def _listed(self, row: SessionRow, *, include_workers: bool) -> Listed:
         messages = self.messages(row.id)

@@ -18,7 +18,7 @@ from pointsman.access.book import SPEND, HomeBook
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
 from pointsman.errors import LedgerUnavailable
-from pointsman.runs import store_copy
+from pointsman.runs import server_state, store_copy, store_migration
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.lease import Lease
 from pointsman.storage.postgres import migrations as module
@@ -314,12 +314,8 @@ def test_a_later_step_waits_until_it_is_asked_for(
 ) -> None:
     late = Migration("9999_later.post", "post", "CREATE TABLE pointsman.later (n INTEGER)")
     every = [*module.migrations(), late]
-    for name in (
-        "pointsman.storage.postgres.migrations",
-        "pointsman.runs.store_migration",
-        "pointsman.runs.server_state",
-    ):
-        monkeypatch.setattr(f"{name}.migrations", lambda: every)
+    for each in (module, store_migration, server_state):
+        monkeypatch.setattr(each, "migrations", lambda: every)
     _, first = run("store", "migrate", store=postgres_url)
     assert (first["pending"], "9999_later.post" in first["made"]) == (["9999_later.post"], False)
     _, state = run("store", "check", store=postgres_url)

@@ -200,13 +200,14 @@ class PostgresPlace:
         return int(str(found))
 
     def writing(self, schema: str, *, sync: str = "FULL") -> PostgresConnection:
-        """Open for writing; the tables are those that migrations make, whatever `schema` says."""
-        del schema
+        """Open for writing; the tables are those that migrations make, whatever `schema` says.
+
+        Every commit is synced: what a file keeps when its process is killed, a server that is
+        killed would lose with anything less.
+        """
+        del schema, sync
         self.store.migrated()
-        connection = self.store.connected(self.schema)
-        if sync != "FULL":
-            connection.execute("SET synchronous_commit = off")
-        return connection
+        return self.store.connected(self.schema)
 
     def lasting(self, schema: str, *, sync: str = "FULL") -> RenewedConnection:
         """Open for writing for as long as the process runs, also when the server goes and comes."""
