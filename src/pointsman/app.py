@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
-from pointsman.errors import NotFound
+from pointsman.errors import NotFound, NotPublishing
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.content import Sealed, sealed
 from pointsman.kernel.instant import EPOCH, LATEST, Clock, IdSource, Instant
@@ -38,7 +38,8 @@ from pointsman.sessions.ruling import placed, ruled
 from pointsman.signals.kinds import KINDS
 from pointsman.signals.sensitivity import sensitivity
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.policies import InForce, PolicyFiles
+from pointsman.storage.ledger_policies import LedgerPolicies, opened_policies
+from pointsman.storage.policies import InForce
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 from pointsman.turns.decide import DECISION_VERSION
@@ -65,9 +66,11 @@ if TYPE_CHECKING:
     from pointsman.runs.egress import EgressReport
     from pointsman.runs.export import BundleSummary
     from pointsman.runs.jobs import Jobs
+    from pointsman.runs.publishing import Publishing
     from pointsman.runs.replay import Progress, ReplayReport
     from pointsman.runs.rules_test import Table, TableReport
     from pointsman.runs.verify import LedgerReport
+    from pointsman.storage.publications import Candidate
 
 __all__ = ["Given", "Pointsman", "SystemClock", "Ulids", "home_path"]
 
@@ -99,7 +102,7 @@ class Pointsman:
         self.home: Home = open_home(home, create=create, store=store)
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or Ulids(self.clock)
-        self.files = PolicyFiles(self.home, tuple(each.name for each in KINDS))
+        self.files = opened_policies(self.home, tuple(each.name for each in KINDS))
         self.gathering = Gathering(self.home, self.files)
         self._taints = Taints(self.home.database)
         self.desk = Desk(self.home, self.files, writer, (self.clock, self.ids), self._taints)
@@ -127,6 +130,7 @@ class Pointsman:
         self._taints.close()
         if self._agents is not None:
             self._agents.close()
+        self.files.close()
         self.desk.close()
 
     @property
@@ -188,6 +192,22 @@ class Pointsman:
         """Read every policy file anew, whatever its time and size say."""
         return self.files.reload()
 
+    def publishing(self) -> LedgerPolicies:
+        """Give the published policies of a home that follows them, or raise that it does not."""
+        if isinstance(self.files, LedgerPolicies):
+            return self.files
+        raise NotPublishing(hint="say `policy: {source: ledger}` in pointsman.yaml")
+
+    def publish(self, given: Candidate, by: str) -> Publishing:
+        """Publish a policy for all who follow this ledger; durable when this returns."""
+        from pointsman.runs.publishing import publish  # noqa: PLC0415 - as above
+
+        files = self.publishing()
+        sources = (self.clock, self.ids)
+        done = publish(self.home, self.desk.recorder(), sources, given, by)
+        files.look()
+        return done
+
     def candidate_policy(self, routing: Given, models: Given | None = None) -> TurnPolicy:
         """Read a policy that is not in force; without `models` it rests on those of the home."""
         if models is None:
@@ -198,10 +218,11 @@ class Pointsman:
         return turn_policy(read_routing(*routing, known, user_home), known, user_home)
 
     def test_rules(self, table: Table) -> TableReport:
-        """Run a table of expected decisions against the policy in force; records nothing."""
+        """Run a table of expected decisions against the files; records nothing."""
         from pointsman.runs.rules_test import run_table  # noqa: PLC0415 - as above
 
-        return run_table(table, self.files.in_force().ready, self.given_facts)
+        ready = self.files.on_disk().ready
+        return run_table(table, ready, lambda given: self.gathering.given_facts(given, ready))
 
     def facts(self, message: str) -> TurnFacts:
         """Gather what a decision about this message may look at, here and now."""

@@ -13,6 +13,9 @@ PointsmanError
 │   ├── CannotSay          what a provider's wire format has no words for
 │   ├── WeightsError       the local model's file is missing or another one
 │   ├── PolicyElsewhere    policy files that all replicas have          HTTP 409
+│   ├── PolicyMoved        another policy was published meanwhile       HTTP 409
+│   ├── NotPublishing      a home whose policy is that of its files     HTTP 409
+│   ├── PolicyHoldsSecret  a text that the ledger would never forget
 │   ├── BodyTooLarge       a request past the size allowed              HTTP 413
 │   ├── BodyTooSlow        a request that does not arrive               HTTP 408
 │   ├── HostRefused        a request for a name that is not ours        HTTP 421
@@ -189,6 +192,26 @@ class PolicyElsewhere(InputError):
 
     code = "policy.elsewhere"
     http_status = 409
+
+
+class PolicyMoved(InputError):
+    """another policy was published meanwhile"""
+
+    code = "policy.moved"
+    http_status = 409
+
+
+class NotPublishing(InputError):
+    """the policy of this home is that of its files"""
+
+    code = "policy.files"
+    http_status = 409
+
+
+class PolicyHoldsSecret(InputError):
+    """what looks like a secret would stand in the ledger for good"""
+
+    code = "policy.secret"
 
 
 class BodyTooLarge(InputError):

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pytest
-from tests.gateway.house import Upstream, upstream
+from tests.gateway.house import Upstream, eventually, upstream
 from tests.replicas.fleet import Fleet
-from tests.replicas.harbour import answered, files_for
+from tests.replicas.harbour import answered, files_for, is_well
 from tests.servers import PostgresServer, RedisServer, started
 
 pytest.register_assert_rewrite("tests.replicas.deaths")
@@ -39,6 +39,8 @@ def harbours() -> Iterator[Callable[[str], Harbour]]:
 
         def harbour(kind: str) -> Harbour:
             if kind in found:
+                # A test before this one may have killed what both fleets live by.
+                eventually(lambda: is_well(found[kind].fleet), seconds=40)
                 return found[kind]
             if not servers:
                 servers.append(started(PostgresServer))

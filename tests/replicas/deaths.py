@@ -8,15 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.gateway.house import eventually
-from tests.replicas.fleet import Crowd, Fleet, Ship
-from tests.replicas.harbour import cost_of, entries, is_settled
+from tests.replicas.fleet import Crowd, Fleet
+from tests.replicas.harbour import cost_of, entries, is_settled, is_well
 
 LOAD_S = 2
 
 
 def under_load(fleet: Fleet, session: str, harm: Callable[[], None]) -> list[dict[str, Any]]:
     """Have clients ask for a while, do harm in the midst of it, and give what was answered."""
-    eventually(lambda: all(_is_well(each) for each in fleet.ships), seconds=40)
     with Crowd(6) as crowd:
         crowd.ask(fleet.ports, 10_000, session, key=fleet.key, seconds=LOAD_S, max_tokens=2)
         time.sleep(LOAD_S / 4)
@@ -26,7 +25,7 @@ def under_load(fleet: Fleet, session: str, harm: Callable[[], None]) -> list[dic
 
 def check(fleet: Fleet, session: str, answers: list[dict[str, Any]]) -> None:
     """Hold a fleet to what it answered, then spend what is left of the budget to the cent."""
-    eventually(lambda: all(_is_well(each) for each in fleet.ships), seconds=40)
+    eventually(lambda: is_well(fleet), seconds=40)
     answered = {each["decision"] for each in answers if each["status"] == 200}
     recorded = Counter(each.id for each in entries(fleet, "decision.turn"))
     assert answered <= recorded.keys()
@@ -43,8 +42,3 @@ def check(fleet: Fleet, session: str, answers: list[dict[str, Any]]) -> None:
         assert told.status_code == 402, told.text
     assert cost_of(fleet, session) == 5_000_000
     eventually(lambda: is_settled(fleet))
-
-
-def _is_well(ship: Ship) -> bool:
-    found = ship.get("/health/readiness")
-    return found.status_code == 200 and not found.json()["shared"]["trouble"]

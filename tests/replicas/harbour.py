@@ -103,6 +103,12 @@ def stored(fleet: Fleet, sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql).fetchall()  # type: ignore[call-overload,no-any-return,unused-ignore]
 
 
+def is_well(fleet: Fleet) -> bool:
+    """Tell whether every replica is ready, and lacks nothing that it shares."""
+    found = [each.get("/health/readiness") for each in fleet.ships]
+    return all(each.status_code == 200 and not each.json()["shared"]["trouble"] for each in found)
+
+
 def is_settled(fleet: Fleet) -> bool:
     """Tell whether the sums are those of the ledger, and nothing is held any more."""
     ((total,),) = stored(fleet, "SELECT coalesce(sum(cost_microusd), 0) FROM pointsman_spend.spent")

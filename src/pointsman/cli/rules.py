@@ -1,10 +1,12 @@
-"""`rules`: check, show, reload and test the policy of turns."""
+"""`rules`: check, show, reload, test and publish the policy of turns."""
 
 from __future__ import annotations
 
 import sys
+from getpass import getuser
 
 import click
+from msgspec.structs import replace
 
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import DocumentError
@@ -15,7 +17,10 @@ from pointsman.runs.rules_view import (
     checked_text,
     checked_value,
     errors,
+    files_to_check,
     kept_files,
+    origin_lines,
+    origin_value,
     reloaded,
     reloaded_text,
     rules_text,
@@ -25,7 +30,7 @@ from pointsman.runs.rules_view import (
 
 @click.group()
 def rules() -> None:
-    """Check, show, reload and test the rules of routing.yaml."""
+    """Check, show, reload, test and publish the rules of routing.yaml."""
 
 
 @rules.command()
@@ -33,8 +38,10 @@ def rules() -> None:
 def check(session: Session) -> None:
     """List every error of the policy files, then warnings; `ok` when nothing is wrong."""
     with session.open() as pointsman:
-        found = checked(pointsman.reload())
-    session.show(checked_text(found), checked_value(found))
+        found = checked(files_to_check(pointsman.files))
+        in_force = pointsman.in_force()
+    text = "\n".join([checked_text(found), *origin_lines(in_force)])
+    session.show(text, {**checked_value(found), "in_force": origin_value(in_force)})
     sys.exit(2 if found.errors else 0 if found.proof.holds else 1)
 
 
@@ -46,7 +53,8 @@ def show(session: Session) -> None:
         in_force = pointsman.in_force()
         session.warn(in_force.problems)
     policy = in_force.ready.policy
-    session.show(rules_text(policy), rules_value(policy, in_force.policy_id))
+    value = {**rules_value(policy, in_force.policy_id), "in_force": origin_value(in_force)}
+    session.show("\n".join([rules_text(policy), *origin_lines(in_force)]), value)
 
 
 @rules.command()
@@ -58,8 +66,25 @@ def reload(session: Session) -> None:
         in_force = pointsman.reload()
         files = reloaded(pointsman.home, before, in_force)
     session.warn(in_force.problems)
-    text = reloaded_text(files, in_force.policy_id)
-    session.show(text, {"files": files, "policy_id": in_force.policy_id})
+    value = {"files": files, "policy_id": in_force.policy_id, "in_force": origin_value(in_force)}
+    session.show(reloaded_text(files, in_force), value)
+
+
+@rules.command()
+@click.option("--over", metavar="ID", default=None, help="Only in the place of this publication.")
+@click.option("--by", metavar="NAME", default=None, help="Who publishes [the user's name].")
+@command
+def publish(session: Session, over: str | None, by: str | None) -> None:
+    """Publish the policy files of this machine for all who follow the ledger."""
+    with session.open() as pointsman:
+        given = pointsman.publishing().candidate()
+        if over is not None:
+            given = replace(given, over=over)
+        done = pointsman.publish(given, by or getuser())
+        in_force = pointsman.in_force()
+    said = "published" if done.is_new else "this is published already"
+    value = {**origin_value(in_force), "is_new": done.is_new}
+    session.show("\n".join([said, *origin_lines(in_force)]), value)
 
 
 @rules.command()
@@ -69,7 +94,7 @@ def test(session: Session, file: str) -> None:
     """Run a table of expected decisions against the rules; nothing is recorded."""
     with session.open() as pointsman:
         cases = read_table(*read_input(file))
-        broken = errors(pointsman.in_force())
+        broken = errors(pointsman.files.on_disk())
         if broken:
             # What the user wants to test is the file, not what stands in for it.
             raise DocumentError(broken)

@@ -16,6 +16,7 @@ from pointsman.gateway.access import caller_of
 from pointsman.gateway.asgi import Handler, named_parts
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts, check_own_files
+from pointsman.gateway.policy_writing import write_policy
 from pointsman.kernel.document import Limits
 from pointsman.kernel.instant import instant_text, read_instant
 from pointsman.kernel.json_text import read_json
@@ -23,7 +24,6 @@ from pointsman.kernel.number import microusd
 from pointsman.kernel.schema import conform
 from pointsman.placement.policy import read_placement
 from pointsman.signals.kinds import KINDS
-from pointsman.storage.files import replace_file
 from pointsman.turns.policy import read_routing
 from pointsman.turns.registry import read_models
 from pointsman.turns.written import Usd
@@ -109,24 +109,33 @@ class Admin:
         """Give a policy file as it stands, and what is wrong with it."""
         caller_of(self._parts, asked, "admin")
         name = _policy_name(asked)
-        path = self._parts.pointsman.home.path / name
-        in_force = self._parts.pointsman.in_force()
+        pointsman = self._parts.pointsman
+        in_force, text = pointsman.in_force(), pointsman.files.text(name)
         problems = [str(p) for file in in_force.invalid if file.name == name for p in file.problems]
-        text = path.read_text("utf-8") if path.exists() else ""
-        value = {"name": name, "text": text, "problems": problems, "is_there": path.exists()}
+        value = {
+            "name": name,
+            "text": (text or b"").decode("utf-8"),
+            "problems": problems,
+            "is_there": text is not None,
+            "publication_id": in_force.origin.publication_id or None,
+        }
         await answer_value(send, value)
 
     async def put_policy(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Replace a policy file, if what is sent is valid; otherwise nothing changes."""
-        caller_of(self._parts, asked, "admin")
+        caller = caller_of(self._parts, asked, "admin")
         check_own_files(self._parts)
         name = _policy_name(asked)
         self._check(name, asked.body)
-        path = self._parts.pointsman.home.path / name
-        await in_thread(lambda: replace_file(path, asked.body))
-        in_force = self._parts.pointsman.reload()
-        problems = [str(each) for each in in_force.problems]
-        value = {"name": name, "policy_id": in_force.policy_id, "problems": problems}
+        over = asked.header(b"if-match").strip('"')
+        await write_policy(self._parts, name, asked.body, caller, over)
+        in_force = self._parts.pointsman.in_force()
+        value = {
+            "name": name,
+            "policy_id": in_force.policy_id,
+            "problems": [str(each) for each in in_force.problems],
+            "publication_id": in_force.origin.publication_id or None,
+        }
         await answer_value(send, value)
 
     def _tell_replicas(self) -> None:

@@ -70,12 +70,13 @@ class KeyMade(Struct, frozen=True):
 
 
 class PolicyAnswer(Struct, frozen=True):
-    """A policy file as it stands."""
+    """A policy file as it stands; `publication_id` where the policy is published in the ledger."""
 
     name: str
     text: str
     problems: tuple[str, ...]
     is_there: bool
+    publication_id: str | None
 
 
 class PolicyWritten(Struct, frozen=True):
@@ -84,3 +85,4 @@ class PolicyWritten(Struct, frozen=True):
     name: str
     policy_id: str
     problems: tuple[str, ...]
+    publication_id: str | None

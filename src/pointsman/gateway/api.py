@@ -14,6 +14,7 @@ from pointsman.gateway.asgi import Handler, answer_text, named_parts
 from pointsman.gateway.gauges import gauge_lines
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, error_value, in_thread
 from pointsman.gateway.parts import Parts
+from pointsman.gateway.policy_writing import policy_state
 from pointsman.gateway.shapes import LedgerState, ReadinessAnswer
 from pointsman.kernel.document import Document, Limits
 from pointsman.kernel.instant import EPOCH, instant_text
@@ -65,12 +66,13 @@ class Api:
         """
         parts, pointsman = self._parts, self._parts.pointsman
         ledger = pointsman.desk.recorder().health
-        problems = [str(each) for each in pointsman.in_force().problems]
+        in_force = pointsman.in_force()
         is_ready = ledger.is_writable and not parts.stopping
         value = ReadinessAnswer(
             "ok" if is_ready else "draining" if parts.stopping else "unavailable",
             LedgerState(ledger.is_writable, ledger.cause),
-            tuple(problems),
+            tuple(str(each) for each in in_force.problems),
+            policy_state(pointsman.files, in_force),
             UNSET if parts.sharing is None else parts.sharing.report(),
         )
         await answer_value(send, value, 200 if is_ready else 503)

@@ -7,17 +7,18 @@ from collections.abc import Iterator
 
 from pointsman.access.budgets import Standing
 from pointsman.access.caps import Cap, Owners, caps_of
+from pointsman.access.keys import Principal
 from pointsman.errors import NotFound
 from pointsman.gateway.access import caller_of, check_reader
 from pointsman.gateway.admin_shapes import BudgetBody, BudgetRow
 from pointsman.gateway.asgi import Handler, named_parts
 from pointsman.gateway.bodies import body_as
 from pointsman.gateway.budget_text import with_budgets
-from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
+from pointsman.gateway.http import Asked, Receive, Send, answer_value
 from pointsman.gateway.parts import Parts, check_own_files
+from pointsman.gateway.policy_writing import write_policy
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import microusd_text
-from pointsman.storage.files import replace_file
 from pointsman.turns.policy import NO_ROUTING, GivenBudget, RoutingFile, read_routing
 
 _FILE = "routing.yaml"
@@ -46,46 +47,45 @@ class BudgetApi:
 
     async def write(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Write a budget into the policy; one of the same name is replaced."""
-        caller_of(self._parts, asked, "admin")
+        caller = caller_of(self._parts, asked, "admin")
         given = body_as(asked, BudgetBody)
         budget = GivenBudget(given.name, given.limit_usd, given.per, given.each)
         async with self._writing:
             text, routing = self._read()
             others = tuple(each for each in routing.budgets if each.name != given.name)
-            await self._replace(text, (*others, budget))
+            await self._replace(text, (*others, budget), caller)
         await answer_value(send, {"budgets": [*budget_rows(self._parts)]})
 
     async def take_out(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Take a budget out of the policy."""
-        caller_of(self._parts, asked, "admin")
+        caller = caller_of(self._parts, asked, "admin")
         name = named_parts(_ONE, asked.path)["name"]
         async with self._writing:
             text, routing = self._read()
             others = tuple(each for each in routing.budgets if each.name != name)
             if len(others) == len(routing.budgets):
                 raise NotFound(f"no budget of `{_FILE}` is called `{name[:100]}`")
-            await self._replace(text, others)
+            await self._replace(text, others, caller)
         await answer_value(send, {"budgets": [*budget_rows(self._parts)]})
 
     def _read(self) -> tuple[str, RoutingFile]:
-        path = self._parts.pointsman.home.path / _FILE
-        if not path.exists():
+        text = self._parts.pointsman.files.text(_FILE)
+        if text is None:
             return "", NO_ROUTING
-        text = path.read_bytes()
         return text.decode("utf-8"), self._checked(text)
 
     def _checked(self, text: bytes) -> RoutingFile:
         files = self._parts.pointsman.files
         return read_routing(text, _FILE, files.known(files.in_force().models), "/")
 
-    async def _replace(self, text: str, budgets: tuple[GivenBudget, ...]) -> None:
+    async def _replace(
+        self, text: str, budgets: tuple[GivenBudget, ...], caller: Principal
+    ) -> None:
         """Write the file anew, if what comes out is valid."""
         check_own_files(self._parts)
         changed = with_budgets(text, budgets).encode("utf-8", "surrogatepass")
         self._checked(changed)
-        path = self._parts.pointsman.home.path / _FILE
-        await in_thread(lambda: replace_file(path, changed))
-        self._parts.pointsman.reload()
+        await write_policy(self._parts, _FILE, changed, caller)
 
 
 def budget_rows(parts: Parts) -> Iterator[BudgetRow]:

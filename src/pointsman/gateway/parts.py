@@ -21,6 +21,7 @@ from pointsman.gateway.tracing import Tracing
 from pointsman.providers.live import LiveProviders
 from pointsman.runs.health import LiveHealth
 from pointsman.sessions.locks import TurnLock, TurnLocks
+from pointsman.storage.ledger_policies import LedgerPolicies
 from pointsman.storage.settings import Settings
 from pointsman.storage.sqlite.sessions import SessionStore
 
@@ -72,8 +73,10 @@ class Parts(Struct, frozen=True):
 
 def check_own_files(parts: Parts) -> None:
     """Raise where policy files are rolled out to replicas: here, one of them would change alone."""
-    if parts.sharing is not None:
-        raise PolicyElsewhere(hint="change the files and roll them out to every replica")
+    is_published = isinstance(parts.pointsman.files, LedgerPolicies)
+    if parts.sharing is not None and not is_published:
+        hint = "roll the files out to every replica, or publish: `policy: {source: ledger}`"
+        raise PolicyElsewhere(hint=hint)
 
 
 def stored_lock(sessions: SessionStore, session_id: str) -> TurnLock | None:

@@ -118,8 +118,7 @@ class PolicyApi:
             return pointsman.candidate_policy((text, name))
         if name == _MODELS:
             known = registry(read_models(text, name), pointsman.files.prices.price)
-            path = pointsman.home.path / _ROUTING
-            routing = path.read_bytes() if path.exists() else b"schema_version: 1\n"
+            routing = pointsman.files.text(_ROUTING) or b"schema_version: 1\n"
             user_home = str(Path.home())
             return turn_policy(read_routing(routing, _ROUTING, known, user_home), known, user_home)
         read_placement(text, name, [each.name for each in KINDS])

@@ -26,6 +26,7 @@ from pointsman.gateway.feed_events import event_of
 from pointsman.gateway.logs import Log
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.parts import Parts, stored_lock
+from pointsman.gateway.policy_writing import follow_policy
 from pointsman.gateway.routes import served
 from pointsman.gateway.tracing import opened_tracing
 from pointsman.gateway.wire.server import BACKLOG, Serving
@@ -102,6 +103,7 @@ def opened(
         parts.health.listener = lambda changes: _record_changes(parts, changes)
         parts.health.rates.follow(pointsman.in_force().models)
         parts.providers.listener = parts.health.rates.follow
+        follow_policy(parts)
         if sharing is not None:
             sharing.begin(parts.feed)
         yield parts, application(parts)

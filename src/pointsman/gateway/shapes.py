@@ -78,12 +78,28 @@ class SharedReport(Struct, frozen=True):
     replicas: tuple[ReplicaRow, ...]
 
 
+class PolicyState(Struct, frozen=True, omit_defaults=True):
+    """Which policy is in force, and where it comes from.
+
+    A published one has its number and the id of its publication. `notice` says why the files are
+    in force though the ledger is to be followed, or why the ledger cannot be read now.
+    """
+
+    source: Literal["files", "ledger"]
+    policy_id: str
+    placement_id: str
+    number: int = 0
+    publication_id: str = ""
+    notice: str = ""
+
+
 class ReadinessAnswer(Struct, frozen=True, omit_defaults=True):
     """Whether turns can be served, and what is wrong with any part; `shared` with replicas only."""
 
     status: Literal["ok", "unavailable", "draining"]
     ledger: LedgerState
     configuration: tuple[str, ...]
+    policy: PolicyState
     shared: SharedReport | UnsetType = UNSET
 
 

@@ -28,6 +28,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.runs.replica import Replica, Shared
 from pointsman.runs.shared_health import SharedHealth
 from pointsman.sessions.locks import TurnLock
+from pointsman.storage.ledger_policies import LedgerPolicies
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.postgres.shared.pool import Pool
 from pointsman.storage.postgres.shared.reserves import PostgresReserves
@@ -78,6 +79,8 @@ class Sharing:
             lambda: (pointsman.files.lately(1.0).policy_id, VERSION),
         )
         self._keyring = keyring
+        files = pointsman.files
+        self._published = files if isinstance(files, LedgerPolicies) else None
         self._looked_at = 0.0
         self._feeding: _Feeding | None = None
 
@@ -85,6 +88,9 @@ class Sharing:
         """Join the others, and follow what they do."""
         self._keyring.look(self._pointsman.clock.now())
         self._keyring.is_followed = True
+        if self._published is not None:
+            self._published.look()
+            self._published.is_followed = True
         self._feeding = _Feeding(self._pointsman, feed)
         self.replica.following.append(self._follow)
         self.replica.begin()
@@ -93,6 +99,8 @@ class Sharing:
         """Leave the others. Blocks."""
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._keyring.is_followed = False
+        if self._published is not None:
+            self._published.is_followed = False
         self.replica.end()
         if self._feeding is not None:
             self._feeding.close()
@@ -178,6 +186,8 @@ class Sharing:
                 is_told = redis.wait(0)
         if is_told or now - self._looked_at >= LOOK_S:
             self._looked_at = now
+            if self._published is not None:
+                self._published.look()
             self._keyring.look(self._pointsman.clock.now())
             if self._feeding is not None:
                 self._feeding.look()

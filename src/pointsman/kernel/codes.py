@@ -59,3 +59,7 @@ class Code(Meaning):
         "config.last_good_not_kept",
         "the file is good but could not be stored as such",
     )
+    PUBLICATION_REFUSED = (
+        "config.publication_refused",
+        "a published policy is not what a key of this ledger signed, or cannot be read",
+    )

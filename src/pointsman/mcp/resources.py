@@ -139,10 +139,10 @@ class Resources:
     def _policy(self, name: str) -> Read:
         if name not in FILES:
             raise NotFound(f"`{name[:100]}` is no policy", hint=", ".join([*FILES, "models"]))
-        path = self._pointsman.home.path / f"{name}.yaml"
-        if not path.exists():
+        text = self._pointsman.files.text(f"{name}.yaml")
+        if text is None:
             return Read(f"# {name}.yaml is not there: built-in defaults are in force\n", YAML)
-        return Read(_without_secrets(path.read_text("utf-8", "replace")), YAML)
+        return Read(_without_secrets(text.decode("utf-8", "replace")), YAML)
 
 
 def _told(model: str, at: str) -> str:

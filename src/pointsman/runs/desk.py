@@ -6,6 +6,7 @@ Ids and instants come from the clock and the source it is given; nothing is made
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from typing import cast
 
 import apsw
@@ -27,9 +28,12 @@ from pointsman.signals.redaction import redacted
 from pointsman.storage.home import Home
 from pointsman.storage.ledger import Receipt
 from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
+from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.turns.facts import with_seal
 
 POLICY_INVALID = "event.routing.policy_invalid"
+POLICY_REFUSED = "event.policy.refused"
+"""A published policy that was not followed; `ref` is the entry that made it known."""
 
 
 class Desk:
@@ -133,6 +137,10 @@ class Desk:
         self._record_taint(recorder, in_force, placing, aside)
         recorder.decide(names, made, aside, waits.expect())
 
+    def tell_invalid(self, in_force: InForce) -> None:
+        """Record what is wrong with the policy, if that was not done yet."""
+        self._record_invalid(in_force, self.recorder())
+
     def recorder(self) -> Recorder:
         """Give the recorder, opened now if it was not yet."""
         with self._lock:
@@ -149,6 +157,9 @@ class Desk:
                 return
             self._told_invalid = in_force.invalid
         for file in in_force.invalid:
+            if file.entry_id:
+                self._record_refused(file, recorder)
+                continue
             path = str(self._home.path / file.name)
             errors = tuple(str(problem) for problem in file.problems)
             event = _PolicyInvalid(path, errors, file.using_last_known_good)
@@ -156,6 +167,17 @@ class Desk:
             recorder.append(
                 Draft(POLICY_INVALID, self._ids.new_id(), "", self._clock.now(), payload)
             ).result()
+
+    def _record_refused(self, file: InvalidFile, recorder: Recorder) -> None:
+        """Record that a publication is not followed, unless another process did."""
+        with closing(LedgerReader(self._home.database)) as reader:
+            if any(each.entry.kind == POLICY_REFUSED for each in reader.with_ref(file.entry_id)):
+                return
+        payload = REFUSED_FORM.encode(
+            PolicyRefused(file.name, tuple(each.message for each in file.problems))
+        )
+        names = (self._ids.new_id(), file.entry_id, self._clock.now())
+        recorder.append(Draft(POLICY_REFUSED, *names, payload)).result()
 
     def _record_taint(
         self, recorder: Recorder, in_force: InForce, placing: Placing, aside: Aside
@@ -188,6 +210,16 @@ class _PolicyInvalid(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _INVALID_FORM = Form(_PolicyInvalid)
+
+
+class PolicyRefused(Struct, frozen=True, forbid_unknown_fields=True):
+    """A published policy that was not followed, and why."""
+
+    publication: str
+    errors: tuple[str, ...]
+
+
+REFUSED_FORM = Form(PolicyRefused)
 
 
 def _opening(home: Home, at: Instant) -> Draft:

@@ -45,6 +45,7 @@ def examined(home: Home, in_force: InForce) -> list[Finding]:
         *_folder(home),
         *_keys(home),
         *_configuration(home, in_force),
+        *_origin(in_force),
         *_decisions(home),
         *_agents(home),
         *_databases(home),
@@ -94,6 +95,18 @@ def _configuration(home: Home, in_force: InForce) -> Iterator[Finding]:
         needs = [] if provider is None else missing_secrets(provider, home.path)
         if needs:
             yield Finding("warning", "default", f"{default} lacks {', '.join(needs)}", "set it")
+
+
+def _origin(in_force: InForce) -> Iterator[Finding]:
+    """Say where the policy in force comes from, and its ids."""
+    origin, ids = in_force.origin, f"{in_force.policy_id}, {in_force.placement_id}"
+    if origin.source == "ledger":
+        detail = f"publication {origin.number} by {origin.by}: {ids}"
+        yield Finding("ok", "policy", detail)
+    elif origin.notice:
+        yield Finding("warning", "policy", origin.notice, "publish them: `pointsman rules publish`")
+    else:
+        yield Finding("ok", "policy", f"from the files: {ids}")
 
 
 def _decisions(home: Home) -> Iterator[Finding]:

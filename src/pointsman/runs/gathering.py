@@ -149,9 +149,12 @@ class Gathering:
             known = self._known_configured = (in_force.models, now, self._configured(in_force))
         return known[2]
 
-    def given_facts(self, given: GivenFacts) -> TurnFacts:
-        """Give the exact facts of what a caller wrote; neither clock nor records are looked at."""
-        return self._exact(given, self._files.in_force().ready)
+    def given_facts(self, given: GivenFacts, ready: ReadyPolicy | None = None) -> TurnFacts:
+        """Give the exact facts of what a caller wrote; neither clock nor records are looked at.
+
+        Without a policy, models are named as the one in force names them.
+        """
+        return self._exact(given, ready or self._files.in_force().ready)
 
     def _exact(self, given: GivenFacts, ready: ReadyPolicy) -> TurnFacts:
         # A worker's task brief is no user's message: an @ in it is text (document 002 §6.9.1).

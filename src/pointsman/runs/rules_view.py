@@ -10,10 +10,12 @@ from msgspec import Struct
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import printable
+from pointsman.kernel.instant import instant_text
 from pointsman.runs.columns import table
 from pointsman.storage.home import Home
-from pointsman.storage.policies import InForce, InvalidFile
+from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.policy_file import LastGood
+from pointsman.storage.publications import PUBLISHED_FILES
 from pointsman.turns.policy import TurnPolicy
 from pointsman.turns.review import (
     Finding,
@@ -130,7 +132,7 @@ class Reloaded(Struct, frozen=True):
     """What became of one file when it was read anew."""
 
     name: str
-    state: Literal["changed", "unchanged", "new", "invalid", "absent"]
+    state: Literal["changed", "unchanged", "new", "invalid", "absent", "published"]
     in_force: str
 
 
@@ -144,9 +146,48 @@ def reloaded(home: Home, before: dict[str, bytes | None], in_force: InForce) -> 
     return [_reloaded(home, name, before[name], in_force) for name in FILES]
 
 
-def reloaded_text(files: list[Reloaded], policy_id: str) -> str:
+def reloaded_text(files: list[Reloaded], in_force: InForce) -> str:
     """Give it as a table."""
-    return f"{table((each.name, each.state, each.in_force) for each in files)}\npolicy {policy_id}"
+    rows = table((each.name, each.state, each.in_force) for each in files)
+    return "\n".join([rows, f"policy {in_force.policy_id}", *origin_lines(in_force)])
+
+
+def files_to_check(files: PolicyFiles) -> InForce:
+    """Read anew what the files of this machine say, whether they or others are in force."""
+    files.reload()
+    return files.on_disk()
+
+
+def origin_lines(in_force: InForce) -> list[str]:
+    """Say where a policy comes from, unless that is the files and nothing else was asked for."""
+    origin = in_force.origin
+    if origin.source == "files":
+        return [f"notice: {origin.notice}"] if origin.notice else []
+    at, by = instant_text(origin.at), printable(origin.by)
+    return [
+        f"in force: publication {origin.number} by {by} at {at}",
+        f"  publication {origin.publication_id}",
+        f"  policy {in_force.policy_id}",
+        f"  placement {in_force.placement_id}",
+    ]
+
+
+def origin_value(in_force: InForce) -> dict[str, object]:
+    """Give the same for programs."""
+    origin = in_force.origin
+    value: dict[str, object] = {
+        "source": origin.source,
+        "policy_id": in_force.policy_id,
+        "placement_id": in_force.placement_id,
+    }
+    if origin.source == "ledger":
+        value |= {
+            "number": origin.number,
+            "publication_id": origin.publication_id,
+            "by": origin.by,
+            "at": instant_text(origin.at),
+        }
+    return {**value, "notice": origin.notice} if origin.notice else value
 
 
 def _stand_ins(in_force: InForce) -> Iterator[str]:
@@ -186,6 +227,9 @@ def _kept(home: Home, name: str) -> bytes | None:
 
 
 def _reloaded(home: Home, name: str, before: bytes | None, in_force: InForce) -> Reloaded:
+    if in_force.origin.source == "ledger" and name in PUBLISHED_FILES:
+        told = f"publication {in_force.origin.number} is in force"
+        return Reloaded(name, "published", told)
     if not (home.path / name).exists():
         return Reloaded(name, "absent", "the defaults are in force")
     broken = next((each for each in in_force.invalid if each.name == name), None)

@@ -27,6 +27,11 @@ class ChainRows(Protocol):
         """What was signed about the chain."""
         ...
 
+    @property
+    def is_lost(self) -> bool:
+        """Tell, without asking it, whether the database is known to have gone since `open`."""
+        ...
+
     def open(self) -> None:
         """Open the database anew, tie it to the chain's ledger and number the chain."""
         ...

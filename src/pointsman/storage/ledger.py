@@ -220,7 +220,8 @@ class LedgerWriter:
     def _committed(self, made: Sequence[Draft | Making]) -> list[Receipt]:
         """Make a group durable, or raise without having acknowledged any of it."""
         drafts = cast(Sequence[Draft], made)
-        if self._cause:
+        # A server that went and came back while nobody wrote costs no caller an answer.
+        if self._cause or self._rows.is_lost:
             self._resume()
         began = self._monotonic()
         entries = self._chained(drafts)

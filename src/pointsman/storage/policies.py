@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.errors import DocumentError, IntegrityFailure, Problem
 from pointsman.kernel.canonical import ContentId
+from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.placement import policy as placement
 from pointsman.placement.facts import LocalModel
 from pointsman.placement.ready import ReadyPlacement
@@ -39,11 +40,29 @@ LATELY_S = 0.1
 
 
 class InvalidFile(Struct, frozen=True):
-    """A file that cannot be used, and what stands in for it."""
+    """A file that cannot be used, and what stands in for it.
+
+    `entry_id` is that of the ledger's entry where it is a publication and no file.
+    """
 
     name: str
     problems: tuple[Problem, ...]
     using_last_known_good: bool
+    entry_id: str = ""
+
+
+class Origin(Struct, frozen=True):
+    """Where a policy comes from; of one published in the ledger, which it is and whose."""
+
+    source: Literal["files", "ledger"] = "files"
+    number: int = 0
+    publication_id: str = ""
+    by: str = ""
+    at: Instant = EPOCH
+    notice: str = ""
+
+
+FROM_FILES = Origin()
 
 
 class InForce(Struct, frozen=True):
@@ -57,6 +76,7 @@ class InForce(Struct, frozen=True):
     invalid: tuple[InvalidFile, ...]
     candidates: dict[tuple[str, ...] | None, tuple[LocalModel, str]] = {}
     """Worked out once for as long as this is in force, by which models are configured."""
+    origin: Origin = FROM_FILES
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -80,6 +100,7 @@ class PolicyFiles:
 
     def __init__(self, home: Home, kinds: Sequence[str] = ()) -> None:
         self._home = home
+        self._kinds = kinds
         self._user_home = str(Path.home())
         self.prices: PriceTable = load_price_table()
         self._settings = self._file("pointsman.yaml", read_settings, Settings())
@@ -131,6 +152,18 @@ class PolicyFiles:
             models = self._models.reload()
             return self._together(models, self._routing_for(models).reload())
 
+    def on_disk(self) -> InForce:
+        """Give what the files of this machine say, whether they are in force or not."""
+        return self.in_force()
+
+    def text(self, name: str) -> bytes | None:
+        """Give the text of a policy file; None where there is none."""
+        path = self._home.path / name
+        return path.read_bytes() if path.exists() else None
+
+    def close(self) -> None:
+        """Let go of what was opened: of files, nothing is."""
+
     def known(self, models: ModelsFile) -> dict[str, Model]:
         """Give the registry of a models file, in the order it is written in."""
         return registry(models, self.prices.price)
@@ -160,7 +193,7 @@ class PolicyFiles:
             self._keep(found)
         stands_in = kept is not None
         invalid = (
-            *_invalid("pointsman.yaml", settings, stands_in=False),
+            *invalid_settings(settings),
             *_invalid("models.yaml", models, stands_in=stands_in),
             *_invalid("routing.yaml", routing, stands_in=stands_in),
             *_invalid("placement.yaml", table, stands_in=False),
@@ -222,6 +255,11 @@ class PolicyFiles:
 
     def _file(self, name: str, parse: Callable[[bytes, str], T], default: T) -> PolicyFile[T]:
         return PolicyFile(self._home.path / name, parse, self._home.last_good, default=default)
+
+
+def invalid_settings(settings: Loaded[Settings]) -> tuple[InvalidFile, ...]:
+    """Give what is wrong with `pointsman.yaml`."""
+    return _invalid("pointsman.yaml", settings, stands_in=False)
 
 
 def _is_good(loaded: Loaded[T]) -> bool:

@@ -60,6 +60,15 @@ class ReplicaSettings(Struct, frozen=True, forbid_unknown_fields=True):
     lease_s: Annotated[int, Meta(ge=3, le=600)] = 10
 
 
+class PolicySettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the policy comes from: this machine's files, or what was published in the ledger.
+
+    Read when a process starts.
+    """
+
+    source: Literal["files", "ledger"] = "files"
+
+
 class FallbackSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether another model may take over from one that failed, and at which price."""
 
@@ -118,6 +127,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     store: str = ""
     redis: str = ""
     replicas: ReplicaSettings = ReplicaSettings()
+    policy: PolicySettings = PolicySettings()
     retain: Retain = "full"
     inline_override: Literal["known", "strict", "off"] = "known"
     server: Server = Server()

@@ -13,7 +13,9 @@ from pointsman.runs.conversations import Conversations
 from pointsman.runs.rules_view import (
     checked,
     checked_text,
+    files_to_check,
     kept_files,
+    origin_lines,
     reloaded,
     reloaded_text,
     rules_text,
@@ -109,13 +111,15 @@ class Commands:
     def _rules(self, argument: str) -> Carried:
         pointsman = self._pointsman
         if argument == "show":
-            return Carried(rules_text(pointsman.in_force().ready.policy))
+            in_force = pointsman.in_force()
+            text = rules_text(in_force.ready.policy)
+            return Carried("\n".join([text, *origin_lines(in_force)]))
         if argument == "check":
-            return Carried(checked_text(checked(pointsman.reload())))
+            return Carried(checked_text(checked(files_to_check(pointsman.files))))
         before = kept_files(pointsman.home)
         in_force = pointsman.reload()
         files = reloaded(pointsman.home, before, in_force)
-        return Carried(reloaded_text(files, in_force.policy_id))
+        return Carried(reloaded_text(files, in_force))
 
     async def _judge(self, rating: Rating, comment: str) -> Carried:
         if self._conversation.is_busy:

@@ -364,8 +364,12 @@ def test_a_policy_whose_bytes_were_changed_leaves_the_one_before_in_force_whole(
     assert fresh.origin.number == 1
     assert (fresh.policy_id, fresh.placement_id) == (before.policy_id, before.placement_id)
     assert fresh.problems
-    # Who had it before it was changed keeps it.
+    # Who had it before it was changed keeps it, and can go on from it.
+    machine.publishing().reload()
     assert machine.now().origin.number == 2
+    given = machine.publishing().replaced("routing.yaml", routing("acme:one").encode())
+    machine.publish(given, "anna")
+    assert machine.now().origin.number == machines().now().origin.number == 3
 
 
 def test_two_that_were_signed_under_one_number_count_both_for_nothing(machines: Machines) -> None:

@@ -90,6 +90,11 @@ class PostgresRows:
         self._number = 0
         self.checkpoints = SharedCheckpoints(root, chain, place.looking)
 
+    @property
+    def is_lost(self) -> bool:
+        """Tell, without asking it, whether the server has gone, and the lease with it."""
+        return self._connection is not None and not self._connection.is_alive
+
     def open(self) -> None:
         """Take the lease, tie the database to the chain's ledger and number the chain."""
         leased, self._leased = self._leased, None

@@ -44,7 +44,7 @@ class ContentStore:
         self._place = place_of(where)
         # The commit thread and a caller that erases share the connection.
         self._writing = threading.Lock()
-        self._connection = self._place.writing(SCHEMA)
+        self._connection = self._place.lasting(SCHEMA)
         self._group: GroupCommit[_Kept, None] = GroupCommit("content", self._committed)
 
     def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
@@ -106,4 +106,4 @@ class ContentStore:
     def _reopen(self) -> None:
         # While this fails, so does every write on the closed connection, and comes here again.
         with suppress(apsw.Error, OSError, LedgerError):
-            self._connection = self._place.writing(SCHEMA)
+            self._connection = self._place.lasting(SCHEMA)

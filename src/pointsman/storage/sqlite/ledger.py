@@ -61,6 +61,7 @@ class SqliteRows:
 
     failures = (apsw.Error, OSError)
     damages = (apsw.CorruptError, apsw.NotADBError)
+    is_lost = False
 
     _connection: SqliteConnection
 

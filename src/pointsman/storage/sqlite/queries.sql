@@ -67,6 +67,9 @@ FROM entries WHERE kind >= ? AND kind < ? AND at_us >= ? ORDER BY at_us, chain, 
 SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
 FROM entries WHERE kind = ? ORDER BY at_us DESC, chain DESC, seq DESC LIMIT 1;
 
+-- count_of_kind: how many entries one kind has
+SELECT count(*) FROM entries WHERE kind = ?;
+
 -- entries_with_id: entries by their own id
 SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
 FROM entries WHERE id = ? ORDER BY at_us, chain, seq;

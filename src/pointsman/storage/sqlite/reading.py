@@ -87,6 +87,10 @@ class LedgerReader:
         row = self._connection.execute(SQL["newest_of_kind"], (kind,)).fetchone()
         return _stored(row) if row else None
 
+    def count(self, kind: str) -> int:
+        """Count the entries of a kind."""
+        return int(self._connection.execute(SQL["count_of_kind"], (kind,)).get)
+
     def recent(self, kind: str, before: Instant, most: int) -> list[Stored]:
         """Give the latest entries of a kind before an instant, the newest first."""
         rows = self._connection.execute(SQL["recent_of_kind"], (kind, before, most))
