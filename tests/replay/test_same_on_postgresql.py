@@ -25,6 +25,8 @@ from pointsman.testing.time import CountedIds, FrozenClock
 from pointsman.turns.decide import DECISION_VERSION as TURN_VERSION
 from pointsman.turns.policy import POLICY_FORM
 
+pytestmark = pytest.mark.slow  # with a server that only the main environment has
+
 COUNT = int((Path(__file__).parent / "corpus_digest.txt").read_text().split()[0])
 CONTENT_KEY = b"k" * 32
 ROOMS = {
