@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -220,11 +221,13 @@ def _run_batch(home: Path, cells: Sequence[Cell]) -> dict[Cell, Found]:
             live.chat("a first request opens what stays open", model="good:m")
             live.outcomes(1)
             kept = faulty.kept
+            # What tests before this one left to the collector must not be let go of in between.
+            gc.collect()
             files, tasks = open_files(), live.tasks()
             seen = asyncio.run(_ask_all(live.url, cells))
             ends = live.outcomes(len(cells) + 1)
-            eventually(lambda: open_files() == files + 2 * (faulty.kept - kept))
-            eventually(lambda: live.tasks() == tasks)
+            eventually(lambda: open_files() <= files + 2 * (faulty.kept - kept), seconds=30)
+            eventually(lambda: live.tasks() <= tasks, seconds=30)
             decided = [each.id for each in live.entries("decision.turn")]
             asked = [*faulty.requests]
     return {
