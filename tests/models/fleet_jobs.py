@@ -52,6 +52,11 @@ def a_fleet(random: Random) -> dict[str, object]:
     }
 
 
+def a_share(random: Random) -> str:
+    """Give a number from 0 to 1; one with an exponent would not be cut to what it is."""
+    return f"{random.random():.9f}"[:5]
+
+
 def a_request(random: Random, number: int, fleet: dict[str, object]) -> JobRequest:
     """Give a job; some of them hold what must not be routed, some need an action.
 
@@ -59,7 +64,7 @@ def a_request(random: Random, number: int, fleet: dict[str, object]) -> JobReque
     """
     words = ["what is it", "plan the day", "keep this", "ask jane@example.com", "check it"]
     goals = [
-        {"goal_id": f"g{n}", "type": random.choice(GOALS), "priority": str(random.random())[:5]}
+        {"goal_id": f"g{n}", "type": random.choice(GOALS), "priority": a_share(random)}
         for n in range(random.randint(0, 3))
     ]
     request: dict[str, object] = {
@@ -68,7 +73,7 @@ def a_request(random: Random, number: int, fleet: dict[str, object]) -> JobReque
         "query_text": random.choice(words),
         "brainstate": {
             "goals": goals,
-            "attention": {"attention_gain": str(random.random())[:5]},
+            "attention": {"attention_gain": a_share(random)},
             "resource_budget": {"token_budget": random.randint(50, 4000), "max_depth_allowed": 3},
         },
     }
