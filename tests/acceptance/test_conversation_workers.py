@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import keeps, stalls
 
-from pointsman.gateway.session_rows import session_rows
+from pointsman.gateway.session_lines import session_lines
+from pointsman.gateway.turn_catalog import TurnCatalog
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
 from pointsman.runs.conversation_house import Kit
@@ -112,7 +114,9 @@ async def test_two_delegations_one_upgraded_and_what_all_of_it_cost(tmp_path: Pa
         assert listed[0].workers == ()
         (nested,) = parlour.conversations.listed(include_workers=True)
         assert {each.id for each in nested.workers} == {each.worker_session_id for each in started}
-        shown = session_rows(parlour.pointsman, {}, tmp_path / "h" / "spend.db")
+        with closing(TurnCatalog(parlour.pointsman.home)) as catalog:
+            index, _ = catalog.looked()
+            shown = session_lines(parlour.pointsman, {}, index, 10)
         assert [each.session_id for each in shown] == [conversation.id]
         cost = conversation.cost()
         sessions = [conversation.id, *(each.worker_session_id for each in started)]

@@ -35,7 +35,7 @@ from pointsman.kernel.instant import DAY, IdSource, Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.storage.postgres.shared.reserves import PostgresReserves
 from pointsman.storage.redis.reserves import RedisReserves
-from pointsman.storage.reserves import Bound, Counted, Hold, Short, Unknown
+from pointsman.storage.reserves import Bound, Counted, Hold, Reserves, Short, Unknown
 from pointsman.turns.facts import BudgetLeft
 
 MOST_TRIES: Final = 50
@@ -53,7 +53,7 @@ class SharedBudgets:
     ) -> None:
         self._durable = durable
         self._quick = quick
-        self._counts = quick or durable
+        self._counts: Reserves = quick or durable
         self._process = process
         self._ids = ids
         self._lock = threading.Lock()

@@ -243,7 +243,7 @@ def _list_text(found: list[BulkJob]) -> str:
             each.id,
             each.kind,
             each.state,
-            instant_text(each.begun_at)[:19] + "Z",
+            _second(each.begun_at),
             progress_text(each),
         )
         for each in found

@@ -59,14 +59,25 @@ async def _served(pointsman: Pointsman, workspace: str | None, source: int, targ
         loop.add_signal_handler(each, running.cancel)
     # A client that is gone, or does not take its answers any more, ends the server as well.
     writing.add_done_callback(lambda _: running.cancel())
-    with suppress(asyncio.CancelledError):
-        await running
+    await _over(running)
     write.close()
     await asyncio.wait({writing}, timeout=LAST_WORDS_S)
     writing.cancel()
     await made.delegations.close()
     if "conversations" in pointsman.__dict__:
         await pointsman.conversations.close()
+
+
+async def _over(running: asyncio.Task[None]) -> None:
+    """Wait until the server has ended by itself, or as it was told to."""
+    try:
+        with suppress(asyncio.CancelledError):
+            await running
+    except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        # The SDK hands messages on between tasks of its own: cancelled at once, one of them may
+        # find that the other is gone.
+        if not running.cancelling():
+            raise
 
 
 def _read_on(

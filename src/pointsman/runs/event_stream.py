@@ -17,13 +17,11 @@ from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import DECISION
-from pointsman.sessions.envelope import KIND, Envelope, is_event, opened_payload, read_event
-from pointsman.sessions.events.session import SessionCreated
+from pointsman.sessions.envelope import Envelope, is_event, opened_payload, read_event
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import ContentReader, LedgerReader, Stored
 
-_CREATED = KIND + SessionCreated.type
 _DECISIONS: dict[str, Literal["route.decided", "turn.fallback", "turn.override"]] = {
     f"{DECISION}turn": "route.decided",
     f"{DECISION}turn.fallback": "turn.fallback",
@@ -60,15 +58,6 @@ def events_of(home: Home, session_id: str, *, words: bool = False) -> list[Event
     found.sort(key=lambda each: (each[0].entry.at, each[0].chain, each[0].entry.seq))
     events = [event for _, event in found]
     return _with_words(home, events) if words else events
-
-
-def worker_sessions(home: Home) -> frozenset[str]:
-    """Name the sessions of workers: not listed beside those of users (002 §6.2.2)."""
-    if not home.database.exists():
-        return frozenset()
-    with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
-        created = [read_event(each.entry) for each in ledger.of_kind(_CREATED)]
-    return frozenset(each.session_id for each in created if each.parent_session_id)
 
 
 def _decided(entry: Entry, session_id: str) -> Decided:

@@ -56,11 +56,6 @@ _STRING = msgspec.json.Decoder(str)
 _ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder()
 
 
-def is_user(entry: Entry) -> bool:
-    """Say whether the user speaks."""
-    return entry.role == "user"
-
-
 def is_system(entry: Entry) -> bool:
     """Say whether this is a part of the system prompt."""
     return entry.role in SYSTEM_ROLES
