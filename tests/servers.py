@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -194,7 +195,7 @@ class RedisServer:
 
     def start(self) -> None:
         """Start, and wait until it answers; after `kill` at the same port, and empty."""
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         command = [self._program, "--port", str(self.port), "--bind", "127.0.0.1"]
         command += ["--save", "", "--appendonly", "no", "--dir", str(self._folder)]
         self._process = _Process(
@@ -316,10 +317,14 @@ def _database(url: str) -> str:
     return url.partition("?")[0].rpartition("/")[2]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_port() -> int:
+    """Give a port that is free, and stays so: none that the end of some client may be given."""
+    first, _last = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    while True:
+        port = random.randrange(int(first) // 2, int(first))
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _wait(is_so: Callable[[], bool], log: Callable[[], str], what: str) -> None:

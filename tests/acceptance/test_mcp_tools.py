@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import TypeVar
 import msgspec
 import pytest
 from msgspec import Raw
+from tests.servers import free_port
 
 from pointsman.providers.messages import Image, Text, ToolUse
 from pointsman.sessions.tool import ToolContext, ToolOutcome
@@ -209,8 +209,7 @@ def test_denied_server_is_not_offered(tmp_path: Path) -> None:
 @contextmanager
 def served_over_http() -> Iterator[str]:
     """Serve the same tools over HTTP on a free port of this machine."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     words = [sys.executable, str(SERVER), "http", str(port)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -248,8 +247,7 @@ def test_tools_of_an_address_are_called(tmp_path: Path) -> None:
 
 
 def test_address_where_nobody_listens_is_told(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
 
     async def test() -> None:
         url = f"http://127.0.0.1:{port}/mcp"

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import httpx2 as httpx
 import pytest
 import yaml
 from tests.gateway.house import eventually
+from tests.servers import free_port
 
 from pointsman.storage.home import open_home
 
@@ -79,16 +79,10 @@ def started(words: list[str], surroundings: dict[str, str]) -> Iterator[subproce
             process.stdout.close()
 
 
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
 def test_a_replica_starts_answers_its_probes_and_ends_when_told(
     surroundings: dict[str, str],
 ) -> None:
-    port = free_port()
+    port = str(free_port())
     words = [port if word == "8484" else word for word in args("gateway.yaml")]
     url = f"http://127.0.0.1:{port}"
     with started(words, surroundings) as process, httpx.Client(trust_env=False) as client:

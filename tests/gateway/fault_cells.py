@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import sys
@@ -17,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import httpx2 as httpx
 from tests.gateway.house import eventually, running, upstream, write_home
+from tests.open_files import open_files
 
 from pointsman.testing import FAULTS, says
 from pointsman.testing.upstream_faults import _SAID
@@ -192,10 +192,6 @@ async def _ask_all(url: str, cells: Sequence[Cell]) -> dict[Cell, Seen]:
     return seen
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - only counted
-
-
 def _batches() -> Iterator[list[Cell]]:
     """Give cells that run together: those that wait, those that carry much, and the others."""
     yield [each for each in CELLS if each.fault in WAITING]
@@ -220,13 +216,10 @@ def _run_batch(home: Path, cells: Sequence[Cell]) -> dict[Cell, Found]:
         with running(home) as live:
             live.chat("a first request opens what stays open", model="good:m")
             live.outcomes(1)
-            kept = faulty.kept
-            # What tests before this one left to the collector must not be let go of in between.
-            gc.collect()
             files, tasks = open_files(), live.tasks()
             seen = asyncio.run(_ask_all(live.url, cells))
             ends = live.outcomes(len(cells) + 1)
-            eventually(lambda: open_files() <= files + 2 * (faulty.kept - kept), seconds=30)
+            eventually(lambda: len(open_files() - files) <= 2 * faulty.kept, seconds=30)
             eventually(lambda: live.tasks() <= tasks, seconds=30)
             decided = [each.id for each in live.entries("decision.turn")]
             asked = [*faulty.requests]

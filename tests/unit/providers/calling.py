@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import pytest
 import uvloop
+from tests.open_files import open_files, opened_since
 
 from pointsman.providers.http_exchange import Limits
 from pointsman.providers.http_pool import PoolSettings
@@ -37,7 +38,7 @@ BODIES: dict[Dialect, str] = {
 def run(work: Callable[[], Awaitable[T]], loop: str = "asyncio") -> T:
     """Run to the end; no task and no file may be left over."""
     LOOPS[loop]().close()  # libuv opens what all its loops share with the first one
-    files = _open_files()
+    files = open_files()
 
     async def watched() -> T:
         result = await work()
@@ -49,13 +50,8 @@ def run(work: Callable[[], Awaitable[T]], loop: str = "asyncio") -> T:
 
     with asyncio.Runner(debug=loop == "asyncio", loop_factory=LOOPS[loop]) as runner:
         result = runner.run(watched())
-    assert _open_files() == files
+    assert not opened_since(files)
     return result
-
-
-def _open_files() -> int:
-    listed = Path("/proc/self/fd")
-    return sum(1 for _each in listed.iterdir()) if listed.exists() else 0
 
 
 def outgoing(dialect: Dialect = "chat", *, is_stream: bool = False, **more: object) -> Outgoing:

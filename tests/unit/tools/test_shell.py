@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.open_files import open_files, opened_since
 
 from pointsman.sessions.tools.excerpt import MOST_CHARACTERS
 from pointsman.sessions.tools.failure import CallFailed
@@ -194,15 +195,12 @@ def test_folder_that_is_gone_is_told(tmp_path: Path) -> None:
 
 
 def test_no_descriptor_or_zombie_is_left(tmp_path: Path) -> None:
-    def held() -> int:
-        return len([*Path("/proc/self/fd").iterdir()])
-
     run(tmp_path, "true")
-    before = held()
+    before = open_files()
     for _ in range(5):
         run(tmp_path, "sleep 600 & true")
         failure(tmp_path / "gone", "true")
-    assert held() == before
+    assert not opened_since(before)
     assert not [each for each in children() if not is_running(each)]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.open_files import open_files, opened_since
 
 from pointsman.sessions.tools.failure import CallFailed
 from pointsman.sessions.tools.reading import ReadInput, read_file
@@ -188,20 +189,15 @@ def test_message_cannot_move_a_cursor(root: Path) -> None:
     assert "\x1b" not in refusal(root, "\x1b[2J").message
 
 
-def held() -> int:
-    return len([*Path("/proc/self/fd").iterdir()])
-
-
 def test_descriptors_are_closed_whatever_happens(root: Path) -> None:
     (root / "up").symlink_to("..")
-    before = held()
+    before = open_files()
     for path in ("src/main.py", "up/secret.txt", "src/x/y", "..", "src"):
         try:
             read(root, path)
         except CallFailed:
             continue
-    after = held()
-    assert after == before
+    assert not opened_since(before)
 
 
 def after_the_look(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], object]) -> None:
