@@ -9,10 +9,10 @@ import json
 import sys
 import tempfile
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import apsw
+from campaigns.evidence import summed
 from tests.durability.crash_worker import WRITERS, Killer, Tally
 
 EVIDENCE = Path(__file__).parents[1] / "evidence" / "crash.json"
@@ -47,11 +47,10 @@ def _killed(seed: int, kills: int) -> Tally:
 
 
 def _total(tallies: list[Tally]) -> dict[str, object]:
-    parts = [asdict(tally) for tally in tallies]
-    total = {
-        name: sum((part[name] for part in parts), type(first)()) for name, first in parts[0].items()
+    return {
+        **summed(tallies),
+        "slowest_start_s": round(max(tally.slowest_start_s for tally in tallies), 3),
     }
-    return {**total, "slowest_start_s": round(max(tally.slowest_start_s for tally in tallies), 3)}
 
 
 def _is_clean(evidence: dict[str, object]) -> bool:

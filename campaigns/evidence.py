@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FOLDER = Path(__file__).parents[1] / "evidence"
 
@@ -27,3 +33,11 @@ def write(name: str, found: dict[str, object]) -> Path:
     value = {"commit": commit(), "python": platform.python_version(), **found}
     target.write_text(json.dumps(value, indent=2) + "\n")
     return target
+
+
+def summed(tallies: Sequence[DataclassInstance]) -> dict[str, object]:
+    """Add up each count, and join each list, of several tallies of one kind."""
+    parts = [asdict(tally) for tally in tallies]
+    return {
+        name: sum((part[name] for part in parts), type(first)()) for name, first in parts[0].items()
+    }

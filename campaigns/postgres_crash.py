@@ -10,10 +10,10 @@ import json
 import sys
 import tempfile
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import psycopg
+from campaigns.evidence import summed
 from tests.durability.postgres_crash_worker import THREADS, WRITERS, PostgresKiller, Tally
 
 EVIDENCE = Path(__file__).parents[1] / "evidence" / "postgres_crash.json"
@@ -49,11 +49,10 @@ def _killed(seed: int, rounds: int) -> Tally:
 
 
 def _total(tallies: list[Tally]) -> dict[str, object]:
-    parts = [asdict(tally) for tally in tallies]
-    total = {
-        name: sum((part[name] for part in parts), type(first)()) for name, first in parts[0].items()
+    return {
+        **summed(tallies),
+        "slowest_return_s": round(max(each.slowest_return_s for each in tallies), 3),
     }
-    return {**total, "slowest_return_s": round(max(each.slowest_return_s for each in tallies), 3)}
 
 
 def _is_clean(evidence: dict[str, object]) -> bool:

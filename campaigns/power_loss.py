@@ -14,17 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import apsw
-from tests.durability.power_loss import (
-    MODES,
-    SECTOR,
-    Cut,
-    Recording,
-    SimulatedVFS,
-    Tally,
-    recorded,
-    sampled,
-    tallied,
-)
+from tests.durability.power_loss import MODES, Cut, Recording, Tally, recorded, sampled, tallied
+from tests.durability.simulated_disk import SECTOR, SimulatedVFS
 
 EVIDENCE = Path(__file__).parents[1] / "evidence" / "power_loss.json"
 PROCESSES = 2

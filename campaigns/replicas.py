@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.gateway.house import upstream
 from tests.replicas.deaths import check, under_load
 from tests.replicas.fleet import Crowd, Fleet
-from tests.replicas.harbour import answered, cost_of, faults, files_for
+from tests.replicas.harbour import answered, cost_of, entries, faults, files_for
 from tests.servers import PostgresServer, RedisServer
 
 LIMIT_MICROUSD = 5_000_000
@@ -86,10 +86,14 @@ def _campaign(kind: str, rounds: int, deaths: int) -> dict[str, Any]:
 
 def _round(fleet: Fleet, crowd: Crowd, session: str) -> list[str]:
     crowd.ask(fleet.ports, CALLS, session, key=fleet.key, max_tokens=TOKENS)
-    statuses = Counter(each["status"] for each in crowd.answers())
+    answers = crowd.answers()
+    statuses = Counter(each["status"] for each in answers)
     cost = cost_of(fleet, session)
     if statuses[200] != FITTING or cost != LIMIT_MICROUSD:
-        return [f"{session}: {dict(statuses)}, {cost} micro-dollars"]
+        codes = Counter(each["code"] for each in answers if each["code"])
+        taken = len(entries(fleet, "decision.turn.fallback"))
+        told = f"{dict(statuses)} {dict(codes)}, {taken} fallbacks so far"
+        return [f"{session}: {told}, {cost} micro-dollars"]
     return []
 
 

@@ -15,33 +15,36 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from msgspec.structs import replace
-
 from pointsman.errors import NotFound, NotPublishing
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.content import Sealed, sealed
 from pointsman.kernel.instant import EPOCH, LATEST, Clock, IdSource, Instant
-from pointsman.kernel.record import DECISION, Aside, Names, read_recorded
+from pointsman.kernel.record import Aside, Names
 from pointsman.placement.decide import DECISION_VERSION as PLACEMENT_VERSION
 from pointsman.placement.explain import ShownPlacement
 from pointsman.placement.facts import FACTS_FORM as PLACEMENT_FACTS_FORM
 from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
 from pointsman.placement.facts import with_seal as with_content_seal
-from pointsman.placement.sensitivity import Sensitivity
 from pointsman.runs.desk import Desk
 from pointsman.runs.gathering import Gathering
 from pointsman.runs.machine import SystemClock, Ulids
-from pointsman.runs.placing import Turn, facts_given, facts_of_turn
+from pointsman.runs.placement_gathering import PlacementGathering
+from pointsman.runs.placing import Turn
+from pointsman.runs.recorded_turns import (
+    check_recorded,
+    has_recorded,
+    recent_turns,
+    shown_turn,
+)
 from pointsman.runs.rulings import policies_of
 from pointsman.runs.taints import TaintedSession, Taints, tainted_sessions
 from pointsman.sessions.ruling import placed, ruled
 from pointsman.signals.kinds import KINDS
-from pointsman.signals.sensitivity import sensitivity
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.ledger_policies import LedgerPolicies, opened_policies
 from pointsman.storage.policies import InForce
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.reading import LedgerReader, Stored
+from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.turns.decide import DECISION_VERSION
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import (
@@ -52,7 +55,6 @@ from pointsman.turns.facts import (
 )
 from pointsman.turns.policy import TurnPolicy, read_routing, turn_policy
 from pointsman.turns.registry import read_models, registry
-from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:
@@ -75,7 +77,6 @@ if TYPE_CHECKING:
 __all__ = ["Given", "Pointsman", "SystemClock", "Ulids", "home_path"]
 
 DEFAULT_HOME = "~/.pointsman"
-TURN = DECISION + "turn"
 
 Given = tuple[bytes, str]
 """The bytes of a file, and the name to show."""
@@ -105,6 +106,9 @@ class Pointsman:
         self.files = opened_policies(self.home, tuple(each.name for each in KINDS))
         self.gathering = Gathering(self.home, self.files)
         self._taints = Taints(self.home.database)
+        self._placements = PlacementGathering(self.home, self._taints)
+        self.asked = self._placements.asked
+        """Gather what the placement of a turn may look at; each turn asks, so it is one call."""
         self.desk = Desk(self.home, self.files, writer, (self.clock, self.ids), self._taints)
         self._agents: AgentWing | None = None
         self._opening = threading.Lock()
@@ -274,8 +278,7 @@ class Pointsman:
 
     def placement_facts(self, given: GivenPlacement) -> PlacementFacts:
         """Give the exact facts of a placement that a caller wrote; no record is looked at."""
-        facts = facts_given(given)
-        return replace(facts, sensitivity=self._sensitivity(self.files.in_force(), facts.content))
+        return self._placements.given(self.files.in_force(), given)
 
     def place(self, facts: PlacementFacts, *, record: bool = True) -> ShownPlacement:
         """Decide whether a question may leave this machine, and record the decision."""
@@ -311,39 +314,11 @@ class Pointsman:
 
     def clear_taint(self, session_id: str, reason: str) -> Taint:
         """Let a session leave again; recorded, with the reason given."""
-        taint = self._taint(session_id)
+        taint = self._taints.of(session_id)
         if taint is None:
             raise NotFound(f"the session `{session_id}` is not held here")
         self.desk.clear_taint(session_id, taint, reason)
         return taint
-
-    def asked(
-        self,
-        in_force: InForce,
-        facts: TurnFacts,
-        about: Turn,
-        text: Callable[[], str] | None = None,
-    ) -> PlacementFacts:
-        """Gather what the placement of a turn may look at.
-
-        `text` gives everything that would leave with the message; without it, that is the message.
-        """
-        taint = None
-        if in_force.placement.policy.taint != "off":
-            taint = self._taint(about.session_id)
-        found = None
-        if in_force.placement.policy.stays_local:
-            found = self._sensitivity(in_force, facts.message if text is None else text())
-        return facts_of_turn(in_force, facts, about, taint=taint, sensitivity=found)
-
-    def _taint(self, session_id: str) -> Taint | None:
-        return self._taints.of(session_id)
-
-    def _sensitivity(self, in_force: InForce, content: str | Sealed) -> Sensitivity | None:
-        """Ask the detector, if the policy wants to know what a text holds."""
-        if not in_force.placement.policy.stays_local or isinstance(content, Sealed):
-            return None
-        return sensitivity(content, self.home.content_key())
 
     def _seal(self, text: str | Sealed) -> Sealed:
         return text if isinstance(text, Sealed) else sealed(text, self.home.content_key())
@@ -354,28 +329,21 @@ class Pointsman:
 
     def shown(self, name: str = "last") -> Shown:
         """Give a recorded turn decision by its id, its turn's id, or `last`."""
-        return _shown(*self._decision(name))
+        return shown_turn(self.home, name)
 
     def recent(self, most: int, before: Instant = LATEST) -> list[Shown]:
         """Give the latest turn decisions before an instant, the newest first."""
-        if not self.home.database.exists():
-            return []
-        with told_errors(self.home.database), closing(LedgerReader(self.home.database)) as ledger:
-            found = ledger.recent(TURN, before, most)
-            return [_shown(each, next(iter(ledger.attachments(each)), None)) for each in found]
+        return recent_turns(self.home, most, before)
 
     def has_recorded(self, kind: str) -> bool:
         """Tell whether an entry of this kind stands in the ledger."""
-        if not self.home.database.exists():
-            return False
-        with told_errors(self.home.database), closing(LedgerReader(self.home.database)) as ledger:
-            return ledger.newest(kind) is not None
+        return has_recorded(self.home, kind)
 
     def replay(self, names: Sequence[str]) -> ReplayReport:
         """Re-run recorded decisions by id or turn."""
         from pointsman.runs.replay import replay_named  # noqa: PLC0415 - it loads every room
 
-        self._check_recorded()
+        check_recorded(self.home)
         with told_errors(self.home.database):
             return replay_named(self.home, names)
 
@@ -414,7 +382,7 @@ class Pointsman:
         """Tell what left this machine since an instant, and verify the ledger that says so."""
         from pointsman.runs.egress import egress  # noqa: PLC0415 - as above
 
-        self._check_recorded()
+        check_recorded(self.home)
         with told_errors(self.home.database):
             return egress(self.home, since)
 
@@ -422,45 +390,5 @@ class Pointsman:
         """Write a bundle that another machine can verify."""
         from pointsman.runs.export import export_bundle  # noqa: PLC0415 - as above
 
-        self._check_recorded()
+        check_recorded(self.home)
         return export_bundle(self.home, target)
-
-    def _decision(self, name: str) -> tuple[Stored, bytes | None]:
-        self._check_recorded()
-        with told_errors(self.home.database), closing(LedgerReader(self.home.database)) as ledger:
-            if name == "last":
-                found = [each for each in (ledger.newest(TURN),) if each is not None]
-            else:
-                found = [*ledger.with_id(name), *ledger.with_ref(name)]
-            turns = [each for each in found if each.entry.kind == TURN]
-            if not turns:
-                raise NotFound(f"no turn is recorded as `{name}`")
-            return turns[0], next(iter(ledger.attachments(turns[0])), None)
-
-    def _check_recorded(self) -> None:
-        if not self.home.database.exists():
-            raise NotFound(
-                "nothing is recorded yet",
-                where=str(self.home.path),
-                hint="record a decision first, with `pointsman route`",
-            )
-
-
-def _shown(stored: Stored, facts: bytes | None) -> Shown:
-    entry = stored.entry
-    facts_read = None if facts is None else FACTS_FORM.decode(facts)
-    _, record, aside = read_recorded(entry.payload)
-    return Shown(
-        turn_id=entry.ref,
-        session_id=aside.session_id,
-        decision_id=entry.id,
-        at=entry.at,
-        policy_id=record.policy_id,
-        facts_id=record.facts_id,
-        decision_version=record.decision_version,
-        is_preview=aside.is_preview,
-        elapsed_us=aside.elapsed_us,
-        outcome=OUTCOME_FORM.decode(bytes(record.outcome)),
-        trace=TRACE_FORM.decode(bytes(record.trace)),
-        placed=None if facts_read is None else facts_read.placement,
-    )

@@ -29,6 +29,7 @@ PointsmanError
 │   ├── LedgerBroken       a stored entry is not what was recorded      exit 1
 │   ├── LedgerRolledBack   the database is older than its checkpoints   exit 1
 │   └── ChainHeld          another process writes this chain            exit 2, HTTP 409
+├── LeaseLost              another process took it over                 exit 1, HTTP 409
 ├── AccessError
 │   ├── NotAuthenticated   no key, or none that is valid here           HTTP 401
 │   ├── NotPermitted       the key is valid, but not for this           HTTP 403
@@ -54,6 +55,7 @@ PointsmanError
 ├── BulkFailed             a range of bulk work could not be done       exit 1
 ├── RedisNotInstalled      the package `redis` is missing               exit 2
 ├── RedisUnavailable       redis does not answer                        exit 1, HTTP 503
+├── RedisEvicts            redis forgets what must stay                 exit 1, HTTP 503
 └── ReplayError            a recorded decision cannot be re-run         exit 1
     ├── MissingSnapshot    something it looked at is gone
     ├── IntegrityFailure   something it looked at was changed
@@ -67,6 +69,9 @@ Those with parts of their own are defined beside what raises them: `ExpressionRe
 
 A class docstring is the error's default message. Messages are one line, in lower case, with
 backticks round what the user wrote.
+
+The tree stays in one file, long as it is: it is a table with hardly any code, and only beside each
+other can its names, codes and statuses be compared before another is added.
 """
 
 from __future__ import annotations
@@ -302,6 +307,14 @@ class ChainHeld(LedgerError):
     http_status = 409
 
 
+class LeaseLost(PointsmanError):
+    """another process took over what this one was doing"""
+
+    code = "lease.lost"
+    exit_code = 1
+    http_status = 409
+
+
 class AccessError(PointsmanError):
     """this caller is not served"""
 
@@ -476,6 +489,14 @@ class RedisUnavailable(PointsmanError):
     """redis does not answer"""
 
     code = "redis.unavailable"
+    exit_code = 1
+    http_status = 503
+
+
+class RedisEvicts(PointsmanError):
+    """redis forgets what must stay when its memory is full"""
+
+    code = "redis.evicts"
     exit_code = 1
     http_status = 503
 

@@ -2,9 +2,9 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import msgspec
+from tests.processes import is_running
 
 from pointsman.providers.embedded.provider import EmbeddedProvider, Settings
 from pointsman.providers.port import Deadlines, Outgoing
@@ -46,13 +46,6 @@ def events(data):
 def streamed_text(chunks):
     deltas = [each["choices"][0]["delta"] for each in chunks if each["choices"]]
     return "".join(delta.get("content") or "" for delta in deltas)
-
-
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 async def until_gone(pid):

@@ -10,15 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.contract.embedded_model import (
-    STORY,
-    answered,
-    embedded,
-    is_running,
-    outgoing,
-    text_of,
-    until_gone,
-)
+from tests.contract.embedded_model import STORY, answered, embedded, outgoing, text_of, until_gone
+from tests.processes import is_running
 
 from pointsman.providers.embedded.provider import EmbeddedProvider
 from pointsman.providers.port import Deadlines, UpstreamError

@@ -59,12 +59,17 @@ def test_a_program_runs(live: Running, tmp_path: Path, number: int) -> None:
 
 
 def test_the_files_are_valid() -> None:
-    (models,) = blocks("yaml models")
+    models, asked = blocks("yaml models")
+    found = read_models(asked.encode(), "models.yaml").providers["groq"]
+    assert found.stream_usage == "ask"
     known = registry(read_models(models.encode(), "models.yaml"), lambda _name: None)
     (routing,) = blocks("yaml routing")
     assert len(read_routing(routing.encode(), "routing.yaml", known, "/").budgets) == 2
-    (settings,) = blocks("yaml pointsman")
-    assert read_settings(settings.encode(), "pointsman.yaml").fallback.for_named_models
+    settings, told = (
+        read_settings(each.encode(), "pointsman.yaml").fallback for each in blocks("yaml pointsman")
+    )
+    assert settings.for_named_models
+    assert (settings.notice, told.notice) == ("header", "in_band")
     (codex,) = blocks("toml")
     assert tomllib.loads(codex)["model_providers"]["pointsman"]["base_url"] == f"{ADDRESS}/v1"
     assert "```yaml\n" not in GUIDE

@@ -1,19 +1,17 @@
 """The reference pages that come from the code say what the code says, and leave nothing out."""
 
 import ast
-import importlib.util
 import json
 import re
-import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from types import ModuleType
 from typing import get_args
 
 import click
 import jsonschema_rs
 import pytest
+from tests.docs.scripts import script
 
 from pointsman import errors
 from pointsman.cli.main import main as command
@@ -26,16 +24,6 @@ from pointsman.runs.starter import NAMES, starter_text
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 generator = script("generate_docs")

@@ -1,17 +1,15 @@
 """The published placement table cannot drift: each kind of drift fails the check with one line."""
 
-import importlib.util
 import json
 import re
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import get_args
 
 import jsonschema_rs
 import pytest
+from tests.docs.scripts import script
 
 from pointsman.kernel.yaml_text import read_yaml
 from pointsman.placement import table as placement_table
@@ -20,16 +18,6 @@ from pointsman.placement.policy_rule import Action, Field, Operator
 from pointsman.placement.table import ErrorCode, GivenCondition, placement_schema
 
 ROOT = Path(__file__).parents[2]
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 checker = script("check_placement_table")

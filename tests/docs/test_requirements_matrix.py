@@ -1,24 +1,12 @@
 """The matrix finds the marks wherever they may stand, and refuses numbers that do not exist."""
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tests.docs.scripts import script
 
 ROOT = Path(__file__).parents[2]
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 matrix = script("requirements_matrix")

@@ -4,10 +4,7 @@ import random
 
 import pytest
 from tests.durability.power_loss import (
-    SECTOR,
     Cut,
-    Disk,
-    SimulatedVFS,
     cuts,
     disks_after,
     drafts,
@@ -18,6 +15,7 @@ from tests.durability.power_loss import (
     sampled,
     tallied,
 )
+from tests.durability.simulated_disk import SECTOR, Disk, SimulatedVFS
 
 STATES = 10_000
 

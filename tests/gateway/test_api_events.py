@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import closing
 from typing import Any
 
 import httpx2 as httpx
 from tests.gateway.conftest import Town
 from tests.gateway.house import Running, eventually, keeps, running, write_home
 
+from pointsman.app import Pointsman
+from pointsman.storage.publications import PUBLISHED
+from pointsman.storage.sqlite.database import SQL
 from pointsman.testing.upstream_replies import fails
 
 
@@ -93,6 +97,60 @@ def test_pins_taints_feedback_and_invalid_policies_are_told(town: Town) -> None:
         eventually(invalid)
         assert follower.told("routing.policy_invalid")["file"] == "routing.yaml"
         assert "words of mine" not in "\n".join(follower.lines)
+
+
+def test_a_policy_that_is_published_is_told_once_by_whom_and_of_which_files(town: Town) -> None:
+    (town.home / "pointsman.yaml").write_text('{"policy": {"source": "ledger"}}')
+    with running(town.home) as live, Pointsman(town.home) as other:
+        other.publish(other.publishing().candidate(), "anna")
+        eventually(lambda: live.parts.pointsman.in_force().origin.number == 1, seconds=5)
+        follower = Follower(live)
+        eventually(lambda: live.parts.feed.readers == 1)
+        small = {"schema_version": 1, "global_default": "open:small"}
+        (town.home / "routing.yaml").write_text(json.dumps(small))
+        given = other.publishing().replaced("routing.yaml", json.dumps(small).encode())
+        made = other.publish(given, "berta")
+        eventually(lambda: live.chat().headers["x-pointsman-model"] == "open:small", seconds=5)
+        told = follower.told("policy.published")
+        assert (told["number"], told["by"], told["files"]) == (2, "berta", ["routing.yaml"])
+        assert told["policy_id"] == live.parts.pointsman.in_force().policy_id
+        assert told["publication_id"] == made.id
+        ids = [each[4:] for each in follower.lines if each.startswith("id: ")]
+        assert live.entries(PUBLISHED)[-1].id in ids
+        # Something else changes around the policy: it is not told as published again.
+        forge(live, live.entries(PUBLISHED)[0].payload.replace(b'"number":1', b'"number":9'))
+        refused = eventually(lambda: live.chat() and _named(follower, "policy.refused"), seconds=5)
+        assert refused[0]["entry_id"] == "forged-9"
+        assert refused[0]["problems"]
+        assert len(_named(follower, "policy.published")) == 1
+
+
+def test_a_policy_that_only_claims_to_be_published_is_not_told_as_if_it_were(town: Town) -> None:
+    (town.home / "pointsman.yaml").write_text('{"policy": {"source": "ledger"}}')
+    with running(town.home) as live:
+        follower = Follower(live)
+        live.parts.pointsman.publish(live.parts.pointsman.publishing().candidate(), "anna")
+        assert follower.told("policy.published")["number"] == 1
+        (announced,) = live.entries(PUBLISHED)
+        forge(live, announced.payload.replace(b'"number":1', b'"number":9'))
+        told = eventually(lambda: live.chat() and _named(follower, "policy.refused"), seconds=5)
+        assert told[0]["publication"] == "publication 9"
+        assert "says other than its entry" in told[0]["problems"][0]
+        assert [each["number"] for each in _named(follower, "policy.published")] == [1]
+
+
+def forge(live: Running, payload: bytes) -> None:
+    """Write an announcement into the database, as somebody without a key could."""
+    database = live.parts.pointsman.home.database
+    with closing(database.writing("schema.sql")) as connection:
+        connection.execute(SQL["add_chain"], ("forged",))
+        number = connection.execute(SQL["find_chain"], ("forged",)).get
+        row = (number, 0, 1, PUBLISHED, "forged-9", "", payload, b"", b"p", b"h")
+        connection.execute(SQL["append_entry"], row)
+
+
+def _named(follower: Follower, name: str) -> list[dict[str, Any]]:
+    return [data for each, data in follower.events() if each == name]
 
 
 def test_the_feed_ends_when_the_gateway_does(town: Town) -> None:

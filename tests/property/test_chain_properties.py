@@ -7,12 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.property.test_chain_against_model import (
-    SLOTS,
-    Case,
-    exact_facts,
-    made_ready,
-)
+from tests.property.turns_drawn import SLOTS, Case, exact_facts, made_ready
 
 from pointsman.errors import InputError
 from pointsman.kernel.content import sealed

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 from tests.models import chain_model, placement_model
 from tests.models.placement_model import Plain
-from tests.property.test_chain_against_model import HOME, WORDS, Draw
+from tests.property.turns_drawn import HOME, WORDS, Draw
 
 from pointsman.errors import InputError
 from pointsman.kernel.canonical import ContentId

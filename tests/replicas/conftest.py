@@ -40,7 +40,7 @@ def harbours() -> Iterator[Callable[[str], Harbour]]:
         def harbour(kind: str) -> Harbour:
             if kind in found:
                 # A test before this one may have killed what both fleets live by.
-                eventually(lambda: is_well(found[kind].fleet), seconds=40)
+                eventually(lambda: is_well(found[kind].fleet), seconds=60)
                 return found[kind]
             if not servers:
                 servers.append(started(PostgresServer))

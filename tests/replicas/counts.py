@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pointsman.access.accounts import names_of
+from pointsman.access.budgets import Reservation
 from pointsman.access.caps import Cap, Owners
 from pointsman.access.charges import Quote, Tokens
 from pointsman.access.folding import Folding, OutcomeEntry
@@ -103,3 +104,10 @@ def counting(postgres_url: str, redis_url: str = "", process: str = "one") -> It
 def names(owners: Owners = OWNERS) -> tuple[str, ...]:
     """Name the accounts of these owners."""
     return names_of(owners, NOW)
+
+
+def held(counts: Counts, amount: int, *caps: Cap, owners: Owners = OWNERS) -> Reservation:
+    """Set money aside, which must fit."""
+    found = counts.budgets.reserve(owners, quote(amount), caps or (EVERYBODY,), NOW)
+    assert isinstance(found, Reservation), found
+    return found

@@ -25,7 +25,7 @@ def under_load(fleet: Fleet, session: str, harm: Callable[[], None]) -> list[dic
 
 def check(fleet: Fleet, session: str, answers: list[dict[str, Any]]) -> None:
     """Hold a fleet to what it answered, then spend what is left of the budget to the cent."""
-    eventually(lambda: is_well(fleet), seconds=40)
+    eventually(lambda: is_well(fleet), seconds=60)
     answered = {each["decision"] for each in answers if each["status"] == 200}
     recorded = Counter(each.id for each in entries(fleet, "decision.turn"))
     assert answered <= recorded.keys()
@@ -34,10 +34,10 @@ def check(fleet: Fleet, session: str, answers: list[dict[str, Any]]) -> None:
     assert max(ends.values()) == 1
     assert {each["status"] for each in answers} <= {200, 402, 503, 0}
     # What a dead replica held is free after its lease: then all of $5.00 can be spent, and no more.
-    eventually(lambda: is_settled(fleet), seconds=40)
+    eventually(lambda: is_settled(fleet), seconds=60)
     for number, tokens in enumerate((1000, 200, 50, 10, 2)):
         ship = fleet.ships[number % len(fleet.ships)]
-        eventually(lambda ship=ship, tokens=tokens: _is_spent(ship, session, tokens), seconds=40)
+        eventually(lambda ship=ship, tokens=tokens: _is_spent(ship, session, tokens), seconds=60)
     assert cost_of(fleet, session) == 5_000_000
     eventually(lambda: is_settled(fleet))
 

@@ -67,7 +67,7 @@ def files_for(url: str, **settings: Any) -> dict[str, Any]:
             "models": {"p:m": a_model, "q:n": a_model, "gone:g": a_model},
         },
         "routing": {"schema_version": 1, "global_default": "p:m", "budgets": [budget]},
-        "pointsman": {"telemetry": {"logs": "off"}, "replicas": {"lease_s": 3}, **settings},
+        "pointsman": {"telemetry": {"logs": "off"}, "replicas": {"lease_s": 8}, **settings},
     }
 
 
@@ -120,4 +120,5 @@ def _held_in_redis(fleet: Fleet) -> int:
     if not fleet.redis:
         return 0
     with closing(Redis.from_url(fleet.redis)) as redis:
-        return sum(redis.hlen(key) for key in redis.scan_iter("*:holds"))
+        # One field of each says that it is whole.
+        return sum(redis.hlen(key) - 1 for key in redis.scan_iter("*:holds"))

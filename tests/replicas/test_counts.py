@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.replicas.counts import EVERYBODY, LEDGER, NOW, OWNERS, Counts, counting, quote
+from tests.replicas.counts import EVERYBODY, LEDGER, NOW, OWNERS, Counts, counting, held, quote
 from tests.servers import PostgresServer, RedisServer
 
 from pointsman.access.accounts import account_row
 from pointsman.access.budgets import RESERVED_FOR, Refused, Reservation
-from pointsman.access.caps import Cap, Owners
+from pointsman.access.caps import Cap
 from pointsman.errors import BudgetUnavailable
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import MicroUsd
@@ -66,12 +66,6 @@ def one(urls: tuple[str, str]) -> Iterator[Counts]:
 def two(urls: tuple[str, str], one: Counts) -> Iterator[Counts]:
     with counting(*urls, "two") as found:
         yield found
-
-
-def held(counts: Counts, amount: int, *caps: Cap, owners: Owners = OWNERS) -> Reservation:
-    found = counts.budgets.reserve(owners, quote(amount), caps or (EVERYBODY,), NOW)
-    assert isinstance(found, Reservation), found
-    return found
 
 
 def test_what_one_process_sets_aside_is_gone_for_the_other(one: Counts, two: Counts) -> None:

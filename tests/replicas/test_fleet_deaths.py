@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
+from redis import Redis
 from tests.gateway.house import eventually
 from tests.replicas.conftest import Harbour
 from tests.replicas.deaths import check, under_load
@@ -71,9 +73,36 @@ def test_without_redis_calls_under_a_cap_are_refused_and_others_go_on(
         assert report["shared"]["budgets"] == "unavailable"
     finally:
         redis.start()
-    eventually(lambda: first.chat("hello", "no redis").status_code == 200, seconds=40)
+    eventually(lambda: first.chat("hello", "no redis").status_code == 200, seconds=60)
 
 
 def _down(ship: Any) -> dict[str, Any] | None:
     found: dict[str, Any] = ship.get("/health/readiness").json()
     return found if found["shared"]["redis"] == "down" else None
+
+
+def test_every_replica_tells_of_a_redis_that_forgets_until_it_no_longer_does(
+    harbours: Callable[[str], Harbour],
+) -> None:
+    harbour = harbours("redis")
+    assert harbour.redis is not None
+    with closing(Redis.from_url(harbour.redis.url)) as redis:
+        redis.config_set("maxmemory", 512 * 1024 * 1024)
+        redis.config_set("maxmemory-policy", "allkeys-lru")
+        try:
+            for ship in harbour.fleet.ships:
+                told = eventually(lambda ship=ship: _trouble(ship).get("eviction"), seconds=30)
+                assert "set maxmemory-policy to noeviction" in told
+                assert ship.get("/health/readiness").status_code == 200
+                # What is forgotten is noticed: there is no need to refuse what is not.
+                assert ship.chat("hello", "forgetful").status_code == 200
+        finally:
+            redis.config_set("maxmemory", 0)
+            redis.config_set("maxmemory-policy", "noeviction")
+    for ship in harbour.fleet.ships:
+        eventually(lambda ship=ship: not _trouble(ship), seconds=30)
+
+
+def _trouble(ship: Any) -> dict[str, str]:
+    found: dict[str, str] = ship.get("/health/readiness").json()["shared"]["trouble"]
+    return found

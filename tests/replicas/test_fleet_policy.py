@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -92,6 +92,25 @@ def policies_of(fleet: Fleet, decisions: set[str]) -> dict[str, str]:
         for each in entries(fleet, "decision.turn")
         if each.id in decisions
     }
+
+
+def test_the_feed_of_every_replica_tells_what_is_published_at_one(followers: Fleet) -> None:
+    wanted = other_model(followers)
+    headers = {"authorization": f"Bearer {ADMIN_TOKEN}"}
+    with httpx.Client(headers=headers, timeout=30, trust_env=False) as client, ExitStack() as stack:
+        feeds = [
+            stack.enter_context(client.stream("GET", f"{ship.url}/api/events")).iter_lines()
+            for ship in followers.ships
+        ]
+        for ship in followers.ships:
+            eventually(lambda ship=ship: "pointsman_feed_readers 1" in ship.get("/metrics").text)
+        made = put(followers.ships[1], wanted).json()
+        for lines in feeds:
+            found = next(each for each in lines if '"publication_id"' in each)
+            told = json.loads(found.removeprefix("data: "))
+            assert told["publication_id"] == made["publication_id"]
+            assert told["by"] == "admin"
+            assert "routing.yaml" in told["files"]
 
 
 def test_what_is_published_at_one_replica_decides_at_all_within_two_seconds(

@@ -9,7 +9,8 @@ from pointsman.runs.replica_epoch import is_complete
 from pointsman.runs.shared_health import SharedHealth
 from pointsman.storage.sharing import Beat, Peer
 from pointsman.testing import FrozenClock
-from pointsman.turns.availability import Result, Transition
+from pointsman.turns.availability import Transition
+from pointsman.turns.call_event import Result
 
 MODELS = ("p:m", "p:n", "p:o", "q:r")
 

@@ -11,7 +11,7 @@ from pointsman.errors import InputError, LedgerBroken
 from pointsman.offline_verifier import audit
 from pointsman.runs import export
 from pointsman.runs.export import export_bundle
-from pointsman.runs.verify import FrozenReader
+from pointsman.runs.frozen_reader import FrozenReader
 from pointsman.storage.home import open_home
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.acceptance.parlour import OPUS, ROUTING, models
 from tests.gateway.house import stalls, upstream, write_home
+from tests.processes import is_running
 
 from pointsman.app import Pointsman
 from pointsman.sessions.envelope import Envelope
@@ -56,11 +57,7 @@ class Terminal:
 
     @property
     def is_gone(self) -> bool:
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        return Path(f"/proc/{self.pid}/stat").read_text().split(") ")[1].startswith("Z")
+        return not is_running(self.pid)
 
     def close(self) -> None:
         self._tmux("kill-server")

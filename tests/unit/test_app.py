@@ -6,12 +6,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from pointsman import (
     GivenFacts,
-    HomeError,
     InputError,
     LedgerBroken,
     LedgerUnavailable,
@@ -19,7 +17,6 @@ from pointsman import (
     Pointsman,
     Ulids,
     Verdict,
-    home_path,
 )
 from pointsman.kernel.json_text import read_json
 from pointsman.runs.doctor import examined
@@ -53,104 +50,6 @@ def test_a_replay_does_not_look_at_the_files_of_today(tmp_path: Path) -> None:
         )
         assert a_turn(pointsman).outcome.chosen_model == "acme:a"
         assert assert_replays(pointsman) == 2
-
-
-@pytest.mark.req(106)
-def test_an_edited_policy_takes_effect_on_the_next_turn_and_has_another_id(tmp_path: Path) -> None:
-    with a_home(tmp_path / "home") as pointsman:
-        first = a_turn(pointsman)
-        (pointsman.home.path / "models.yaml").write_text(
-            "schema_version: 1\nproviders: {acme: {kind: openai}}\n"
-            "models: {'acme:a': {location: cloud}}\n"
-        )
-        assert a_turn(pointsman).policy_id != first.policy_id
-
-
-@pytest.mark.req(158)
-def test_an_invalid_policy_leaves_the_last_good_one_in_force_also_after_a_restart(
-    tmp_path: Path,
-) -> None:
-    home = tmp_path / "home"
-    with a_home(home) as pointsman:
-        (home / "routing.yaml").write_text("schema_version: 1\n")
-        good = a_turn(pointsman).policy_id
-        (home / "routing.yaml").write_text("schema_version: 1\nglobal_default: no:such\n")
-        assert a_turn(pointsman).policy_id == good
-        problems = pointsman.in_force().problems
-    assert [problem.code for problem in problems] == ["config.unknown_value"]
-    with a_home(home) as again:
-        assert again.in_force().problems == problems
-
-
-@pytest.mark.req(158)
-def test_an_invalid_policy_is_recorded_once_as_an_event(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with a_home(home) as pointsman:
-        (home / "routing.yaml").write_text("schema_version: 1\nglobal_default: no:such\n")
-        a_turn(pointsman)
-        a_turn(pointsman)
-    reader = LedgerReader(pointsman.home.database)
-    (event,) = reader.of_kind("event.routing.policy_invalid")
-    reader.close()
-    told = msgspec.json.decode(event.entry.payload)
-    assert told["policy_path"].endswith("routing.yaml")
-    assert told["using_last_known_good"] is False
-    assert "config.unknown_value" in told["errors"][0]
-
-
-def test_a_budget_of_the_policy_is_among_the_facts(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "routing.yaml").write_text(
-        "schema_version: 1\nbudgets: [{name: day, limit_usd: 2.50}]\n"
-    )
-    with a_home(home) as pointsman:
-        (left,) = pointsman.facts("hello").budgets
-    assert (left.name, left.left_microusd) == ("day", 2_500_000)
-
-
-def test_a_model_whose_secret_is_missing_is_not_configured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "models.yaml").write_text(
-        "schema_version: 1\n"
-        "providers:\n"
-        "  acme: {kind: openai, api_key: {env: ACME_KEY}}\n"
-        "  b: {kind: openai, api_key: {file: k}}\n"
-        "models: {'acme:a': {location: cloud}, 'b:b': {location: cloud}}\n"
-    )
-    monkeypatch.delenv("ACME_KEY", raising=False)
-    with a_home(home) as pointsman:
-        assert pointsman.facts("hi").configured == ("embedded:smollm2-135m",)
-        monkeypatch.setenv("ACME_KEY", "x")
-        (home / "k").write_text("secret")
-        assert pointsman.facts("hi").configured == ("embedded:smollm2-135m", "acme:a", "b:b")
-
-
-@pytest.mark.req(158)
-def test_files_that_no_longer_fit_each_other_leave_the_last_policy_that_did(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with a_home(home) as pointsman:
-        (home / "models.yaml").write_text(
-            "schema_version: 1\nproviders: {acme: {kind: openai}}\n"
-            "models: {'acme:a': {location: cloud}}\n"
-        )
-        (home / "routing.yaml").write_text("schema_version: 1\nglobal_default: acme:a\n")
-        assert a_turn(pointsman).outcome.chosen_model == "acme:a"
-        good = pointsman.in_force().policy_id
-        (home / "models.yaml").write_text("schema_version: 1\n")
-        found = pointsman.in_force()
-        assert found.problems
-        assert found.policy_id == good
-        assert [file.using_last_known_good for file in found.invalid] == [True]
-    with a_home(home) as again:
-        assert again.in_force().policy_id == good
-    kept = home / "last-good" / "turn-policy"
-    kept.write_bytes(kept.read_bytes()[:-9])
-    with a_home(home) as anew:
-        assert anew.in_force().policy_id != good
 
 
 def test_nothing_is_recorded_on_request(tmp_path: Path) -> None:
@@ -284,63 +183,6 @@ def test_ids_sort_by_the_order_they_were_made_in() -> None:
     assert all(len(each) == 26 for each in made)
 
 
-def test_the_home_is_the_one_given_else_of_the_environment_else_in_the_users_folder(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("POINTSMAN_HOME", "/x/y")
-    assert home_path("/a") == Path("/a")
-    assert home_path() == Path("/x/y")
-    monkeypatch.delenv("POINTSMAN_HOME")
-    monkeypatch.setenv("HOME", "/h")
-    assert home_path() == Path("/h/.pointsman")
-
-
-def test_a_key_that_others_may_read_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    with a_home(tmp_path / "home") as pointsman:
-        key = pointsman.home.path / "keys" / "signing"
-        key.chmod(0o644)
-        with pytest.raises(HomeError) as caught:
-            a_turn(pointsman)
-    assert caught.value.hint.startswith("chmod 600")
-
-
-@pytest.mark.parametrize("content", ["zz", "00", ""])
-def test_a_key_that_is_no_key_is_refused(tmp_path: Path, content: str) -> None:
-    with a_home(tmp_path / "home") as pointsman:
-        (pointsman.home.path / "keys" / "content").write_text(content)
-        with pytest.raises(HomeError, match="key"):
-            a_turn(pointsman)
-
-
-def test_another_signing_key_is_refused(tmp_path: Path) -> None:
-    with a_home(tmp_path / "home") as pointsman:
-        (pointsman.home.path / "keys" / "signing").write_text("11" * 32)
-        with pytest.raises(HomeError, match="not the one this home is known by"):
-            a_turn(pointsman)
-
-
-def test_a_home_whose_identity_is_gone_is_not_begun_anew(tmp_path: Path) -> None:
-    with a_home(tmp_path / "home") as pointsman:
-        a_turn(pointsman)
-    (tmp_path / "home" / "identity.json").unlink()
-    with pytest.raises(HomeError, match=r"identity\.json is gone"):
-        a_home(tmp_path / "home")
-
-
-def test_a_broken_identity_is_told(tmp_path: Path) -> None:
-    a_home(tmp_path / "home").close()
-    (tmp_path / "home" / "identity.json").write_text("{")
-    with pytest.raises(HomeError, match="identity"):
-        a_home(tmp_path / "home")
-
-
-def test_a_home_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(HomeError) as caught:
-        a_home(tmp_path / "file" / "home")
-    assert "--home" in caught.value.hint
-
-
 def test_facts_hold_no_message_text(tmp_path: Path) -> None:
     with a_home(tmp_path / "home") as pointsman:
         a_turn(pointsman, "a secret sentence")
@@ -359,32 +201,6 @@ def test_a_decision_with_many_rejections_is_one_entry(tmp_path: Path) -> None:
     kinds = [entry.kind for entry in reader.chain_entries(1)]
     reader.close()
     assert kinds == ["chain.opened", "snapshot", "decision.turn"]
-
-
-def _write_models(home: Path, *providers: str) -> None:
-    text = "schema_version: 1\nproviders:\n"
-    text += "".join(f"  {name}: {{kind: openai, api_key: {{env: NO_KEY}}}}\n" for name in providers)
-    text += "models:\n"
-    text += "".join(f"  '{name}:m': {{location: cloud, tier: deep}}\n" for name in providers)
-    (home / "models.yaml").write_text(text)
-
-
-def test_a_policy_that_stands_in_keeps_its_providers_and_their_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("NO_KEY", raising=False)
-    tmp_path.mkdir(exist_ok=True)
-    good = b"schema_version: 1\nglobal_default: z:m\n"
-    _write_models(tmp_path, "z", "a")
-    (tmp_path / "routing.yaml").write_bytes(good)
-    with a_home(tmp_path) as pointsman:
-        before = pointsman.candidate_policy((good, "x"))
-        assert before.tiers["deep"] == "z:m"
-    _write_models(tmp_path, "newco")
-    with a_home(tmp_path) as pointsman:
-        assert pointsman.in_force().problems
-        assert pointsman.facts("hi").configured == ("embedded:smollm2-135m",)
-        assert pointsman.candidate_policy((good, "x")) == before
 
 
 def test_threads_share_one_chain_and_get_ids_of_their_own(tmp_path: Path) -> None:

@@ -297,3 +297,38 @@ def _is_asleep(group):
         if group._is_asleep and group._sleeps_long:
             return True
     return False
+
+
+def test_what_is_committed_by_itself_waits_for_the_group_before_it(group, gate):
+    first, done = _busy(group, gate), []
+    thread = threading.Thread(target=lambda: done.append(group.between(lambda: [*gate.groups])))
+    thread.start()
+    assert not done
+    gate.may_pass.set()
+    thread.join(30)
+    assert (first.result(), done) == (0, [[[0]]])
+
+
+def test_an_error_of_what_is_committed_by_itself_reaches_its_caller_alone(group, gate):
+    def fail():
+        raise ValueError("no luck")
+
+    gate.may_pass.set()
+    with pytest.raises(ValueError, match="no luck"):
+        group.between(fail)
+    assert group.submit(1).result() == 10
+
+
+def test_rest_runs_after_what_is_committed_by_itself():
+    rested = threading.Semaphore(0)
+    group = GroupCommit("test", lambda items: items, rested.release)
+    group.between(lambda: 1)
+    assert rested.acquire(timeout=30)
+    group.close()
+
+
+def test_a_closed_group_commits_nothing_by_itself_either(group, gate):
+    gate.may_pass.set()
+    group.close()
+    with pytest.raises(LedgerUnavailable, match="closed"):
+        group.between(lambda: 1)

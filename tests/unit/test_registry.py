@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pointsman.errors import DocumentError, InputError
+from pointsman.kernel.regex import MAX_PATTERN, refusal
 from pointsman.storage.secrets import is_resolved, missing_secrets
 from pointsman.turns.facts import Override
 from pointsman.turns.override import split_override
@@ -19,7 +20,7 @@ from pointsman.turns.registry import (
     read_models,
     registry,
 )
-from pointsman.turns.text_patterns import MAX_PATTERN, MAX_TEXT, TextPatterns, refusal
+from pointsman.turns.text_patterns import MAX_TEXT, TextPatterns
 
 ALIASES = {"haiku": "acme:small", "acme:small": "acme:small"}
 

@@ -1,68 +1,14 @@
-from decimal import Decimal
-from typing import Annotated, Literal
+"""Documents read into types: every mistake at its place, with a next step."""
 
-import msgspec
 import pytest
-from msgspec import Meta
+from tests.unit.closed_types import Closed, Pinned, Policy, Window
 
-from pointsman.errors import DocumentError, Problem
+from pointsman.errors import DocumentError
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.nearest import nearest
-from pointsman.kernel.schema import conform, json_schema, json_schemas
+from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import read_yaml
-
-Share = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "exclusiveMaximum": 1})]
-
-
-class Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
-    pass
-
-
-class Sticky(Closed, frozen=True, tag="sticky"):
-    use: str
-    max_turns: int = 3
-
-
-class Pinned(Closed, frozen=True, tag="pinned"):
-    use: str
-    note: str = ""
-
-
-class Window(Closed, frozen=True):
-    start: int
-    end: int
-
-    def __post_init__(self) -> None:
-        if self.end < self.start:
-            raise ValueError("the window ends before it starts")
-
-
-class Policy(Closed, frozen=True):
-    """What the tests read."""
-
-    global_default: str | None = None
-    mode: Literal["fast", "careful"] = "fast"
-    level: Literal["low", "high"] | None = None
-    retries: Annotated[int, Meta(ge=0, le=5)] = 0
-    step: Annotated[int, Meta(gt=0, lt=9, multiple_of=2)] = 2
-    name: Annotated[str, Meta(min_length=2, max_length=5, pattern="^[a-z]*$")] = "none"
-    tags: Annotated[tuple[str, ...], Meta(min_length=1, max_length=2)] = ("a",)
-    labels: Annotated[dict[str, int], Meta(min_length=1, max_length=2)] = {}
-    named: dict[Annotated[str, Meta(pattern="^[a-z]+$")], int] = {}
-    pair: tuple[int, str] = (0, "")
-    rules: tuple[Sticky | Pinned, ...] = ()
-    either: int | bool | None = None
-    amount: Decimal | None = None
-    share: Share = Decimal(0)
-    any_share: Share | None = None
-    is_on: bool = False
-    windows: dict[str, list[Window]] = {}
-    hours: tuple[Window, ...] = ()
-    default: Decimal = Decimal(0)
-    unique: Annotated[tuple[int, ...], Meta(extra_json_schema={"uniqueItems": True})] = ()
-    short: Annotated[str, Meta(max_length=2)] | Literal[7] | None = None
 
 
 class Needs(Closed, frozen=True):
@@ -313,31 +259,6 @@ def test_a_struct_that_refuses_the_whole_document_is_placed_at_its_start():
     ]
 
 
-def test_published_schema_names_its_dialect_and_closes_every_struct():
-    schema = json_schema(Policy)
-    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    structs = [each for each in schema["$defs"].values() if "properties" in each]
-    assert len(structs) == 4
-    assert all(each["additionalProperties"] is False for each in structs)
-
-
-def test_published_schema_closes_structs_that_were_left_open():
-    class Open(msgspec.Struct):
-        a: int
-
-    assert json_schema(Open)["$defs"]["Open"]["additionalProperties"] is False
-
-
-def test_published_schema_holds_no_keywords_of_ours():
-    assert b'"x-' not in msgspec.json.encode(json_schema(Policy))
-
-
-def test_published_decimals_are_numbers_or_their_text():
-    share = json_schema(Policy)["$defs"]["Policy"]["properties"]["share"]
-    assert share["type"] == ["number", "string"]
-    assert share["minimum"] == 0
-
-
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
@@ -358,98 +279,3 @@ def test_nearest_is_a_typing_mistake_away(name, meant):
 
 def test_nearest_gives_ties_to_the_first_known():
     assert nearest("bode", ["mode", "node"]) == "mode"
-
-
-class Picky(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Refuses one number when it is made."""
-
-    number: int
-
-    def __post_init__(self) -> None:
-        if self.number == 13:
-            raise ValueError("unlucky")
-
-
-def _even(value: Picky, document: Document) -> list[Problem]:
-    odd = document.problem(("number",), Code.INVALID_VALUE, "`number` is odd")
-    return [odd] if value.number % 2 else []
-
-
-def _picky_codes(text: bytes) -> list[str]:
-    with pytest.raises(DocumentError) as caught:
-        conform(read_yaml(text, "f"), Picky, _even)
-    return [problem.code for problem in caught.value.problems]
-
-
-@pytest.mark.req(209)
-def test_unknown_keys_do_not_hide_what_the_checks_find() -> None:
-    assert _picky_codes(b"number: 3\nextra: 1\n") == ["config.invalid_value", "config.unknown_key"]
-
-
-class Pickier(Picky, frozen=True, forbid_unknown_fields=True):
-    """Has more that can be wrong."""
-
-    name: str = ""
-    inner: dict[str, int] = {}
-    items: tuple[int, ...] = ()
-
-
-def _pickier_codes(text: bytes) -> list[str]:
-    with pytest.raises(DocumentError) as caught:
-        conform(read_yaml(text, "f"), Pickier, _even)
-    return [problem.code for problem in caught.value.problems]
-
-
-@pytest.mark.req(209)
-def test_members_of_a_wrong_type_do_not_hide_what_the_checks_find() -> None:
-    text = b"number: 3\nname: 7\ninner: {a: x, b: 1}\nextra: 1\n"
-    assert _pickier_codes(text) == [
-        "config.invalid_value",
-        "config.wrong_type",
-        "config.wrong_type",
-        "config.unknown_key",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "codes"),
-    [
-        (b"number: x\nextra: 1\n", ["config.wrong_type", "config.unknown_key"]),
-        (b"number: 13\nextra: 1\n", ["config.unknown_key"]),
-        (b"number: 3\nitems: [x]\n", ["config.wrong_type"]),
-        (b"name: x\nextra: 1\n", ["config.missing_key", "config.unknown_key"]),
-        (b"- 1\n", ["config.wrong_type"]),
-    ],
-    ids=["needed member", "refused when made", "member of a list", "missing key", "no mapping"],
-)
-def test_checks_are_left_out_where_the_rest_has_no_form(text: bytes, codes: list[str]) -> None:
-    assert sorted(_pickier_codes(text)) == sorted(codes)
-
-
-def test_schemas_of_several_types_share_what_they_name():
-    class Inner(msgspec.Struct, forbid_unknown_fields=True):
-        price: Decimal
-
-    class Outer(msgspec.Struct):
-        inner: Inner
-
-    found, shared = json_schemas([Outer, Inner], "#/shared/{name}")
-    assert found == {
-        Outer: {"$ref": "#/shared/Outer"},
-        Inner: {"$ref": "#/shared/Inner"},
-    }
-    assert shared["Outer"]["properties"]["inner"] == {"$ref": "#/shared/Inner"}
-    assert "additionalProperties" not in shared["Outer"]
-    assert shared["Inner"]["additionalProperties"] is False
-    assert shared["Inner"]["properties"]["price"]["type"] == ["number", "string"]
-
-
-class _Levels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    levels: dict[str, Literal["low", "high"]] = {}
-
-
-def test_a_problem_inside_of_what_was_taken_out_for_another_is_told_too() -> None:
-    document = read_json(b'{"levels": {"": 1, "k": 2}}', "given")
-    with pytest.raises(DocumentError) as caught:
-        conform(document, _Levels, lambda _value, _document: ())
-    assert len(caught.value.problems) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from tests.gateway.house import Running
 from tests.web.conftest import PHONE, has_count, turns
 
+from pointsman.gateway.feed import sse
 from pointsman.testing import fails
 
 pytestmark = pytest.mark.slow
@@ -37,6 +39,29 @@ def test_a_decision_appears_on_now_while_somebody_looks(open_page: Open, live: R
     live.chat("Which colour has the signal?", headers={"x-session-id": "watched"})
     page.locator(".feed-lines .fresh").first.wait_for()
     assert page.locator(".feed-lines .fresh a").first.get_attribute("href").startswith("#/turns/")
+
+
+def test_a_policy_that_is_published_or_refused_appears_on_now(
+    open_page: Open, live: Running
+) -> None:
+    page = open_page("#/")
+    page.get_by_text("live", exact=True).wait_for()
+    told = {
+        "at": "2026-03-30T12:00:00.000000Z", "number": 7, "by": "berta",
+        "files": ["routing.yaml"], "policy_id": "sha256:" + "ab" * 32,
+    }  # fmt: skip
+    live.parts.feed.tell(sse("policy.published", json.dumps(told).encode(), "e-1"))
+    why = {"at": told["at"], "publication": "publication 8", "problems": ["<b>not signed</b>"]}
+    live.parts.feed.tell(sse("policy.refused", json.dumps(why).encode(), "e-2"))
+    published = page.locator(".feed-lines li").filter(has_text="policy 7 by berta")
+    published.wait_for()
+    assert "routing.yaml" in published.inner_text()
+    assert "sha256:abababababab" in published.inner_text()
+    refused = page.locator(".feed-lines li").filter(has_text="publication 8")
+    refused.wait_for()
+    assert "policy refused" in refused.inner_text()
+    assert "<b>not signed</b>" in refused.inner_text()
+    assert refused.locator("a").get_attribute("href") == "#/policies"
 
 
 def test_a_provider_that_is_out_tells_its_cause_and_when_it_clears(

@@ -1,4 +1,7 @@
-"""The book of a home: what was spent, kept on disk and made whole from the ledger after a crash."""
+"""The book of a home: what was spent, kept on disk and made whole from the ledger after a crash.
+
+That of a database which several machines share is `folded_book`'s.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +44,11 @@ class OpenBook(Protocol):
         ...
 
 
-def opened_book(home: Home, writer: str, chain: str = "") -> OpenBook:
+def opened_book(home: Home, writer: str) -> OpenBook:
     """Open the book of a home: its own file, or what the chains of a shared database add up to."""
     store = shared_store(home.store)
     if store is None:
-        return HomeBook(home, writer, chain)
+        return HomeBook(home, writer)
     # Imported here: a database server needs packages that most homes do without.
     from pointsman.access.folded_book import FoldedBook  # noqa: PLC0415 - see above
 
@@ -53,20 +56,18 @@ def opened_book(home: Home, writer: str, chain: str = "") -> OpenBook:
 
 
 class HomeBook:
-    """Keeps what is spent in one home. Never waits for the disk, except when opened and closed.
+    """Keeps what is spent in one home of files; waits for the disk only when opened and closed.
 
     The first to open it holds a lease, and makes the sums whole when the one before it crashed;
-    others beside it only add. Where each chain has sums of its own, that goes for the books of one
-    chain. `chain` is where what is spent is recorded, by default of the writer's name.
+    others beside it only add.
     """
 
-    def __init__(self, home: Home, writer: str, chain: str = "") -> None:
-        self._store = store = SpendStore(home.place(SPEND), writer, chain)
-        own = (chain or writer) if store.is_by_chain else ""
-        self._lease = _lease(home, own)
+    def __init__(self, home: Home, writer: str) -> None:
+        self._store = store = SpendStore(home.place(SPEND), writer)
+        self._lease = _lease(home)
         if self._lease is not None:
             if not store.was_clean():
-                _make_whole(home, store, own)
+                _make_whole(home, store)
             store.begin()
 
     def cost(self, account: Account) -> int:
@@ -93,15 +94,15 @@ class HomeBook:
             lease.release()
 
 
-def _lease(home: Home, chain: str) -> HeldLease | None:
+def _lease(home: Home) -> HeldLease | None:
     try:
-        return home.lease(f"{SPEND}-{chain}" if chain else SPEND)
+        return home.lease(SPEND)
     except ChainHeld:
         return None
 
 
-def _make_whole(home: Home, store: SpendStore, chain: str) -> None:
-    """Make the newest sums again from the ledger, or from one of its chains.
+def _make_whole(home: Home, store: SpendStore) -> None:
+    """Make the newest sums again from the ledger.
 
     Sums are committed in the order calls were settled, and a reservation is younger than a day
     when it is settled: what is lacking lies on the last day that was written, the day before, or
@@ -112,7 +113,5 @@ def _make_whole(home: Home, store: SpendStore, chain: str) -> None:
     first_day = max(0, store.last_day() - 1)
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
         outcomes = ledger.of_kind(OUTCOME, Instant(first_day * DAY))
-        own = ledger.chains().get(chain)
-        entries = (each.entry for each in outcomes if not chain or each.chain == own)
-        sums = rebuild(entries, first_day)
+        sums = rebuild((each.entry for each in outcomes), first_day)
     store.replace(first_day, sums)

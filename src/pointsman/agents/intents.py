@@ -8,33 +8,10 @@ from typing import Final
 import re2
 
 from pointsman.agents.policy import Intent
-
-MAX_PATTERN: Final = 1_000
-"""Characters in one pattern."""
+from pointsman.kernel.regex import options
 
 MAX_TEXT: Final = 32_768
 """Characters of a query that patterns look at; what lies behind them is not seen."""
-
-
-def _options() -> re2.Options:
-    options = re2.Options()
-    options.log_errors = False
-    options.case_sensitive = False
-    return options
-
-
-def refusal(pattern: str) -> str:
-    """Say why a pattern cannot be used; empty when it can."""
-    if len(pattern) > MAX_PATTERN:
-        return f"it is longer than {MAX_PATTERN} characters"
-    try:
-        re2.compile(pattern, _options())
-    except re2.error as error:
-        reason = error.args[0] if error.args else "it cannot be read"
-        return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-    except UnicodeEncodeError:
-        return "it holds half of a surrogate pair"
-    return ""
 
 
 class IntentMatcher:
@@ -52,7 +29,7 @@ class IntentMatcher:
         if found:
             matcher = re2.Filter()
             for number, pattern in found:
-                matcher.Add(pattern, _options())
+                matcher.Add(pattern, options(is_case_sensitive=False))
                 self._owners.append(number)
             matcher.Compile()
             self._filter = matcher

@@ -12,7 +12,6 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from pointsman.agents.config import EPSILON, Count, Fraction, GivenConfig, Name
-from pointsman.agents.intents import refusal
 from pointsman.agents.module import ModuleType, Status
 from pointsman.agents.run_written import (
     GivenCouncil,
@@ -26,6 +25,7 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Json, Path, Position, escaped
 from pointsman.kernel.instant import read_instant
 from pointsman.kernel.nearest import nearest
+from pointsman.kernel.regex import refusal
 from pointsman.kernel.schema import conform
 
 MOST_PATTERNS: Final = 64
@@ -262,7 +262,7 @@ def _intent_problems(file: AgentsFile, document: Document) -> Iterable[Problem]:
             yield document.problem((*path, "intent"), Code.DUPLICATE_KEY, message)
         seen.add(each.intent)
         for number, pattern in enumerate(each.patterns):
-            reason = refusal(pattern)
+            reason = refusal(pattern, is_case_sensitive=False)
             if reason:
                 message = f"the pattern `{escaped(pattern)}` cannot be used: {reason}"
                 at = (*path, "patterns", number)

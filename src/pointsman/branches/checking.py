@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from pointsman.branches.evaluate import INPUT, WHOLE
 from pointsman.branches.functions import ANY, FUNCTIONS, Kinds
-from pointsman.branches.patterns import refusal
 from pointsman.branches.syntax import (
     Arithmetic,
     Call,
@@ -34,6 +33,7 @@ from pointsman.branches.syntax import (
 from pointsman.branches.values import KINDS, NAMES, Value
 from pointsman.kernel.document import escaped, path_text
 from pointsman.kernel.nearest import nearest
+from pointsman.kernel.regex import refusal
 
 Keys: TypeAlias = tuple[Key, ...]
 

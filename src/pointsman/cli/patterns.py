@@ -36,8 +36,9 @@ from pointsman.runs.pattern_report import (
     reliability_svg,
     reliability_text,
 )
+from pointsman.storage.sqlite.pattern_outcomes import ModelTotal, Outcome, Pattern, Summary
 from pointsman.storage.sqlite.pattern_writing import ImportRow
-from pointsman.storage.sqlite.patterns import ModelTotal, Outcome, Pattern, PatternStore, Summary
+from pointsman.storage.sqlite.patterns import PatternStore
 from pointsman.turns.fingerprint import Fingerprint, Surroundings, fingerprint_of
 from pointsman.turns.registry import model_id
 

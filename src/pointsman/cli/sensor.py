@@ -20,6 +20,7 @@ from pointsman.runs.columns import table
 from pointsman.runs.sensor_event import Happened
 from pointsman.runs.sensor_state import SensorStates
 from pointsman.runs.sensors import Heard, SensorService
+from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.sensor_file import Sensor
 from pointsman.storage.sensor_files import SensorFiles
 
@@ -76,7 +77,7 @@ def run(session: Session, names: tuple[str, ...], once: bool, event: str | None)
     """Run the sensors, or those named, until interrupted."""
     given = None if event is None else read_context(event)
     heard: list[Heard] = []
-    with session.open(create=True) as pointsman, _sole(pointsman):
+    with session.open(create=True) as pointsman, _sole(pointsman) as lease:
         service = service_of(pointsman)
         session.warn((*service.files.current().problems, *pointsman.branching.in_force().problems))
         service.check()
@@ -85,9 +86,9 @@ def run(session: Session, names: tuple[str, ...], once: bool, event: str | None)
         if given is not None:
             _offer(service, found, Happened("manual", given))
         if once or given is not None:
-            _until_done(service, names)
+            _until_done(service, names, lease)
         else:
-            _for_ever(service, names, pointsman.home.path)
+            _for_ever(service, names, pointsman.home.path, lease)
     failed = [each for each in heard if each.status == "failed"]
     text = f"{counted(len(heard), 'target')} run, {len(failed)} failed"
     session.show(text, {"acted": [_value(each) for each in heard], "failed": len(failed)})
@@ -110,7 +111,7 @@ def _offer(service: SensorService, found: list[Sensor], happened: Happened) -> N
     service.offer(found[0], happened)
 
 
-def _until_done(service: SensorService, names: tuple[str, ...]) -> None:
+def _until_done(service: SensorService, names: tuple[str, ...], lease: HeldLease) -> None:
     """Look once, then only wait for what is under way."""
     clock, waits = SystemClock(), threading.Event()
     service.tick(names)
@@ -118,6 +119,7 @@ def _until_done(service: SensorService, names: tuple[str, ...]) -> None:
     while (due := _under_way(service, names)) is not None and clock.now() < end:
         waits.wait(max((due - clock.now()) / SECOND, 0.0))
         for each in _own(service, names):
+            lease.fence()
             service.work(each)
 
 
@@ -136,11 +138,13 @@ def _own(service: SensorService, names: tuple[str, ...]) -> list[Sensor]:
     ]
 
 
-def _for_ever(service: SensorService, names: tuple[str, ...], home: Path) -> None:
+def _for_ever(service: SensorService, names: tuple[str, ...], home: Path, lease: HeldLease) -> None:
     clock, woken = SystemClock(), threading.Event()
     with _watched(service, home, woken):
         try:
             while True:
+                # What another process took over is not done here as well.
+                lease.fence()
                 due = service.tick(names)
                 left = LOOK_S if due is None else (due - clock.now()) / SECOND
                 woken.wait(min(max(left, 0.01), LOOK_S))
@@ -182,14 +186,14 @@ def _watched(service: SensorService, home: Path, woken: threading.Event) -> Iter
 
 
 @contextmanager
-def _sole(pointsman: Pointsman) -> Iterator[None]:
+def _sole(pointsman: Pointsman) -> Iterator[HeldLease]:
     """Let one process at a time run the sensors of a home."""
     try:
         lease = pointsman.home.lease("sensors")
     except ChainHeld:
         raise ChainHeld("another process runs the sensors of this home") from None
     try:
-        yield
+        yield lease
     finally:
         lease.release()
 

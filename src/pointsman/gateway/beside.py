@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from pointsman.errors import PointsmanError
 from pointsman.gateway.durable import Durability
 from pointsman.gateway.http import in_thread
+from pointsman.gateway.notice import notice_of
 from pointsman.gateway.overheard import Overheard
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.side_call import SideCall
@@ -118,7 +119,9 @@ class Beside:
         live = work.live
         origin: Origin | None = "explored" if _is_exploring(work.ruling) else None
         own = run_of_call(live.turn_id, work.end, live.asked_at, origin)
-        said = [_Said(live.decision_id, own, work.heard.words(live.request.dialect))]
+        # Judged is what the model said, not what was put before it.
+        words = work.heard.words(live.request.dialect).removeprefix(notice_of(live))
+        said = [_Said(live.decision_id, own, words)]
         if work.shadow is not None:
             again = await self._shadowed(work, work.shadow)
             said += [] if again is None else [again]

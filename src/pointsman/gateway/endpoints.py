@@ -16,7 +16,8 @@ from pointsman.gateway.incoming import incoming
 from pointsman.gateway.overheard import Overheard
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.spans import line_of
-from pointsman.gateway.turn import LiveTurn, go_on, new_flow
+from pointsman.gateway.turn import LiveTurn
+from pointsman.gateway.turn_flow import go_on, new_flow
 from pointsman.gateway.watch import Watch
 from pointsman.providers.dialects.loss import CannotSay
 from pointsman.providers.dialects.speaker import speaker

@@ -92,13 +92,21 @@ class Feed:
         if self._readers and loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._tell, entries)
 
+    def tell(self, event: bytes) -> None:
+        """Tell an event that was written already; from any thread."""
+        loop = self._loop
+        if self._readers and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._offer, [event])
+
     def end(self) -> None:
         """Let every reader go; in the event loop."""
         for reader in self._readers:
             reader.end()
 
     def _tell(self, entries: Sequence[Entry]) -> None:
-        events = [each for each in map(self._written, entries) if each is not None]
+        self._offer([each for each in map(self._written, entries) if each is not None])
+
+    def _offer(self, events: Sequence[bytes]) -> None:
         for reader in self._readers:
             for event in events:
                 reader.offer(event)

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from pointsman.errors import ReplayError
 from pointsman.gateway.feed import sse
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import instant_text
@@ -15,15 +16,19 @@ from pointsman.kernel.number import billionths_text
 from pointsman.kernel.record import DECISION, OUTCOME, OUTCOME_FORM, read_recorded
 from pointsman.placement.trace import OUTCOME_FORM as PLACEMENT_FORM
 from pointsman.runs.call_end import END_FORM
-from pointsman.runs.desk import POLICY_INVALID
+from pointsman.runs.desk import POLICY_INVALID, POLICY_REFUSED, REFUSED_FORM
 from pointsman.runs.feedback import FEEDBACK, FEEDBACK_FORM
 from pointsman.runs.pins import PINNED, PINNING_FORM, UNPINNED
+from pointsman.runs.recorded_turns import TURN
 from pointsman.runs.taints import CLEARED, TAINT_FORM, TAINTED
 from pointsman.runs.transitions import RECOVERED, RECOVERED_FORM, UNAVAILABLE, UNAVAILABLE_FORM
+from pointsman.storage.publications import Published
 from pointsman.turns.trace import OUTCOME_FORM as TURN_FORM
 from pointsman.turns.trace import TRACE_FORM
 
-_TURN: Final = DECISION + "turn"
+POLICY_PUBLISHED: Final = "policy.published"
+MOST_PROBLEMS: Final = 5
+LONGEST_PROBLEM: Final = 300
 
 
 class _Invalid(Struct, frozen=True):
@@ -42,8 +47,27 @@ def event_of(entry: Entry) -> bytes | None:
     if found is None:
         return None
     name, told = found
-    value = {"at": instant_text(entry.at), **told(entry)}
+    try:
+        value = {"at": instant_text(entry.at), **told(entry)}
+    except (ReplayError, msgspec.MsgspecError, ValueError):
+        # Whoever can write the database can write anything: it must not end the feed of the rest.
+        return None
     return sse(name, msgspec.json.encode(value), entry.id)
+
+
+def published_event(found: Published) -> bytes:
+    """Write that a publication is in force now: told once it was verified, not when it is found."""
+    said = found.publication
+    value = {
+        "at": instant_text(said.at),
+        "number": said.number,
+        "by": said.by,
+        "files": said.changed,
+        "policy_id": said.policy_id,
+        "placement_id": said.placement_id,
+        "publication_id": found.id,
+    }
+    return sse(POLICY_PUBLISHED, msgspec.json.encode(value), found.entry_id)
 
 
 def _turn(entry: Entry) -> Told:
@@ -98,6 +122,12 @@ def _invalid(entry: Entry) -> Told:
     return {"file": file, "using_last_known_good": found.using_last_known_good}
 
 
+def _refused(entry: Entry) -> Told:
+    found = REFUSED_FORM.decode(entry.payload)
+    problems = [each[:LONGEST_PROBLEM] for each in found.errors[:MOST_PROBLEMS]]
+    return {"publication": found.publication, "problems": problems, "entry_id": entry.ref}
+
+
 def _taint(entry: Entry) -> Told:
     taint = TAINT_FORM.decode(entry.payload)
     return {"session_id": entry.ref, "turn_id": taint.turn_id, "rule_id": taint.rule_id}
@@ -127,13 +157,14 @@ def _recovered(entry: Entry) -> Told:
 
 
 _EVENTS: Final[Mapping[str, tuple[str, Callable[[Entry], Told]]]] = {
-    _TURN: ("route.decided", _turn),
-    f"{_TURN}.fallback": ("turn.fallback", _turn),
+    TURN: ("route.decided", _turn),
+    f"{TURN}.fallback": ("turn.fallback", _turn),
     DECISION + "placement": ("placement.decided", _placement),
     OUTCOME: ("call.ended", _call),
     UNAVAILABLE: ("routing.provider_unavailable", _unavailable),
     RECOVERED: ("routing.provider_recovered", _recovered),
     POLICY_INVALID: ("routing.policy_invalid", _invalid),
+    POLICY_REFUSED: ("policy.refused", _refused),
     TAINTED: ("placement.tainted", _taint),
     CLEARED: ("placement.cleared", _cleared),
     PINNED: ("session.pinned", _pin),
@@ -141,4 +172,4 @@ _EVENTS: Final[Mapping[str, tuple[str, Callable[[Entry], Told]]]] = {
     FEEDBACK: ("feedback.given", _feedback),
 }
 
-EVENT_NAMES: Final = tuple(name for name, _ in _EVENTS.values())
+EVENT_NAMES: Final = (*(name for name, _ in _EVENTS.values()), POLICY_PUBLISHED)

@@ -1,6 +1,7 @@
 """Carrying one call out: the request in the provider's dialect, the answer in the caller's.
 
-Where both speak the same dialect, bytes pass through unchanged but for the model's name.
+Where both speak the same dialect, bytes pass through unchanged but for the model's name and what
+the settings add.
 """
 
 from __future__ import annotations
@@ -14,20 +15,28 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from pointsman.errors import InputError
+from pointsman.gateway.carriage import (
+    HELD_BYTES,
+    Carriage,
+    Edit,
+    Edited,
+    Passed,
+    Translated,
+    unreadable,
+)
 from pointsman.gateway.http import EVENTS, JSON, Send
+from pointsman.gateway.notice import notice_of
 from pointsman.gateway.turn import End, LiveTurn
+from pointsman.providers.dialects.chat.stream_usage import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.spans import with_model
-from pointsman.providers.dialects.speaker import Reader, Writer, speaker
+from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.tap import Tap, end_of, tap
+from pointsman.providers.dialects.words_before import WordsBefore, with_words_before
 from pointsman.providers.failures import failure_inside
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import Answer, Dialect, Outgoing, Provider, UpstreamError
-from pointsman.providers.streaming import Broken
 from pointsman.sessions.flow import WORTH_ANOTHER, Called
-
-HELD_BYTES = 1 << 20
-"""How much of a stream may wait for its first content before it is let out anyway."""
 
 _PASSED_ON = (b"anthropic-beta", b"anthropic-version", b"openai-beta")
 
@@ -41,9 +50,8 @@ class Forwarding:
         self.send = send
         self.has_begun = False
         self._size = 0
-        self._rest = bytearray()
         self._wants_usage = True
-        self._translator: _Translator | None = None
+        self._has_asked_usage = False
         self._provider, self._name = live.parts.providers.of(model, live.in_force.models)
         self._dialect = _spoken(self._provider, live.request.dialect)
         self.error: UpstreamError | None = None
@@ -61,12 +69,23 @@ class Forwarding:
             own = without_foreign(request.dialect, self.live.stripped_body())
             is_given = own is body
             body = request.look.with_model(self._name) if is_given else with_model(own, self._name)
+            if request.look.is_stream and self._dialect == "chat":
+                body = self._asking_usage(body)
         else:
             asked = speaker(request.dialect).read_request(self.live.stripped_body())
             self._wants_usage = asked.wants_usage
             body = speaker(self._dialect).write_request(asked, self._name).body
         passed = self._passed(request.asked.headers) if self.is_same else ()
         return Outgoing(self._dialect, self._name, body, request.look.is_stream, passed)
+
+    def _asking_usage(self, body: bytes) -> bytes:
+        """Ask what the stream uses, if the provider is to tell it always."""
+        configured = self.live.in_force.models.providers.get(self._provider.name)
+        if configured is None or configured.stream_usage != "ask":
+            return body
+        asking = asking_usage(body, self.live.request.look.stream_options)
+        self._has_asked_usage = asking is not body
+        return asking
 
     @staticmethod
     def _passed(headers: Mapping[bytes, bytes]) -> tuple[tuple[str, str], ...]:
@@ -78,7 +97,7 @@ class Forwarding:
     async def run(self) -> Called:
         """Call the model and let its answer out; says how it went."""
         live = self.live
-        reserving = live.reserve(self.model)
+        reserving = live.purse.reserve(self.model, live.input_tokens)
         if reserving is not None:
             await reserving
         live.called(self.model)
@@ -111,12 +130,15 @@ class Forwarding:
             _check_is_answer(self._provider.name, body)
         if self._dialect != live.request.dialect:
             body = self._translated(body)
+        size = len(body)
+        if live.fallen_from and (words := notice_of(live)):
+            body = with_words_before(live.request.dialect, body, words)
         await live.hold(reason or "")
         await live.durability.reached()
         live.first_byte_ns = time.perf_counter_ns()
         headers = [JSON, *live.headers(), (b"content-length", b"%d" % len(body))]
         self.send.whole(200, headers, body)
-        self._done(answer, usage=usage, reason=reason, size=len(body))
+        self._done(answer, usage=usage, reason=reason, size=size)
         return Called(is_done=True)
 
     def _translated(self, body: bytes) -> bytes:
@@ -125,17 +147,18 @@ class Forwarding:
             told = speaker(self._dialect).read_response(body)
             return asked.write_response(told, self.model, int(time.time()))
         except InputError as error:
-            raise _unreadable(self._provider.name, error) from error
+            raise unreadable(self._provider.name, error) from error
 
     async def _stream(self, answer: Answer) -> Called:
-        seen = tap(self._dialect)
-        self._translator = self._new_translator()
+        seen, carriage = tap(self._dialect), self._carriage()
         try:
-            await self._carried(answer, seen)
+            await self._carried(answer, seen, carriage)
         except UpstreamError as error:
             if not self.has_begun:
                 raise
-            await self._broken_off(error)
+            # Never the text again.
+            await self._more(carriage.broken("upstream_error", error.message))
+            self.send.end()
             return self._failed(error, usage_bytes=self._size)
         except asyncio.CancelledError:
             if seen.stop_reason is not None:
@@ -148,14 +171,14 @@ class Forwarding:
         self._done(answer, usage=seen.usage, reason=seen.stop_reason, size=self._size)
         return Called(is_done=True)
 
-    async def _carried(self, answer: Answer, seen: Tap) -> None:
+    async def _carried(self, answer: Answer, seen: Tap, carriage: Carriage) -> None:
         """Let a stream out from its first content on, to its end."""
         waiting: list[bytes] = []
         is_bound = False
         async for piece in answer:
             seen.feed(piece)
             self.live.stream_events += piece.count(b"data:")
-            out = self._whole_lines(piece) if self._translator is None else self._fed(piece)
+            out = carriage.fed(piece)
             self._size += len(out)
             if seen.stop_reason is not None and not is_bound:
                 is_bound = True
@@ -169,43 +192,28 @@ class Forwarding:
                 await self._begin(b"".join(waiting))
         seen.end()
         if seen.stop_reason is None and not seen.is_broken:
-            raise _unfinished(self._provider.name, b"".join((*waiting, self._rest)))
+            raise _unfinished(self._provider.name, b"".join((*waiting, carriage.held())))
         if not self.has_begun:
             _check_is_sound(seen)
             await self._begin(b"".join(waiting))
-        last = bytes(self._rest) if self._translator is None else self._translator.ended()
-        await self._more(last)
+        await self._more(carriage.ended())
         self.send.end()
 
-    def _new_translator(self) -> _Translator | None:
-        if self.is_same:
-            return None
+    def _carriage(self) -> Carriage:
+        """Give how the bytes of a stream become the caller's."""
+        asked = self.live.request.dialect
+        carriage: Carriage = Passed(asked) if self.is_same else self._translating()
+        if not self._has_asked_usage and not self.live.fallen_from:
+            return carriage
+        edits: list[Edit] = [UnaskedUsage().without] if self._has_asked_usage else []
+        if words := notice_of(self.live):
+            edits.append(WordsBefore(asked, words).taken)
+        return Edited(carriage, tuple(edits)) if edits else carriage
+
+    def _translating(self) -> Translated:
         target = speaker(self.live.request.dialect)
         writer = target.stream_writer(self.model, int(time.time()), wants_usage=self._wants_usage)
-        return _Translator(speaker(self._dialect).stream_reader(), writer)
-
-    def _whole_lines(self, piece: bytes) -> bytes:
-        """Hold the beginning of a line back until its end is there.
-
-        Should the stream break off, the caller is left with whole events, and can read the error.
-        """
-        if not self._rest and piece.endswith(b"\n"):
-            return piece
-        end = piece.rfind(b"\n") + 1
-        if not end and len(self._rest) <= HELD_BYTES:
-            self._rest += piece
-            return b""
-        whole = bytes(self._rest) + piece[:end]
-        self._rest = bytearray(piece[end:])
-        return whole
-
-    def _fed(self, piece: bytes) -> bytes:
-        if self._translator is None:
-            return piece
-        try:
-            return self._translator.fed(piece)
-        except InputError as error:
-            raise _unreadable(self._provider.name, error) from error
+        return Translated(self._provider.name, speaker(self._dialect).stream_reader(), writer)
 
     async def _begin(self, first: bytes) -> None:
         live = self.live
@@ -222,17 +230,6 @@ class Forwarding:
             self.live.answer_bytes += len(data)
             await self.send.more(data)
 
-    async def _broken_off(self, error: UpstreamError) -> None:
-        """Say in the caller's own dialect that there will be no more; never the text again."""
-        code, message = "upstream_error", error.message
-        if self._translator is not None:
-            told = self._translator.broken(code, message)
-        else:
-            # A blank line first: the last event may lack the one that ends it.
-            told = b"\n" + speaker(self.live.request.dialect).error_event(code, message)
-        await self._more(told)
-        self.send.end()
-
     def _done(self, answer: Answer, *, usage: Usage, reason: str | None, size: int) -> None:
         end = End("success", None, usage, reason or "", size, answer.attempts)
         self.live.call_ended(self.model, end)
@@ -243,26 +240,6 @@ class Forwarding:
         self.live.call_ended(self.model, end)
         worth = error.error_class in WORTH_ANOTHER
         return Called(False, error.error_class, self.has_begun, worth)  # noqa: FBT003 - not done
-
-
-class _Translator:
-    """Turns a stream of one dialect into another's, event by event."""
-
-    def __init__(self, reader: Reader, writer: Writer) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    def fed(self, data: bytes) -> bytes:
-        """Give what a piece is in the caller's dialect."""
-        return b"".join(map(self._writer.write, self._reader.feed(data)))
-
-    def ended(self) -> bytes:
-        """Give what closes the stream."""
-        return b"".join(map(self._writer.write, self._reader.end()))
-
-    def broken(self, code: str, message: str) -> bytes:
-        """Give what says that there will be no more."""
-        return self._writer.write(Broken(code, message))
 
 
 def _check_is_answer(name: str, body: bytes) -> None:
@@ -282,11 +259,6 @@ def _unfinished(name: str, held: bytes) -> UpstreamError:
     """Give the error of a stream that ended before its answer did."""
     message = f"the stream of `{name}` ended before its answer did"
     return failure_inside(name, held) or UpstreamError(message, error_class="network", status=200)
-
-
-def _unreadable(name: str, error: InputError) -> UpstreamError:
-    message = f"the answer of `{name}` cannot be read: {error.message}"
-    return UpstreamError(message, error_class="server_error", status=200)
 
 
 def _check_is_sound(tap: Tap) -> None:

@@ -132,6 +132,12 @@ class Log:
         }
         self._write(msgspec.json.encode(value) + b"\n")
 
+    def shared(self, message: str) -> None:
+        """Tell of what an operator should see to in what replicas share."""
+        at = instant_text(self._clock.now())
+        value = {"time": at, "level": "warning", "event": "shared", "message": message}
+        self._write(msgspec.json.encode(value) + b"\n")
+
     def flush(self) -> None:
         """Write what waits before this returns."""
         with self._lock:

@@ -32,7 +32,7 @@ class Passage:
         """Make the call and let its answer out; says how it went."""
         live, model = self.live, self.live.model
         provider, name = live.parts.providers.of(model, live.in_force.models)
-        reserving = live.reserve(model)
+        reserving = live.purse.reserve(model, live.input_tokens)
         if reserving is not None:
             await reserving
         live.called(model)

@@ -20,7 +20,8 @@ from pointsman.gateway.incoming import Incoming, privacy_of
 from pointsman.gateway.names import meant_by
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.passage import Passage
-from pointsman.gateway.turn import LiveTurn, new_flow
+from pointsman.gateway.turn import LiveTurn
+from pointsman.gateway.turn_flow import new_flow
 from pointsman.providers.dialects.body import decode
 from pointsman.providers.dialects.look import Look, look
 from pointsman.providers.dialects.spans import unique

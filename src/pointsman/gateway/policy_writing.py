@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from pointsman.access.keys import Principal
 from pointsman.errors import LedgerError
+from pointsman.gateway.feed_events import published_event
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts, check_own_files
 from pointsman.gateway.shapes import PolicyState
@@ -54,21 +55,41 @@ def policy_state(files: PolicyFiles, in_force: InForce) -> PolicyState:
 
 
 def follow_policy(parts: Parts) -> None:
-    """Have every change of a published policy told in the log and, if refused, in the ledger."""
+    """Have every change of a published policy told: in the log, live and, if refused, recorded."""
     files = parts.pointsman.files
     if isinstance(files, LedgerPolicies):
-        files.listener = lambda in_force: _told(parts, in_force)
+        files.listener = _Telling(parts, files)
 
 
-def _told(parts: Parts, in_force: InForce) -> None:
-    refused = [
-        problem.message for file in in_force.invalid if file.entry_id for problem in file.problems
-    ]
-    if parts.log.is_on:
-        parts.log.policy(in_force.policy_id, in_force.origin.number, refused)
-    # A ledger that takes nothing now is told elsewhere, and must not keep a policy from its place.
-    with suppress(LedgerError):
-        parts.pointsman.desk.tell_invalid(in_force)
+class _Telling:
+    """Tells what became of publications; in the thread of whoever looks for them."""
+
+    def __init__(self, parts: Parts, files: LedgerPolicies) -> None:
+        self._parts = parts
+        self._files = files
+        self._last = files.published
+
+    def __call__(self, in_force: InForce) -> None:
+        parts = self._parts
+        refused = [
+            problem.message
+            for file in in_force.invalid
+            if file.entry_id
+            for problem in file.problems
+        ]
+        if parts.log.is_on:
+            parts.log.policy(in_force.policy_id, in_force.origin.number, refused)
+        self._tell_live()
+        # A ledger that takes nothing now is told elsewhere, and must not keep a policy from its
+        # place.
+        with suppress(LedgerError):
+            parts.pointsman.desk.tell_invalid(in_force)
+
+    def _tell_live(self) -> None:
+        """Tell of a publication once, when it is in force here."""
+        last, self._last = self._last, self._files.published
+        if self._last is not None and (last is None or last.id != self._last.id):
+            self._parts.feed.tell(published_event(self._last))
 
 
 def _named(caller: Principal) -> str:

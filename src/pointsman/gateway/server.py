@@ -105,7 +105,7 @@ def opened(
         parts.providers.listener = parts.health.rates.follow
         follow_policy(parts)
         if sharing is not None:
-            sharing.begin(parts.feed)
+            sharing.begin(parts.feed, parts.log)
         yield parts, application(parts)
 
 

@@ -7,7 +7,6 @@ whose home is a folder of files has none of this.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.app import Pointsman
 from pointsman.errors import PointsmanError
 from pointsman.gateway.feed import Feed
+from pointsman.gateway.logs import Log
 from pointsman.gateway.shapes import ReplicaRow, SharedReport
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
@@ -33,7 +33,7 @@ from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.postgres.shared.pool import Pool
 from pointsman.storage.postgres.shared.reserves import PostgresReserves
 from pointsman.storage.postgres.shared.state import SharedState
-from pointsman.storage.redis.connection import opened_redis
+from pointsman.storage.redis.connection import chosen_redis, opened_redis
 from pointsman.storage.redis.reserves import RedisReserves
 from pointsman.storage.redis.state import RedisState
 from pointsman.storage.settings import Settings
@@ -44,7 +44,6 @@ from pointsman.version import VERSION
 
 T = TypeVar("T")
 
-REDIS_VARIABLE: Final = "POINTSMAN_REDIS"
 THREADS: Final = 16
 PROBE_S: Final = 60
 LOOK_S: Final = 0.2
@@ -84,8 +83,10 @@ class Sharing:
         self._looked_at = 0.0
         self._feeding: _Feeding | None = None
 
-    def begin(self, feed: Feed) -> None:
+    def begin(self, feed: Feed, log: Log) -> None:
         """Join the others, and follow what they do."""
+        if log.is_on:
+            self.replica.warned = log.shared
         self._keyring.look(self._pointsman.clock.now())
         self._keyring.is_followed = True
         if self._published is not None:
@@ -243,7 +244,7 @@ def opened_sharing(
     pool = Pool(store)
     durable, state = PostgresReserves(pool), SharedState(pool)
     lease_s = settings.replicas.lease_s
-    url = os.environ.get(REDIS_VARIABLE, "") or settings.redis
+    url = chosen_redis(settings)
     if not url:
         shared = Shared(process, pool, durable, state, lease_s=lease_s)
         return Sharing(pointsman, shared, keyring)

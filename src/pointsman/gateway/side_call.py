@@ -21,7 +21,7 @@ from pointsman.runs.call_end import CallEnd, outcome_of
 from pointsman.runs.rubric import words_of
 from pointsman.sessions.ruling import Ruling
 from pointsman.signals.tokens import count_tokens
-from pointsman.turns.availability import Result
+from pointsman.turns.call_event import Result
 from pointsman.version import VERSION
 
 
@@ -76,7 +76,9 @@ class SideCall:
             self._input_tokens,
             output_bound(request.max_output_tokens, most),
         )
-        return parts.budgets.reserve(live.owners, quote, live.caps, parts.pointsman.clock.now())
+        return parts.budgets.reserve(
+            live.purse.owners, quote, live.purse.caps, parts.pointsman.clock.now()
+        )
 
     async def _recorded(self) -> None:
         """Record the decision, and wait for it: nothing acts before its decision is durable."""

@@ -8,46 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from msgspec import Struct
 
-from pointsman.access.budgets import Refused, Reservation
-from pointsman.access.caps import Owners, caps_of
-from pointsman.access.charges import Quote, output_bound, quoted
-from pointsman.access.spent import Spent
-from pointsman.errors import ConfirmationNeeded, OverBudget, RoutingFailed
+from pointsman.errors import ConfirmationNeeded, RoutingFailed
 from pointsman.gateway.durable import Durability
 from pointsman.gateway.http import Headers
 from pointsman.gateway.incoming import Incoming
 from pointsman.gateway.parts import Parts
+from pointsman.gateway.purse import Purse
 from pointsman.gateway.spans import call_span
 from pointsman.gateway.trace_context import trace_context
+from pointsman.gateway.turn_counts import count_end, count_ruling
 from pointsman.kernel.record import Aside, Names, outcome_draft
 from pointsman.providers.dialects.prefix import with_text_of_last_user
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.runs.call_end import CallEnd, outcome_of
-from pointsman.runs.gathering import Around
-from pointsman.runs.placing import Turn
-from pointsman.runs.rulings import policies_of
-from pointsman.sessions.flow import (
-    Fallback,
-    Flow,
-    Record,
-    RecordPlacement,
-    continued,
-    turn,
-)
+from pointsman.sessions.flow import Fallback, Record, RecordPlacement
 from pointsman.sessions.locks import TurnLock
 from pointsman.sessions.ruling import Placing, Ruling
-from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.policies import InForce
-from pointsman.turns.availability import Result
-from pointsman.turns.facts import ANY_MODEL, TurnFacts
+from pointsman.turns.call_event import Result
 from pointsman.turns.override import Mode
 from pointsman.version import VERSION
 
@@ -81,6 +66,7 @@ class LiveTurn:
         self.decision_id = ""
         self.ruling: Ruling | None = None
         self.fallen_from: tuple[str, ...] = ()
+        self.fallen_as: tuple[str, ...] = ()
         self.number = 0
         self.first_byte_ns = self.answer_bytes = 0
         self.input_tokens = self.stream_events = 0
@@ -89,12 +75,7 @@ class LiveTurn:
         self.upstream_ns = self.called_ns = self._waiting_ns = 0
         self.locked: TurnLock | None = None
         self.ahead: Ahead | None = None
-        self._reservation: Reservation | None = None
-        self.owners = Owners(
-            request.caller.key_id, request.conversation.id, request.workspace or ""
-        )
-        budgets = in_force.ready.policy.budgets
-        self.caps = (*caps_of(budgets), *request.caller.caps) if budgets else request.caller.caps
+        self.purse = Purse(parts, request, in_force)
 
     @property
     def session_id(self) -> str:
@@ -133,35 +114,6 @@ class LiveTurn:
             raise RoutingFailed
         return self.ruling
 
-    def facts_around(self) -> Around:
-        """Gather what the request says beside its message."""
-        look, request = self.request.look, self.request
-        self.input_tokens = count_tokens(look.all_text())
-        caller, now, ahead = request.caller, self.asked_at, self.ahead
-        if ahead is not None:
-            pinned, budgets = ahead.pinned_model, ahead.budgets
-            availability = {**self.parts.health.now(), **ahead.denied}
-        else:
-            pinned = "" if request.meant.model else self.parts.sessions.pinned(self.session_id)
-            budgets = self.parts.budgets.left(self.owners, self.caps, now) if self.caps else ()
-            availability = self.parts.health.now()
-        return Around(
-            turn_id=self.turn_id,
-            input_tokens=self.input_tokens,
-            sticky_model=request.meant.model or pinned or None,
-            workspace_path=request.workspace,
-            has_images=look.has_images,
-            has_tool_calls_in_history=look.has_tool_calls_in_history,
-            has_tools=look.has_tools,
-            has_system_prompt=look.has_system,
-            requires_structured_output=look.wants_structured_output,
-            privacy_level=request.privacy,
-            availability=availability,
-            allowed_models=caller.allowed_models,
-            budgets=budgets,
-            cost_today_microusd=self.parts.budgets.spent_today(now),
-        )
-
     def lock(self) -> TurnLock | None:
         """Give the lock of the turn that this request goes on in, if it does."""
         if not self.request.look.is_continuation:
@@ -173,7 +125,7 @@ class LiveTurn:
     async def look_ahead(self, sharing: Sharing) -> None:
         """Look at what other replicas may have changed: what memory says must not win over it."""
         is_new = not self.request.look.is_continuation
-        asked = (self.session_id, self.owners, self.caps, self.asked_at)
+        asked = (self.session_id, self.purse.owners, self.purse.caps, self.asked_at)
         self.ahead = await sharing.run(lambda: sharing.ahead(*asked, is_new=is_new))
 
     def let_go(self, sharing: Sharing) -> None:
@@ -211,6 +163,7 @@ class LiveTurn:
         """Hand a ruling in; the answer waits for it."""
         if effect.kind == "fallback":
             self.fallen_from = (*self.fallen_from, self.model)
+            self.fallen_as = (*self.fallen_as, self.end.error_class if self.end else "other")
             self.parts.metrics.count("pointsman_fallbacks_total", (("model", self.model),))
         self.ruling = effect.ruling
         names = self._names()
@@ -218,7 +171,7 @@ class LiveTurn:
         linked = "fallback" if effect.kind == "fallback" else ""
         desk = self.parts.pointsman.desk
         desk.hand_in(names, self.in_force, effect.ruling, self._aside(), self.durability, linked)
-        self._count(effect.ruling)
+        count_ruling(self.parts.metrics, effect.ruling)
 
     def check_confirmed(self, placing: Placing) -> None:
         """Raise if a policy wants a human's yes and the request does not bring it."""
@@ -245,21 +198,8 @@ class LiveTurn:
 
     def cancelled(self) -> None:
         """Note that the caller hung up while a model was at work."""
-        if self._reservation is not None:
+        if self.purse.reservation is not None:
             self.call_ended(self.model, End("cancelled", answer_bytes=self.answer_bytes))
-
-    def _count(self, ruling: Ruling) -> None:
-        metrics = self.parts.metrics
-        if ruling.model:
-            slot = ruling.trace.chain[ruling.outcome.winner_index].policy
-            metrics.decided(ruling.model, slot)
-        for each in ruling.trace.chain:
-            if each.validation_failure is not None:
-                labels = (("reason", each.validation_failure),)
-                metrics.count("pointsman_rejections_total", labels)
-        outcome = ruling.placing.outcome
-        if outcome.gate == "local":
-            metrics.count("pointsman_privacy_local_total", (("rule", outcome.rule_id),))
 
     def headers(self) -> Headers:
         """Give what every answer says about its decision; never anything of the message."""
@@ -280,41 +220,6 @@ class LiveTurn:
             found.append((b"x-pointsman-fallback-from", _header(", ".join(self.fallen_from))))
         return found
 
-    def reserve(self, model: str) -> Awaitable[None] | None:
-        """Set aside what a call may cost, or raise that no budget has so much left.
-
-        Where budgets are shared with other replicas, that is to be awaited.
-        """
-        parts, known = self.parts, self.in_force.ready.models.get(model)
-        most = None if known is None else known.capabilities.max_output_tokens
-        quote = quoted(
-            model,
-            None if known is None else known.price,
-            parts.pointsman.files.prices.id,
-            self.input_tokens,
-            output_bound(self.request.look.max_output_tokens, most),
-        )
-        if parts.sharing is not None:
-            return self._reserve(parts.sharing, quote)
-        found = parts.budgets.reserve(self.owners, quote, self.caps, parts.pointsman.clock.now())
-        if isinstance(found, Refused):
-            raise OverBudget(found.message)
-        self._reservation = found
-        return None
-
-    async def _reserve(self, sharing: Sharing, quote: Quote) -> None:
-        asked = (self.owners, quote, self.caps, self.parts.pointsman.clock.now())
-        # A caller who hangs up now must not leave behind what nobody settles.
-        asking = asyncio.ensure_future(sharing.run(lambda: sharing.budgets.reserve(*asked)))
-        try:
-            found = await asyncio.shield(asking)
-        except asyncio.CancelledError:
-            asking.add_done_callback(lambda done: _give_back(sharing, done))
-            raise
-        if isinstance(found, Refused):
-            raise OverBudget(found.message)
-        self._reservation = found
-
     def called(self, model: str) -> None:
         """Note that a model is called; what passes until `heard` is the provider's time."""
         self.parts.health.begin(model, self.input_tokens)
@@ -333,7 +238,7 @@ class LiveTurn:
         known, error = models.get(model), end.error
         is_refusal = error is not None and error.is_policy_refusal
         parts.health.ended(model, end.result, models, is_policy_refusal=is_refusal)
-        reserved = self._reservation
+        reserved = self.purse.reservation
         now_ns = time.perf_counter_ns()
         first_ns = self.first_byte_ns - self.started
         told = CallEnd(
@@ -347,7 +252,7 @@ class LiveTurn:
             stop_reason=end.stop_reason,
             elapsed_us=(now_ns - self.started) // 1000,
             first_byte_us=first_ns // 1000 if first_ns > 0 else 0,
-            spent=self._settled(end),
+            spent=self.purse.settled(end, self.input_tokens, self.stream_events),
         )
         pointsman = parts.pointsman
         # Shared budgets count a call's end by its entry, under the id that was reserved for it.
@@ -355,47 +260,9 @@ class LiveTurn:
         names = Names(entry_id or pointsman.ids.new_id(), self.decision_id, pointsman.clock.now())
         pointsman.desk.recorder().note(lambda: outcome_draft(names, outcome_of(told)))
         self.end = told
-        self._count_end(told)
+        count_end(self, told)
         if parts.tracing is not None:
             parts.tracing.call_ended(call_span(self, told, names.at))
-
-    def _settled(self, end: End) -> Spent | None:
-        """Charge a call; one that failed before its first byte costs nothing."""
-        reservation, self._reservation = self._reservation, None
-        if reservation is None:
-            return None
-        usage = end.usage
-        if usage is not None and usage.output_tokens is not None:
-            return self.parts.budgets.settle(reservation, usage)
-        if end.result != "success" and not end.answer_bytes:
-            self.parts.budgets.release(reservation)
-            return None
-        # Not told: an event of a stream is about a token, and so are four bytes of a whole answer.
-        used = Usage(self.input_tokens, self.stream_events or end.answer_bytes // 4 + 1)
-        return self.parts.budgets.settle(reservation, used, is_estimated=True)
-
-    def _count_end(self, end: CallEnd) -> None:
-        metrics = self.parts.metrics
-        counted = metrics.of_model(end.model)
-        if end.error_class:
-            failed = (("model", end.model), ("result", end.error_class))
-            metrics.count("pointsman_upstream_requests_total", failed)
-        else:
-            counted.done.value += 1
-        counted.request.observe(end.elapsed_us / 1e6)
-        if self.first_byte_ns:
-            own_ns = self.first_byte_ns - self.started - self.upstream_ns
-            metrics.overhead.observe(own_ns / 1e9 if own_ns > 0 else 0.0)
-            if end.is_stream:
-                labels = (("model", end.model),)
-                metrics.observe("pointsman_first_byte_seconds", labels, end.first_byte_us / 1e6)
-        spent = end.spent
-        if spent is None:
-            return
-        self.parts.health.used(end.model, spent.output_tokens)
-        counted.input.value += spent.input_tokens
-        counted.output.value += spent.output_tokens
-        counted.cost.value += spent.cost_microusd or 0
 
     async def hold(self, stop_reason: str) -> None:
         """Bind the session to the model that served, for the calls that go on in this turn.
@@ -419,41 +286,6 @@ class LiveTurn:
                 self.session_id, self.turn_id, self.decision_id, self.model, now
             )
             await asyncio.wrap_future(kept)
-
-
-def new_flow(live: LiveTurn) -> Flow:
-    """Begin the flow of a turn: gather its facts, and rule it."""
-    pointsman, request, in_force = live.parts.pointsman, live.request, live.in_force
-    facts = pointsman.gathering.facts_of_call(
-        in_force, request.look.last_user_text, live.facts_around(), live.asked_at, live.inline_mode
-    )
-    about = Turn(live.turn_id, live.session_id, live.asked_at)
-    asked = pointsman.asked(in_force, facts, about, request.look.everything)
-    return turn(policies_of(in_force), asked, facts, live.fallback())
-
-
-def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
-    """Go on in a turn that waited for a tool."""
-    pointsman, in_force, request = live.parts.pointsman, live.in_force, live.request
-    live.turn_id, live.decision_id, live.locked = lock.turn_id, lock.decision_id, lock
-    live.input_tokens = count_tokens(request.look.all_text())
-    facts = TurnFacts(
-        message=request.look.all_text() if in_force.placement.reads_content else "",
-        privacy_level=request.privacy,
-        estimated_input_tokens={ANY_MODEL: live.input_tokens},
-        tokenizer=TOKENIZER,
-    )
-    about = Turn(lock.turn_id, live.session_id, pointsman.clock.now())
-    asked = pointsman.asked(in_force, facts, about, request.look.everything)
-    return continued(policies_of(in_force), asked, lock)
-
-
-def _give_back(sharing: Sharing, done: asyncio.Future[Reservation | Refused]) -> None:
-    """Give back what was set aside for a caller who had left by then."""
-    if not done.cancelled() and done.exception() is None:
-        found = done.result()
-        if isinstance(found, Reservation):
-            sharing.budgets.forget(found)
 
 
 @lru_cache(4096)

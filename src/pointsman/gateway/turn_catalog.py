@@ -16,10 +16,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pointsman.app import TURN
 from pointsman.errors import LedgerBroken
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME
+from pointsman.runs.recorded_turns import TURN
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored

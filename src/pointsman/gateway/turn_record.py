@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from pointsman.app import TURN, Pointsman
+from pointsman.app import Pointsman
 from pointsman.errors import MissingSnapshot, NotFound, PointsmanError
 from pointsman.gateway.turn_shapes import (
     DifferenceRow,
@@ -23,6 +23,7 @@ from pointsman.gateway.turn_shapes import (
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.record import DECISION, read_recorded
+from pointsman.runs.recorded_turns import TURN, turn_named
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import ContentReader, LedgerReader, Stored
@@ -40,7 +41,7 @@ def record_of(pointsman: Pointsman, name: str, *, is_open: bool) -> RecordAnswer
     home = pointsman.home
     _check_begun(home)
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
-        stored = _turn(ledger, name)
+        stored = turn_named(ledger, name)
         entry = stored.entry
         chains = {number: chain for chain, number in ledger.chains().items()}
         _, record, aside = read_recorded(entry.payload)
@@ -72,7 +73,7 @@ def replayed(home: Home, name: str) -> ReplayedAnswer:
     _check_begun(home)
     with told_errors(home.database), closing(HomeReplayer(home)) as replayer:
         ledger = replayer.ledger
-        turn = _turn(ledger, name)
+        turn = turn_named(ledger, name)
         about = [turn, *(each for each in ledger.with_ref(turn.entry.ref) if each != turn)]
         found = [each for each in about if each.entry.kind.startswith(DECISION)]
         return ReplayedAnswer(tuple(_again(replayer, each) for each in found))
@@ -100,16 +101,6 @@ def _again(replayer: HomeReplayer, stored: Stored) -> TurnReplayed:
 def _check_begun(home: Home) -> None:
     if not home.database.exists():
         raise NotFound("nothing is recorded yet")
-
-
-def _turn(ledger: LedgerReader, name: str) -> Stored:
-    """Give a turn by its id or its decision's id; `last` is the newest."""
-    newest = ledger.newest(TURN) if name == "last" else None
-    named = [newest] if newest else [*ledger.with_id(name), *ledger.with_ref(name)]
-    found = next((each for each in named if each.entry.kind == TURN), None)
-    if found is None:
-        raise NotFound(f"no turn is recorded as `{name[:100]}`")
-    return found
 
 
 def _policy(ledger: LedgerReader, name: str) -> tuple[Raw | None, str]:

@@ -78,7 +78,10 @@ class Acting(Struct, frozen=True):
                 return Done(is_done=True, output=_output(body, action))
             return Done(is_done=False, output=None, message=f"the answer was {status}")
         if action.python is not None:
-            words: Sequence[str] = [sys.executable, "-m", WORKER, action.python]
+            words: Sequence[str] = [
+                *(sys.executable, "-m", WORKER),
+                *(action.python, str(os.getpid())),
+            ]
             return self._run(words, context, seconds, msgspec.structs.replace(action, parse="json"))
         words = [filled_text(each, context) for each in action.shell or ()]
         return self._run(words, context, seconds, action)

@@ -1,7 +1,8 @@
 """Requests for actions: recorded, voted on, and carried out at most once.
 
-Everything that happens to a request happens inside one turnstile: the ledger is read, the fold says
-what may follow, the entry is made durable, and the fold over what was recorded has the last word.
+Everything that happens to a request happens inside one turnstile, over all processes that share the
+ledger: it is read, the fold says what may follow, the entry is made durable unless another came in
+meanwhile, and the fold over what was recorded has the last word.
 
 What a crash leaves. Before the claim nothing was done, and the request stands as it stood. Between
 claim and outcome it is `executing`, and nobody knows whether the effect happened. Nothing is then
@@ -11,6 +12,7 @@ request, or writes it `off`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Literal
@@ -45,6 +47,7 @@ from pointsman.errors import (
     VoteDenied,
 )
 from pointsman.kernel.canonical import ContentId
+from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH, Clock, IdSource, Instant
 from pointsman.runs.action_making import Making, Wanted
 from pointsman.runs.action_record import (
@@ -57,11 +60,12 @@ from pointsman.runs.action_record import (
 )
 from pointsman.runs.desk import Desk
 from pointsman.runs.effects import NOT_HERE, Effects
+from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.home import Home
+from pointsman.storage.ledger import Receipt
 from pointsman.storage.sqlite.access import AccessStore
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader
-from pointsman.storage.turnstile import one_at_a_time
 
 TURNSTILE = "actions"
 REVOKED = "its key was revoked"
@@ -81,6 +85,12 @@ class _Said(Struct, frozen=True):
 _NOTHING = _Said()
 
 
+class _Inside(threading.local):
+    """By what right a thread is inside the turnstile."""
+
+    lease: HeldLease
+
+
 class Approvals:
     """The requests of one home. May be shared by threads, and by processes that share the home."""
 
@@ -92,6 +102,7 @@ class Approvals:
         self._clock, self._ids = sources
         self._effects = effects
         self._making = Making(home, sources)
+        self._inside = _Inside()
 
     def request(self, wanted: Wanted, by: Actor) -> ActionState:
         """Record a request; it is durable when this returns. One that is there already is given."""
@@ -102,7 +113,7 @@ class Approvals:
                 known = _known(ledger, wanted.request_id)
                 if known is not None:
                     return _same(known.state, request)
-            self._desk.recorder().append(request_draft(request, body)).result()
+            self._append(request_draft(request, body))
         return folded(request, ())
 
     def subject(self, wanted: Wanted) -> ContentId:
@@ -280,9 +291,8 @@ class Approvals:
         if reason is not None:
             raise _refused(reason)
         draft = step_draft(kind, event.id, event.at, event.step)
-        receipt = self._desk.recorder().append(draft).result()
         # The ledger's instant counts, and it may be later than ours.
-        event = replace(event, at=receipt.entry.at)
+        event = replace(event, at=self._append(draft).entry.at)
         events = (*record.events, event)
         state = folded(record.state.request, events)
         if state.void != record.state.void:
@@ -309,12 +319,21 @@ class Approvals:
         # INVARIANT: a request's time never goes back, whatever the clock does.
         return max(self._clock.now(), record.last_at)
 
+    def _append(self, draft: Draft) -> Receipt:
+        """Record what was decided inside; nothing is where another has come in meanwhile."""
+        return self._desk.recorder().append_under(self._inside.lease, draft)
+
     @contextmanager
     def _alone(self) -> Iterator[LedgerReader]:
+        """Wait until nobody else is inside, and go in."""
         # The recorder first: opening it may take long, and makes the ledger that is read.
         self._desk.recorder()
-        with one_at_a_time(self._home.leases, TURNSTILE), self._ledger() as ledger:
-            yield ledger
+        lease = self._inside.lease = self._home.lease(TURNSTILE, waits=True)
+        try:
+            with self._ledger() as ledger:
+                yield ledger
+        finally:
+            lease.release()
 
     @contextmanager
     def _ledger(self) -> Iterator[LedgerReader]:

@@ -17,7 +17,7 @@ from pointsman.errors import MissingSnapshot, ReplayError, UnknownDecision
 from pointsman.kernel.canonical import check_content
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import EPOCH, Instant
-from pointsman.kernel.record import DECISION, DecisionRecord, read_recorded
+from pointsman.kernel.record import DecisionRecord, read_recorded
 from pointsman.runs.backtest_tally import (
     MOST_LISTED,
     Backtest,
@@ -31,6 +31,7 @@ from pointsman.runs.backtest_tally import (
 )
 from pointsman.runs.bulk.plan import RANGE, Range
 from pointsman.runs.bulk.pool import reopening, spread
+from pointsman.runs.recorded_turns import TURN
 from pointsman.runs.replay import BATCH, HomeReplayer, Progress, ledger_ranges
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
@@ -43,7 +44,6 @@ from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
 
 __all__ = ["Backtest", "Change", "HomeBacktester", "InputCost", "Unable", "backtest"]
 
-TURN = DECISION + "turn"
 
 MANY_RANGES = 6
 """From so many ranges on, a backtest is done by several processes."""

@@ -14,9 +14,12 @@ from decimal import Decimal
 
 import msgspec
 
+from pointsman.providers.lifetime import follow
 
-def main(name: str) -> None:
-    """Call the function that a `module:function` names."""
+
+def main(name: str, parent: int) -> None:
+    """Call the function that a `module:function` names; whoever asked being gone, end."""
+    follow(parent)
     answers = os.dup(1)
     os.dup2(2, 1)
     module, _, function = name.partition(":")
@@ -28,4 +31,4 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]))

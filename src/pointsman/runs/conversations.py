@@ -213,7 +213,7 @@ def open_conversations(
     in_force, retain = ground.files.in_force(), ground.files.settings().value.retain
     recorder = ground.desk.recorder()
     store = ConversationStore(ground.home.place(CONVERSATIONS), retain)
-    book = opened_book(ground.home, f"chat-{recorder.chain}", recorder.chain)
+    book = opened_book(ground.home, f"chat-{recorder.chain}")
     health = LiveHealth(ground.clock)
     providers = LiveProviders(ground.home.path, in_force.models, EmbeddedProvider(), surroundings)
     health.rates.follow(in_force.models)

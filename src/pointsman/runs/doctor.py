@@ -23,6 +23,7 @@ from pointsman.storage.policies import InForce
 from pointsman.storage.secrets import missing_secrets
 from pointsman.storage.sensor_files import SensorFiles
 from pointsman.storage.sqlite.reading import database_damage
+from pointsman.storage.store_url import shared_store
 from pointsman.turns.registry import provider_of
 
 LITTLE_SPACE = 100 * 1024 * 1024
@@ -143,10 +144,22 @@ def _databases(home: Home) -> Iterator[Finding]:
     try:
         for detail, hint in home.store.examined():
             yield Finding("warning" if hint else "ok", "store", detail, hint)
+        yield from _redis(home)
         yield from _ledger(home)
         yield from _stores(home)
     except LedgerUnavailable as error:
         yield Finding("fault", "store", str(error), error.hint)
+
+
+def _redis(home: Home) -> Iterator[Finding]:
+    """Look at what replicas share beside the database; a home of files has none of it."""
+    if shared_store(home.store) is None:
+        return
+    # Imported here: the drivers are extras.
+    from pointsman.runs.server_state import examined_redis  # noqa: PLC0415 - see above
+
+    for detail, hint in examined_redis(home):
+        yield Finding("warning" if hint else "ok", "redis", detail, hint)
 
 
 def _ledger(home: Home) -> Iterator[Finding]:

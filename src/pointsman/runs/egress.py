@@ -15,7 +15,8 @@ from msgspec import Struct
 from pointsman.errors import ReplayError
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import EPOCH, Instant
-from pointsman.kernel.record import DECISION, OUTCOME, read_recorded
+from pointsman.kernel.record import OUTCOME, read_recorded
+from pointsman.runs.recorded_turns import TURN
 from pointsman.runs.verify import LedgerReport, verify_ledger
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
@@ -23,7 +24,6 @@ from pointsman.turns.facts import FACTS_FORM, TurnFacts
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
 
-TURNS: Final = DECISION + "turn"
 MOST_ROWS: Final = 10_000
 
 
@@ -117,7 +117,7 @@ class _Audit:
 
     def turns(self, since: Instant) -> Iterator[Stored]:
         """Give every recorded turn."""
-        return self._ledger.of_kind(TURNS, since)
+        return self._ledger.of_kind(TURN, since)
 
     def turn(self, stored: Stored) -> tuple[bool, Egress | None]:
         """Tell whether a turn was a preview, and give its row if it left."""

@@ -22,7 +22,8 @@ from pointsman.errors import InputError, LedgerBroken
 from pointsman.kernel.entry import Chain, Entry, empty_head
 from pointsman.kernel.signing import SigningKey, signed_bytes
 from pointsman.kernel.verification import HASH_SIZE
-from pointsman.runs.verify import ChainNotes, FrozenReader, chain_notes, claimed_size, notes_of
+from pointsman.runs.chain_notes import ChainNotes, chain_notes, claimed_size, notes_of
+from pointsman.runs.frozen_reader import FrozenReader
 from pointsman.storage.files import replace_file, sync_folder
 from pointsman.storage.home import Home
 

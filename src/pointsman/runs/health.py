@@ -11,17 +11,8 @@ from typing import Final
 
 from pointsman.kernel.instant import Clock
 from pointsman.runs.rates import ProviderRates
-from pointsman.turns.availability import (
-    ALL_HEALTHY,
-    CallEvent,
-    Report,
-    Result,
-    Transition,
-    after,
-    at,
-    health,
-    reports,
-)
+from pointsman.turns.availability import ALL_HEALTHY, Report, Transition, after, at, health, reports
+from pointsman.turns.call_event import CallEvent, Result
 from pointsman.turns.facts import Health
 from pointsman.turns.registry import provider_of
 

@@ -58,6 +58,7 @@ from pointsman.runs.job_log import (
 )
 from pointsman.runs.job_record import JobRecord
 from pointsman.runs.waiting import Blocking
+from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.reading import ContentReader
 
@@ -79,12 +80,19 @@ class Office(Struct, frozen=True):
 
 
 class LiveDoing:
-    """Does the steps of one job."""
+    """Does the steps of one job, as long as nobody else has taken it over."""
 
     def __init__(
-        self, office: Office, plan: Plan, record: JobRecord, router: Router, caller: Caller
+        self,
+        office: Office,
+        lease: HeldLease,
+        plan: Plan,
+        record: JobRecord,
+        router: Router,
+        caller: Caller,
     ) -> None:
         self._office = office
+        self._lease = lease
         self._plan = plan
         self._record = record
         self._router = router
@@ -103,6 +111,7 @@ class LiveDoing:
         known = self._record.decisions.get(facts.attempt)
         if known is not None:
             return Chosen(known.stored.entry.id, known.facts_id, known.outcome)
+        self._lease.fence()
         office, started = self._office, self._plan.started
         names = Names(office.ids.new_id(), started.log_id, office.clock.now())
         linked = REROUTE if facts.attempt > 1 else ""
@@ -120,6 +129,7 @@ class LiveDoing:
         known = self._record.outputs.get(facts.attempt)
         if known is not None:
             return recalled(known, self._office.home)
+        self._lease.fence()
         agent_id = outcome.selected_agent or ""
         work = cast(dict[str, Json], work_of(facts, self._plan.query, state, outcome))
         started_ns = time.perf_counter_ns()
@@ -183,7 +193,7 @@ class LiveDoing:
         if event.event_id not in self._record.trust:
             office = self._office
             names = Names(event.event_id, self._plan.started.log_id, office.clock.now())
-            office.desk.recorder().append(trust_draft(names, event)).result()
+            office.desk.recorder().append_under(self._lease, trust_draft(names, event))
 
     def gate(self, outcome: AgentOutcome) -> Gated:
         """Ask for the action the job needs; its approval is others' matter."""
@@ -218,7 +228,7 @@ class LiveDoing:
     def _once(self, kind: str, name: str, payload: bytes) -> None:
         office, log_id = self._office, self._plan.started.log_id
         draft = Draft(kind, name, log_id, office.clock.now(), payload)
-        office.desk.recorder().append(draft).result()
+        office.desk.recorder().append_under(self._lease, draft)
 
 
 def recalled(output: JobOutput, home: Home) -> Answered:

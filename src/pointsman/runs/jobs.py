@@ -49,6 +49,7 @@ from pointsman.runs.job_replay import JobVerdict, replay_job
 from pointsman.runs.job_request import JobRequest, given_job
 from pointsman.runs.model_agents import ModelAgents
 from pointsman.runs.waiting import Blocking
+from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.home import Home
 from pointsman.storage.policies import PolicyFiles
 from pointsman.storage.sqlite.database import told_errors
@@ -107,25 +108,25 @@ class Jobs:
         if open_run is not None:
             return self.resume(open_run)
         log_id = office.ids.new_id()
-        with self._alone(log_id):
+        with self._alone(log_id) as lease:
             self._begin(log_id, policy_id, facts, caller, payload)
             # What is not kept is still at hand here.
-            return self._run(self.record(log_id), facts, payload, is_resumed=False)
+            return self._run(lease, self.record(log_id), facts, payload, is_resumed=False)
 
     def resume(self, name: str) -> JobResult:
         """Go on with a job that was cut short; one that has ended is given as it ended."""
         log_id = self.record(name).started.log_id
-        with self._alone(log_id):
+        with self._alone(log_id) as lease:
             record = self.record(log_id)
             if record.log is not None:
                 return self._result(record, record.log, is_resumed=True)
             if record.abandoned:
                 raise InputError(f"the job `{log_id}` was given up: {record.abandoned}")
             try:
-                return self._run(record, *self._opened(record), is_resumed=True)
+                return self._run(lease, record, *self._opened(record), is_resumed=True)
             except MissingSnapshot as error:
                 told = ABANDONED_FORM.encode(JobAbandoned(log_id, error.message))
-                self._append(ABANDONED, abandoned_name(log_id), log_id, told)
+                self._append(lease, ABANDONED, abandoned_name(log_id), log_id, told)
                 raise
 
     def record(self, name: str) -> JobRecord:
@@ -213,7 +214,13 @@ class Jobs:
         office.desk.recorder().append(draft).result()
 
     def _run(
-        self, record: JobRecord, facts: JobFacts, payload: Json, *, is_resumed: bool
+        self,
+        lease: HeldLease,
+        record: JobRecord,
+        facts: JobFacts,
+        payload: Json,
+        *,
+        is_resumed: bool,
     ) -> JobResult:
         office, started = self._office, record.started
         snapshots, names = office.agency.snapshots, started.snapshot_ids
@@ -226,11 +233,11 @@ class Jobs:
         )
         router = snapshots.router(names["router"], names["selfrep"])
         caller = Caller(started.by, started.trace_id, facts.permitted)
-        doing = LiveDoing(office, plan, record, router, caller)
+        doing = LiveDoing(office, lease, plan, record, router, caller)
         doing.equip(recorded_council(record.council), payload)
         log = reflected(plan, doing)
         name, body = finished_name(started.log_id), LOG_FORM.encode(log)
-        self._append(FINISHED, name, started.log_id, body)
+        self._append(lease, FINISHED, name, started.log_id, body)
         made = self._result(self.record(started.log_id), log, is_resumed=is_resumed)
         return msgspec.structs.replace(made, text=doing.text)
 
@@ -260,20 +267,20 @@ class Jobs:
             return None
         return None if reply is None else reply.text
 
-    def _append(self, kind: str, name: str, log_id: str, payload: bytes) -> None:
+    def _append(self, lease: HeldLease, kind: str, name: str, log_id: str, payload: bytes) -> None:
         office = self._office
         draft = Draft(kind, name, log_id, office.clock.now(), payload)
-        office.desk.recorder().append(draft).result()
+        office.desk.recorder().append_under(lease, draft)
 
     @contextmanager
-    def _alone(self, log_id: str) -> Iterator[None]:
+    def _alone(self, log_id: str) -> Iterator[HeldLease]:
         name = "job-" + hashlib.sha256(log_id.encode()).hexdigest()[:32]
         try:
             lease = self._office.home.lease(name)
         except ChainHeld:
             raise ChainHeld(f"another process has the job `{log_id}`") from None
         try:
-            yield
+            yield lease
         finally:
             lease.release()
 

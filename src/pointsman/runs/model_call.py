@@ -46,7 +46,7 @@ from pointsman.sessions.update import (
     Update,
 )
 from pointsman.storage.policies import InForce
-from pointsman.turns.availability import Result
+from pointsman.turns.call_event import Result
 from pointsman.turns.registry import provider_of
 
 OVER_BUDGET: Final = "over_budget"

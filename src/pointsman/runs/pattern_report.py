@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from pointsman.kernel.number import Billionths, divided, ratio
-from pointsman.storage.sqlite.patterns import ModelTotal, PatternStore
+from pointsman.storage.sqlite.pattern_outcomes import ModelTotal
+from pointsman.storage.sqlite.patterns import PatternStore
 from pointsman.turns.calibration import MOST_TRIED, Reliability, reliability
 from pointsman.turns.evidence import estimate
 from pointsman.turns.evidence_choice import weigh

@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import SECOND, Instant, instant_text
-from pointsman.turns.availability import Cause, Report
+from pointsman.turns.availability import Report
 from pointsman.turns.facts import Health
+from pointsman.turns.provider_state import Cause
 
 ALL_MODELS = "*"
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from pointsman.errors import ChainHeld, PolicyHoldsSecret, PolicyMoved, ReplayError
+from pointsman.errors import ChainHeld, LeaseLost, PolicyHoldsSecret, PolicyMoved, ReplayError
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
@@ -17,11 +17,13 @@ from pointsman.placement.policy import POLICY_FORM as PLACEMENT_FORM
 from pointsman.runs.recorder import Recorder
 from pointsman.signals.detectors import detect
 from pointsman.signals.kinds import KINDS
+from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.home import Home
 from pointsman.storage.publications import (
     ANNOUNCEMENT_FORM,
     PUBLICATION_FORM,
     PUBLISHED,
+    PUBLISHED_FILES,
     Candidate,
     Publication,
     Published,
@@ -59,11 +61,11 @@ def publish(
     """
     _check_secrets(given)
     with (
-        _alone(home),
+        _alone(home) as lease,
         told_errors(home.database),
         closing(LedgerReader(home.database)) as reader,
     ):
-        press = _Press(home, recorder, sources, reader)
+        press = Press(home, recorder, sources, reader, lease)
         before = succession(reader, home)
         if before.newest is not None and _is_same(before.newest, given):
             return Publishing(before.newest.id, before.newest.publication, is_new=False)
@@ -72,8 +74,8 @@ def publish(
         return press.printed(given, before, by)
 
 
-class _Press:
-    """Writes one publication."""
+class Press:
+    """Writes one publication, under the sole right to publish."""
 
     def __init__(
         self,
@@ -81,13 +83,16 @@ class _Press:
         recorder: Recorder,
         sources: tuple[Clock, IdSource],
         reader: LedgerReader,
+        lease: HeldLease,
     ) -> None:
         self._home = home
         self._recorder = recorder
         self._clock, self._ids = sources
         self._reader = reader
+        self._lease = lease
 
     def printed(self, given: Candidate, before: Succession, by: str) -> Publishing:
+        """Publish in the place of the newest of what was read under the lease."""
         at = self._clock.now()
         # INVARIANT: all that it names is durable before it is made known.
         policy_id = self._kept(POLICY_FORM, given.turns, at)
@@ -100,11 +105,14 @@ class _Press:
             files=given.texts,
             by=by,
             at=at,
+            changed=_changed(before.newest, given),
         )
         name = self._kept(PUBLICATION_FORM, said, at)
         payload = ANNOUNCEMENT_FORM.encode(announced(name, said))
-        self._recorder.append(Draft(PUBLISHED, self._ids.new_id(), name, at, payload)).result()
-        # The sole right may have been lost with a connection: then both are refused everywhere.
+        # INVARIANT: nobody has taken the sole right since the succession was read, or nothing of it
+        # is made known. It may be lost with a connection, and then taken by another.
+        entry = Draft(PUBLISHED, self._ids.new_id(), name, at, payload)
+        self._recorder.append_under(self._lease, entry)
         after = succession(self._reader, self._home)
         if after.head != name:
             raise PolicyMoved("another was published in the same moment", hint=_HINT)
@@ -133,13 +141,15 @@ def _check_secrets(given: Candidate) -> None:
 
 
 @contextmanager
-def _alone(home: Home) -> Iterator[None]:
+def _alone(home: Home) -> Iterator[HeldLease]:
     try:
         lease = home.lease(LEASE)
     except ChainHeld as error:
         raise PolicyMoved("another is being published now", hint=_HINT) from error
     try:
-        yield
+        yield lease
+    except LeaseLost as error:
+        raise PolicyMoved("another has begun to publish meanwhile", hint=_HINT) from error
     finally:
         lease.release()
 
@@ -147,6 +157,11 @@ def _alone(home: Home) -> Iterator[None]:
 def _is_same(newest: Published, given: Candidate) -> bool:
     said = newest.publication
     return (said.policy_id, said.placement_id) == given.ids and said.files == given.texts
+
+
+def _changed(newest: Published | None, given: Candidate) -> tuple[str, ...]:
+    before = {} if newest is None else newest.publication.files
+    return tuple(name for name in PUBLISHED_FILES if given.texts.get(name) != before.get(name))
 
 
 def _moved(newest: Published | None) -> str:

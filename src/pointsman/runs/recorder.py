@@ -18,6 +18,7 @@ from pointsman.kernel.record import Aside, DecisionRecord, Names, Room, decision
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, snapshot_draft
 from pointsman.runs.waiting import Waits
+from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.home import Home
 from pointsman.storage.ledger import Health, LedgerWriter, Listener, Making, Receipt
 from pointsman.storage.sqlite.content import ContentStore
@@ -184,6 +185,16 @@ class Recorder:
     def append(self, draft: Draft) -> Future[Receipt]:
         """Hand in an entry; it is durable when the future is done."""
         return self._ledger.append(draft)
+
+    def append_under(self, lease: HeldLease, draft: Draft) -> Receipt:
+        """Append an entry that rests on a lease; durable when this returns.
+
+        Raises `LeaseLost`, and has written nothing, where another has taken the lease meanwhile.
+        """
+        fence = lease.fence()
+        if fence is None:
+            return self.append(draft).result()
+        return self._ledger.append_under(draft, fence)
 
     def close(self) -> None:
         """Write and sign what was handed in, and give the chain up."""

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from pointsman.access.folding import Folding, OutcomeEntry
 from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.access.spent import Spent, spent_in
-from pointsman.errors import LedgerError, PointsmanError
+from pointsman.errors import LedgerError, PointsmanError, RedisEvicts, RedisUnavailable
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.entry import Draft, Entry
 from pointsman.kernel.instant import DAY, LATEST, SECOND, Clock, IdSource, Instant
@@ -27,6 +27,7 @@ from pointsman.runs.shared_health import SharedHealth
 from pointsman.storage.postgres.shared.pool import Pool
 from pointsman.storage.postgres.shared.reserves import PostgresReserves
 from pointsman.storage.postgres.shared.state import SharedState
+from pointsman.storage.redis.eviction import Eviction
 from pointsman.storage.redis.reserves import RedisReserves
 from pointsman.storage.redis.state import RedisState
 from pointsman.storage.sharing import Beat, Claims, Events, Peer
@@ -111,6 +112,10 @@ class Replica:
         self.peers: tuple[Peer, ...] = ()
         self.following: list[Callable[[], None]] = []
         """What else is done with every tick, in this thread; may raise our own errors."""
+        self.eviction: Eviction | None = None
+        """What Redis says it forgets; None before it was asked."""
+        self.warned: Callable[[str], None] = _unheard
+        """Is told once of what an operator should see to, as long as it stays the same."""
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
 
     def begin(self) -> None:
@@ -120,6 +125,7 @@ class Replica:
         self._beat()
         for step in (self._tend_epoch, self._read_events, self._look):
             self._try(step.__name__.strip("_"), step)
+        self._try("eviction", self._look_at_eviction)
         self._thread.start()
 
     def observed(self, entries: Sequence[Entry]) -> None:
@@ -191,6 +197,7 @@ class Replica:
             self._try("sweep", self._sweep)
             self._try("ledger", self._tell_lost)
             self._try("look", self._look)
+            self._try("eviction", self._look_at_eviction)
         if self._is_due("tidy", TIDY_S):
             self._try("tidy", self._tidy)
         for each in self.following:
@@ -268,6 +275,21 @@ class Replica:
         if self._epochs is not None:
             self._epochs.tend(self._beat)
 
+    def _look_at_eviction(self) -> None:
+        """Ask Redis whether it forgets what must stay; raise where it does."""
+        if self._shared.redis is None:
+            return
+        try:
+            found = self._shared.redis.eviction()
+        except RedisUnavailable:
+            return  # told where the counts are
+        if found != self.eviction:
+            self.eviction = found
+            if found.is_harmful or not found.is_known:
+                self.warned(f"{found.told}: {found.hint}")
+        if found.is_harmful:
+            raise RedisEvicts(f"{found.told}: {found.hint}")
+
     def _sweep(self) -> None:
         """Clean up after the dead, and count what nobody else will."""
         self.peers = tuple(self._shared.state.peers())
@@ -306,6 +328,11 @@ class Replica:
             if not self._recorder.health.is_writable:
                 raise LedgerError("the ledger takes nothing now")
             self._recorder.append(_lost(name, spent, self._clock.now())).result()
+
+
+def _unheard(message: str) -> None:
+    """Tell nobody."""
+    del message
 
 
 def _lost(name: str, spent: Spent | None, now: Instant) -> Draft:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Final, cast
 
-from pointsman.errors import LedgerError
+from pointsman.errors import DocumentError, LedgerError, RedisNotInstalled, RedisUnavailable
 from pointsman.kernel.instant import Instant
 from pointsman.runs.store_state import StoreState, ledger_of, sizes_of
 from pointsman.storage.home import Home
 from pointsman.storage.postgres.migrations import migrations, pending
 from pointsman.storage.postgres.place import PostgresStore
+from pointsman.storage.redis.connection import chosen_redis, opened_redis, shown
+from pointsman.storage.redis.eviction import eviction_of
+from pointsman.storage.settings import Settings, read_settings
+from pointsman.storage.store_url import SETTINGS
 
 _CONNECTIONS: Final = """
 SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
@@ -27,6 +32,29 @@ def server_state(home: Home) -> StoreState:
         return _answered(home, store)
     except LedgerError as error:
         return StoreState("postgres", store.shown, trouble=str(error))
+
+
+def examined_redis(home: Home) -> Iterator[tuple[str, str]]:
+    """Tell whether the Redis that replicas share answers, and whether it keeps what must stay."""
+    url = chosen_redis(_settings(home))
+    if not url:
+        return
+    try:
+        with closing(opened_redis(url)) as redis:
+            found = eviction_of(redis)
+    except (RedisUnavailable, RedisNotInstalled) as error:
+        hint = error.hint or "start it, or correct the URL: calls under a cap are refused meanwhile"
+        yield f"{error.message} ({shown(url)})", hint
+    else:
+        yield f"{found.told} ({shown(url)})", found.hint
+
+
+def _settings(home: Home) -> Settings:
+    path = home.path / SETTINGS
+    try:
+        return read_settings(path.read_bytes() if path.exists() else b"", SETTINGS)
+    except DocumentError:
+        return Settings()  # what is wrong with them is told by whoever reads them to work by them
 
 
 def _answered(home: Home, store: PostgresStore) -> StoreState:
@@ -49,7 +77,7 @@ def _answered(home: Home, store: PostgresStore) -> StoreState:
         ledger=own,
         is_own=own in {"", home.identity.ledger},
         sizes=sizes_of(home),
-        settings=tuple(store.examined()),
+        settings=(*store.examined(), *examined_redis(home)),
         connections=int(used),
         most_connections=int(most),
         has_vectors=has_vectors,

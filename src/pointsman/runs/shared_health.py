@@ -16,14 +16,8 @@ from msgspec import Struct
 
 from pointsman.kernel.instant import Clock
 from pointsman.runs.health import CREDENTIAL, LiveHealth
-from pointsman.turns.availability import (
-    AvailabilityState,
-    CallEvent,
-    Result,
-    Transition,
-    after,
-    health,
-)
+from pointsman.turns.availability import AvailabilityState, Transition, after, health
+from pointsman.turns.call_event import CallEvent, Result
 from pointsman.turns.facts import Health
 from pointsman.turns.registry import provider_of
 

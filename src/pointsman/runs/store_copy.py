@@ -13,12 +13,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.access.book import SPEND, HomeBook
-from pointsman.access.spent import rebuild
+from pointsman.access.folded_book import FoldedBook
 from pointsman.errors import LedgerBroken, StoreRefused
 from pointsman.kernel.entry import Chain, Entry
 from pointsman.kernel.instant import Instant
-from pointsman.kernel.record import OUTCOME
 from pointsman.runs.verify import verify_ledger
 from pointsman.storage.checkpoints import CheckpointFolder, claimed_size
 from pointsman.storage.connection import Connection, Row
@@ -30,7 +28,6 @@ from pointsman.storage.postgres.lease import is_leased
 from pointsman.storage.postgres.loading import count_on, load
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.sqlite.reading import LedgerReader
-from pointsman.storage.sqlite.spend import SpendAmounts, SpendKey, Sums, add_to
 
 Progress = Callable[[int, int], None]
 """Told how many entries are copied, and of how many."""
@@ -44,7 +41,10 @@ ENTRY_COLUMNS: Final = (
 )
 ATTACHMENT_COLUMNS: Final = ("chain", "seq", "place", "body")
 NOTE_COLUMNS: Final = ("chain", "size", "note", "leaves")
-SUM_COLUMNS: Final = ("chain", *SpendKey._fields, *SpendAmounts._fields)
+TURN_COLUMNS: Final = (
+    *("session_id", "turn_id", "decision_id", "model", "at_us"),
+    *("calls", "is_escalated"),
+)
 
 _HEAD: Final = "SELECT hash FROM entries WHERE chain = ? AND seq = ?"
 _HASHES: Final = "SELECT hash FROM entries WHERE chain = ? AND seq >= ? AND seq < ? ORDER BY seq"
@@ -52,7 +52,10 @@ _ATTACHED: Final = """
 SELECT chain, seq, place, body FROM attachments
 WHERE chain = ? AND seq >= ? AND seq < ? ORDER BY seq, place
 """
-_SUMS: Final = f"SELECT {', '.join(SUM_COLUMNS[1:])} FROM spent"  # noqa: S608 - our own names
+_WAITING: Final = """
+SELECT id, turn_id, decision_id, locked_model, changed_at FROM session
+WHERE coalesce(locked_model, '') <> '' ORDER BY id
+"""
 _BEGAN: Final = """
 INSERT INTO copies (ledger, began_us) VALUES (?, ?)
 ON CONFLICT (ledger) DO UPDATE SET began_us = excluded.began_us, finished_us = NULL
@@ -109,7 +112,8 @@ class StoreCopy:
         self._copy_texts()
         for name in places():
             self._copy_place(name)
-        self._copy_spending()
+        self._copy_waiting_turns()
+        self._fold_spending()
 
     def finish(self, at: Instant) -> None:
         """Note that everything was copied and proved."""
@@ -277,44 +281,30 @@ class StoreCopy:
                     if each.numbered:
                         count_on(target, each.name, each.numbered)
 
-    def _copy_spending(self) -> None:
-        """Give each chain the sums that its own entries come to.
+    def _copy_waiting_turns(self) -> None:
+        """Put turns that wait for a tool where replicas look for them: each keeps its model."""
+        with (
+            closing(self.target.connected("pointsman_shared")) as target,
+            target.transaction(),
+        ):
+            target.execute("DELETE FROM turns")
+            rows = ((*row, 1, False) for row in self.waiting_turns())
+            load(target, "turns", TURN_COLUMNS, ("session_id",), rows)
 
-        A writer that crashes makes the sums of its chain again from that chain: what was copied
-        must be what it will find. A sum that no entry accounts for belongs to no chain.
+    def waiting_turns(self) -> list[Row]:
+        """Give the turns of the home that wait for a tool."""
+        if not self.source.sessions.exists():
+            return []
+        with closing(self.source.sessions.reading()) as source:
+            return source.execute(_WAITING).fetchall()
+
+    def _fold_spending(self) -> None:
+        """Have what was spent added up from the copied entries, as every replica goes on with it.
+
+        What a book of files holds beside the ledger is not charged: nobody can tell what it is.
         """
-        sums = self._sums_by_chain()
-        with closing(self.target.connected("pointsman_spend")) as target, target.transaction():
-            target.execute("DELETE FROM spent")
-            target.execute("DELETE FROM batches")
-            target.execute("DELETE FROM closing")
-            rows = [(chain, *k, *v) for chain, each in sums.items() for k, v in each.items()]
-            load(target, "spent", SUM_COLUMNS, (), rows)
-
-    def _sums_by_chain(self) -> dict[str, Sums]:
-        left = self._spent()
-        with closing(LedgerReader(self.source.database)) as ledger:
-            outcomes = [*ledger.of_kind(OUTCOME)]
-            found = {
-                name: rebuild(each.entry for each in outcomes if each.chain == number)
-                for name, number in ledger.chains().items()
-            }
-        for sums in found.values():
-            for key, amounts in sums.items():
-                add_to(left, key, SpendAmounts(*(-each for each in amounts)))
-        return {**found, "": {key: each for key, each in left.items() if any(each)}}
-
-    def _spent(self) -> Sums:
-        if not self.source.place(SPEND).exists():
-            return {}
-        # Whoever opens a book first makes it whole, if the one before it crashed.
-        HomeBook(self.source, "store-copy").close()
-        with closing(self.source.place(SPEND).reading()) as connection:
-            split = len(SpendKey._fields)
-            return {
-                SpendKey(*row[:split]): SpendAmounts(*row[split:])
-                for row in connection.execute(_SUMS)
-            }
+        with closing(FoldedBook(self.target)) as book:
+            book.flush()
 
 
 def read_or_nothing(

@@ -11,12 +11,16 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.access.book import SPEND
+from pointsman.access.spent import rebuild
 from pointsman.kernel.entry import Chain
-from pointsman.runs.store_copy import ENTRY_COLUMNS, SUM_COLUMNS, StoreCopy, read_or_nothing
+from pointsman.kernel.record import OUTCOME
+from pointsman.runs.store_copy import ENTRY_COLUMNS, TURN_COLUMNS, StoreCopy, read_or_nothing
 from pointsman.runs.verify import LedgerReport, verify_ledger
 from pointsman.storage.checkpoints import CheckpointFolder
 from pointsman.storage.connection import Row
 from pointsman.storage.copied_tables import CONTENTS, TABLES, CopiedTable
+from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.sqlite.spend import SpendAmounts, SpendKey
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
@@ -27,9 +31,10 @@ LEDGER: Final = (
         "ledger", "attachments", ("chain", "seq", "place", "body"), ("chain", "seq", "place")
     ),
 )
-_KEY: Final = ", ".join(SUM_COLUMNS[1:7])
-_ADDED: Final = ", ".join(f"CAST(sum({each}) AS BIGINT)" for each in SUM_COLUMNS[7:])
+_KEY: Final = ", ".join(SpendKey._fields)
+_ADDED: Final = ", ".join(f"CAST(sum({each}) AS BIGINT)" for each in SpendAmounts._fields)
 _SUMS: Final = f"SELECT {_KEY}, {_ADDED} FROM spent GROUP BY {_KEY} ORDER BY {_KEY}"  # noqa: S608 - our own names
+_TURNS: Final = f"SELECT {', '.join(TURN_COLUMNS[:5])} FROM turns ORDER BY session_id"  # noqa: S608 - as above
 
 
 class Compared(Struct, frozen=True):
@@ -99,17 +104,25 @@ def _compared(copy: StoreCopy) -> Iterator[Compared]:
             target.freeze()
             rows, digest = _digest(read_or_nothing(source, each))
             yield Compared(each.title, rows, *_swapped(digest, _digest(each.read(target))))
+    yield _compared_turns(copy)
     yield _compared_sums(copy)
 
 
+def _compared_turns(copy: StoreCopy) -> Compared:
+    """Compare the turns that wait for a tool, which replicas keep in another table."""
+    with closing(copy.target.place("shared").reading()) as target:
+        rows, digest = _digest(copy.waiting_turns())
+        return Compared("shared.turns", rows, *_swapped(digest, _digest(target.execute(_TURNS))))
+
+
 def _compared_sums(copy: StoreCopy) -> Compared:
-    with ExitStack() as stack:
-        place = copy.source.place(SPEND)
-        own: Iterable[Row] = ()
-        if place.exists():
-            own = stack.enter_context(closing(place.reading())).execute(_SUMS)
-        target = stack.enter_context(closing(copy.target.place(SPEND).reading()))
-        rows, digest = _digest(own)
+    """Compare what the target adds up with what the home's own entries come to."""
+    with (
+        closing(LedgerReader(copy.source.database)) as ledger,
+        closing(copy.target.place(SPEND).reading()) as target,
+    ):
+        sums = rebuild(each.entry for each in ledger.of_kind(OUTCOME))
+        rows, digest = _digest((*key, *sums[key]) for key in sorted(sums))
         return Compared("spend.spent", rows, *_swapped(digest, _digest(target.execute(_SUMS))))
 
 

@@ -6,39 +6,42 @@ fault.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
 from types import MappingProxyType
 
 import apsw
 from msgspec import Struct
 
-from pointsman.errors import InputError, IntegrityFailure, LedgerBroken
-from pointsman.kernel.checkpoint import EVERY_ENTRIES, Checkpoint, origin, read_checkpoint
-from pointsman.kernel.entry import Chain, Entry, Head
-from pointsman.kernel.instant import Instant
-from pointsman.kernel.merkle import Frontier
+from pointsman.errors import LedgerBroken
+from pointsman.kernel.checkpoint import Checkpoint
+from pointsman.kernel.entry import Chain, Entry
 from pointsman.kernel.signing import VerifyKey
-from pointsman.kernel.snapshot import SNAPSHOT, read_snapshot, verify_snapshot
 from pointsman.kernel.stamp import is_stamped
-from pointsman.kernel.verification import HASH_SIZE, ChainReport, Fault, FaultCode, Pass
+from pointsman.kernel.verification import ChainReport, Fault, FaultCode, Pass
+from pointsman.runs.chain_notes import (
+    ChainNotes,
+    can_name,
+    chain_notes,
+    notes_of,
+    read_notes,
+    start_at,
+)
+from pointsman.runs.frozen_reader import LOWEST, FrozenReader
+from pointsman.runs.stored_faults import (
+    UNREADABLE,
+    Attached,
+    damaged,
+    database_faults,
+    forged_snapshots,
+    value_fault,
+)
 from pointsman.storage.checkpoints import CheckpointFolder
 from pointsman.storage.home import Home
-from pointsman.storage.sqlite.reading import LedgerReader, Stored
 
 Progress = Callable[[int], None]
-Notes = tuple[list[str], str]
-Attached = tuple[int, bytes, int | None, bytes]
 
 PROGRESS_ENTRIES = 8192
-LOWEST = -(2**63)
 HIGHEST = 2**62
-SIGNATURE_CHARS = 92
-
-# What the database or one of its rows makes Python raise when somebody went round the schema.
-UNREADABLE = (apsw.Error, LedgerBroken, UnicodeError, TypeError, ValueError)
 
 
 class LedgerReport(Struct, frozen=True):
@@ -69,65 +72,6 @@ class LedgerReport(Struct, frozen=True):
         return not self.faults
 
 
-class FrozenReader(LedgerReader):
-    """A reader that keeps seeing the moment of its first look, whatever writers do meanwhile."""
-
-    def __init__(self, home: Home) -> None:
-        super().__init__(home.database)
-        try:
-            self._connection.freeze()
-            self._numbers = super().chains()
-        except BaseException:
-            self.close()
-            raise
-
-    def chains(self) -> dict[str, int]:
-        """Give every chain's number by its name, as first seen."""
-        return self._numbers
-
-    def all_entries(self, number: int) -> Iterator[Entry]:
-        """Give a chain's entries in order, also those that pretend to stand before the first."""
-        return self.chain_entries(number, LOWEST)
-
-
-class ChainNotes:
-    """The checkpoint texts of one chain, read before and after the database was looked at.
-
-    A checkpoint that was there before must be covered by the database; one that came after may
-    speak of entries that came after, too.
-    """
-
-    def __init__(self, folder: CheckpointFolder) -> None:
-        self.folder = folder
-        self._before = _texts(folder)
-
-    def with_later(self, end: int) -> Notes:
-        """Give the texts that say something about a chain of this size."""
-        (first, torn), (texts, rest) = self._before, _texts(self.folder)
-        if texts[: len(first)] != first:
-            return self._before
-        later = [text for text in texts[len(first) :] if claimed_size(text) <= end]
-        # A rest that is being written while we look says nothing yet.
-        return [*first, *later], rest if (texts, rest) == (first, torn) else ""
-
-
-def claimed_size(text: str) -> int:
-    """Give the size a checkpoint claims, unverified; -1 when it claims none."""
-    line = [*text.split("\n", 2), "", ""][1]
-    return int(line) if line.isascii() and line.isdigit() and len(line) < 20 else -1
-
-
-def notes_of(home: Home) -> dict[str, ChainNotes]:
-    """Read the checkpoints of every chain that has some."""
-    names = home.notes.chains()
-    return {name: chain_notes(home, name) for name in names if _can_name(home, name)}
-
-
-def chain_notes(home: Home, name: str) -> ChainNotes:
-    """Read the checkpoints of one chain."""
-    return ChainNotes(home.notes.of(Chain(home.identity.ledger, name)))
-
-
 def verify_ledger(
     home: Home,
     progress: Progress | None = None,
@@ -141,14 +85,14 @@ def verify_ledger(
     # INVARIANT: checkpoints first. Whatever they cover was in the database before we look at it.
     notes = notes_of(home)
     others = [_unnamed(name) for name in home.notes.chains()
-              if not _can_name(home, name)]  # fmt: skip
+              if not can_name(home, name)]  # fmt: skip
     verifier = _Verifier(home, progress, proved)
     if home.database.size() == 0:
         return verifier.report(verifier.without_database(notes), others)
     try:
         reader = FrozenReader(home)
     except UNREADABLE as error:
-        others.insert(0, _damage(str(error)))
+        others.insert(0, damaged(str(error)))
         return verifier.report(verifier.without_database(notes), others)
     try:
         chains, found = verifier.with_database(reader, notes)
@@ -177,10 +121,10 @@ class _Verifier:
     def with_database(
         self, reader: FrozenReader, notes: dict[str, ChainNotes]
     ) -> tuple[list[ChainReport], list[Fault]]:
-        reports, others = [], _ledger_faults(self._home, reader)
-        forged = _forged_snapshots(reader, self._home.identity.ledger, self._keys, others)
+        reports, others = [], database_faults(self._home, reader)
+        forged = forged_snapshots(reader, self._home.identity.ledger, self._keys, others)
         for name in sorted({*notes, *reader.chains()}):
-            if not _can_name(self._home, name):
+            if not can_name(self._home, name):
                 others.append(_unnamed(name))
                 continue
             texts = notes.get(name) or chain_notes(self._home, name)
@@ -196,7 +140,7 @@ class _Verifier:
         texts = notes.with_later(0)
         if texts == ([], ""):
             return None
-        checkpoints, broken = _read_notes(notes.folder.chain, texts, self._keys)
+        checkpoints, broken = read_notes(notes.folder.chain, texts, self._keys)
         report = Pass(notes.folder.chain, checkpoints).run(())
         return _with_fault(report, _first_of([report.fault], broken))
 
@@ -207,7 +151,7 @@ class _Verifier:
         try:
             end = reader.size(number)
             texts = notes.with_later(end)
-            checkpoints, broken = _read_notes(chain, texts, self._keys)
+            checkpoints, broken = read_notes(chain, texts, self._keys)
             report = self._pass(reader, number, notes.folder, checkpoints)
             values = value_fault(self._attachments(reader, number, chain.name))
             ends = None if broken else _end_fault(chain, report, reader.stamp(number), self._keys)
@@ -266,61 +210,6 @@ class _Verifier:
         progress(self._read)
 
 
-def _texts(folder: CheckpointFolder) -> Notes:
-    try:
-        return folder.texts()
-    except LedgerBroken as error:
-        # Given on as a checkpoint that cannot verify, so that it is reported like any other.
-        return [error.message], ""
-
-
-def _read_notes(
-    chain: Chain, notes: Notes, keys: Sequence[VerifyKey]
-) -> tuple[list[Checkpoint], Fault | None]:
-    """Verify checkpoints up to the first that is broken, and say which that is."""
-    texts, rest = notes
-    found: list[Checkpoint] = []
-    for number, text in enumerate(texts, 1):
-        size = found[-1].size if found else 0
-        try:
-            found.append(read_checkpoint(chain, text, keys))
-            _check_step(size, found)
-        except LedgerBroken as error:
-            return found, _broken(chain, size, f"checkpoint {number}: {error.message}")
-    if rest and not _is_torn(chain, rest):
-        last = _finished(chain, rest, keys)
-        if last is None:
-            size = found[-1].size if found else 0
-            return found, _broken(
-                chain, size, f"checkpoint {len(found) + 1}: it was cut or changed"
-            )
-        found.append(last)
-    return found, None
-
-
-def _check_step(before: int, found: list[Checkpoint]) -> None:
-    """Refuse a checkpoint that goes back, or so far ahead that one between was removed."""
-    if not before < found[-1].size <= before + EVERY_ENTRIES:
-        taken = found.pop()
-        raise LedgerBroken(f"it covers {taken.size} entries, the one before it {before}")
-
-
-def _is_torn(chain: Chain, rest: str) -> bool:
-    """Tell whether a crash while a checkpoint was written can have left this beginning of one."""
-    name = origin(chain) + "\n"
-    body, _, line = rest.partition("\n\n")
-    whole = len(f"\N{EM DASH} {origin(chain)} ") + SIGNATURE_CHARS
-    begins = rest.startswith(name) or name.startswith(rest)
-    return begins and "\N{EM DASH}" not in body and len(line) < whole
-
-
-def _finished(chain: Chain, rest: str, keys: Sequence[VerifyKey]) -> Checkpoint | None:
-    try:
-        return read_checkpoint(chain, rest.removesuffix("\n") + "\n", keys)
-    except LedgerBroken:
-        return None
-
-
 def _end_fault(
     chain: Chain, report: ChainReport, stamp: bytes, keys: Sequence[VerifyKey]
 ) -> Fault | None:
@@ -332,105 +221,8 @@ def _end_fault(
     return Fault(chain.name, report.signed, FaultCode.END_CHANGED, message)
 
 
-def start_at(checkpoint: Checkpoint) -> tuple[Head, Frontier]:
-    """Give where a pass goes on that begins behind a checkpoint."""
-    return Head(checkpoint.size, checkpoint.head, checkpoint.at), checkpoint.frontier
-
-
-def value_fault(attachments: Iterator[Attached]) -> Fault | None:
-    """Compare attachments with the digests that their entries name."""
-    for seq, rows in groupby(attachments, key=itemgetter(0)):
-        fault = _attachment_fault(seq, [(row[1], row[2], row[3]) for row in rows])
-        if fault is not None:
-            return fault
-    return None
-
-
-def _attachment_fault(seq: int, rows: list[tuple[bytes, int | None, bytes]]) -> Fault | None:
-    attached = rows[0][0]
-    bodies = {place: body for _, place, body in rows if place is not None}
-    count = len(attached) // HASH_SIZE
-    for place in range(count):
-        digest = attached[place * HASH_SIZE : (place + 1) * HASH_SIZE]
-        if place not in bodies:
-            return Fault("", seq, FaultCode.VALUE_MISSING, f"its attachment {place} is gone")
-        if hashlib.sha256(bodies.pop(place)).digest() != digest:
-            message = f"its attachment {place} is not what was recorded"
-            return Fault("", seq, FaultCode.VALUE_CHANGED, message)
-    if bodies:
-        message = f"an attachment {min(bodies)} is stored that it does not name"
-        return Fault("", seq, FaultCode.VALUE_CHANGED, message)
-    return None
-
-
-def _forged_snapshots(
-    reader: LedgerReader, ledger: str, keys: Sequence[VerifyKey], others: list[Fault]
-) -> dict[int, Fault]:
-    """Give, by chain number, the first snapshot that no key of the ledger signed."""
-    found: dict[int, Fault] = {}
-    try:
-        for stored in reader.of_kind(SNAPSHOT, Instant(LOWEST)):
-            fault = _snapshot_fault(reader, stored, ledger, keys)
-            if fault and (stored.chain not in found or fault.seq < found[stored.chain].seq):
-                found[stored.chain] = fault
-    except UNREADABLE as error:
-        others.append(_damage(str(error)))
-    return found
-
-
-def _snapshot_fault(
-    reader: LedgerReader, stored: Stored, ledger: str, keys: Sequence[VerifyKey]
-) -> Fault | None:
-    if stored.entry.kind != SNAPSHOT:
-        return None
-    bodies = reader.attachments(stored)
-    try:
-        verify_snapshot(read_snapshot(stored.entry, b"".join(bodies[:1])), ledger, keys)
-    except (IntegrityFailure, ValueError) as error:
-        return Fault("", stored.entry.seq, FaultCode.SNAPSHOT_FORGED, str(error))
-    return None
-
-
-def _ledger_faults(home: Home, reader: FrozenReader) -> list[Fault]:
-    """Look at what belongs to no chain: the file itself, whose it is, and rows without a place."""
-    try:
-        damage = reader.damage()
-        found = [_damage(damage)] if damage else []
-        known = reader.ledger()
-        if known != home.identity.ledger and (known or reader.chains()):
-            found.append(_damage(f"the database belongs to ledger `{known}`"))
-        if (stray := reader.stray()) is not None:
-            found.append(_stray(reader, *stray))
-    except UNREADABLE as error:
-        return [_damage(str(error))]
-    return found
-
-
-def _stray(reader: FrozenReader, what: str, number: int, seq: int) -> Fault:
-    names = {number: name for name, number in reader.chains().items()}
-    code = FaultCode.ENTRY_UNLINKED if what == "entry" else FaultCode.VALUE_CHANGED
-    message = f"an {what} is stored that belongs to no {'chain' if what == 'entry' else 'entry'}"
-    return Fault(names.get(number, f"#{number}"), seq, code, message)
-
-
-def _can_name(home: Home, name: str) -> bool:
-    try:
-        Chain(home.identity.ledger, name)
-    except InputError:
-        return False
-    return True
-
-
 def _unnamed(name: str) -> Fault:
     return Fault(name, 0, FaultCode.ENTRY_UNLINKED, "no writer can have named a chain like this")
-
-
-def _damage(message: str) -> Fault:
-    return Fault("", 0, FaultCode.DATABASE_DAMAGED, message)
-
-
-def _broken(chain: Chain, seq: int, message: str) -> Fault:
-    return Fault(chain.name, seq, FaultCode.CHECKPOINT_BROKEN, message)
 
 
 def _named(fault: Fault, chain: str) -> Fault:

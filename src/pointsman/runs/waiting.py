@@ -16,8 +16,8 @@ class Waits(Protocol):
         ...
 
 
-class Blocking:
-    """Waits by blocking the thread."""
+class Expecting:
+    """What is waited for, in the order it was expected."""
 
     def __init__(self) -> None:
         self._futures: list[Future[object]] = []
@@ -25,9 +25,14 @@ class Blocking:
     def expect(self) -> Settled:
         """Wait for one thing more."""
         future: Future[object] = Future()
+        # Running, so that a cancelled waiter cannot cancel it under the commit thread.
         future.set_running_or_notify_cancel()
         self._futures.append(future)
         return future
+
+
+class Blocking(Expecting):
+    """Waits by blocking the thread."""
 
     def reached(self) -> list[object]:
         """Give the results in the order they were expected, or raise the first error."""

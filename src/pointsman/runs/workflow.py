@@ -91,6 +91,29 @@ class WorkflowText(Struct, frozen=True):
     folder: Path
 
 
+class RunLog(Struct, frozen=True):
+    """What is recorded of one run, as long as nobody else has taken it over."""
+
+    desk: Desk
+    lease: HeldLease
+    run_id: str
+    clock: Clock
+    ids: IdSource
+
+    def append(self, kind: str, payload: bytes) -> None:
+        """Record something about the run; it is durable when this returns."""
+        names = self.names()
+        self.put(Draft(kind, names.id, names.ref, names.at, payload))
+
+    def put(self, draft: Draft) -> None:
+        """Record an entry of the run; it is durable when this returns."""
+        self.desk.recorder().append_under(self.lease, draft)
+
+    def names(self) -> Names:
+        """Make the names of an entry about the run."""
+        return Names(self.ids.new_id(), self.run_id, self.clock.now())
+
+
 class WorkflowRunner:
     """Runs workflows of one home."""
 
@@ -122,9 +145,10 @@ class WorkflowRunner:
         lease = _lease(self._home, name)
         try:
             record = self._record(name)
-            self._begin(record, given, workflow, name, inputs)
+            log = RunLog(self._desk, lease, name, self._clock, self._ids)
+            self._begin(log, record, given, workflow, inputs)
             acting = Acting(settings, given.folder, {})
-            return _Run(self, workflow, name, record, acting, approved).go()
+            return _Run(self, log, workflow, record, acting, approved).go()
         finally:
             lease.release()
 
@@ -136,19 +160,6 @@ class WorkflowRunner:
                 if read_workflow(text, str(path)).id == name:
                     return WorkflowText(text, str(path), path.parent)
         return None
-
-    def append(self, kind: str, run_id: str, payload: bytes) -> None:
-        """Record something about a run; it is durable when this returns."""
-        names = self.names(run_id)
-        self.put(Draft(kind, names.id, names.ref, names.at, payload))
-
-    def put(self, draft: Draft) -> None:
-        """Record an entry; it is durable when this returns."""
-        self._desk.recorder().append(draft).result()
-
-    def names(self, run_id: str) -> Names:
-        """Make the names of an entry about a run."""
-        return Names(self._ids.new_id(), run_id, self._clock.now())
 
     def decide(
         self, decision_id: str, context: Mapping[str, Value], asked: Asked
@@ -170,10 +181,10 @@ class WorkflowRunner:
 
     def _begin(
         self,
+        log: RunLog,
         record: RunRecord,
         given: WorkflowText,
         workflow: Workflow,
-        run_id: str,
         inputs: Mapping[str, Value] | None,
     ) -> None:
         """Record that a run begins, or check that it is the run that was begun."""
@@ -181,14 +192,14 @@ class WorkflowRunner:
         if record.started is None:
             record.inputs = dict(branch_facts("", inputs or {}).context)
             started = Started(workflow.id, definition_id)
-            self.put(started_draft(self.names(run_id), started, given.text, record.inputs))
+            log.put(started_draft(log.names(), started, given.text, record.inputs))
             return
         hint = "give another --id to begin another run"
         if record.started.definition_id != definition_id:
-            message = f"the file is not the one that the run `{run_id}` began with"
+            message = f"the file is not the one that the run `{log.run_id}` began with"
             raise InputError(message, where=given.source, hint=hint)
         if inputs is not None and canonical_json(dict(inputs)) != canonical_json(record.inputs):
-            raise InputError(f"the run `{run_id}` began with other inputs", hint=hint)
+            raise InputError(f"the run `{log.run_id}` began with other inputs", hint=hint)
 
 
 class _Run:
@@ -197,15 +208,16 @@ class _Run:
     def __init__(
         self,
         runner: WorkflowRunner,
+        log: RunLog,
         workflow: Workflow,
-        run_id: str,
         record: RunRecord,
         acting: Acting,
         approved: tuple[str, ...],
     ) -> None:
         self._runner = runner
+        self._log = log
         self._workflow = workflow
-        self._id = run_id
+        self._id = log.run_id
         self._record = record
         self._acting = acting
         self._approved = approved
@@ -274,18 +286,17 @@ class _Run:
             return Done(is_done=True, output=recalled.output)
         attempt = self._record.attempts.get(number, 0) + 1
         started = StageStarted(number, stage.id, attempt, chosen_by)
-        self._runner.append(STAGE_STARTED, self._id, STAGE_STARTED_FORM.encode(started))
+        self._log.append(STAGE_STARTED, STAGE_STARTED_FORM.encode(started))
         done, finished = self._performed(stage, number, attempt)
         status = finished.status if finished is not None else "failed"
         self._steps.append(Step(number, stage.id, status, done.message))
         ended = StageEnded(number, stage.id, attempt, status, done.message)
         if finished is None:
-            self._runner.append(STAGE_ENDED, self._id, STAGE_ENDED_FORM.encode(ended))
+            self._log.append(STAGE_ENDED, STAGE_ENDED_FORM.encode(ended))
             return done
         self._take(stage.id, finished)
         self._materialize(stage, number)
-        names = self._runner.names(self._id)
-        self._runner.put(ended_draft(names, ended, finished.output, finished.set))
+        self._log.put(ended_draft(self._log.names(), ended, finished.output, finished.set))
         return Done(is_done=True, output=finished.output)
 
     def _performed(self, stage: Stage, number: int, attempt: int) -> tuple[Done, Finished | None]:
@@ -325,7 +336,7 @@ class _Run:
         scope = {**self.context, "output": output["output"] if isinstance(output, dict) else None}
         values = filled(stage.asset.values, scope)
         made = Materialized(stage.asset.id, number, Raw(canonical_json(values)))
-        self._runner.append(MATERIALIZED, self._id, MATERIALIZED_FORM.encode(made))
+        self._log.append(MATERIALIZED, MATERIALIZED_FORM.encode(made))
 
     def _next(self, stage: Stage, number: int) -> BranchOutcome | None:
         """Give where the stage's decision leads; one that was made is not made again.
@@ -340,6 +351,8 @@ class _Run:
         ):
             name, outcome = decided.evaluation_id, decided.outcome
         else:
+            # A run that another has taken over decides nothing more.
+            self._log.lease.fence()
             asked = Asked(self._id, stage.id, number, self._approved)
             name, outcome = self._runner.decide(stage.decision, self.context, asked)
         last = self._steps.pop()
@@ -360,7 +373,7 @@ class _Run:
     def _ended(self, status: RunStatus, message: str = "") -> RunReport:
         if self._record.ended is None:
             ended = RunEnded(status, len(self._steps))
-            self._runner.append(ENDED, self._id, ENDED_FORM.encode(ended))
+            self._log.append(ENDED, ENDED_FORM.encode(ended))
         if message:
             self._steps.append(Step(len(self._steps) + 1, "", "failed", message))
         return self._report(status)

@@ -21,6 +21,12 @@ in the stream of events under that name. A model that takes over is `decision.tu
 choice of a pattern that the user took `decision.turn.override`. A run beside the answer, made to
 learn from it, is `decision.turn.shadow`, a judge's question about an answer `decision.turn.judge`;
 `event.turn.shadowed` and `event.turn.judged`, whose `ref` is the turn, tell what came of them.
+
+Two events are of no session. `event.policy.published`, whose `ref` is the publication, makes a
+policy known: `number`, `previous`, `publication_id`, `policy_id`, `placement_id`, `by` and
+`changed`, the files whose text is another than before. `event.policy.refused`, whose `ref` is such
+an entry, says that it is not followed: `publication` and `errors`. The
+[live feed](http.md#the-live-feed) tells both.
 """
 
 _NAMES: dict[type[inspect.Type], str] = {

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from pointsman.kernel.entry import Chain, Draft, Entry
 from pointsman.storage.checkpoints import CheckpointFolder
+
+
+class Fence(Struct, frozen=True):
+    """What a write under a lease must find in its own transaction: nobody took the lease since."""
+
+    name: str
+    token: int
 
 
 class ChainRows(Protocol):
@@ -52,8 +61,17 @@ class ChainRows(Protocol):
         """Give what was signed about where the chain ends."""
         ...
 
-    def append(self, entries: Sequence[Entry], drafts: Sequence[Draft], stamp: bytes) -> None:
-        """Make entries, what is attached to them and where they end durable, or none of it."""
+    def append(
+        self,
+        entries: Sequence[Entry],
+        drafts: Sequence[Draft],
+        stamp: bytes,
+        fence: Fence | None = None,
+    ) -> None:
+        """Make entries, what is attached to them and where they end durable, or none of it.
+
+        Raises `LeaseLost` where another has taken the lease that the fence is of.
+        """
         ...
 
     def is_in_doubt(self, error: Exception) -> bool:
@@ -92,13 +110,24 @@ class LedgerPlace(Protocol):
 class HeldLease(Protocol):
     """Sole right to do something in a home, which ends with its holder."""
 
+    def fence(self) -> Fence | None:
+        """Give what a write must find that rests on the right; None where it cannot be lost.
+
+        Raises `LeaseLost` where it was lost and another has it, or had it since.
+        """
+        ...
+
     def release(self) -> None:
         """Give the right up."""
         ...
 
 
-class LeasedLedger(HeldLease, Protocol):
+class LeasedLedger(Protocol):
     """A ledger, and sole right to write one of its chains."""
+
+    def release(self) -> None:
+        """Give the right up."""
+        ...
 
     @property
     def chain(self) -> str:

@@ -1,7 +1,4 @@
-"""What a home keeps besides its ledger and its sums of spending, table by table, for a copy.
-
-Left out is what can be made again from the rest: the index of turns and the cache of decisions.
-"""
+"""What a home keeps besides its ledger, table by table: what a copy takes and what it leaves."""
 
 from __future__ import annotations
 
@@ -100,11 +97,52 @@ TABLES: Final = (
         "namespace key version value request_id entry action_hash requested_by approved_by at_us",
         "namespace key version",
     ),
+    _table(
+        "bulk",
+        "bulk_jobs",
+        "id kind given begun_us ended_us state is_clean told found",
+        "id",
+    ),
+    _table(
+        "bulk",
+        "bulk_ranges",
+        "job place chain chain_number first_seq end_seq tries trouble done_us part",
+        "job place",
+    ),
 )
 """In an order in which no row comes before one that it refers to."""
 
 STAYING: Final = frozenset({"semantic.versions"})
 """What cannot be removed, and so is only added to."""
+
+_FOLDED: Final = "folded anew from the copied ledger"
+_LIVING: Final = "about processes that serve, and none does"
+_OWN: Final = "the target's own"
+_KEPT_UP: Final = "kept up by the target itself, from what is copied"
+_LOCAL: Final = "made again on each machine"
+
+LEFT_OUT: Final = {
+    "spend.spent": _FOLDED,
+    "spend.batches": "which of a writer's calls are in the sums: they are folded anew",
+    "spend.closing": "whether the sums are whole: they are folded anew",
+    "shared.marks": _FOLDED,
+    "shared.accounts": "counted from the sums when a budget is first checked",
+    "shared.holds": _LIVING,
+    "shared.replicas": _LIVING,
+    "shared.claims": _LIVING,
+    "shared.events": "which providers are out: found out anew",
+    "patterns.changes": _KEPT_UP,
+    "patterns.changed": _KEPT_UP,
+    "patterns.structures": _KEPT_UP,
+    "patterns.looks": _KEPT_UP,
+    "schema_migrations": _OWN,
+    "copies": _OWN,
+    "leases": _OWN,
+    "queue": "handed out anew, for every bulk job that is not at its end",
+    "turns": _LOCAL,
+    "decision-cache": _LOCAL,
+}
+"""What is not copied, and why: tables, and whole stores."""
 
 
 def places() -> Iterator[str]:

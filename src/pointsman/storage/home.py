@@ -51,9 +51,9 @@ class Home:
         """Take a chain to write: `writer`, or `writer-2`, … when others hold those before it."""
         return self.store.ledger(writer)
 
-    def lease(self, name: str) -> HeldLease:
+    def lease(self, name: str, *, waits: bool = False) -> HeldLease:
         """Take the sole right to something in this home, or raise `ChainHeld`."""
-        return self.store.lease(name)
+        return self.store.lease(name, waits=waits)
 
     @property
     def notes(self) -> Checkpoints:

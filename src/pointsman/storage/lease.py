@@ -1,4 +1,4 @@
-"""The lease on a chain: a lock that the operating system drops when its holder dies."""
+"""A lease: a lock that the operating system drops when its holder dies, and never before."""
 
 from __future__ import annotations
 
@@ -13,17 +13,24 @@ MOST_WRITERS = 64
 
 
 class Lease:
-    """Sole right to write one chain of a home."""
+    """Sole right to write one chain of a home, or to do something else there.
 
-    def __init__(self, folder: Path, chain: str) -> None:
+    Each opens the file anew: the lock belongs to what was opened, so that two threads of a process
+    keep each other out as two processes do.
+    """
+
+    def __init__(self, folder: Path, chain: str, *, waits: bool = False) -> None:
         make_folder(folder)
         self.chain = chain
         self._descriptor = os.open(folder / f"{chain}.lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         except BlockingIOError as error:
             os.close(self._descriptor)
             raise ChainHeld(f"another process writes the chain `{chain}`") from error
+
+    def fence(self) -> None:
+        """Give nothing: the right cannot be lost while its holder lives."""
 
     def release(self) -> None:
         """Give the right up."""

@@ -32,7 +32,7 @@ from pointsman.kernel.merkle import Frontier, extended
 from pointsman.kernel.signing import SigningKey, VerifyKey
 from pointsman.kernel.stamp import is_stamped, stamp
 from pointsman.kernel.verification import FaultCode, Pass
-from pointsman.storage.chain_rows import LedgerPlace
+from pointsman.storage.chain_rows import Fence, LedgerPlace
 from pointsman.storage.sqlite.group import MOST, GroupCommit, Settled, Soon
 
 TAIL_ENTRIES = 10_000
@@ -107,6 +107,15 @@ class LedgerWriter:
         """Hand in an entry; the future gives its receipt once it is durable."""
         check_draft(draft)
         return self._group.submit(draft)
+
+    def append_under(self, draft: Draft, fence: Fence) -> Receipt:
+        """Append an entry that rests on a lease; durable when this returns.
+
+        By itself, in one transaction with a look at the lease: `LeaseLost` means that nothing was
+        written.
+        """
+        check_draft(draft)
+        return self._group.between(lambda: self._committed([draft], fence)[0])
 
     def hand_in(self, draft: Draft | Making, settled: Settled) -> None:
         """Hand in an entry, and tell somebody with its receipt once it is durable.
@@ -217,7 +226,9 @@ class LedgerWriter:
             self._rows.checkpoints.keep_leaves(covered, before=first)
         return check.head, check.frontier, check.pending
 
-    def _committed(self, made: Sequence[Draft | Making]) -> list[Receipt]:
+    def _committed(
+        self, made: Sequence[Draft | Making], fence: Fence | None = None
+    ) -> list[Receipt]:
         """Make a group durable, or raise without having acknowledged any of it."""
         drafts = cast(Sequence[Draft], made)
         # A server that went and came back while nobody wrote costs no caller an answer.
@@ -226,7 +237,7 @@ class LedgerWriter:
         began = self._monotonic()
         entries = self._chained(drafts)
         try:
-            self._insert(entries, drafts)
+            self._insert(entries, drafts, fence)
         except self._failures as error:
             self._settle_doubt(entries[-1], error)
         else:
@@ -245,11 +256,13 @@ class LedgerWriter:
             head = head_after(entries[-1])
         return entries
 
-    def _insert(self, entries: Sequence[Entry], drafts: Sequence[Draft]) -> None:
+    def _insert(
+        self, entries: Sequence[Entry], drafts: Sequence[Draft], fence: Fence | None
+    ) -> None:
         """Append a group and sign where it ends, in one step."""
         last = entries[-1]
         signed = stamp(self.chain, last.seq + 1, last.hash, self._key)
-        self._rows.append(entries, drafts, signed)
+        self._rows.append(entries, drafts, signed, fence)
 
     def _settle_doubt(self, last: Entry, error: Exception) -> None:
         """Return only when a group whose commit went unanswered is found in the database."""

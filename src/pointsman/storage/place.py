@@ -64,8 +64,8 @@ class Store(Protocol):
         """Take the chain `writer`, or `writer-2`, `writer-3`, … when others hold those before."""
         ...
 
-    def lease(self, name: str) -> HeldLease:
-        """Take the sole right to something, or raise `ChainHeld`."""
+    def lease(self, name: str, *, waits: bool = False) -> HeldLease:
+        """Take the sole right to something; while another has it, wait or raise `ChainHeld`."""
         ...
 
     def checkpoints(self) -> Checkpoints:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pointsman.errors import InputError, IntegrityFailure, MissingSnapshot, ReplayError
 from pointsman.kernel.canonical import ContentId, Form
@@ -34,11 +35,12 @@ PLACEMENT: Final = "placement.yaml"
 PUBLISHED_FILES: Final = (MODELS, ROUTING, PLACEMENT)
 
 
-class Publication(Struct, frozen=True, forbid_unknown_fields=True):
+class Publication(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What was published, as a snapshot: signed as a whole, and named by its content.
 
     `previous` is the id of the publication it takes the place of; empty for the first. `files` are
     the texts by name: `models.yaml` says what no policy does, the rest is for people to edit.
+    `changed` names those that were other texts before.
     """
 
     number: int
@@ -48,9 +50,10 @@ class Publication(Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, str]
     by: str
     at: Instant
+    changed: tuple[str, ...] = ()
 
 
-class Announcement(Struct, frozen=True, forbid_unknown_fields=True):
+class Announcement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The entry that makes a publication known; all of it must be what the publication says."""
 
     publication_id: ContentId
@@ -59,6 +62,7 @@ class Announcement(Struct, frozen=True, forbid_unknown_fields=True):
     policy_id: ContentId
     placement_id: ContentId
     by: str
+    changed: tuple[str, ...] = ()
 
 
 PUBLICATION_FORM = SnapshotForm("policy.publication", 1, Publication)
@@ -89,6 +93,8 @@ class Published(Struct, frozen=True):
     turns: TurnPolicy
     placement: PlacementPolicy
     models: ModelsFile
+    entry_id: str = ""
+    """The entry that made it known."""
 
 
 class Refused(Struct, frozen=True):
@@ -186,7 +192,8 @@ def _judged(
     wrong: list[Refused] = []
     for stored, claim in claims:
         try:
-            held[claim.publication_id] = loaded(reader, home, claim)
+            found = loaded(reader, home, claim)
+            held[claim.publication_id] = replace(found, entry_id=stored.entry.id)
         except (ReplayError, InputError, ValueError) as error:
             wrong.append(Refused(stored.entry.id, claim.number, str(error), stored.entry.at))
     if len(held) > 1:
@@ -222,6 +229,7 @@ def announced(name: ContentId, publication: Publication) -> Announcement:
         publication.policy_id,
         publication.placement_id,
         publication.by,
+        publication.changed,
     )
 
 

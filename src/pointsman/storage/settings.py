@@ -70,9 +70,13 @@ class PolicySettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FallbackSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether another model may take over from one that failed, and at which price."""
+    """Whether another model may take over from one that failed, at which price, and how it is told.
+
+    An answer always names the models that failed in a header; `in_band` says it in its text, too.
+    """
 
     mode: Literal["on", "off"] = "on"
+    notice: Literal["header", "in_band"] = "header"
     most_attempts: Annotated[int, Meta(ge=1, le=10)] = 3
     for_named_models: bool = False
     max_price_ratio: Annotated[int, Meta(ge=1, le=1000)] | None = None

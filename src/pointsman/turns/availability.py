@@ -7,86 +7,28 @@ the questions. It does not choose a model and does not know which models are con
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import Form
-from pointsman.kernel.instant import SECOND, Instant
+from pointsman.kernel.instant import Instant
+from pointsman.turns.call_event import CallEvent, counts
 from pointsman.turns.facts import Health
+from pointsman.turns.provider_state import (
+    THRESHOLDS,
+    Cause,
+    Change,
+    Outage,
+    Payload,
+    ProviderState,
+    Thresholds,
+    clears_at,
+    failed,
+    settled,
+    succeeded,
+)
 from pointsman.turns.registry import provider_of
-
-Result = Literal[
-    "success", "rate_limit", "auth", "server_error", "network", "context_overflow",
-    "invalid_request", "cancelled", "other", "timeout",
-]  # fmt: skip
-Cause = Literal["5_consecutive_failures", "auth_error", "dns_error", "multi_model_failures"]
-Scope = Literal["model_specific", "provider_wide"]
-
-_STRIKES = ("rate_limit", "server_error", "network", "other", "timeout")
-
-
-class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a scope counts as out; every window includes its last microsecond."""
-
-    strikes: int = 5
-    strikes_window_s: int = 120
-    models: int = 3
-    models_window_s: int = 120
-    network_errors: int = 2
-    network_window_s: int = 30
-    clear_after_s: int = 300
-
-
-THRESHOLDS = Thresholds()
-
-
-class CallEvent(Struct, frozen=True, forbid_unknown_fields=True):
-    """How one whole call ended, retries included; `model` is its id, `provider:name`.
-
-    A refusal by the provider's content policy is no outage, whatever its status code.
-    """
-
-    at: Instant
-    credential: str
-    provider: str
-    model: str
-    result: Result
-    is_policy_refusal: bool = False
-
-
-class Outage(Struct, frozen=True, forbid_unknown_fields=True):
-    """A scope that is out; it clears when nobody has tried it for a while."""
-
-    cause: Cause
-    since: Instant
-    last_attempt: Instant
-    models: tuple[str, ...]
-
-
-class ModelState(Struct, frozen=True, forbid_unknown_fields=True):
-    """One model: its failures since the last success, or its outage."""
-
-    strikes: tuple[Instant, ...] = ()
-    outage: Outage | None = None
-
-
-class Hit(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a model went out."""
-
-    model: str
-    at: Instant
-
-
-class ProviderState(Struct, frozen=True, forbid_unknown_fields=True):
-    """One provider under one credential; models about which nothing is known are not in it."""
-
-    latest: Instant
-    models: dict[str, ModelState] = {}
-    hits: tuple[Hit, ...] = ()
-    network_errors: tuple[Instant, ...] = ()
-    outage: Outage | None = None
 
 
 class AvailabilityState(Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,31 +39,6 @@ class AvailabilityState(Struct, frozen=True, forbid_unknown_fields=True):
 
 AVAILABILITY_FORM = Form(AvailabilityState)
 ALL_HEALTHY = AvailabilityState()
-
-
-class ProviderUnavailable(Struct, frozen=True, forbid_unknown_fields=True):
-    """The payload of `routing.provider_unavailable`."""
-
-    event_type: ClassVar[str] = "routing.provider_unavailable"
-
-    provider: str
-    scope: Scope
-    models_affected: tuple[str, ...]
-    trigger_reason: Cause
-
-
-class ProviderRecovered(Struct, frozen=True, forbid_unknown_fields=True):
-    """The payload of `routing.provider_recovered`; a begun second of downtime is not counted."""
-
-    event_type: ClassVar[str] = "routing.provider_recovered"
-
-    provider: str
-    scope: Scope
-    models_recovered: tuple[str, ...]
-    downtime_seconds: int
-
-
-Payload: TypeAlias = ProviderUnavailable | ProviderRecovered
 
 
 class Transition(Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,10 +64,6 @@ class Report(Struct, frozen=True, forbid_unknown_fields=True):
     models_affected: tuple[str, ...] = ()
 
 
-_Change: TypeAlias = tuple[Instant, Payload]
-_Step: TypeAlias = tuple[ProviderState, tuple[_Change, ...]]
-
-
 def after(
     state: AvailabilityState,
     event: CallEvent,
@@ -161,17 +74,17 @@ def after(
 
     `models` are the configured ids: a provider's outage lists those of its own as affected.
     """
-    if not _counts(event):
+    if not counts(event):
         return state, ()
     known = state.credentials.get(event.credential, {})
     provider = known.get(event.provider, ProviderState(event.at))
     # A call that is reported late counts from the latest one known, so no window runs backwards.
     event = replace(event, at=max(event.at, provider.latest))
-    provider, cleared = _settled(event.provider, provider, event.at, thresholds)
+    provider, cleared = settled(event.provider, provider, event.at, thresholds)
     if event.result == "success":
-        provider, changes = _succeeded(provider, event)
+        provider, changes = succeeded(provider, event)
     else:
-        provider, changes = _failed(provider, event, models, thresholds)
+        provider, changes = failed(provider, event, models, thresholds)
     return (
         _stored(state, event.credential, {**known, event.provider: provider}),
         _transitions(event.credential, cleared + changes),
@@ -224,161 +137,15 @@ def reports(
     )
 
 
-def _counts(event: CallEvent) -> bool:
-    # The other errors say something about the request, nothing about the provider (D-002-9).
-    if event.result == "success":
-        return True
-    return not event.is_policy_refusal and (event.result == "auth" or event.result in _STRIKES)
-
-
 def _settled_all(
     providers: dict[str, ProviderState], now: Instant, thresholds: Thresholds
-) -> tuple[dict[str, ProviderState], tuple[_Change, ...]]:
-    settled: dict[str, ProviderState] = {}
-    changes: list[_Change] = []
+) -> tuple[dict[str, ProviderState], tuple[Change, ...]]:
+    found: dict[str, ProviderState] = {}
+    changes: list[Change] = []
     for name in sorted(providers):
-        settled[name], cleared = _settled(name, providers[name], now, thresholds)
+        found[name], cleared = settled(name, providers[name], now, thresholds)
         changes += cleared
-    return settled, tuple(changes)
-
-
-def _settled(name: str, provider: ProviderState, now: Instant, thresholds: Thresholds) -> _Step:
-    """Forget what lies outside its window, and end the outages that are due."""
-    models: dict[str, ModelState] = {}
-    changes: list[_Change] = []
-    for model in sorted(provider.models):
-        known = provider.models[model]
-        if known.outage is not None and clears_at(known.outage, thresholds) <= now:
-            ended = clears_at(known.outage, thresholds)
-            changes.append((ended, _recovered(name, "model_specific", known.outage, ended)))
-        else:
-            strikes = _within(known.strikes, now, thresholds.strikes_window_s)
-            models[model] = replace(known, strikes=strikes)
-    provider = replace(
-        provider,
-        models={model: known for model, known in models.items() if known != ModelState()},
-        hits=tuple(
-            hit for hit in provider.hits if now - hit.at <= thresholds.models_window_s * SECOND
-        ),
-        network_errors=_within(provider.network_errors, now, thresholds.network_window_s),
-    )
-    if provider.outage is not None and clears_at(provider.outage, thresholds) <= now:
-        provider, cleared = _cleared(name, provider, clears_at(provider.outage, thresholds))
-        changes += cleared
-    return provider, tuple(sorted(changes, key=lambda change: change[0]))
-
-
-def clears_at(outage: Outage, thresholds: Thresholds = THRESHOLDS) -> Instant:
-    """Give when an outage ends if nobody tries again."""
-    return Instant(outage.last_attempt + thresholds.clear_after_s * SECOND)
-
-
-def _within(instants: tuple[Instant, ...], now: Instant, window_s: int) -> tuple[Instant, ...]:
-    return tuple(each for each in instants if now - each <= window_s * SECOND)
-
-
-def _succeeded(provider: ProviderState, event: CallEvent) -> _Step:
-    own = provider.models.get(event.model, ModelState())
-    changes: tuple[_Change, ...] = ()
-    if own.outage is not None:
-        back = _recovered(event.provider, "model_specific", own.outage, event.at)
-        changes = ((event.at, back),)
-    provider = replace(
-        provider,
-        latest=event.at,
-        models={name: known for name, known in provider.models.items() if name != event.model},
-        hits=_hits_of_others(provider, event.model),
-        network_errors=(),
-    )
-    provider, cleared = _cleared(event.provider, provider, event.at)
-    return provider, changes + cleared
-
-
-def _cleared(name: str, provider: ProviderState, when: Instant) -> _Step:
-    """End a provider's outage; models that are out by themselves stay out (D-002-12)."""
-    outage = provider.outage
-    if outage is None:
-        return provider, ()
-    back = tuple(
-        model for model in outage.models if provider.models.get(model, ModelState()).outage is None
-    )
-    payload = _recovered(name, "provider_wide", replace(outage, models=back), when)
-    return replace(provider, outage=None, hits=(), network_errors=()), ((when, payload),)
-
-
-def _failed(
-    provider: ProviderState, event: CallEvent, models: Iterable[str], thresholds: Thresholds
-) -> _Step:
-    provider, changes = _struck(_attempted(provider, event), event, thresholds)
-    if event.result == "network" and provider.outage is None:
-        errors = (*provider.network_errors, event.at)
-        provider = replace(provider, network_errors=errors)
-    cause = _provider_cause(provider, event, thresholds)
-    if cause is None or provider.outage is not None:
-        return provider, changes
-    affected = _affected(provider, event, models)
-    outage = Outage(cause, event.at, event.at, affected)
-    payload = ProviderUnavailable(event.provider, "provider_wide", affected, cause)
-    provider = replace(provider, outage=outage, hits=(), network_errors=())
-    return provider, (*changes, (event.at, payload))
-
-
-def _attempted(provider: ProviderState, event: CallEvent) -> ProviderState:
-    """Put off the end of the outages this call ran into."""
-    models = provider.models
-    own = models.get(event.model, ModelState())
-    if own.outage is not None:
-        moved = replace(own, outage=replace(own.outage, last_attempt=event.at))
-        models = {**models, event.model: moved}
-    outage = provider.outage
-    if outage is not None:
-        outage = replace(outage, last_attempt=event.at)
-    return replace(provider, latest=event.at, models=models, outage=outage)
-
-
-def _struck(provider: ProviderState, event: CallEvent, thresholds: Thresholds) -> _Step:
-    """Count a failure against its model; an auth error is nobody's strike."""
-    own = provider.models.get(event.model, ModelState())
-    if event.result == "auth" or own.outage is not None:
-        return provider, ()
-    strikes = (*own.strikes, event.at)
-    if len(strikes) < thresholds.strikes:
-        models = {**provider.models, event.model: ModelState(strikes)}
-        return replace(provider, models=models), ()
-    outage = Outage("5_consecutive_failures", event.at, event.at, (event.model,))
-    provider = replace(
-        provider,
-        models={**provider.models, event.model: ModelState((), outage)},
-        hits=(*_hits_of_others(provider, event.model), Hit(event.model, event.at)),
-    )
-    scope: Scope = "model_specific"
-    payload = ProviderUnavailable(event.provider, scope, outage.models, outage.cause)
-    return provider, ((event.at, payload),)
-
-
-def _hits_of_others(provider: ProviderState, model: str) -> tuple[Hit, ...]:
-    return tuple(hit for hit in provider.hits if hit.model != model)
-
-
-def _provider_cause(
-    provider: ProviderState, event: CallEvent, thresholds: Thresholds
-) -> Cause | None:
-    if event.result == "auth":
-        return "auth_error"
-    if len(provider.network_errors) >= thresholds.network_errors:
-        return "dns_error"
-    if len(provider.hits) >= thresholds.models:
-        return "multi_model_failures"
-    return None
-
-
-def _affected(provider: ProviderState, event: CallEvent, models: Iterable[str]) -> tuple[str, ...]:
-    own = (model for model in models if provider_of(model) == event.provider)
-    return tuple(sorted(dict.fromkeys((*own, *provider.models, event.model))))
-
-
-def _recovered(name: str, scope: Scope, outage: Outage, when: Instant) -> ProviderRecovered:
-    return ProviderRecovered(name, scope, outage.models, (when - outage.since) // SECOND)
+    return found, tuple(changes)
 
 
 def _outages(providers: dict[str, ProviderState]) -> Iterator[tuple[str, Outage]]:
@@ -421,5 +188,5 @@ def _is_worth_keeping(provider: ProviderState) -> bool:
     )
 
 
-def _transitions(credential: str, changes: tuple[_Change, ...]) -> tuple[Transition, ...]:
+def _transitions(credential: str, changes: tuple[Change, ...]) -> tuple[Transition, ...]:
     return tuple(Transition(when, credential, payload) for when, payload in changes)

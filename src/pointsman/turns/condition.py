@@ -14,10 +14,11 @@ from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path
 from pointsman.kernel.number import MicroUsd, microusd
+from pointsman.kernel.regex import refusal
 from pointsman.kernel.text import ascii_lower
 from pointsman.turns.facts import minutes
 from pointsman.turns.look import Look, Patterns
-from pointsman.turns.text_patterns import literal_pattern, refusal
+from pointsman.turns.text_patterns import literal_pattern
 from pointsman.turns.written import ClockTime, Count, Usd
 
 Words = str | tuple[str, ...]

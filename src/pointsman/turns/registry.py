@@ -46,7 +46,8 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     """One upstream as `models.yaml` names it.
 
     `path` is the GGUF file of an embedded one. `speaks` names wire formats beyond those of its
-    kind; `allow_private` lets its host name lead into a private network.
+    kind; `allow_private` lets its host name lead into a private network. With `stream_usage: ask`
+    it is asked what a streamed chat answer used, whether or not the caller wants to know.
     """
 
     kind: Literal["openai", "anthropic", "ollama", "embedded"]
@@ -54,6 +55,7 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     path: str = ""
     speaks: tuple[Literal["chat", "responses", "messages"], ...] = ()
     allow_private: bool = False
+    stream_usage: Literal["as_asked", "ask"] = "as_asked"
     api_key: SecretRef | tuple[SecretRef, ...] | None = None
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
@@ -206,6 +208,7 @@ def _problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     yield from _accept_problems(models, document)
     yield from _secret_problems(models, document)
     yield from _path_problems(models, document)
+    yield from _usage_problems(models, document)
 
 
 def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
@@ -233,6 +236,14 @@ def _path_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
         if provider.path and provider.kind != "embedded":
             message = "only an `embedded` provider runs a file"
             yield document.problem(at, Code.INVALID_VALUE, message)
+
+
+def _usage_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    for name, provider in models.providers.items():
+        if provider.kind == "anthropic" and provider.stream_usage == "ask":
+            at: Path = ("providers", name, "stream_usage")
+            message = "an `anthropic` provider always tells what a stream used"
+            yield document.problem(at, Code.INVALID_VALUE, message, "leave `stream_usage` out")
 
 
 def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:

@@ -6,33 +6,12 @@ from collections.abc import Sequence
 
 import re2
 
-MAX_PATTERN = 1_000
-"""Characters in one pattern."""
+from pointsman.kernel.regex import options
 
 MAX_TEXT = 32_768
 """Characters of a message that patterns look at; what lies behind them is not seen."""
 
 _WARM_UP = ("hello", "Please write a commit message for the change to src/main.py.", "x" * 200)
-
-
-def _options() -> re2.Options:
-    options = re2.Options()
-    options.log_errors = False
-    return options
-
-
-def refusal(pattern: str) -> str:
-    """Say why a pattern cannot be used; empty when it can."""
-    if len(pattern) > MAX_PATTERN:
-        return f"it is longer than {MAX_PATTERN} characters"
-    try:
-        re2.compile(pattern, _options())
-    except re2.error as error:
-        reason = error.args[0] if error.args else "it cannot be read"
-        return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-    except UnicodeEncodeError:
-        return "it holds half of a surrogate pair"
-    return ""
 
 
 def literal_pattern(words: Sequence[str]) -> str:
@@ -57,7 +36,7 @@ class TextPatterns:
             return
         matcher = re2.Filter()
         for pattern in self._numbers:
-            matcher.Add(pattern, _options())
+            matcher.Add(pattern, options())
         matcher.Compile()
         self._filter = matcher
         for text in _WARM_UP:

@@ -81,8 +81,8 @@ class MemoryStore:
         place = ledger.Place(Path(at.name), self._path / "checkpoints", vfs="memdb")
         return SqliteLedger(place, first_free_lease(self._path / "leases", writer))
 
-    def lease(self, name: str) -> Lease:
-        return Lease(self._path / "leases", name)
+    def lease(self, name: str, *, waits: bool = False) -> Lease:
+        return Lease(self._path / "leases", name, waits=waits)
 
     def checkpoints(self) -> CheckpointFolders:
         return CheckpointFolders(self._path / "checkpoints")

@@ -11,9 +11,12 @@ from pointsman.access.book import HomeBook
 from pointsman.access.keyring import ACCESS, opened_admin_token
 from pointsman.access.spent import SPENT_FORM, Spent
 from pointsman.app import Pointsman
+from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Instant, read_instant
 from pointsman.kernel.number import ONE, MicroUsd
 from pointsman.kernel.record import Names, Outcome, outcome_draft
+from pointsman.runs.bulk.jobs import BulkJobs, part_there
+from pointsman.runs.bulk.replaying import ReplayGiven
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.access import AccessStore, KeyRow
 from pointsman.storage.sqlite.conversations import (
@@ -27,7 +30,7 @@ from pointsman.storage.sqlite.pattern_writing import ImportRow
 from pointsman.storage.sqlite.patterns import PatternStore
 from pointsman.storage.sqlite.semantic import SEMANTIC, Provenance, write_version
 from pointsman.storage.sqlite.sessions import SessionStore
-from pointsman.testing import a_turn
+from pointsman.testing import CountedIds, FrozenClock, a_turn
 from pointsman.turns.evidence_look import TOKENS
 from pointsman.turns.fingerprint import Fingerprint, hashed_vector
 
@@ -43,16 +46,15 @@ def populate(path: Path, turns: int = 4) -> Home:
             for number in range(turns):
                 shown = a_turn(pointsman, f"{writer} message {number}")
                 spent = a_spent(f"s{number % 2}")
-                detail = Raw(b'{"spent":' + SPENT_FORM.encode(spent) + b"}")
-                name = f"{writer}-outcome-{number}"
-                names = Names(name, shown.decision_id, NOW)
-                recorder.append(outcome_draft(names, Outcome("done", detail))).result()
+                draft = an_outcome(f"{writer}-outcome-{number}", spent, shown.decision_id)
+                recorder.append(draft).result()
                 book.add(spent)
             book.close()
             home = pointsman.home
     _keys(home)
     _patterns(home)
     _conversations(home)
+    _bulk(home)
     return home
 
 
@@ -61,6 +63,12 @@ def a_spent(session: str) -> Spent:
     tokens = (10, 20, 3, 4)
     cost = MicroUsd(25)
     return Spent("p:m", "key", session, "/w", *tokens, cost, "v1", is_estimated=False, at=NOW)
+
+
+def an_outcome(name: str, spent: Spent, ref: str = "decision") -> Draft:
+    """Give the entry of a call's end."""
+    detail = Raw(b'{"spent":' + SPENT_FORM.encode(spent) + b"}")
+    return outcome_draft(Names(name, ref, NOW), Outcome("done", detail))
 
 
 def _keys(home: Home) -> None:
@@ -93,6 +101,15 @@ def _patterns(home: Home) -> None:
         row = ImportRow("i1", Fingerprint(), b"", "p:m", None, MicroUsd(1), 2)
         patterns.import_rows([row], NOW)
         patterns.evidence(Fingerprint(), b"")
+
+
+def _bulk(home: Home) -> None:
+    """One job that is done, and one that was cut short after its first range."""
+    with closing(BulkJobs(home, FrozenClock(NOW), CountedIds("bulk"))) as jobs:
+        jobs.run(jobs.begin("replay", ReplayGiven(length=5)).id)
+        name = jobs.begin("replay", ReplayGiven(length=3)).id
+        jobs.do(name, 0, lambda *work: part_there(lambda: home, *work))
+        jobs.store.note(name, 1, "the machine went away")
 
 
 def _conversations(home: Home) -> None:

@@ -1,27 +1,30 @@
-"""The book: sums that are the same wherever they are kept, and whole after a crash."""
+"""The book: sums that are the same wherever they are kept, and whole after a crash.
+
+Files keep what a book is told; a shared database adds up what its ledger says. To whoever asks, it
+is the same.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
-from msgspec import Raw
 from msgspec.structs import replace
+from tests.contract.stores.populated import an_outcome
 
-from pointsman.access.book import SPEND, HomeBook
+from pointsman.access.book import SPEND, HomeBook, OpenBook, opened_book
 from pointsman.access.caps import Account
-from pointsman.access.spent import SPENT_FORM, Spent, spend_amounts, spend_key
+from pointsman.access.folded_book import FoldedBook
+from pointsman.access.spent import Spent
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import DAY, Instant, read_instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.kernel.record import Names, Outcome, outcome_draft
 from pointsman.runs.recorder import Recorder
 from pointsman.storage.home import Home
-from pointsman.storage.place import Place, Store
-from pointsman.storage.sqlite.spend import SpendAmounts, SpendStore
+from pointsman.storage.sqlite.spend import SpendAmounts
 from pointsman.storage.sqlite.spend_reading import Asked, By, SpendReader
 
 NOW = read_instant("2026-03-30T12:00:00Z")
@@ -32,54 +35,66 @@ SPENT = Spent(
 ALL: Account = ("all", "", "", 0, TODAY + 10)
 
 
-@pytest.fixture
-def place(store: Store) -> Place:
-    return store.place(SPEND)
+class Till:
+    """A process that makes calls: it records how each ended, and tells its book."""
+
+    def __init__(self, home: Home, writer: str = "serve") -> None:
+        self.recorder = Recorder(home, writer, Draft("opened", f"{writer}-opening", "", NOW, b"{}"))
+        self.book = opened_book(home, writer)
+        self._writer = writer
+        self._count = 0
+
+    def spend(self, *many: Spent) -> None:
+        for spent in many:
+            self._count += 1
+            name = f"{self._writer}-{self._count}"
+            self.recorder.append(an_outcome(name, spent)).result()
+            self.book.add(spent)
+
+    def close(self) -> None:
+        self.book.close()
+        self.recorder.close()
 
 
 @pytest.fixture
-def spending(place: Place) -> Iterator[SpendStore]:
-    with closing(SpendStore(place, "serve")) as found:
+def till(home: Home) -> Iterator[Till]:
+    with closing(Till(home)) as found:
         yield found
 
 
-def put(store: SpendStore, *many: Spent) -> None:
-    for spent in many:
-        store.add(spend_key(spent), spend_amounts(spent))
-    store.flush()
-
-
-def totals(place: Place, by: By, asked: Asked | None = None) -> list[tuple[str, int]]:
-    with closing(SpendReader(place)) as reader:
+def totals(home: Home, by: By, asked: Asked | None = None) -> list[tuple[str, int]]:
+    with closing(SpendReader(home.place(SPEND))) as reader:
         found = reader.totals(by, asked or Asked())
     return [(each.what, each.amounts.cost_microusd) for each in found]
 
 
-def test_sums_add_up_by_every_part(place: Place, spending: SpendStore) -> None:
-    put(spending, SPENT, SPENT)
-    put(
-        spending,
+def test_sums_add_up_by_every_part(home: Home, till: Till) -> None:
+    till.spend(SPENT, SPENT)
+    till.book.flush()
+    till.spend(
         SPENT,
         replace(SPENT, model="p:n", cost_microusd=MicroUsd(1)),
         replace(SPENT, key_id="other", session_id="S2", cost_microusd=MicroUsd(100)),
         replace(SPENT, at=Instant(9 * DAY), cost_microusd=None, is_estimated=True),
         replace(SPENT, at=Instant(10 * DAY), cost_microusd=MicroUsd(0)),
     )
-    assert totals(place, "all") == [("", 176)]
-    assert totals(place, "model") == [("p:m", 175), ("p:n", 1)]
-    assert totals(place, "key") == [("key", 76), ("other", 100)]
-    assert totals(place, "session") == [("S2", 100), ("session", 76)]
-    assert totals(place, "workspace") == [("/w", 176)]
-    assert totals(place, "day") == [("9", 0), ("10", 0), (str(TODAY), 176)], "days are numbers"
-    assert totals(place, "model", Asked(session_id="S2")) == [("p:m", 100)]
-    assert totals(place, "session", Asked(key_id="key")) == [("session", 76)]
-    assert totals(place, "all", Asked(first_day=TODAY + 1)) == []
-    assert totals(place, "all", Asked(end_day=10)) == [("", 0)]
+    till.book.flush()
+    assert totals(home, "all") == [("", 176)]
+    assert totals(home, "model") == [("p:m", 175), ("p:n", 1)]
+    assert totals(home, "key") == [("key", 76), ("other", 100)]
+    assert totals(home, "session") == [("S2", 100), ("session", 76)]
+    assert totals(home, "workspace") == [("/w", 176)]
+    assert totals(home, "day") == [("9", 0), ("10", 0), (str(TODAY), 176)], "days are numbers"
+    assert totals(home, "model", Asked(session_id="S2")) == [("p:m", 100)]
+    assert totals(home, "session", Asked(key_id="key")) == [("session", 76)]
+    assert totals(home, "all", Asked(first_day=TODAY + 1)) == []
+    assert totals(home, "all", Asked(end_day=10)) == [("", 0)]
 
 
-def test_every_amount_is_a_whole_number(place: Place, spending: SpendStore) -> None:
-    put(spending, SPENT, replace(SPENT, cost_microusd=None, is_estimated=True))
-    with closing(SpendReader(place)) as reader:
+def test_every_amount_is_a_whole_number(home: Home, till: Till) -> None:
+    till.spend(SPENT, replace(SPENT, cost_microusd=None, is_estimated=True))
+    till.book.flush()
+    with closing(SpendReader(home.place(SPEND))) as reader:
         (total,) = reader.totals("all")
     assert total.amounts == SpendAmounts(2, 1, 1, 20, 40, 6, 8, 25)
     assert {type(each) for each in total.amounts} == {int}
@@ -96,71 +111,61 @@ def test_every_amount_is_a_whole_number(place: Place, spending: SpendStore) -> N
         (("workspace", "", "/x", 0, TODAY + 1), 0),
     ],
 )
-def test_an_account_counts_what_is_its_own(home: Home, account: Any, cost: int) -> None:
-    with closing(HomeBook(home, "serve")) as book:
-        book.add(SPENT)
-        book.add(replace(SPENT, key_id="other", cost_microusd=MicroUsd(100)))
-        assert book.cost(account) == cost
-        book.flush()
-        assert book.cost(account) == cost
+def test_an_account_counts_what_is_its_own(till: Till, account: Any, cost: int) -> None:
+    till.spend(SPENT, replace(SPENT, key_id="other", cost_microusd=MicroUsd(100)))
+    assert till.book.cost(account) == cost
+    till.book.flush()
+    assert till.book.cost(account) == cost
 
 
 def test_no_call_of_many_writers_is_lost_or_counted_twice(home: Home) -> None:
     """Each sees its own calls at once and those of the others when they are written."""
-    books = [HomeBook(home, f"serve-{number}") for number in range(4)]
+    with ExitStack() as stack:
+        tills = [stack.enter_context(closing(Till(home, f"serve-{n}"))) for n in range(4)]
 
-    def work(book: HomeBook) -> None:
-        for number in range(60):
-            book.add(SPENT)
-            if number % 20 == 0:
-                book.flush()
-        book.flush()
+        def work(till: Till) -> None:
+            for _ in range(3):
+                till.spend(*[SPENT] * 8)
+                till.book.flush()
 
-    threads = [threading.Thread(target=work, args=(book,)) for book in books]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert {book.cost(ALL) for book in books} == {4 * 60 * 25}
-    for book in books:
-        book.close()
-    assert totals(home.place(SPEND), "all") == [("", 4 * 60 * 25)]
+        threads = [threading.Thread(target=work, args=(each,)) for each in tills]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert {till.book.cost(ALL) for till in tills} == {4 * 24 * 25}
+    assert totals(home, "all") == [("", 4 * 24 * 25)]
 
 
 def test_what_a_crash_took_is_made_again_from_the_ledger(home: Home) -> None:
-    recorder = Recorder(home, "serve", _opening())
-    crashed = SpendStore(home.place(SPEND), "serve")
-    crashed.begin()
-    for number in range(3):
-        recorder.append(_outcome(f"o-{number}", SPENT)).result()
-    put(crashed, SPENT)
-    _abandon(crashed)
-    with closing(HomeBook(home, "serve")) as book:
+    till = Till(home)
+    till.spend(SPENT)
+    till.book.flush()
+    for number in range(2):
+        till.recorder.append(an_outcome(f"untold-{number}", SPENT)).result()
+    _abandon(till.book)
+    with closing(opened_book(home, "serve")) as book:
         assert book.cost(ALL) == 75
+    till.recorder.close()
+
+
+def test_a_book_of_files_that_was_closed_is_taken_as_it_is(home: Home) -> None:
+    """One of a shared database counts nothing that the ledger does not say."""
+    recorder = Recorder(home, "serve", Draft("opened", "opening", "", NOW, b"{}"))
+    recorder.append(an_outcome("o-1", SPENT)).result()
+    with closing(opened_book(home, "serve")) as book:
+        book.add(SPENT)
+        book.add(SPENT)
+        is_of_files = isinstance(book, HomeBook)
+    with closing(opened_book(home, "serve")) as book:
+        assert book.cost(ALL) == (50 if is_of_files else 25)
     recorder.close()
 
 
-def test_a_book_that_was_closed_is_taken_as_it_is(home: Home) -> None:
-    recorder = Recorder(home, "serve", _opening())
-    recorder.append(_outcome("o-1", SPENT)).result()
-    with closing(HomeBook(home, "serve")) as book:
-        book.add(SPENT)
-        book.add(SPENT)
-    with closing(HomeBook(home, "serve")) as book:
-        assert book.cost(ALL) == 50, "it was clean: the ledger was not asked"
-    recorder.close()
-
-
-def _opening() -> Draft:
-    return Draft("opened", "opening", "", NOW, b"{}")
-
-
-def _outcome(name: str, spent: Spent) -> Draft:
-    detail = Raw(b'{"spent":' + SPENT_FORM.encode(spent) + b"}")
-    return outcome_draft(Names(name, "decision", NOW), Outcome("done", detail))
-
-
-def _abandon(store: SpendStore) -> None:
-    """End a store as a kill would: nothing is said about how it closed."""
-    store._has_begun = False
-    store.close()
+def _abandon(book: OpenBook) -> None:
+    """End a book as a kill would: nothing more is added up, and nothing is said of how."""
+    if isinstance(book, FoldedBook):
+        book._pool.close()
+    elif isinstance(book, HomeBook):
+        book._store._has_begun = False
+        book.close()

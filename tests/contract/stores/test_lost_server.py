@@ -7,10 +7,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from tests.contract.stores.populated import a_spent
+from tests.contract.stores.populated import a_spent, an_outcome
 from tests.servers import PostgresServer
 
-from pointsman.access.book import HomeBook
+from pointsman.access.book import opened_book
 from pointsman.access.keyring import ACCESS
 from pointsman.app import Pointsman
 from pointsman.kernel.instant import Instant
@@ -41,7 +41,7 @@ def test_every_open_store_outlives_its_server(server: PostgresServer, tmp_path: 
         talks = stack.enter_context(closing(ConversationStore(home.place(CONVERSATIONS), "full")))
         patterns = stack.enter_context(closing(PatternStore(home.patterns)))
         memory = stack.enter_context(closing(SemanticMemory(home.place(SEMANTIC))))
-        book = stack.enter_context(closing(HomeBook(home, "serve")))
+        book = stack.enter_context(closing(opened_book(home, "serve")))
 
         def use(number: int) -> None:
             name, at = f"n{number}", Instant(number)
@@ -60,7 +60,7 @@ def test_every_open_store_outlives_its_server(server: PostgresServer, tmp_path: 
             )
             by = Provenance(name, "e", "h", "ann", (), at)
             write_version(home.place(SEMANTIC), "n", name, b"1", by)
-            book.add(a_spent("s"))
+            pointsman.desk.recorder().append(an_outcome(name, a_spent("s"))).result()
             book.flush()
             assert [each.id for each in keys.every_key()] == [f"n{n}" for n in range(number + 1)]
             assert len(sessions.pins()) == len(talks.sessions()) == number + 1

@@ -1,4 +1,4 @@
-"""The agents' service over a real ledger: snapshots, choices, ticks, and who asked for them."""
+"""The agents' service over a real ledger: snapshots, choices, and who asked for them."""
 
 import json
 from contextlib import closing
@@ -7,67 +7,23 @@ from pathlib import Path
 import apsw
 import msgspec
 import pytest
-from msgspec import Raw
-from tests.unit.agency.fleet import COUNCIL, FLEET, OPERATOR, Fleet, a_caller, opened, wish
+from tests.unit.agency.fleet import FLEET, Fleet, a_caller, opened
+from tests.unit.agency.fleet_told import calls, judge
 
 from pointsman.agents.action import Actor
-from pointsman.agents.brainstate.events import Inputs, Insertion
 from pointsman.agents.facts import FACTS_FORM
-from pointsman.agents.selfrep_event import (
-    ModuleAptSet,
-    ModuleStatusSet,
-    RouterConfigSet,
-    SelfRepEvent,
-    selfrep_payload,
-)
-from pointsman.agents.trust import TrustEvent, event_id
-from pointsman.agents.written import GivenModule, GivenSelfRep
 from pointsman.app import Pointsman
 from pointsman.errors import (
-    InputError,
     IntegrityFailure,
     MissingSnapshot,
     NotFound,
     PermissionDenied,
     RouterNoSnapshot,
 )
-from pointsman.kernel.canonical import canonical_json
-from pointsman.kernel.entry import Draft
-from pointsman.kernel.instant import Instant
-from pointsman.kernel.number import Billionths, billionths
-from pointsman.kernel.record import Names
-from pointsman.runs.action_making import Wanted
-from pointsman.runs.agency_record import CALL, CALL_FORM, TICK, TICK_FORM, trust_draft
 from pointsman.runs.agent_privacy import found_kinds, privacy_verdict
 from pointsman.storage.sqlite.reading import ContentReader, LedgerReader
 
 NOWHERE = "sha256:" + "0" * 64
-
-
-def calls(fleet: Fleet) -> list[tuple[str, str, str]]:
-    told = [CALL_FORM.decode(each.payload) for each in fleet.entries(CALL)]
-    return [(each.call, each.trace_id, each.result) for each in told]
-
-
-def tell(fleet: Fleet, event: SelfRepEvent) -> None:
-    kind, body = selfrep_payload(event)
-    draft = Draft(kind, fleet.ids.new_id(), event.request_id, fleet.clock.now(), body)
-    fleet.pointsman.desk.recorder().append(draft).result()
-
-
-def judge(fleet: Fleet, node: str, *, seed: str = "s", index: int = 0, at: int = 0) -> None:
-    event = TrustEvent(
-        event_id(seed, index, "AGENT_TIMEOUT"),
-        seed,
-        index,
-        "AGENT_TIMEOUT",
-        node,
-        "executor",
-        Instant(0),
-    )
-    fleet.clock.advance(microseconds=at)
-    names = Names(fleet.ids.new_id(), "log", fleet.clock.now())
-    fleet.pointsman.desk.recorder().append(trust_draft(names, event)).result()
 
 
 @pytest.mark.req(1, 7, 16, 49, 50, 51)
@@ -277,161 +233,6 @@ def test_every_call_leaves_an_entry_with_its_trace(fleet: Fleet) -> None:
         ("selfrep.get", "trace-7", "done"),
         ("brainstate.query", "trace-7", "ROUTER_NO_SNAPSHOT"),
     ]
-
-
-@pytest.mark.req(350, 361, 390, 391)
-def test_a_tick_is_an_entry_with_its_inputs_and_both_snapshots(fleet: Fleet) -> None:
-    name = fleet.state()
-    inputs = Inputs(council_approval=True, wm=(Insertion("fact", '"x"'),))
-    made = fleet.agency.tick(name, inputs, a_caller("trace-3"))
-    (entry,) = fleet.entries(TICK)
-    told = TICK_FORM.decode(entry.payload)
-    assert (told.brainstate_before, told.brainstate_after) == (name, made.id)
-    assert (told.trace_id, told.by, told.kinds, told.sealed) == ("trace-3", OPERATOR, (), None)
-    assert msgspec.json.decode(told.inputs)["council_approval"] is True
-    assert fleet.agency.brainstate(made.id) == made.state
-    assert fleet.agency.brainstate(name).tick == 0
-    assert fleet.agency.tick(name, inputs).id == made.id
-
-
-@pytest.mark.req(386)
-def test_personal_data_in_inputs_is_sealed_not_written(fleet: Fleet) -> None:
-    fleet.agency.tick(fleet.state(), Inputs(wm=(Insertion("user_hint", '"jane@example.com"'),)))
-    (entry,) = fleet.entries(TICK)
-    told = TICK_FORM.decode(entry.payload)
-    assert b"jane" not in entry.payload
-    assert (told.kinds, bytes(told.inputs), bytes(told.trace)) == (("email",), b"null", b"null")
-    home = fleet.pointsman.home
-    assert told.sealed is not None
-    with closing(ContentReader(home.content, home.content_key())) as content:
-        kept = msgspec.json.decode(content.text(told.sealed))
-    assert kept["inputs"]["wm"][0]["value"] == '"jane@example.com"'
-
-
-@pytest.mark.req(353, 354, 383, 384, 399)
-def test_a_wish_becomes_a_request_and_is_done_only_after_the_council_agreed(fleet: Fleet) -> None:
-    made = fleet.agency.tick(fleet.state(), wish(), a_caller())
-    (name,) = made.action_requests
-    state = fleet.pointsman.approvals.state(name)
-    assert (state.status, state.request.requester) == ("pending", OPERATOR)
-    assert (state.request.origin.source, state.request.origin.node_id) == ("brainstate", "agent:a")
-    assert state.request.seeded_at is not None
-    assert fleet.written() == 0
-    assert fleet.approve(name) == "executed"
-    assert fleet.written() == 1
-
-
-def test_the_same_tick_asks_once_and_another_under_its_seed_asks_for_itself(fleet: Fleet) -> None:
-    name = fleet.state()
-    first = fleet.agency.tick(name, wish()).action_requests
-    assert fleet.agency.tick(name, wish()).action_requests == first
-    other = fleet.agency.tick(name, wish('{"key":"sea","namespace":"facts","value":2}'))
-    assert other.action_requests != first
-    assert len(fleet.pointsman.approvals.listed()) == 2
-
-
-def test_a_wish_that_cannot_be_asked_for_refuses_the_tick(fleet: Fleet) -> None:
-    with pytest.raises(InputError):
-        fleet.agency.tick(fleet.state(), wish('{"key":"sky"}'))
-    assert fleet.entries(TICK) == []
-    assert calls(fleet)[-1][0] == "brainstate.tick"
-
-
-@pytest.mark.req(352)
-def test_ticks_leave_the_modules_alone(fleet: Fleet) -> None:
-    before = fleet.agency.live()
-    fleet.agency.tick(fleet.state(), wish())
-    assert fleet.agency.live() == before
-
-
-def test_trust_goes_down_by_events_of_the_ledger_and_each_counts_once(fleet: Fleet) -> None:
-    fleet.agency.keep_selfrep()
-    judge(fleet, "agent:a")
-    judge(fleet, "agent:a")
-    found = fleet.agency.live().module("agent:a")
-    assert found is not None
-    assert (found.apt, found.status) == (billionths("0.6491"), "degraded")
-    judge(fleet, "agent:a", seed="other")
-    judge(fleet, "nobody", index=5)
-    found = fleet.agency.live().module("agent:a")
-    assert found is not None
-    assert found.metrics.consecutive_failures == 2
-    assert fleet.agency.problems == ()
-
-
-def test_events_fold_the_same_at_once_and_one_by_one(folder: Path) -> None:
-    with opened(folder) as fleet:
-        fleet.agency.keep_selfrep()
-        for index, node in enumerate(["agent:a", "agent:b", "agent:a", "agent:c"]):
-            judge(fleet, node, index=index, at=index)
-            step = fleet.agency.live()
-        tell(fleet, ModuleStatusSet("r-1", "agent:c", "quarantined", "lies"))
-        tell(fleet, ModuleStatusSet("r-1", "agent:c", "healthy", "told twice"))
-        last = fleet.agency.live()
-        assert last != step
-    with opened(folder) as again:
-        assert again.agency.live() == last
-        found = last.module("agent:c")
-        assert found is not None
-        assert (found.status, found.status_reason) == ("quarantined", "lies")
-
-
-def test_an_entry_that_is_late_by_its_instant_has_all_folded_again(folder: Path) -> None:
-    with opened(folder) as fleet, closing(Pointsman(folder, clock=fleet.clock)) as other:
-        other.desk.recorder()
-        early = fleet.clock.now()
-        fleet.clock.advance(seconds=60)
-        tell(fleet, ModuleAptSet("r-2", "agent:a", Billionths(500_000_000), "by hand"))
-        fleet.agency.live()
-        kind, body = selfrep_payload(ModuleAptSet("r-1", "agent:a", Billionths(1), "before it"))
-        other.desk.recorder().append(Draft(kind, "e-1", "r-1", early, body)).result()
-        found = fleet.agency.live().module("agent:a")
-        assert found is not None
-        assert found.apt == 500_000_000
-
-
-@pytest.mark.req(68)
-def test_changed_constants_rule_from_then_on_under_another_id(fleet: Fleet) -> None:
-    before = fleet.agency.decide(fleet.job())
-    changes = Raw(canonical_json({"max_attempts": 1}))
-    tell(fleet, RouterConfigSet("r-1", changes))
-    assert fleet.agency.in_force().policy.router_config.max_attempts == 1
-    after = fleet.agency.decide(fleet.job())
-    assert (
-        after.router_snapshot_id == fleet.agency.in_force().policy_id != before.router_snapshot_id
-    )
-
-
-def test_an_event_that_cannot_be_taken_in_is_told_and_passed_over(fleet: Fleet) -> None:
-    fleet.agency.keep_selfrep()
-    tell(fleet, ModuleStatusSet("r-1", "agent:gone", "offline", ""))
-    tell(fleet, ModuleAptSet("r-2", "agent:a", Billionths(1), ""))
-    (told,) = fleet.agency.problems
-    assert "there is no module `agent:gone`" in told
-    found = fleet.agency.live().module("agent:a")
-    assert found is not None
-    assert found.apt == 1
-
-
-def test_what_the_agents_cannot_take_is_refused_when_asked_for(fleet: Fleet) -> None:
-    wanted = Wanted("set_module_status", {"node_id": "agent:x", "status": "quarantined"})
-    with pytest.raises(NotFound, match="no module `agent:x`"):
-        fleet.pointsman.approvals.request(wanted, OPERATOR)
-
-
-def test_an_approved_quarantine_takes_a_module_out(fleet: Fleet) -> None:
-    wanted = Wanted("set_module_status", {"node_id": "agent:a", "status": "quarantined"})
-    state = fleet.pointsman.approvals.request(wanted, OPERATOR)
-    assert fleet.agency.decide(fleet.job()).outcome.selected_agent == "agent:a"
-    assert fleet.approve(state.request.request_id) == "executed"
-    assert fleet.agency.decide(fleet.job()).outcome.selected_agent == "agent:b"
-    assert len(COUNCIL) == 3
-
-
-def test_given_modules_are_frozen_with_what_was_filled_in(fleet: Fleet) -> None:
-    kept = fleet.agency.keep_selfrep(GivenSelfRep({"agent:z": GivenModule()}))
-    assert "modules.agent:z.apt: default 0.5" in kept.warnings
-    assert [each.node_id for each in fleet.agency.selfrep(kept.id).modules] == ["agent:z"]
 
 
 @pytest.mark.parametrize("job_id", ["grüße", "x" * 200, "tab\there"])

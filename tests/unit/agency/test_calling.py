@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.processes import is_soon_gone
 from tests.unit.agency.fleet import FLEET, Fleet, opened
 
 from pointsman.agents.run_written import GivenRun, RunHttp, RunModel
@@ -34,7 +35,8 @@ def break_off(work):
     raise KeyError("nothing there")
 
 def mark_and_hang(work):
-    open(f"begun-{work['attempt']}", "x").close()
+    with open(f"begun-{work['attempt']}", "x") as begun:
+        print(os.getpid(), file=begun, flush=True)
     if not os.path.exists("go"):
         time.sleep(600)
     return {"text": "second time", "confidence": 0.9}
@@ -176,6 +178,10 @@ def test_without_models_a_model_agent_is_out_of_reach(tmp_path: Path) -> None:
     assert calling.call("agent:a", GivenRun(model=RunModel()), {}).status == "unreachable"
 
 
+def _written(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
 def test_a_job_killed_in_the_middle_of_a_call_is_gone_on_with(folder: Path) -> None:
     slow: dict[str, object] = {"python": "crew:mark_and_hang", "timeout_ms": 120_000}
     with fleet_of(folder, a=slow):
@@ -183,13 +189,14 @@ def test_a_job_killed_in_the_middle_of_a_call_is_gone_on_with(folder: Path) -> N
     process = subprocess.Popen([sys.executable, "-c", MORTAL, str(folder)])
     try:
         deadline = time.monotonic() + 120
-        while not (folder / "begun-1").exists():
+        while not _written(folder / "begun-1"):
             assert time.monotonic() < deadline
             assert process.poll() is None
             time.sleep(0.02)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
+    assert is_soon_gone(int((folder / "begun-1").read_text()))
     (folder / "begun-1").unlink()
     (folder / "go").touch()
     with opened(folder, run_of(a=slow)) as fleet:

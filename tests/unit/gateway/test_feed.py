@@ -63,6 +63,30 @@ def test_no_more_follow_than_may():
         asyncio.run(scenario())
 
 
+def test_an_entry_that_cannot_be_read_does_not_end_the_feed_of_the_rest():
+    async def scenario() -> bytes:
+        feed = Feed(event_of)
+        reader = feed.join()
+        good = Entry(0, Instant(0), "event.placement.cleared", "b", "s1", b"{}", b"", b"", b"")
+        feed.committed([entry("event.policy.refused"), entry("decision.turn"), good])
+        return await reader.next(1)
+
+    told = asyncio.run(scenario()).decode()
+    assert told.count("event: ") == 1
+    assert '"session_id":"s1"' in told
+
+
+def test_what_is_written_already_reaches_every_reader_from_another_thread():
+    async def scenario() -> list[bytes]:
+        feed = Feed(event_of)
+        feed.tell(b"unheard")
+        readers = [feed.join(), feed.join()]
+        await asyncio.to_thread(feed.tell, b"told")
+        return [await each.next(1) for each in readers]
+
+    assert asyncio.run(scenario()) == [b"told", b"told"]
+
+
 def test_what_is_no_event_is_not_told():
     assert event_of(entry("snapshot")) is None
     assert len(set(EVENT_NAMES)) == len(EVENT_NAMES)

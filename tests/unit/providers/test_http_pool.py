@@ -1,74 +1,19 @@
-"""The pool: connections are kept, bounded and let go; deadlines hold; nobody is left waiting."""
+"""The pool: connections are kept, bounded and let go; nobody is left waiting."""
 
 import asyncio
 import gc
 import socket
-import time
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.providers.calling import BODIES, LOOPS, MIB, SMALL, run
+from tests.unit.providers.calling import SMALL, run
+from tests.unit.providers.pooled import BOTH, HANGS, PATIENT, message, scripted
 
-from pointsman.errors import InputError
 from pointsman.providers.http_address import Origin
-from pointsman.providers.http_exchange import Limits, Message
 from pointsman.providers.http_pool import Pool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
-from pointsman.testing.certificates import TestAuthority
 from pointsman.testing.upstream import ScriptedUpstream
-from pointsman.testing.upstream_faults import FAULTS
-from pointsman.testing.upstream_replies import (
-    LAST_CHUNK,
-    STREAM_HEAD,
-    Close,
-    Pause,
-    Reset,
-    Send,
-    chunk,
-    does,
-    head,
-    plain,
-    says,
-)
-
-BOTH = pytest.mark.parametrize("loop", LOOPS)
-PATIENT = Deadlines()
-HANGS = does(Send(STREAM_HEAD + chunk(b"begun")), Pause())
-
-
-def message(body=BODIES["chat"] % ""):
-    head_ = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
-    return Message(head_.encode(), body.encode())
-
-
-class Calls:
-    """A pool on an upstream, closed at the end."""
-
-    def __init__(self, upstream, settings=SMALL, **more):
-        self.pool = Pool(Origin(False, "127.0.0.1", upstream.port), settings, **more)
-        self.upstream = upstream
-
-    async def __aenter__(self):
-        return self
-
-    async def __aexit__(self, *_error):
-        await self.pool.close()
-        await self.upstream.drained()
-        assert self.pool.open_connections == 0
-
-    async def ask(self, deadlines=PATIENT, **more):
-        ends_at = asyncio.get_running_loop().time() + deadlines.total_s
-        return await self.pool.request(message(**more), deadlines, ends_at)
-
-
-def scripted(work, *replies, loop="asyncio", settings=SMALL, **more):
-    """Run with an upstream that follows a script and a pool on it."""
-
-    async def all_of_it():
-        async with ScriptedUpstream(*replies, **more) as upstream, Calls(upstream, settings) as it:
-            return await work(it, upstream)
-
-    return run(all_of_it, loop)
+from pointsman.testing.upstream_replies import Close, Pause, Reset, Send, does, plain, says
 
 
 @BOTH
@@ -251,121 +196,6 @@ def test_cancelling_while_connecting_leaves_nothing(loop):
 
 
 @BOTH
-def test_one_who_reads_slowly_slows_the_provider_down(loop):
-    async def work(calls, _upstream):
-        answer = await calls.ask(Deadlines(idle_s=0.05))
-        await asyncio.sleep(0.15)  # longer than the provider may be silent
-        held = answer._size
-        total = 0
-        async for piece in answer:
-            total += len(piece)
-        return held, total
-
-    big = [chunk(b"x" * 65_536)] * 256
-    reply = does(Send(STREAM_HEAD), *map(Send, big), Send(LAST_CHUNK))
-    held, total = scripted(work, reply, loop=loop)
-    assert total == 16 * MIB
-    assert held < MIB
-
-
-def test_many_small_pieces_are_bounded_too():
-    async def work(calls, _upstream):
-        answer = await calls.ask()
-        await asyncio.sleep(0.05)
-        assert len(answer._pieces) < 200_000
-        return len(b"".join([piece async for piece in answer]))
-
-    tiny = chunk(b"x") * 100_000
-    assert scripted(work, does(Send(STREAM_HEAD), Send(tiny), Send(LAST_CHUNK))) == 100_000
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("reply", "deadlines", "said"),
-    [
-        (does(Pause()), Deadlines(head_s=0.05), "did not begin"),
-        (HANGS, Deadlines(idle_s=0.05), "nothing more"),
-        (HANGS, Deadlines(total_s=0.05), "did not end"),
-        (does(Pause()), Deadlines(total_s=0.05), "did not end"),
-        (FAULTS["slow_drip"].reply, Deadlines(idle_s=0.2, total_s=0.1), "did not end"),
-    ],
-    ids=["head", "idle", "total", "total_before_head", "drip"],
-)
-def test_deadlines_hold(loop, reply, deadlines, said):
-    async def work(calls, upstream):
-        begun = asyncio.get_running_loop().time()
-        with pytest.raises(UpstreamError, match=said) as caught:
-            await (await calls.ask(deadlines)).read()
-        assert caught.value.error_class == "timeout"
-        await upstream.drained()
-        return asyncio.get_running_loop().time() - begun
-
-    assert scripted(work, reply, loop=loop) < 1
-
-
-@BOTH
-def test_a_busy_program_does_not_take_its_own_slowness_for_the_providers(loop):
-    async def work(calls, _upstream):
-        answer = await calls.ask(Deadlines(idle_s=0.3))
-        for _ in range(2):
-            assert await anext(answer) == b"word"
-            await asyncio.sleep(0.02)  # the next word arrives
-            time.sleep(0.5)
-
-    words = [step for _ in range(4) for step in (Send(chunk(b"word")), Pause(0.015))]
-    scripted(work, does(Send(STREAM_HEAD), *words, Send(LAST_CHUNK)), loop=loop)
-
-
-def test_a_shorter_deadline_after_a_longer_one_holds():
-    async def work(calls, _upstream):
-        await (await calls.ask(Deadlines())).read()
-        with pytest.raises(UpstreamError, match="did not begin"):
-            await calls.ask(Deadlines(head_s=0.05))
-
-    scripted(work, says("x"), does(Pause()))
-
-
-def test_what_came_before_a_break_is_given_out_first():
-    async def work(calls, _upstream):
-        answer = aiter(await calls.ask())
-        assert await anext(answer) == b"begun"
-        with pytest.raises(UpstreamError, match="before its end"):
-            await anext(answer)
-
-    scripted(work, does(Send(STREAM_HEAD + chunk(b"begun")), Close()))
-
-
-def test_a_body_without_a_length_ends_with_its_connection():
-    async def work(calls, _upstream):
-        return await (await calls.ask()).read()
-
-    assert scripted(work, does(Send(head() + b"all of it"), Close())) == b"all of it"
-
-
-def test_limits_hold_at_their_byte():
-    async def work(calls, _upstream):
-        assert len(await (await calls.ask()).read()) == 10
-        with pytest.raises(UpstreamError, match="longer than 10 bytes"):
-            await (await calls.ask()).read()
-        with pytest.raises(UpstreamError, match="longer than 12 bytes"):
-            async for _piece in await calls.ask():
-                pass
-
-    limits = PoolSettings(limits=Limits(body_bytes=10, stream_bytes=12))
-    bodies = (b"x" * 10, b"x" * 11, b"x" * 13)
-    scripted(work, *(does(Send(plain(body))) for body in bodies), settings=limits)
-
-
-def test_a_large_request_goes_out_whole():
-    async def work(calls, upstream):
-        body = '{"model":"m","messages":["%s"]}' % ("x" * 3 * MIB)
-        await (await calls.ask(body=body)).read()
-        return len(upstream.requests[0].body) == len(body)
-
-    assert scripted(work)
-
-
-@BOTH
 def test_closing_ends_what_is_under_way_and_refuses_what_comes_later(loop):
     async def work(calls, _upstream):
         answer = await calls.ask(Deadlines())
@@ -429,64 +259,3 @@ def test_a_connection_handed_to_somebody_who_left_goes_to_the_next():
         return upstream.connections_made
 
     assert scripted(work) == 1
-
-
-# TLS.
-
-
-def tls_outcome(context, origin_host, tmp_path, ca_file, *, loop="asyncio", resolve=None):
-    async def work():
-        async with ScriptedUpstream(tls=context) as upstream:
-            more = {"resolve": resolve} if resolve else {}
-            settings = replace(SMALL, ca_file=ca_file, allow_private=True)
-            pool = Pool(Origin(True, origin_host, upstream.port), settings, **more)
-            ends_at = asyncio.get_running_loop().time() + 5
-            try:
-                answer = await pool.request(message(), Deadlines(connect_s=1), ends_at)
-                await answer.read()
-            except UpstreamError as error:
-                return f"{error.error_class}: {error.message}"
-            else:
-                return answer.status
-            finally:
-                await pool.close()
-                await upstream.drained()
-
-    return run(work, loop)
-
-
-async def here(_host, _port):
-    return ["127.0.0.1"]
-
-
-@BOTH
-def test_tls_with_a_certificate_that_is_vouched_for(tmp_path, loop):
-    authority = TestAuthority(tmp_path)
-    named = authority.server("api.example.com")
-    given = {"tmp_path": tmp_path, "ca_file": authority.ca_file, "loop": loop}
-    assert tls_outcome(authority.server(), "127.0.0.1", **given) == 200
-    assert tls_outcome(named, "api.example.com", resolve=here, **given) == 200
-
-
-@BOTH
-def test_tls_that_cannot_be_trusted_is_refused(tmp_path, loop):
-    authority = TestAuthority(tmp_path)
-    given = {"tmp_path": tmp_path, "ca_file": authority.ca_file, "loop": loop}
-    expired = authority.server(is_expired=True)
-    said = tls_outcome(expired, "127.0.0.1", **given)
-    assert said.startswith("network: ")
-    assert "expired" in said
-    wrong = authority.server("other.example.com")
-    said = tls_outcome(wrong, "api.example.com", resolve=here, **given)
-    assert "not accepted" in said
-    assert "not valid for" in said
-    unknown = {**given, "ca_file": None}
-    assert "not accepted" in tls_outcome(authority.server(), "127.0.0.1", **unknown)
-    assert tls_outcome(None, "127.0.0.1", **given).startswith("network: ")
-
-
-def test_a_file_without_certificates_is_refused(tmp_path):
-    path = tmp_path / "ca.pem"
-    path.write_text("nothing")
-    with pytest.raises(InputError, match="no certificates"):
-        Pool(Origin(True, "127.0.0.1", 1), PoolSettings(ca_file=path))

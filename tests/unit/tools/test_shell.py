@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.open_files import open_files, opened_since
+from tests.processes import is_running
 
 from pointsman.sessions.tools.excerpt import MOST_CHARACTERS
 from pointsman.sessions.tools.failure import CallFailed
@@ -31,19 +32,10 @@ def failure(folder: Path, command: str, timeout_s: int | None = None) -> CallFai
     return caught.value
 
 
-def is_running(pid: int) -> bool:
-    """Tell whether a process is there and not merely waiting to be reaped."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
-
-
-def children() -> list[int]:
+def children() -> set[int]:
     """Give the processes that this one started and has not reaped."""
     me = os.getpid()
-    return [int(each) for each in Path(f"/proc/{me}/task/{me}/children").read_text().split()]
+    return {int(each) for each in Path(f"/proc/{me}/task/{me}/children").read_text().split()}
 
 
 def pids(folder: Path, *names: str) -> list[int]:
@@ -196,12 +188,12 @@ def test_folder_that_is_gone_is_told(tmp_path: Path) -> None:
 
 def test_no_descriptor_or_zombie_is_left(tmp_path: Path) -> None:
     run(tmp_path, "true")
-    before = open_files()
+    before, earlier = open_files(), children()
     for _ in range(5):
         run(tmp_path, "sleep 600 & true")
         failure(tmp_path / "gone", "true")
     assert not opened_since(before)
-    assert not [each for each in children() if not is_running(each)]
+    assert not [each for each in children() - earlier if not is_running(each)]
 
 
 class TestThread:

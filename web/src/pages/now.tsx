@@ -53,6 +53,8 @@ const TONES: Record<string, Tone> = {
   "routing.provider_unavailable": "danger",
   "routing.provider_recovered": "clear",
   "routing.policy_invalid": "danger",
+  "policy.published": "accent",
+  "policy.refused": "danger",
   "placement.tainted": "caution",
   dropped: "caution",
 };
@@ -65,6 +67,8 @@ const TITLES: Record<string, string> = {
   "routing.provider_unavailable": "provider out",
   "routing.provider_recovered": "provider back",
   "routing.policy_invalid": "policy invalid",
+  "policy.published": "published",
+  "policy.refused": "policy refused",
   "placement.tainted": "held here",
   "placement.cleared": "free again",
   "session.pinned": "pinned",
@@ -74,6 +78,10 @@ const TITLES: Record<string, string> = {
 
 function text(value: unknown): string {
   return value === null || value === undefined ? "" : String(value);
+}
+
+function list(value: unknown): string[] {
+  return Array.isArray(value) ? value.map(text) : [];
 }
 
 function Told({ line }: { line: Line }) {
@@ -114,6 +122,21 @@ function Told({ line }: { line: Line }) {
           {text(data.provider)} {data.model ? <Model name={text(data.model)} /> : null}{" "}
           <span class="dim">{words(text(data.cause ?? data.reason))}</span>
         </span>
+      );
+    case "policy.published":
+      return (
+        <a href={href(["policies"])}>
+          policy {text(data.number)} by {text(data.by)}{" "}
+          <span class="dim">
+            {list(data.files).join(", ")} <span class="mono">{text(data.policy_id).slice(0, 19)}</span>
+          </span>
+        </a>
+      );
+    case "policy.refused":
+      return (
+        <a href={href(["policies"])}>
+          {text(data.publication)} <span class="dim">{list(data.problems).join("; ")}</span>
+        </a>
       );
     default:
       return <span class="dim">{text(data.session_id ?? data.file ?? data.turn_id ?? data.dropped)}</span>;

@@ -14,6 +14,7 @@ from pointsman.errors import InputError
 from pointsman.providers.dialects import conversation
 from pointsman.providers.dialects.body import NULL, decode
 from pointsman.providers.dialects.conversation import Entry
+from pointsman.providers.dialects.free_text import is_free_text
 from pointsman.providers.dialects.spans import unique, with_model
 from pointsman.providers.port import Dialect
 
@@ -114,6 +115,17 @@ class Look:
     def with_model(self, model: str) -> bytes:
         """Give the body with another `model`, every other byte unchanged."""
         return with_model(self._body, model, self._members)
+
+    @property
+    def stream_options(self) -> Raw | None:
+        """What chat completions are told about their stream, as it is written."""
+        return self._members.get("stream_options")
+
+    @property
+    def wants_free_text(self) -> bool:
+        """Whether words of ours may stand before those of the answer."""
+        is_begun = self._last >= 0 and self._entries[self._last].role == "assistant"
+        return not is_begun and is_free_text(self._dialect, self._members)
 
     @property
     def opening(self) -> bytes:

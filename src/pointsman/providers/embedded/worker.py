@@ -6,7 +6,6 @@ Started as `python -m pointsman.providers.embedded.worker FD PARENT NICENESS`.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import resource
 import signal
@@ -37,8 +36,8 @@ from pointsman.providers.embedded.frames import (
     encode,
     worker_reader,
 )
+from pointsman.providers.lifetime import follow
 
-_PR_SET_PDEATHSIG = 1
 _ERROR_EVENT = b'data: {"error"'
 
 Send = Callable[[FromWorker], Awaitable[None]]
@@ -186,11 +185,7 @@ def settle(parent: int, niceness: int) -> None:
     """Live no longer than the parent, leave the terminal's signals to it, and step back for it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        # It died before it could be followed.
-        os._exit(0)
+    follow(parent)
     os.nice(niceness)
 
 

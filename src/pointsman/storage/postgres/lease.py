@@ -1,30 +1,88 @@
-"""Sole rights in a database: advisory locks of a session, which the server drops when it ends."""
+"""Sole rights in a database: advisory locks of a session, which the server drops when it ends.
+
+A session may end without its holder knowing. So a right to write has a number, another each time it
+is taken: whatever is written under it shows it, in the same transaction.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from psycopg import errors
 
-from pointsman.errors import ChainHeld, LedgerUnavailable
+from pointsman.errors import ChainHeld, LeaseLost, LedgerError, LedgerUnavailable
+from pointsman.storage.chain_rows import Fence
 from pointsman.storage.lease import MOST_WRITERS
 from pointsman.storage.postgres.connection import PostgresConnection, lock_key
 
 GONE_MS: Final = 1000
+TURN_MS: Final = 60_000
+"""How long somebody waits whose turn will come."""
+
+_TAKE: Final = """
+INSERT INTO leases (name, token) VALUES (?, nextval('lease_tokens'))
+ON CONFLICT (name) DO UPDATE SET token = excluded.token RETURNING token
+"""
+_OWN: Final = "SELECT 1 FROM leases WHERE name = ? AND token = ?"
+_LEAVE: Final = "DELETE FROM leases WHERE name = ? AND token = ?"
 
 
 class PostgresLease:
     """Sole right to something in a home, held by a connection of its own."""
 
-    def __init__(self, connection: PostgresConnection, name: str) -> None:
-        self._connection = connection
-        if not is_leased(connection, name):
-            connection.close()
-            raise ChainHeld(f"another process holds `{name}`")
+    def __init__(
+        self, opened: Callable[[], PostgresConnection], name: str, *, waits: bool = False
+    ) -> None:
+        self._opened = opened
+        self._name = name
+        self._connection = opened()
+        try:
+            self._lock(TURN_MS if waits else 0)
+            # Waits for whoever writes under the right just now.
+            self._token = int(self._connection.execute(_TAKE, (name,)).get)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def fence(self) -> Fence:
+        """Give what a write must find that rests on the right, or raise `LeaseLost`."""
+        if not self._connection.is_alive:
+            self._take_again()
+        return Fence(self._name, self._token)
 
     def release(self) -> None:
         """Give the right up."""
+        with suppress(LedgerError):
+            self._connection.execute(_LEAVE, (self._name, self._token))
         self._connection.close()
+
+    def _lock(self, wait_ms: int) -> None:
+        if not wait_ms:
+            if not is_leased(self._connection, self._name):
+                raise ChainHeld(f"another process holds `{self._name}`")
+            return
+        lock_within(self._connection, self._name, wait_ms)
+
+    def _take_again(self) -> None:
+        """Go on with a right that was lost with its connection, unless another has or had it."""
+        self._connection.close()
+        self._connection = self._opened()
+        try:
+            self._check_own()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _check_own(self) -> None:
+        lost = LeaseLost(f"another process took over `{self._name}`")
+        try:
+            self._lock(GONE_MS)
+        except ChainHeld:
+            raise lost from None
+        if self._connection.execute(_OWN, (self._name, self._token)).get is None:
+            raise lost
 
 
 def is_leased(connection: PostgresConnection, name: str) -> bool:
@@ -33,21 +91,28 @@ def is_leased(connection: PostgresConnection, name: str) -> bool:
     return bool(found)
 
 
+def lock_within(connection: PostgresConnection, name: str, wait_ms: int) -> None:
+    """Take a right for a connection as soon as it is free, or raise `ChainHeld`."""
+    connection.execute(f"SET lock_timeout = {wait_ms}")
+    try:
+        connection.execute("SELECT pg_advisory_lock(?)", (lock_key(f"lease/{name}"),))
+    except LedgerUnavailable as error:
+        if isinstance(error.__cause__, errors.LockNotAvailable):
+            raise ChainHeld(f"another process holds `{name}`") from error
+        raise
+    connection.execute("SET lock_timeout = 0")
+
+
 def lease_again(connection: PostgresConnection, chain: str) -> None:
     """Take a chain that was lost with a connection, or raise `ChainHeld`.
 
     The server may notice only in a moment that the connection before is gone: it is waited for.
     What that one had begun to commit is then either there or will never be.
     """
-    key = lock_key(f"lease/chain/{chain}")
-    connection.execute(f"SET lock_timeout = {GONE_MS}")
     try:
-        connection.execute("SELECT pg_advisory_lock(?)", (key,))
-    except LedgerUnavailable as error:
-        if isinstance(error.__cause__, errors.LockNotAvailable):
-            raise ChainHeld(f"another process writes the chain `{chain}`") from error
-        raise
-    connection.execute("SET lock_timeout = 0")
+        lock_within(connection, f"chain/{chain}", GONE_MS)
+    except ChainHeld as error:
+        raise ChainHeld(f"another process writes the chain `{chain}`") from error
 
 
 def first_free(connection: PostgresConnection, writer: str) -> str:

@@ -12,8 +12,9 @@ from typing import Final
 
 import psycopg
 
-from pointsman.errors import LedgerBroken, LedgerRolledBack
+from pointsman.errors import LeaseLost, LedgerBroken, LedgerRolledBack
 from pointsman.kernel.entry import Chain, Draft, Entry
+from pointsman.storage.chain_rows import Fence
 from pointsman.storage.postgres.checkpoints import SharedCheckpoints
 from pointsman.storage.postgres.connection import PostgresConnection, is_lost, told
 from pointsman.storage.postgres.lease import first_free, lease_again
@@ -34,6 +35,8 @@ WITH entry AS (
 UPDATE chains SET stamp = %b::bytea WHERE id = %b::bigint
 """
 """One statement, one journey, one commit: `appending` of SQLite in PostgreSQL's words."""
+
+_FENCED: Final = "SELECT 1 FROM pointsman.leases WHERE name = %s AND token = %s FOR SHARE"
 
 
 class PostgresLedger:
@@ -121,8 +124,18 @@ class PostgresRows:
         """Give what was signed about where the chain ends."""
         return bytes(self._opened.execute(SQL["read_stamp"], (self._number,)).get)
 
-    def append(self, entries: Sequence[Entry], drafts: Sequence[Draft], stamp: bytes) -> None:
-        """Make entries, what is attached to them and where they end durable, or none of it."""
+    def append(
+        self,
+        entries: Sequence[Entry],
+        drafts: Sequence[Draft],
+        stamp: bytes,
+        fence: Fence | None = None,
+    ) -> None:
+        """Make entries, what is attached to them and where they end durable, or none of it.
+
+        With a fence, its lease is locked until then: whoever takes it next sees what is appended,
+        and whoever took it before has it refused.
+        """
         bodies = [
             (entry.seq, place, body)
             for entry, draft in zip(entries, drafts, strict=True)
@@ -146,8 +159,15 @@ class PostgresRows:
             stamp,
             self._number,
         )
+        raw = self._opened.raw
         try:
-            self._opened.raw.execute(_APPENDED, values, prepare=True)
+            if fence is None:
+                raw.execute(_APPENDED, values, prepare=True)
+                return
+            with raw.transaction():
+                if raw.execute(_FENCED, (fence.name, fence.token)).fetchone() is None:
+                    raise LeaseLost(f"another process took over `{fence.name}`: nothing is written")
+                raw.execute(_APPENDED, values, prepare=True)
         except psycopg.Error as error:
             raise told(error, str(self._place)) from error
 

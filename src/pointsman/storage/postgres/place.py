@@ -102,9 +102,10 @@ class PostgresStore:
 
         return PostgresLedger(self.place("ledger"), self._root, writer)
 
-    def lease(self, name: str) -> PostgresLease:
-        """Take the sole right to something, or raise `ChainHeld`."""
-        return PostgresLease(self.connected("pointsman"), name)
+    def lease(self, name: str, *, waits: bool = False) -> PostgresLease:
+        """Take the sole right to something; while another has it, wait or raise `ChainHeld`."""
+        self.migrated()
+        return PostgresLease(lambda: self.connected("pointsman"), name, waits=waits)
 
     def checkpoints(self) -> PostgresCheckpoints:
         """Give what was signed about the ledger's chains."""

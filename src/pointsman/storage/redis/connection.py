@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from pointsman.errors import RedisNotInstalled, RedisUnavailable
@@ -13,10 +14,18 @@ from pointsman.errors import RedisNotInstalled, RedisUnavailable
 if TYPE_CHECKING:
     from redis import Redis
 
+    from pointsman.storage.settings import Settings
+
+VARIABLE: Final = "POINTSMAN_REDIS"
 TIMEOUT_S = 1.0
 """How long anybody waits for Redis: what it counts is asked for before every call."""
 
 MOST_CONNECTIONS = 32
+
+
+def chosen_redis(settings: Settings) -> str:
+    """Give the URL of the Redis that replicas share: the environment's, else the settings'."""
+    return os.environ.get(VARIABLE, "") or settings.redis
 
 
 def opened_redis(url: str) -> Redis:

@@ -2,9 +2,6 @@
 -- KEYS: epoch, holds, marks
 -- ARGV: epoch, prefix of accounts, chain, first, mark,
 --       then for each: id, entry, cost, how many accounts, accounts
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return 'epoch'
-end
 local known = redis.call('HGET', KEYS[3], ARGV[3]) or '0'
 if tonumber(known) ~= tonumber(ARGV[4]) then
   return known

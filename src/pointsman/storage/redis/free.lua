@@ -1,9 +1,6 @@
 -- free: give back what was set aside, by id or for a whole process.
--- KEYS: epoch, holds
+-- KEYS: epoch, holds, marks
 -- ARGV: epoch, prefix of accounts, process or empty, then ids
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return -1
-end
 local ids = {}
 if ARGV[3] == '' then
   for place = 4, #ARGV do
@@ -12,7 +9,7 @@ if ARGV[3] == '' then
 else
   local all = redis.call('HGETALL', KEYS[2])
   for place = 1, #all, 2 do
-    if cjson.decode(all[place + 1]).process == ARGV[3] then
+    if all[place] ~= '' and cjson.decode(all[place + 1]).process == ARGV[3] then
       ids[#ids + 1] = all[place]
     end
   end

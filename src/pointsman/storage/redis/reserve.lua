@@ -1,15 +1,12 @@
 -- reserve: set money aside in every account of a hold, or in none.
--- KEYS: epoch, holds, then the hold's accounts
+-- KEYS: epoch, holds, marks, then the hold's accounts
 -- ARGV: epoch, id, the hold as text, amount, then for each bound: which account, its limit
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return {'epoch'}
-end
 if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 1 then
   return {'held'}
 end
 local unknown = {'unknown'}
 for place = 5, #ARGV, 2 do
-  if redis.call('EXISTS', KEYS[3 + ARGV[place]]) == 0 then
+  if redis.call('EXISTS', KEYS[4 + ARGV[place]]) == 0 then
     unknown[#unknown + 1] = tonumber(ARGV[place])
   end
 end
@@ -18,13 +15,13 @@ if #unknown > 1 then
 end
 local amount = tonumber(ARGV[4])
 for place = 5, #ARGV, 2 do
-  local found = redis.call('HMGET', KEYS[3 + ARGV[place]], 's', 'r')
+  local found = redis.call('HMGET', KEYS[4 + ARGV[place]], 's', 'r')
   local left = tonumber(ARGV[place + 1]) - tonumber(found[1]) - tonumber(found[2])
   if amount > left then
     return {'short', (place - 5) / 2, string.format('%.0f', left)}
   end
 end
-for place = 3, #KEYS do
+for place = 4, #KEYS do
   if redis.call('EXISTS', KEYS[place]) == 1 then
     redis.call('HINCRBY', KEYS[place], 'r', ARGV[4])
   end

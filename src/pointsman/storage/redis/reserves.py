@@ -1,7 +1,7 @@
 """Counts of all replicas in Redis: quick, and made again from the ledger whenever they are lost.
 
-Everything stands under an epoch. A Redis that was emptied has none: nothing is set aside until
-every replica that lives has brought what it holds into a new one.
+Everything stands under an epoch. A Redis that was emptied has none, and one that forgot a part ends
+it: nothing is set aside until every replica that lives has brought what it holds into a new one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from redis import Redis
     from redis.commands.core import Script
 
-_SCRIPTS: Final = ("reserve", "seed", "fold", "free", "look", "begin", "restore", "open")
+_COUNTING: Final = ("reserve", "seed", "fold", "free", "look")
+_KEEPING: Final = ("current", "begin", "restore", "open")
+_LOST: Final = "the counts were lost and are being made again"
 _HOLD = msgspec.json.Encoder()
 
 
@@ -39,7 +41,8 @@ class RedisReserves:
         # One hash slot for all, so that a script may touch them together.
         self._root = f"{{pointsman:{ledger}}}:"
         self._scripts: dict[str, Script] = {
-            name: redis.register_script(lua(name)) for name in _SCRIPTS
+            **{name: redis.register_script(lua("whole") + lua(name)) for name in _COUNTING},
+            **{name: redis.register_script(lua(name)) for name in _KEEPING},
         }
         self._epoch = ""
 
@@ -54,7 +57,7 @@ class RedisReserves:
         for bound in bounds:
             argv += [hold.accounts.index(bound.account), bound.limit_microusd]
         epoch = self._joined()
-        keys = [epoch.key("holds"), *map(epoch.account, hold.accounts)]
+        keys = [*map(epoch.account, hold.accounts)]
         word, *rest = cast(list[bytes | int], self._run(epoch, "reserve", keys, argv))
         if word == b"unknown":
             return Unknown(tuple(hold.accounts[int(place)] for place in rest))
@@ -75,8 +78,8 @@ class RedisReserves:
         argv: list[str | int] = [seed.account, seed.settled_microusd, seed.expires_at_s]
         for chain, mark in seed.marks.items():
             argv += [chain, mark]
-        keys = [epoch.key("holds"), epoch.key("marks"), epoch.account(seed.account)]
-        return self._run(epoch, "seed", keys, argv) != b"stale"
+        found = self._run(epoch, "seed", [epoch.account(seed.account)], argv)
+        return found != b"stale"
 
     def fold(self, batch: Batch) -> int:
         """Count what ended, once; gives the mark the chain had before.
@@ -88,25 +91,26 @@ class RedisReserves:
         for each in batch.ended:
             accounts = each.accounts if each.cost_microusd else ()
             argv += [each.id, each.seq, each.cost_microusd, len(accounts), *accounts]
-        keys = [epoch.key("holds"), epoch.key("marks")]
-        return int(cast(bytes, self._run(epoch, "fold", keys, argv)))
+        return int(cast(bytes, self._run(epoch, "fold", [], argv)))
 
     def marks(self) -> dict[str, int]:
         """Give up to which entry each chain is counted here."""
         epoch = self._joined()
         with told_errors():
             found = cast(dict[bytes, bytes], self._redis.hgetall(epoch.key("marks")))
-        return {chain.decode(): int(mark) for chain, mark in found.items()}
+        if b"" not in found:
+            raise BudgetUnavailable(_LOST)
+        return {chain.decode(): int(mark) for chain, mark in found.items() if chain}
 
     def give_back(self, ids: Iterable[str]) -> None:
         """Free what was set aside for calls that were never made."""
         epoch = self._joined()
-        self._run(epoch, "free", [epoch.key("holds")], [epoch.account(""), "", *ids])
+        self._run(epoch, "free", [], [epoch.account(""), "", *ids])
 
     def lapse(self, process: str) -> int:
         """Free what a dead process had set aside; gives how many holds that were."""
         epoch = self._joined()
-        found = self._run(epoch, "free", [epoch.key("holds")], [epoch.account(""), process])
+        found = self._run(epoch, "free", [], [epoch.account(""), process])
         return int(cast(int, found))
 
     def held_by(self, process: str) -> list[str]:
@@ -114,20 +118,22 @@ class RedisReserves:
         epoch = self._joined()
         with told_errors():
             found = cast(dict[bytes, bytes], self._redis.hgetall(epoch.key("holds")))
-        holds = (msgspec.json.decode(text, type=Hold) for text in found.values())
+        holds = (msgspec.json.decode(text, type=Hold) for name, text in found.items() if name)
         return [hold.id for hold in holds if hold.process == process]
 
     def current(self) -> str:
-        """Give the epoch that is open; empty where none is."""
+        """Give the epoch that is open and whole; empty where none is."""
         with told_errors():
-            found = cast(bytes | None, self._redis.get(f"{self._root}epoch"))
+            found = cast(
+                bytes | None, self._scripts["current"]([f"{self._root}epoch"], [self._root])
+            )
         return (found or b"").decode()
 
     def begun(self, candidate: str) -> Epoch:
         """Give the epoch Redis is in, beginning one by this name where there is none."""
         keys = [f"{self._root}epoch", f"{self._root}building"]
         with told_errors():
-            word, name = cast(list[bytes], self._scripts["begin"](keys, [candidate]))
+            word, name = cast(list[bytes], self._scripts["begin"](keys, [candidate, self._root]))
         return Epoch(name.decode(), is_open=word == b"open")
 
     def restore(self, epoch: str, holds: Iterable[Hold]) -> bool:
@@ -145,7 +151,7 @@ class RedisReserves:
         `marks` are where the sums stand that accounts will be seeded from, or before.
         """
         root = self._root
-        keys = [f"{root}epoch", f"{root}building", f"{root}{epoch}:marks"]
+        keys = [f"{root}epoch", f"{root}building", f"{root}{epoch}:holds", f"{root}{epoch}:marks"]
         argv = [epoch, *(part for pair in marks.items() for part in pair)]
         with told_errors():
             found = cast(bytes | None, self._scripts["open"](keys, argv))
@@ -164,13 +170,13 @@ class RedisReserves:
         """Run a script in the epoch that was joined, or raise that the counts are not whole."""
         try:
             with told_errors():
-                found = self._scripts[name]([f"{self._root}epoch", *keys], [epoch.name, *argv])
+                found = self._scripts[name]([*epoch.parts, *keys], [epoch.name, *argv])
         except RedisUnavailable as error:
             raise BudgetUnavailable(error.message) from error
-        if found in (b"epoch", -1) or (isinstance(found, list) and found[:1] == [b"epoch"]):
+        if found == b"epoch":
             if self._epoch == epoch.name:
                 self._epoch = ""
-            raise BudgetUnavailable("the counts were lost and are being made again")
+            raise BudgetUnavailable(_LOST)
         return found
 
 
@@ -179,6 +185,11 @@ class _Joined(Struct, frozen=True):
 
     root: str
     name: str
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """The keys without which the epoch is not whole."""
+        return f"{self.root}epoch", self.key("holds"), self.key("marks")
 
     def key(self, name: str) -> str:
         return f"{self.root}{self.name}:{name}"

@@ -1,9 +1,6 @@
 -- seed: begin to count an account with what the ledger says was spent, and what is set aside now.
 -- KEYS: epoch, holds, marks, account
--- ARGV: epoch, the account's name, settled, expiry in seconds or 0, then chain and mark in turn
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return 'epoch'
-end
+-- ARGV: epoch, the account's name, settled, when it ends in seconds or 0, then chain and mark in turn
 if redis.call('EXISTS', KEYS[4]) == 1 then
   return 'known'
 end
@@ -20,9 +17,9 @@ for place = 1, #counted, 2 do
   end
 end
 local reserved = 0
-local holds = redis.call('HVALS', KEYS[2])
-for _, text in ipairs(holds) do
-  local hold = cjson.decode(text)
+local holds = redis.call('HGETALL', KEYS[2])
+for place = 1, #holds, 2 do
+  local hold = holds[place] ~= '' and cjson.decode(holds[place + 1]) or {accounts = {}}
   for _, name in ipairs(hold.accounts) do
     if name == ARGV[2] then
       reserved = reserved + hold.amount_microusd
@@ -33,7 +30,10 @@ redis.call('HSET', KEYS[4], 's', ARGV[3], 'r', string.format('%.0f', reserved))
 for chain, mark in pairs(known) do
   redis.call('HSET', KEYS[4], 'm:' .. chain, string.format('%.0f', mark))
 end
+-- Every account ends: one that has no end of its own is seeded anew, and none outlives its epoch long.
 if ARGV[4] ~= '0' then
   redis.call('EXPIREAT', KEYS[4], ARGV[4])
+else
+  redis.call('EXPIRE', KEYS[4], 604800)
 end
 return 'seeded'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from pointsman.storage.redis.connection import lua, told_errors
+from pointsman.storage.redis.eviction import Eviction, eviction_of
 from pointsman.storage.sharing import Event
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ class RedisState:
                 )
                 self._listening.subscribe(f"{self._root}changed")
             return self._listening.get_message(timeout=timeout_s) is not None
+
+    def eviction(self) -> Eviction:
+        """Ask what Redis forgets when its memory is full."""
+        return eviction_of(self._redis)
 
     def close(self) -> None:
         """Wait no more."""

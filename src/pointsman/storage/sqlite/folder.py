@@ -35,9 +35,9 @@ class SqliteFolder(Struct, frozen=True):
         place = Place(self.place("ledger"), self.path / "checkpoints")
         return SqliteLedger(place, first_free_lease(self.path / "leases", writer))
 
-    def lease(self, name: str) -> Lease:
-        """Take the sole right to something, or raise `ChainHeld`."""
-        return Lease(self.path / "leases", name)
+    def lease(self, name: str, *, waits: bool = False) -> Lease:
+        """Take the sole right to something; while another has it, wait or raise `ChainHeld`."""
+        return Lease(self.path / "leases", name, waits=waits)
 
     def checkpoints(self) -> CheckpointFolders:
         """Give what was signed about the ledger's chains."""

@@ -126,6 +126,19 @@ class GroupCommit(Generic[T, R]):
                 self._rings_at = None
                 self.soon(self._wake)
 
+    def between(self, commit: Callable[[], R]) -> R:
+        """Commit something by itself, here and now, while no group is committed."""
+        with self._committing:
+            if self._closed:
+                raise LedgerUnavailable(self._closed)
+            result = commit()
+        with self._lock:
+            self._is_done_elsewhere = True
+        # The thread sees to the rests.
+        self._bell.put(None)
+        self.after_group()
+        return result
+
     def close(self) -> None:
         """Commit what was handed in, then end the thread."""
         with self._lock:
@@ -133,6 +146,8 @@ class GroupCommit(Generic[T, R]):
                 self._closed = "the ledger was closed"
                 self._bell.put(None)
         self._thread.join()
+        with self._committing:
+            """Whoever commits by themselves has done so."""
 
     def _take(self, item: T, settled: Settled | None) -> None:
         if self._closed:

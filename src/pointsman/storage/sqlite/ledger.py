@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from pointsman.errors import LedgerBroken, LedgerRolledBack
 from pointsman.kernel.entry import Chain, Draft, Entry
+from pointsman.storage.chain_rows import Fence
 from pointsman.storage.checkpoints import CheckpointFolder, chains_with_checkpoints
 from pointsman.storage.lease import Lease
 from pointsman.storage.sqlite.appending import appended_rows
@@ -104,7 +105,13 @@ class SqliteRows:
         """Give what was signed about where the chain ends."""
         return bytes(self._connection.execute(SQL["read_stamp"], (self._number,)).get)
 
-    def append(self, entries: Sequence[Entry], drafts: Sequence[Draft], stamp: bytes) -> None:
+    def append(
+        self,
+        entries: Sequence[Entry],
+        drafts: Sequence[Draft],
+        stamp: bytes,
+        fence: Fence | None = None,  # noqa: ARG002 - a lock of this process cannot be lost
+    ) -> None:
         """Make entries, what is attached to them and where they end durable, or none of it."""
         rows = appended_rows(self._number, entries, drafts, stamp)
         insert_rows(self._connection, "append", rows)

@@ -221,7 +221,7 @@ class EvidenceIndex:
         differing = np.bitwise_count(self._signs[:, :count] ^ _packed(look[None, :]))
         counts = np.add.reduce(differing, axis=0, dtype=np.uint16)
         # As many disagree so little as the last that is wanted; counting is quicker than sorting.
-        bar = np.bincount(counts).cumsum().searchsorted(wanted)
+        bar = np.uint16(np.bincount(counts).cumsum().searchsorted(wanted))
         found: Places = (counts <= bar).nonzero()[0]
         return found
 

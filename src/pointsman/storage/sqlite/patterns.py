@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import apsw
-import msgspec
 from msgspec import Struct
 
 from pointsman.errors import (
@@ -23,7 +22,7 @@ from pointsman.errors import (
     PointsmanError,
 )
 from pointsman.kernel.instant import Instant
-from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd, divided
+from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd
 from pointsman.storage.connection import Connection
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import in_transaction
@@ -32,10 +31,18 @@ from pointsman.storage.sqlite.pattern_loading import (
     blank_experience,
     caught_up,
     loaded,
-    read_fingerprint,
     vector_search,
 )
 from pointsman.storage.sqlite.pattern_look import Look, halves
+from pointsman.storage.sqlite.pattern_outcomes import (
+    ModelTotal,
+    Pattern,
+    Summary,
+    model_total,
+    outcomes_of,
+    pattern_row,
+    summary,
+)
 from pointsman.storage.sqlite.pattern_writing import (
     DEFAULT_CAPS,
     Caps,
@@ -78,58 +85,6 @@ class FoundEvidence(Struct, frozen=True):
 
     evidence: Evidence | None
     reason: str = ""
-
-
-class Outcome(Struct, frozen=True):
-    """How one model did on the turns of one fingerprint, as sums over its samples."""
-
-    model: str
-    samples: int
-    score_sum: int
-    score_count: int
-    cost_microusd: int
-    latency_ms: int
-    pricing_version: str
-    updated: Instant
-
-    @property
-    def success(self) -> Billionths | None:
-        """The mean score of the samples that have one."""
-        return _mean_score(self.score_sum, self.score_count)
-
-    @property
-    def mean_cost(self) -> MicroUsd:
-        """The mean cost of a sample."""
-        return MicroUsd(divided(self.cost_microusd, self.samples))
-
-
-class Summary(Struct, frozen=True):
-    """One fingerprint and how much is known about it."""
-
-    fingerprint_id: str
-    fingerprint: Fingerprint
-    has_vector: bool
-    samples: int
-    updated: Instant
-    models: tuple[str, ...]
-
-
-class Pattern(Struct, frozen=True):
-    """One fingerprint with the outcomes of every model."""
-
-    summary: Summary
-    outcomes: tuple[Outcome, ...]
-
-
-class ModelTotal(Struct, frozen=True):
-    """One model over all fingerprints."""
-
-    model: str
-    fingerprints: int
-    samples: int
-    judged: int
-    mean_success: Billionths | None
-    mean_cost_microusd: MicroUsd
 
 
 class PatternStore:
@@ -245,21 +200,21 @@ class PatternStore:
         with self._reading() as connection:
             if connection is None:
                 return []
-            return [_summary(row) for row in connection.execute(SQL["list_fingerprints"], (limit,))]
+            return [summary(row) for row in connection.execute(SQL["list_fingerprints"], (limit,))]
 
     def show(self, name: str) -> Pattern:
         """Give the fingerprint whose id is or begins like this, with its outcomes."""
-        summary = self._one_like(name)
+        one = self._one_like(name)
         with self._reading() as connection:
-            found = [] if connection is None else _outcomes(connection, [summary.fingerprint_id])
-        return Pattern(summary, tuple(outcome for _, outcome in found))
+            found = [] if connection is None else outcomes_of(connection, [one.fingerprint_id])
+        return Pattern(one, tuple(outcome for _, outcome in found))
 
     def report(self) -> list[ModelTotal]:
         """Give what is known about each model, by its name."""
         with self._reading() as connection:
             if connection is None:
                 return []
-            return [_total(row) for row in connection.execute(SQL["per_model"])]
+            return [model_total(row) for row in connection.execute(SQL["per_model"])]
 
     def _rows(
         self, connection: Connection, fingerprint: Fingerprint, vector: bytes, k: int
@@ -270,8 +225,8 @@ class PatternStore:
             alike = dict(self._search.nearest(connection, fingerprint, letters, k))
         else:
             alike = dict(self._in_step(connection).nearest(fingerprint, letters, k))
-        found = _outcomes(connection, [*alike])
-        return nearest_first(_row(name, alike[name], outcome) for name, outcome in found)[:k]
+        found = outcomes_of(connection, [*alike])
+        return nearest_first(pattern_row(name, alike[name], outcome) for name, outcome in found)[:k]
 
     def _in_step(self, connection: Connection) -> PatternIndex:
         """Give the index as the table is now, also where another process has written to it."""
@@ -307,7 +262,7 @@ class PatternStore:
             raise NotFound(f"no pattern is recorded as `{name}`")
         if len(found) > 1:
             raise InputError(f"several patterns begin with `{name}`", hint="give more of the id")
-        return _summary(found[0])
+        return summary(found[0])
 
     @contextmanager
     def _reading(self) -> Iterator[Connection | None]:
@@ -364,43 +319,3 @@ class PatternStore:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _outcomes(connection: Connection, names: Sequence[str]) -> list[tuple[str, Outcome]]:
-    rows = connection.execute(SQL["outcomes_of"], (msgspec.json.encode(names).decode(),))
-    return [(name, Outcome(*row)) for name, *row in rows]
-
-
-def _row(name: str, alike: Billionths, outcome: Outcome) -> PatternRow:
-    return PatternRow(
-        fingerprint_id=name,
-        model=outcome.model,
-        success=outcome.success,
-        cost_microusd=outcome.mean_cost,
-        sample_size=outcome.samples,
-        similarity=alike,
-    )
-
-
-def _summary(row: tuple[str, bytes, int, int, int, str]) -> Summary:
-    name, body, has_vector, samples, updated, models = row
-    listed = tuple(sorted(models.split()))
-    return Summary(
-        name, read_fingerprint(body), bool(has_vector), samples, Instant(updated), listed
-    )
-
-
-def _total(row: tuple[str, int, int, int, int, int]) -> ModelTotal:
-    model, fingerprints, samples, score_sum, judged, cost = row
-    return ModelTotal(
-        model=model,
-        fingerprints=fingerprints,
-        samples=samples,
-        judged=judged,
-        mean_success=_mean_score(score_sum, judged),
-        mean_cost_microusd=MicroUsd(divided(cost, samples)),
-    )
-
-
-def _mean_score(total: int, count: int) -> Billionths | None:
-    return Billionths(divided(total, count)) if count else None

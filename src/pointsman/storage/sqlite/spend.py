@@ -70,20 +70,18 @@ class _Batch:
 
 
 class SpendStore:
-    """Adds up what is spent in one home; may be shared by threads.
+    """Adds up what is spent in one home of files; may be shared by threads.
 
-    `writer` names who adds: no two that are open at once may have the same name. `chain` is where
-    it records what it adds, by default of the same name.
+    `writer` names who adds: no two that are open at once may have the same name.
     """
 
-    def __init__(self, where: Where, writer: str, chain: str = "") -> None:
+    def __init__(self, where: Where, writer: str) -> None:
         self._place = place = place_of(where)
-        self._names = {"writer": writer, "chain": chain or writer}
+        self._names = {"writer": writer}
         with place.told_errors():
             self._connection = place.lasting("spend.sql", sync="NORMAL")
             self._reading = place.lasting("spend.sql", sync="NORMAL")
             self._reading_lock = threading.Lock()
-            self.is_by_chain = bool(self._reading.execute(SQL["is_by_chain"]).get)
             last = self._reading.execute(SQL["cost_all"], self._bound("", "", 0, 0)).fetchone()
         self._changed = threading.Condition()
         self._is_closing = self._is_hurried = self._is_lacking = self._has_begun = False

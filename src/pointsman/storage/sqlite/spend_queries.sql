@@ -1,6 +1,3 @@
--- is_by_chain: whether each chain has sums of its own, which only its writer adds to
-SELECT 0;
-
 -- add_spent: add to one sum
 INSERT INTO spent (
     day, key_id, session_id, workspace, model, price_version, calls, estimated_calls,

@@ -1,0 +1,142 @@
+"""The bytes of one streamed answer on their way: as the provider sends them in, the caller's out.
+
+What waits for the end of its line is held, so whoever reads the stream is left with whole events
+should it break off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from pointsman.errors import InputError
+from pointsman.providers.dialects.speaker import Reader, Writer, speaker
+from pointsman.providers.port import Dialect, UpstreamError
+from pointsman.providers.streaming import Broken
+
+HELD_BYTES = 1 << 20
+"""How much of a stream may wait: for its first content, or for the end of a line."""
+
+Edit = Callable[[bytes], bytes]
+
+
+class Carriage(Protocol):
+    """Carries one stream."""
+
+    def fed(self, piece: bytes) -> bytes:
+        """Take the next bytes of the provider, and give what the caller gets for them."""
+        ...
+
+    def ended(self) -> bytes:
+        """Give what closes the stream."""
+        ...
+
+    def broken(self, code: str, message: str) -> bytes:
+        """Give what says that there will be no more."""
+        ...
+
+    def held(self) -> bytes:
+        """Give what came and was not let out."""
+        ...
+
+
+class Passed:
+    """Passes a stream on as it is, line by line."""
+
+    __slots__ = ("_dialect", "_rest")
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect: Dialect = dialect
+        self._rest = bytearray()
+
+    def fed(self, piece: bytes) -> bytes:
+        """Hold the beginning of a line back until its end is there."""
+        if not self._rest and piece.endswith(b"\n"):
+            return piece
+        end = piece.rfind(b"\n") + 1
+        if not end and len(self._rest) <= HELD_BYTES:
+            self._rest += piece
+            return b""
+        whole = bytes(self._rest) + piece[:end]
+        self._rest = bytearray(piece[end:])
+        return whole
+
+    def ended(self) -> bytes:
+        """Give the last line, which had no end."""
+        return bytes(self._rest)
+
+    def broken(self, code: str, message: str) -> bytes:
+        """Say it in the caller's own dialect."""
+        # A blank line first: the last event may lack the one that ends it.
+        return b"\n" + speaker(self._dialect).error_event(code, message)
+
+    def held(self) -> bytes:
+        """Give the beginning of a line."""
+        return bytes(self._rest)
+
+
+class Translated:
+    """Turns a stream of one dialect into another's, event by event."""
+
+    __slots__ = ("_name", "_reader", "_writer")
+
+    def __init__(self, name: str, reader: Reader, writer: Writer) -> None:
+        self._name = name
+        self._reader = reader
+        self._writer = writer
+
+    def fed(self, piece: bytes) -> bytes:
+        """Give what a piece is in the caller's dialect."""
+        try:
+            return b"".join(map(self._writer.write, self._reader.feed(piece)))
+        except InputError as error:
+            raise unreadable(self._name, error) from error
+
+    def ended(self) -> bytes:
+        """Give what closes the stream."""
+        return b"".join(map(self._writer.write, self._reader.end()))
+
+    def broken(self, code: str, message: str) -> bytes:
+        """Give what says that there will be no more."""
+        return self._writer.write(Broken(code, message))
+
+    def held(self) -> bytes:
+        """Hold nothing that could be told."""
+        return b""
+
+
+class Edited:
+    """Carries a stream as another does, and changes what comes out."""
+
+    __slots__ = ("_edits", "_inner")
+
+    def __init__(self, inner: Carriage, edits: tuple[Edit, ...]) -> None:
+        self._inner = inner
+        self._edits = edits
+
+    def fed(self, piece: bytes) -> bytes:
+        """Give what a piece is to the caller."""
+        return self._changed(self._inner.fed(piece))
+
+    def ended(self) -> bytes:
+        """Give what closes the stream."""
+        return self._changed(self._inner.ended())
+
+    def broken(self, code: str, message: str) -> bytes:
+        """Give what says that there will be no more."""
+        return self._inner.broken(code, message)
+
+    def held(self) -> bytes:
+        """Give what came and was not let out."""
+        return self._inner.held()
+
+    def _changed(self, lines: bytes) -> bytes:
+        for edit in self._edits:
+            lines = edit(lines)
+        return lines
+
+
+def unreadable(name: str, error: InputError) -> UpstreamError:
+    """Give the error of an answer that is not of its dialect."""
+    message = f"the answer of `{name}` cannot be read: {error.message}"
+    return UpstreamError(message, error_class="server_error", status=200)

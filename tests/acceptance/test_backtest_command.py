@@ -1,0 +1,126 @@
+"""`backtest`, `models` and `providers`, as a person or a script uses them."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.acceptance.rules_home import MODELS, Home
+
+from pointsman.app import Pointsman
+from pointsman.cli.backtest import backtest
+from pointsman.cli.main import main
+from pointsman.cli.models import models, providers
+from pointsman.cli.rules import rules
+from pointsman.testing import some_facts
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.delenv("POINTSMAN_TEST_KEY", raising=False)
+    path = tmp_path / "home"
+    with Pointsman(path) as pointsman:
+        made = Home(path)
+        pointsman.in_force()
+    return made
+
+
+def recorded(home: Home, *messages: str) -> None:
+    tokens = {"*": 1_000_000, "embedded:smollm2-135m": 10}
+    with Pointsman(home.path) as pointsman:
+        for message in messages:
+            pointsman.route(some_facts(message, estimated_input_tokens=tokens))
+
+
+OTHER = """
+schema_version: 1
+global_default: acme:odd
+rules:
+  - {name: commits, when: {message_matches: commit}, use: disk:model}
+"""
+
+
+def test_backtest_tells_what_changes_and_what_it_costs(home: Home) -> None:
+    recorded(home, "commit this", "another commit", "hello")
+    other = home.write("other.yaml", OTHER)
+    drawn = home.path / "shift.svg"
+    done = home.run(backtest, "--policy", str(other), "--picture", str(drawn))
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == "3 turns decided again, 3 change model"
+    assert "     2  acme:big -> disk:model" in lines
+    assert "     2  by rule commits" in lines
+    assert "input cost of 2 turns: $6 -> $1 (-$5)" in lines
+    assert "  1 turn left out: a price is unknown" in lines
+    assert any("an estimate of input cost" in line for line in lines)
+    assert drawn.read_text().startswith("<svg ")
+
+
+def test_backtest_gives_a_document_for_programs(home: Home) -> None:
+    recorded(home, "commit this")
+    other = home.write("other.yaml", OTHER)
+    value = home.json(backtest, "--policy", str(other))
+    assert value["shifts"] == [{"before": "acme:big", "after": "disk:model", "count": 1}]
+    assert value["changed"][0]["rule"] == "commits"
+    assert value["input_cost"]["difference_usd"] == "-2.5"
+    later = home.json(backtest, "--policy", str(other), "--since", "2999-01-01T00:00:00Z")
+    assert later["turns"] == 0
+
+
+def test_backtest_refuses_a_bad_policy_and_a_bad_target(home: Home) -> None:
+    recorded(home, "hello")
+    bad = home.write("other.yaml", "schema_version: 2\n")
+    done = home.run(backtest, "--policy", str(bad))
+    assert done.exit_code == 2
+    assert f"{bad}:1:17: config.unknown_value" in done.stderr
+    good = home.write("good.yaml", OTHER)
+    nowhere = str(home.path / "no" / "shift.svg")
+    assert home.run(backtest, "--policy", str(good), "--picture", nowhere).exit_code == 2
+    assert home.run(backtest, "--policy", str(good), "--since", "yesterday").exit_code == 2
+
+
+def test_backtest_takes_other_models(home: Home) -> None:
+    recorded(home, "hello")
+    new = home.write("new.yaml", MODELS + "  acme:new: {location: cloud}\n")
+    other = home.write("other.yaml", "schema_version: 1\nglobal_default: acme:new\n")
+    assert home.run(backtest, "--policy", str(other)).exit_code == 2
+    value = home.json(backtest, "--policy", str(other), "--models", str(new))
+    assert value["models_after"] == {"acme:new": 1}
+
+
+def test_models_are_listed_with_price_and_what_they_lack(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {line.split()[0]: line.split() for line in home.run(models).stdout.splitlines()}
+    assert rows["acme:big"] == [
+        "acme:big", "cloud", "deep", "big", "?", "3", "15", "no:", "env", "POINTSMAN_TEST_KEY",
+    ]  # fmt: skip
+    assert rows["acme:odd"][4:7] == ["?", "?", "?"]
+    assert rows["embedded:smollm2-135m"][-1] == "yes"
+    monkeypatch.setenv("POINTSMAN_TEST_KEY", "secret")
+    value = {each["model"]: each for each in home.json(models)}
+    assert value["acme:big"]["configured"]
+    assert value["disk:model"]["missing"] == ["file keys/one"]
+    assert value["acme:odd"]["input_usd_per_million"] is None
+    assert "secret" not in home.run(models).stdout
+
+
+def test_providers_are_healthy_until_something_is_recorded(home: Home) -> None:
+    done = home.run(providers)
+    assert done.exit_code == 0
+    assert "not configured: acme needs env POINTSMAN_TEST_KEY" in done.stdout
+    value = home.json(providers)
+    assert {each["state"] for each in value} == {"healthy"}
+    assert {each["provider"]: each["configured"] for each in value} == {
+        "acme": False,
+        "disk": False,
+        "embedded": True,
+    }
+
+
+def test_commands_that_read_make_no_home(tmp_path: Path) -> None:
+    for command, words in ((rules, ["check"]), (rules, ["show"]), (models, []), (providers, [])):
+        done = CliRunner().invoke(
+            main, [command.name or "", *words, "--home", str(tmp_path / "none")]
+        )
+        assert done.exit_code == 2
+    assert not (tmp_path / "none").exists()
