@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from pointsman.access.folding import Folding, OutcomeEntry
+from pointsman.access.holding_again import hold_again
 from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.access.spent import Spent, spent_in
 from pointsman.errors import LedgerError, PointsmanError, RedisEvicts, RedisUnavailable
@@ -103,7 +104,7 @@ class Replica:
         self._outcomes: deque[tuple[int, str, bytes]] = deque()
         self._mark = 0
         self._place = ""
-        self._was_known = False
+        self._was_known = self._was_freed = False
         self._bell = threading.Event()
         self._is_ending = False
         self._due: dict[str, float] = {}
@@ -264,12 +265,13 @@ class Replica:
             ),
             self._shared.lease_s,
         )
-        if is_new and self._was_known:
-            # It was thought dead, and what it holds was freed: it holds it all the same.
-            counts = self._shared.quick or self._shared.durable
-            for each in holding:
-                counts.reserve(each, ())
+        self._was_freed |= is_new and self._was_known
         self._was_known = True
+        if self._was_freed and (quick is None or quick.epoch):
+            # It was thought dead, and what it holds was freed: it holds it all the same.
+            durable = self._shared.durable
+            hold_again(self._budgets, self._folding, durable, quick or durable)
+            self._was_freed = False
 
     def _tend_epoch(self) -> None:
         if self._epochs is not None:

@@ -1,0 +1,26 @@
+"""Holding what was freed while a replica was thought dead, but for what others have counted."""
+
+from __future__ import annotations
+
+from pointsman.access.folding import Folding
+from pointsman.access.shared_budgets import SharedBudgets
+from pointsman.storage.postgres.shared.reserves import PostgresReserves
+from pointsman.storage.reserves import Reserves
+
+
+def hold_again(
+    budgets: SharedBudgets, folding: Folding, durable: PostgresReserves, counts: Reserves
+) -> None:
+    """Set everything aside anew that this process holds, whatever the limits are. Blocks.
+
+    A call whose end is in the ledger is counted as spent: to hold its money, too, would refuse
+    callers who have it. One that ends after this look frees what is held by being counted.
+    """
+    holding = budgets.holding
+    for each in holding:
+        counts.reserve(each, ())
+    ended = [each.id for each in holding if durable.is_recorded(each.id)]
+    if ended:
+        folding.catch_up_all()
+        budgets.counted(ended)
+        counts.give_back(ended)

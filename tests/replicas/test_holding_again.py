@@ -1,0 +1,57 @@
+"""A replica that was thought dead and lives: it holds what it held, and nothing twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.replicas.counts import NOW, Counts, counting, held
+
+from pointsman.access.budgets import Reservation
+from pointsman.access.holding_again import hold_again
+from pointsman.app import Pointsman
+from pointsman.kernel.entry import Draft
+from pointsman.providers.messages import Usage
+from pointsman.runs.replica import _lost
+
+COST = 40
+
+
+@pytest.fixture(params=["postgres", "redis"])
+def urls(request: pytest.FixtureRequest, postgres_url: str) -> tuple[str, str]:
+    is_redis = request.param == "redis"
+    return postgres_url, str(request.getfixturevalue("redis_url")) if is_redis else ""
+
+
+def again(counts: Counts) -> None:
+    durable = counts.durable
+    hold_again(counts.budgets, counts.folding, durable, counts.quick or durable)
+
+
+def ended(counts: Counts, reservation: Reservation) -> Draft:
+    """End a call; gives the entry that tells it."""
+    spent = counts.budgets.settle(reservation, Usage(1, 1))
+    assert spent is not None
+    return _lost(reservation.id, spent, NOW)
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_what_has_ended_is_counted_and_not_held_again(
+    urls: tuple[str, str], tmp_path: Path, *, is_counted: bool
+) -> None:
+    with (
+        Pointsman(tmp_path, store=urls[0], writer="serve") as pointsman,
+        counting(*urls, "one") as one,
+        counting(*urls, "two") as two,
+    ):
+        done, under_way = held(one, COST), held(one, 100)
+        pointsman.desk.recorder().append(ended(one, done)).result()
+        if is_counted:
+            two.folding.catch_up_all()
+        (two.quick or two.durable).lapse(one.process)
+        assert two.left() == 1000
+        again(one)
+        assert two.left() == 900
+        assert [each.id for each in one.budgets.holding] == [under_way.id]
+        again(one)
+        assert two.left() == 900
