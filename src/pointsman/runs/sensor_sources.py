@@ -42,9 +42,7 @@ class Looked(Struct, frozen=True):
     cursor: Value
 
 
-def looked(
-    sensor: Sensor, cursor: Value, home: Path, now: Instant, ledger: Where | None = None
-) -> Looked:
+def looked(sensor: Sensor, cursor: Value, home: Path, now: Instant, ledger: Where) -> Looked:
     """Look at a sensor's source; None as the cursor means that it was never looked at."""
     match sensor.type:
         case "file_change":
@@ -54,7 +52,7 @@ def looked(
         case "schedule":
             return _schedule(sensor, cursor, now)
         case "asset_materialized":
-            return _assets(sensor, cursor, ledger or home / "ledger.db", now)
+            return _assets(sensor, cursor, ledger, now)
     return Looked((), cursor)
 
 
