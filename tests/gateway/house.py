@@ -43,7 +43,7 @@ from pointsman.testing.upstream_replies import (
 from pointsman.turns.facts import FACTS_FORM, TurnFacts
 
 T = TypeVar("T")
-SOON_S = 10.0
+SOON_S = 30.0
 ADMIN_TOKEN = "pa_test-admin-token-of-the-gateway-tests"
 
 ABLE = {

@@ -56,6 +56,8 @@ class PostgresLease:
         """Give the right up."""
         with suppress(LedgerError):
             self._connection.execute(_LEAVE, (self._name, self._token))
+            # The server may notice only in a moment that a connection is closed.
+            self._connection.execute("SELECT pg_advisory_unlock(?)", (_key(self._name),))
         self._connection.close()
 
     def _lock(self, wait_ms: int) -> None:
@@ -85,9 +87,13 @@ class PostgresLease:
             raise lost
 
 
+def _key(name: str) -> int:
+    return lock_key(f"lease/{name}")
+
+
 def is_leased(connection: PostgresConnection, name: str) -> bool:
     """Take a right for a connection; False when another one has it."""
-    found = connection.execute("SELECT pg_try_advisory_lock(?)", (lock_key(f"lease/{name}"),)).get
+    found = connection.execute("SELECT pg_try_advisory_lock(?)", (_key(name),)).get
     return bool(found)
 
 
@@ -95,7 +101,7 @@ def lock_within(connection: PostgresConnection, name: str, wait_ms: int) -> None
     """Take a right for a connection as soon as it is free, or raise `ChainHeld`."""
     connection.execute(f"SET lock_timeout = {wait_ms}")
     try:
-        connection.execute("SELECT pg_advisory_lock(?)", (lock_key(f"lease/{name}"),))
+        connection.execute("SELECT pg_advisory_lock(?)", (_key(name),))
     except LedgerUnavailable as error:
         if isinstance(error.__cause__, errors.LockNotAvailable):
             raise ChainHeld(f"another process holds `{name}`") from error
