@@ -10,9 +10,11 @@ from tests.replicas.counts import NOW, Counts, counting, held
 from pointsman.access.budgets import Reservation
 from pointsman.access.holding_again import hold_again
 from pointsman.app import Pointsman
+from pointsman.errors import BudgetUnavailable
 from pointsman.kernel.entry import Draft
 from pointsman.providers.messages import Usage
-from pointsman.runs.replica import _lost
+from pointsman.runs.replica import Replica, Shared, _lost
+from pointsman.runs.shared_health import SharedHealth
 
 COST = 40
 
@@ -55,3 +57,37 @@ def test_what_has_ended_is_counted_and_not_held_again(
         assert [each.id for each in one.budgets.holding] == [under_way.id]
         again(one)
         assert two.left() == 900
+
+
+def test_a_replica_that_cannot_hold_it_again_tries_with_its_next_sign_of_life(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        Pointsman(tmp_path, store=postgres_url, writer="serve") as pointsman,
+        counting(postgres_url, "", "one") as one,
+        counting(postgres_url, "", "two") as two,
+    ):
+        clock, ids = pointsman.clock, pointsman.ids
+        replica = Replica(
+            Shared("one", one.durable._pool, one.durable, one.state),
+            one.budgets,
+            SharedHealth(clock, "one", lambda: None),
+            pointsman.desk.recorder(),
+            (clock, ids),
+            lambda: ("", ""),
+        )
+        replica._beat()
+        held(one, 100)
+        two.durable.lapse("one")
+        two.state.leave("one")
+        with monkeypatch.context() as broken:
+            broken.setattr(one.durable, "reserve", _unavailable)
+            with pytest.raises(BudgetUnavailable):
+                replica._beat()
+        assert two.left() == 1000
+        replica._beat()
+        assert two.left() == 900
+
+
+def _unavailable(*_asked: object) -> None:
+    raise BudgetUnavailable

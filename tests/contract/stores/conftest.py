@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 import psycopg
 import pytest
+from tests.contract.stores.machines import Machines, opened_machines
 from tests.servers import PostgresServer
 
 from pointsman.storage.checkpoints import CheckpointFolders
@@ -160,3 +161,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 def home(store: Store, tmp_path: Path) -> Home:
     """A new home that keeps everything in the store."""
     return Home(open_home(tmp_path).path, store)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machines]:
+    url = request.getfixturevalue("store_url") if request.param == "postgres" else ""
+    with opened_machines(tmp_path, url) as found:
+        yield found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,6 @@ from tests.contract.stores.machines import (
     TABLE,
     Machine,
     Machines,
-    opened_machines,
     routing,
 )
 from tests.gateway.house import eventually
@@ -35,13 +33,6 @@ from pointsman.storage.ledger_policies import NOTHING_YET, LedgerPolicies
 from pointsman.storage.policies import PolicyFiles
 from pointsman.storage.publications import ANNOUNCEMENT_FORM, PUBLISHED
 from pointsman.testing import some_facts
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machines]:
-    url = request.getfixturevalue("store_url") if request.param == "postgres" else ""
-    with opened_machines(tmp_path, url) as found:
-        yield found
 
 
 def test_until_something_is_published_the_files_are_in_force(machines: Machines) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -13,7 +11,6 @@ from tests.contract.stores.machines import (
     TABLE,
     Machine,
     Machines,
-    opened_machines,
     routing,
 )
 
@@ -31,13 +28,6 @@ from pointsman.storage.publications import (
 )
 from pointsman.storage.sqlite.database import SQL
 from pointsman.testing import some_facts
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machines]:
-    url = request.getfixturevalue("store_url") if request.param == "postgres" else ""
-    with opened_machines(tmp_path, url) as found:
-        yield found
 
 
 def forge(machine: Machine, draft: Draft, seq: int = 50_000) -> None:
