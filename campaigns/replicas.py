@@ -1,9 +1,9 @@
 """Three replicas on one PostgreSQL, with and without Redis: `python -m campaigns.replicas`.
 
-`[rounds] [deaths]`: so many rounds of sixteen clients on one budget of $5.00, and so many deaths of
-replicas, PostgreSQL and Redis under load, half of each on either kind. Fails when a budget was
-passed or blocked what fitted, an answer is not recorded, a call charged twice, or a chain broken.
-Writes `evidence/replicas.json`.
+`[rounds] [deaths]`: so many rounds of sixteen clients on one budget of $5.00, and so many deaths or
+standstills of replicas, PostgreSQL and Redis under load, half of each on either kind. Fails when a
+budget was passed or blocked what fitted, an answer is not recorded, a call charged twice or a chain
+broken. Writes `evidence/replicas.json`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.gateway.house import upstream
 from tests.replicas.deaths import check, under_load
 from tests.replicas.fleet import Crowd, Fleet
-from tests.replicas.harbour import answered, cost_of, entries, faults, files_for
+from tests.replicas.harbour import LEASE_S, answered, cost_of, entries, faults, files_for
 from tests.servers import PostgresServer, RedisServer
 
 LIMIT_MICROUSD = 5_000_000
@@ -53,7 +53,7 @@ def main() -> int:
 
 def _campaign(kind: str, rounds: int, deaths: int) -> dict[str, Any]:
     wrong: list[str] = []
-    killed: Counter[str] = Counter()
+    harmed: Counter[str] = Counter()
     answers = 0
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -78,10 +78,10 @@ def _campaign(kind: str, rounds: int, deaths: int) -> dict[str, Any]:
                 check(fleet, f"death {number}", told)
             except AssertionError as error:
                 wrong.append(f"death {number}, {name}: {error}")
-            killed[name] += 1
+            harmed[name] += 1
             answers += len(told)
         wrong += faults(fleet.ships[0].home, fleet.store)
-    return {"rounds": rounds, "killed": dict(killed), "answers": answers, "faults": wrong}
+    return {"rounds": rounds, "harmed": dict(harmed), "answers": answers, "faults": wrong}
 
 
 def _round(fleet: Fleet, crowd: Crowd, session: str) -> list[str]:
@@ -100,7 +100,7 @@ def _round(fleet: Fleet, crowd: Crowd, session: str) -> list[str]:
 def _ways(
     fleet: Fleet, postgres: PostgresServer, redis: RedisServer | None
 ) -> dict[str, Callable[[random.Random], None]]:
-    """Give what may be killed, and how it is brought back."""
+    """Give what may be killed or stand still, and how it is brought back."""
 
     def replica(chance: random.Random) -> None:
         number = chance.randrange(len(fleet.ships))
@@ -111,7 +111,11 @@ def _ways(
         postgres.kill()
         postgres.start()
 
-    found = {"replica": replica, "postgresql": database}
+    def still(chance: random.Random) -> None:
+        with (postgres if chance.random() < 0.5 else chance.choice(fleet.ships)).standstill():
+            time.sleep(LEASE_S + chance.uniform(-4, 2))
+
+    found = {"replica": replica, "postgresql": database, "standstill": still}
     if redis is not None:
         found["redis"] = lambda _chance: (redis.kill(), redis.start())[1]
         found["redis emptied"] = lambda _chance: redis.empty()

@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -136,11 +136,19 @@ class PostgresServer:
         """Kill the server in mid-work; `start` brings it back with what it had committed."""
         assert self._process is not None
         self._process.kill()
-        for pid in self._children():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _signal(self._children(), signal.SIGKILL)
         self._process.stop()
         _wait(lambda: not self._children(), self._log, "PostgreSQL's end")
+
+    @contextmanager
+    def standstill(self) -> Iterator[None]:
+        """Have the server stand still, as a disk that does not answer would have it."""
+        sessions = self._children()
+        _signal(sessions, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            _signal(sessions, signal.SIGCONT)
 
     def close(self) -> None:
         """Stop for good and remove what it held."""
@@ -325,6 +333,12 @@ def free_port() -> int:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+
+
+def _signal(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _wait(is_so: Callable[[], bool], log: Callable[[], str], what: str) -> None:

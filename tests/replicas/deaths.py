@@ -40,6 +40,8 @@ def check(fleet: Fleet, session: str, answers: list[dict[str, Any]]) -> None:
         eventually(lambda ship=ship, tokens=tokens: _is_spent(ship, session, tokens), seconds=60)
     assert cost_of(fleet, session) == 5_000_000
     eventually(lambda: is_settled(fleet))
+    ends = Counter(each.id for each in entries(fleet, "outcome"))
+    assert max(ends.values()) == 1
 
 
 def _is_spent(ship: Ship, session: str, tokens: int) -> bool:

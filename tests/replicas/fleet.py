@@ -13,7 +13,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,15 @@ class Ship:
         """Kill it in mid-work."""
         os.kill(self.pid, signal.SIGKILL)
         eventually(lambda: not _is_alive(self.pid))
+
+    @contextmanager
+    def standstill(self) -> Iterator[None]:
+        """Have it stand still in mid-work."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
 
     def stop(self) -> None:
         """Tell it to stop."""
@@ -208,6 +218,10 @@ class Crowd:
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             for _ in range(many)
         ]
+        for each in self._clients:
+            # Harm that comes before the first request would prove nothing.
+            assert each.stdout
+            assert each.stdout.readline() == "ready\n"
 
     def __enter__(self) -> Crowd:
         return self

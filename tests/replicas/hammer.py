@@ -36,6 +36,8 @@ def _code(text: bytes) -> str:
 
 
 def main() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     for line in sys.stdin:
         told = json.loads(line)
         ports, found = told["ports"], []

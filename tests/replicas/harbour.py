@@ -36,6 +36,9 @@ PRICE = {"input": "0", "output": "1000"}
 """A tenth of a cent for every token of an answer, and nothing else."""
 
 
+LEASE_S = 8
+
+
 def answered(request: Received) -> Sequence[Step]:
     """Answer with what costs exactly as was quoted; ask for a tool where one helps."""
     last, usage = request.json["messages"][-1], Usage(7, request.json["max_tokens"])
@@ -67,7 +70,7 @@ def files_for(url: str, **settings: Any) -> dict[str, Any]:
             "models": {"p:m": a_model, "q:n": a_model, "gone:g": a_model},
         },
         "routing": {"schema_version": 1, "global_default": "p:m", "budgets": [budget]},
-        "pointsman": {"telemetry": {"logs": "off"}, "replicas": {"lease_s": 8}, **settings},
+        "pointsman": {"telemetry": {"logs": "off"}, "replicas": {"lease_s": LEASE_S}, **settings},
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -11,7 +12,7 @@ from redis import Redis
 from tests.gateway.house import eventually
 from tests.replicas.conftest import Harbour
 from tests.replicas.deaths import check, under_load
-from tests.replicas.harbour import faults
+from tests.replicas.harbour import LEASE_S, faults
 
 
 def test_a_replica_is_killed(harbour: Harbour) -> None:
@@ -36,6 +37,19 @@ def test_postgresql_is_killed(harbour: Harbour) -> None:
     answers = under_load(fleet, "no database", harm)
     check(fleet, "no database", answers)
     assert faults(fleet.ships[0].home, fleet.store) == []
+
+
+@pytest.mark.parametrize("what", ["postgresql", "a replica"])
+def test_something_stands_still_for_longer_than_the_lease(harbour: Harbour, what: str) -> None:
+    fleet = harbour.fleet
+    stopped = harbour.postgres if what == "postgresql" else fleet.ships[1]
+
+    def harm() -> None:
+        with stopped.standstill():
+            time.sleep(LEASE_S + 1)
+
+    answers = under_load(fleet, f"still {what}", harm)
+    check(fleet, f"still {what}", answers)
 
 
 @pytest.mark.parametrize("way", ["killed", "emptied"])

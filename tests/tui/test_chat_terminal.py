@@ -34,7 +34,9 @@ class Terminal:
     def __init__(self, folder: Path, home: Path, *more: str) -> None:
         self._server = ["tmux", "-S", str(folder / "tmux"), "-f", "/dev/null"]
         code = "from pointsman.cli.main import main; main()"
-        command = [sys.executable, "-c", code, "chat", "--home", str(home), *more]
+        # Some shells export a size that is not the terminal's.
+        exported = ["env", "COLUMNS=200", "LINES=9"]
+        command = [*exported, sys.executable, "-c", code, "chat", "--home", str(home), *more]
         self._tmux("new-session", "-d", "-x", "80", "-y", "24", "-c", str(folder), *command)
         self.pid = int(self._tmux("list-panes", "-F", "#{pane_pid}").split()[0])
 

@@ -78,6 +78,18 @@ def test_group_after_a_failed_one_is_committed(group, gate):
     assert group.submit(2).result() == 20
 
 
+def test_what_was_refused_is_done_with_like_what_is_durable(group, gate):
+    first = _busy(group, gate)
+    group.note(1)
+    assert (group.handed_in, group.done_with) == (2, 0)
+    gate.error = OSError("no space left")
+    gate.may_pass.set()
+    with pytest.raises(OSError, match="no space"):
+        first.result()
+    group.close()
+    assert (group.handed_in, group.done_with) == (2, 2)
+
+
 def test_closing_commits_what_was_handed_in(group, gate):
     _busy(group, gate)
     futures = [group.submit(item) for item in range(100)]

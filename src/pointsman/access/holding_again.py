@@ -13,13 +13,14 @@ def hold_again(
 ) -> None:
     """Set everything aside anew that this process holds, whatever the limits are. Blocks.
 
-    A call whose end is in the ledger is counted as spent: to hold its money, too, would refuse
-    callers who have it. One that ends after this look frees what is held by being counted.
+    What the counts are being asked for is left out: nobody was told yet that it is held. A call
+    whose end is in the ledger is counted as spent: to hold its money, too, would refuse callers who
+    have it. One that ends after this look frees what is held by being counted.
     """
-    holding = budgets.holding
-    for each in holding:
+    held = budgets.held
+    for each in held:
         counts.reserve(each, ())
-    ended = [each.id for each in holding if durable.is_recorded(each.id)]
+    ended = [each.id for each in held if durable.is_recorded(each.id)]
     if ended:
         folding.catch_up_all()
         budgets.counted(ended)

@@ -7,7 +7,7 @@ the ledger; from there it is counted, under the id that was given out with the r
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from pointsman.access.accounts import account_row, expires_at_s, names_of
@@ -39,6 +39,7 @@ from pointsman.storage.reserves import Bound, Counted, Hold, Reserves, Short, Un
 from pointsman.turns.facts import BudgetLeft
 
 MOST_TRIES: Final = 50
+THOUGHT_DEAD: Final = "this replica gave no sign of life for too long"
 
 
 class SharedBudgets:
@@ -67,6 +68,8 @@ class SharedBudgets:
         self._unsure: dict[str, Hold] = {}
         """Holds that the counts may have although nobody was told so: to be given back."""
         self._today: tuple[int, int] = (0, 0)
+        self.life: Callable[[], int] = _first
+        """How often this process began to hold anew, or 0 where it may be thought dead by now."""
 
     def reserve(
         self, owners: Owners, quote: Quote, caps: Sequence[Cap], now: Instant
@@ -78,17 +81,16 @@ class SharedBudgets:
         if amount is None and applied:
             left = self._left(applied)
             return Refused(applied[0][0].name, left[0], None, resets_at(applied[0][1]))
-        hold: Hold | None = None
         if amount and applied:
             hold = Hold(name, self._process, amount, names_of(owners, at))
-            short = self._held(hold, applied)
+            short = self._held(hold, applied, at)
             if short is not None:
                 cap, account = applied[short.place]
                 room = MicroUsd(short.left_microusd)
                 return Refused(cap.name, room, amount, resets_at(account))
-        with self._lock:
-            self._open[name] = (hold, at)
-            self._asking.pop(name, None)
+        else:
+            with self._lock:
+                self._open[name] = (None, at)
         return Reservation(0, owners, quote, at, name)
 
     def settle(
@@ -135,14 +137,20 @@ class SharedBudgets:
         self._today = now // DAY, self.spent(Owners(), "all", "day", now)
 
     @property
-    def holding(self) -> tuple[Hold, ...]:
-        """What this process has set aside, as far as it is not counted as spent yet."""
+    def held(self) -> tuple[Hold, ...]:
+        """What is set aside for calls that were admitted and are not counted as spent yet."""
         with self._lock:
-            held = {name: hold for name, (hold, _) in self._open.items() if hold is not None}
-            for name, (hold, _, _) in self._closing.items():
-                if hold is not None:
-                    held[name] = hold
-            return tuple({**held, **self._asking, **self._unsure}.values())
+            holds = [hold for hold, _ in self._open.values()]
+            holds += [hold for hold, _, _ in self._closing.values()]
+        return tuple(hold for hold in holds if hold is not None)
+
+    @property
+    def holding(self) -> tuple[Hold, ...]:
+        """The same, and what the counts may have set aside beside it."""
+        with self._lock:
+            doubtful = {**self._asking, **self._unsure}
+        # A hold that is admitted meanwhile is in both.
+        return tuple({**doubtful, **{each.id: each for each in self.held}}.values())
 
     def counted(self, ids: Iterable[str]) -> None:
         """Take note that the ledger's entries about these calls are counted."""
@@ -210,13 +218,20 @@ class SharedBudgets:
         self._now = max(self._now, now)
         return self._now
 
-    def _held(self, hold: Hold, applied: Sequence[tuple[Cap, Account]]) -> Short | None:
+    def _held(
+        self, hold: Hold, applied: Sequence[tuple[Cap, Account]], at: Instant
+    ) -> Short | None:
         """Set money aside; where no answer comes, it may be set aside all the same."""
         bounds = [Bound(account_row(each).name, cap.limit_microusd) for cap, each in applied]
+        life = self.life()
+        if not life:
+            raise BudgetUnavailable(THOUGHT_DEAD)
         with self._lock:
             self._asking[hold.id] = hold
         try:
             short = self._asked(hold, bounds, applied)
+            if short is None:
+                self._admit(hold, at, life)
         except BaseException:
             with self._lock:
                 self._unsure[hold.id] = self._asking.pop(hold.id)
@@ -225,6 +240,15 @@ class SharedBudgets:
             with self._lock:
                 del self._asking[hold.id]
         return short
+
+    def _admit(self, hold: Hold, at: Instant, life: int) -> None:
+        with self._lock:
+            # INVARIANT: what was set aside in an earlier life was freed since, and a call that is
+            # admitted before the next one begins is among those held anew.
+            if self.life() != life:
+                raise BudgetUnavailable(THOUGHT_DEAD)
+            self._open[hold.id] = (hold, at)
+            del self._asking[hold.id]
 
     def _asked(
         self, hold: Hold, bounds: Sequence[Bound], applied: Sequence[tuple[Cap, Account]]
@@ -259,6 +283,10 @@ class SharedBudgets:
                     self._quick.seed(self._durable.seed_of(rows[name], expires_at_s(rows[name])))
         except LedgerError as error:
             raise BudgetUnavailable(error.message) from error
+
+
+def _first() -> int:
+    return 1
 
 
 def _applied(owners: Owners, caps: Iterable[Cap], at: Instant) -> list[tuple[Cap, Account]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from contextlib import aclosing
 from pathlib import Path
@@ -112,6 +113,9 @@ def _talk(session: Session, pointsman: Pointsman, wishes: Wishes) -> int:
     from pointsman.tui.app import ChatApp, Visit  # noqa: PLC0415
 
     be_frugal()
+    for name in ("COLUMNS", "LINES"):
+        # The terminal knows its size, and tells when it changes; what a shell exported does not.
+        os.environ.pop(name, None)
     resume = _resumed(pointsman.conversations, wishes.resume)
     visit = Visit(wishes.workspace, resume=resume, theme=wishes.theme)
     app = ChatApp(pointsman, visit)

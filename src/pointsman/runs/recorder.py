@@ -107,6 +107,16 @@ class Recorder:
         """Whether the ledger takes entries now, and if not, why."""
         return self._ledger.health
 
+    @property
+    def handed_in(self) -> int:
+        """How many entries were handed in so far."""
+        return self._ledger.handed_in
+
+    @property
+    def done_with(self) -> int:
+        """How many of them, in the order they came, are durable or were refused."""
+        return self._ledger.done_with
+
     def ensure_snapshot(self, name: str, make: Callable[[], Draft]) -> None:
         """Record a snapshot ahead of the first entry that refers to it, once."""
         self._ensure(name, SNAPSHOT, make)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec import Raw, Struct
@@ -102,9 +103,16 @@ class Replica:
                 shared.quick, shared.durable, shared.state, budgets, self._ids
             )
         self._outcomes: deque[tuple[int, str, bytes]] = deque()
-        self._mark = 0
+        self._chain, self._mark = recorder.chain, 0
         self._place = ""
         self._was_known = self._was_freed = False
+        self._life, self._alive_until = 1, 0.0
+        budgets.life = self._living
+        self._silent: dict[str, int] = {}
+        """Who was found dead at the last look, with its last sign of life."""
+        self._missing: dict[str, int] = {}
+        """Calls whose end the ledger did not show at the last look, each with how many entries had
+        been handed in when it was first missed."""
         self._bell = threading.Event()
         self._is_ending = False
         self._due: dict[str, float] = {}
@@ -122,7 +130,7 @@ class Replica:
     def begin(self) -> None:
         """Join the others; what this chain recorded before is counted first."""
         self._shared.durable.adopt()
-        self._mark = self._folding.catch_up(self._recorder.chain)
+        self._mark = self._folding.catch_up(self._chain)
         self._beat()
         for step in (self._tend_epoch, self._read_events, self._look):
             self._try(step.__name__.strip("_"), step)
@@ -226,14 +234,17 @@ class Replica:
         """Count what ended since the last time."""
         if not self._outcomes:
             return
-        taken = [*self._outcomes]
-        found = [
+        taken, chain = [*self._outcomes], self._recorder.chain
+        if chain != self._chain:
+            # The ledger has moved to another chain: both are counted by what they say.
+            self._folding.catch_up(self._chain)
+            self._chain, self._mark = chain, self._folding.catch_up(chain)
+        elif found := [
             OutcomeEntry(seq, name, spent_in(payload))
             for seq, name, payload in taken
             if seq >= self._mark
-        ]
-        if found:
-            self._mark = self._folding.fold(self._recorder.chain, self._mark, found)
+        ]:
+            self._mark = self._folding.fold(chain, self._mark, found)
         for _ in taken:
             self._outcomes.popleft()
         # What is in the sums is part of every seed; counts that exist already follow.
@@ -259,19 +270,29 @@ class Replica:
         epoch = "" if quick is None or self._epochs is None else self._epochs.told
         holding = self._budgets.holding
         policy_id, version = self._about()
+        began = _awake_s()
         is_new = self._shared.state.beat(
             Beat(
                 self._shared.process, self._recorder.chain, policy_id, version, epoch, len(holding)
             ),
             self._shared.lease_s,
         )
-        self._was_freed |= is_new and self._was_known
+        if self._was_known and (is_new or not self._living()):
+            self._was_freed = True
+            self._life += 1
         self._was_known = True
         if self._was_freed and (quick is None or quick.epoch):
             # It was thought dead, and what it holds was freed: it holds it all the same.
             durable = self._shared.durable
             hold_again(self._budgets, self._folding, durable, quick or durable)
             self._was_freed = False
+        if not self._was_freed:
+            # INVARIANT: counted from before the sign was given, so that this replica ceases to
+            # set money aside before anybody may think it dead.
+            self._alive_until = began + self._shared.lease_s
+
+    def _living(self) -> int:
+        return self._life if _awake_s() < self._alive_until else 0
 
     def _tend_epoch(self) -> None:
         if self._epochs is not None:
@@ -297,12 +318,19 @@ class Replica:
         self.peers = tuple(self._shared.state.peers())
         alive = [each.beat.process for each in self.peers if each.is_alive]
         self._health.is_speaker = not alive or min(alive) == self._shared.process
+        # INVARIANT: what ended is counted before what is held for it is freed.
         self._folding.catch_up_all()
+        known, self._silent = self._silent, {}
+        counts = self._shared.quick or self._shared.durable
         for peer in self.peers:
-            if not peer.is_alive and peer.beat.process != self._shared.process:
-                counts = self._shared.quick or self._shared.durable
-                counts.lapse(peer.beat.process)
-                self._shared.state.leave(peer.beat.process)
+            name = peer.beat.process
+            if peer.is_alive or name == self._shared.process:
+                continue
+            # After a standstill of the database all look dead: who lives says so by the next look.
+            if known.get(name) != peer.beat_at_us:
+                self._silent[name] = peer.beat_at_us
+            else:
+                self._shared.state.bury(peer, partial(counts.lapse, name))
 
     def _look(self) -> None:
         self._budgets.look(self._clock.now())
@@ -321,8 +349,15 @@ class Replica:
 
     def _tell_lost(self) -> None:
         """Record the ends of calls that the ledger did not take when they happened."""
-        before = Instant(self._clock.now() - LOST_AFTER)
-        for name, spent in self._budgets.overdue(before):
+        overdue = self._budgets.overdue(Instant(self._clock.now() - LOST_AFTER))
+        known, handed_in = self._missing, self._recorder.handed_in
+        self._missing = {name: known.get(name, handed_in) for name, _ in overdue}
+        done_with = self._recorder.done_with
+        for name, spent in overdue:
+            # INVARIANT: entries are settled in the order they came, so that what the ledger still
+            # works at is never taken for lost: it would be recorded, and charged, twice.
+            if name not in known or known[name] > done_with:
+                continue
             if self._shared.durable.is_recorded(name):
                 # Another replica counted it, thinking this one dead.
                 self._budgets.counted((name,))
@@ -330,6 +365,12 @@ class Replica:
             if not self._recorder.health.is_writable:
                 raise LedgerError("the ledger takes nothing now")
             self._recorder.append(_lost(name, spent, self._clock.now())).result()
+
+
+def _awake_s() -> float:
+    """Give seconds that go on while the machine sleeps, where it can tell."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _unheard(message: str) -> None:

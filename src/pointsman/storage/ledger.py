@@ -103,6 +103,16 @@ class LedgerWriter:
         cause = self._cause or self._group.closed
         return Health(not cause, cause)
 
+    @property
+    def handed_in(self) -> int:
+        """How many entries were handed in so far."""
+        return self._group.handed_in
+
+    @property
+    def done_with(self) -> int:
+        """How many of them, in the order they came, are durable or were refused."""
+        return self._group.done_with
+
     def append(self, draft: Draft) -> Future[Receipt]:
         """Hand in an entry; the future gives its receipt once it is durable."""
         check_draft(draft)

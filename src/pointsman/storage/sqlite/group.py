@@ -64,6 +64,10 @@ class GroupCommit(Generic[T, R]):
         self._rest = rest
         self._waiting: deque[tuple[T, Settled | None]] = deque()
         self._watched = 0  # how many of them somebody waits for
+        self.handed_in = 0
+        """How many items were ever taken."""
+        self.done_with = 0
+        """How many of them, in the order they came, are durable or were refused."""
         # One bell a group: a thread that is woken for every item fights for the interpreter's lock
         # with those who bring the items.
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -155,6 +159,7 @@ class GroupCommit(Generic[T, R]):
         if len(self._waiting) >= MOST_WAITING:
             raise LedgerUnavailable(f"{MOST_WAITING} entries wait to be written already")
         self._waiting.append((item, settled))
+        self.handed_in += 1
 
     def _ring(self, soon: Soon) -> None:
         self._rings_at = None
@@ -173,9 +178,7 @@ class GroupCommit(Generic[T, R]):
             self._bell.put(None)
             return
         try:
-            batch = self._checked(self._taken())
-            if batch:
-                self._settle(batch)
+            self._done(self._taken())
         finally:
             self._committing.release()
         with self._lock:
@@ -198,13 +201,12 @@ class GroupCommit(Generic[T, R]):
             self._gather(due)
             with self._committing:
                 watched = self._watched
-                batch = self._checked(self._taken())
-                if batch:
-                    self._settle(batch)
+                is_done = self._done(self._taken())
+                if is_done:
                     # Those of this group will come again, and others came meanwhile: half of them
                     # all makes a group worth its commit, while the other half is on its way.
                     self._hoped = (watched + self._watched + 1) // 2
-                self._was_busy = bool(batch) or self._is_done_elsewhere
+                self._was_busy = is_done or self._is_done_elsewhere
                 self._is_done_elsewhere = False
                 due = self._rest()
 
@@ -245,6 +247,14 @@ class GroupCommit(Generic[T, R]):
             batch = [waiting.popleft() for _ in range(min(len(waiting), MOST))]
             self._watched -= sum([settled is not None for _, settled in batch])
         return batch
+
+    def _done(self, taken: list[tuple[T, Settled | None]]) -> bool:
+        """Make durable what can be; False where that is nothing."""
+        batch = self._checked(taken)
+        if batch:
+            self._settle(batch)
+        self.done_with += len(taken)
+        return bool(batch)
 
     def _checked(self, batch: list[tuple[T, Settled | None]]) -> list[tuple[T, Settled | None]]:
         check = self._check

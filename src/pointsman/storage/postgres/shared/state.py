@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from pointsman.kernel.instant import Instant
@@ -28,6 +29,12 @@ _PEERS: Final = """
 SELECT process, chain, policy_id, version, epoch, holding,
     (extract(epoch FROM beat_at) * 1000000)::bigint, alive_until > clock_timestamp()
 FROM replicas ORDER BY process
+"""
+_SILENT: Final = """
+SELECT 1 FROM replicas
+WHERE process = %s AND (extract(epoch FROM beat_at) * 1000000)::bigint = %s
+    AND alive_until <= clock_timestamp()
+FOR UPDATE SKIP LOCKED
 """
 _NOW: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _AHEAD: Final = """
@@ -78,6 +85,19 @@ class SharedState:
         """Forget a replica that has let go of everything."""
         with self._pool.lent() as raw:
             raw.execute("DELETE FROM replicas WHERE process = %s", (process,))
+
+    def bury(self, peer: Peer, free: Callable[[], object]) -> bool:
+        """Free what a dead replica holds and forget it; False where it lives after all.
+
+        INVARIANT: its sign of life waits for the end of this, and then finds itself forgotten.
+        """
+        with self._pool.lent() as raw, raw.transaction():
+            seen = (peer.beat.process, peer.beat_at_us)
+            if raw.execute(_SILENT, seen).fetchone() is None:
+                return False
+            free()
+            raw.execute("DELETE FROM replicas WHERE process = %s", (peer.beat.process,))
+        return True
 
     def now_us(self) -> int:
         """Give the database's time."""
