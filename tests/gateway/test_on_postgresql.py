@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import pytest
 from tests.gateway.conftest import Town
-from tests.gateway.house import eventually, running
+from tests.gateway.house import eventually, running, write_home
+from tests.gateway.shadows import routing, settled
 from tests.servers import PostgresServer
 
+from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.runs.verify import verify_ledger
 from pointsman.storage.home import open_home
+from pointsman.testing import says
 
 MINE = {"headers": {"x-session-id": "mine"}}
 LOCAL = {"turns.db"}
@@ -57,3 +63,31 @@ def test_no_answer_leaves_while_postgresql_is_down_and_they_do_when_it_is_back(
         assert verify_ledger(open_home(town.home)).is_intact
     finally:
         server.close()
+
+
+def test_what_is_run_beside_a_turn_asks_for_money_in_a_thread_and_settles_it(
+    town: Town, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POINTSMAN_STORE", postgres_url)
+    budget = {"name": "all", "limit_usd": "5.00", "per": "day"}
+    write_home(town.home, routing={**routing(), "budgets": [budget]})
+    town.openai.then(says("the answer"))
+    town.anthropic.then(says("the other answer"))
+    asked: list[str] = []
+    reserve = SharedBudgets.reserve
+
+    def watched(budgets: SharedBudgets, *more: Any) -> Any:
+        asked.append(threading.current_thread().name)
+        return reserve(budgets, *more)
+
+    monkeypatch.setattr(SharedBudgets, "reserve", watched)
+    with running(town.home) as live:
+        assert live.chat("add two numbers").status_code == 200
+        settled(live, shadow_done=1)
+        live.outcomes(2)
+        sharing = live.parts.sharing
+        assert sharing is not None
+        eventually(lambda: not sharing.budgets.holding)
+    assert len(asked) == 2
+    # A network that is slow must not hold up everybody else's answers.
+    assert all(name.startswith("shared") for name in asked)

@@ -60,17 +60,21 @@ class Purse:
         return None
 
     async def _reserve(self, sharing: Sharing, quote: Quote) -> None:
+        found = await self.set_aside(sharing, quote)
+        if isinstance(found, Refused):
+            raise OverBudget(found.message)
+        self.reservation = found
+
+    async def set_aside(self, sharing: Sharing, quote: Quote) -> Reservation | Refused:
+        """Set money aside that is counted together with other replicas."""
         asked = (self.owners, quote, self.caps, self._parts.pointsman.clock.now())
         # A caller who hangs up now must not leave behind what nobody settles.
         asking = asyncio.ensure_future(sharing.run(lambda: sharing.budgets.reserve(*asked)))
         try:
-            found = await asyncio.shield(asking)
+            return await asyncio.shield(asking)
         except asyncio.CancelledError:
             asking.add_done_callback(lambda done: _give_back(sharing, done))
             raise
-        if isinstance(found, Refused):
-            raise OverBudget(found.message)
-        self.reservation = found
 
     def settled(self, end: End, input_tokens: int, stream_events: int) -> Spent | None:
         """Charge a call; one that failed before its first byte costs nothing."""

@@ -43,13 +43,13 @@ class SideCall:
 
     async def made(self, request: Request) -> Response | None:
         """Make the call; None where it may not be paid for, or failed."""
-        reserved = self._reserved(request)
+        reserved = await self._reserved(request)
         if isinstance(reserved, Refused):
             return None
         try:
             await self._recorded()
         except LedgerError:
-            self._parts.budgets.release(reserved)
+            self._give_back(reserved)
             raise
         self._parts.health.begin(self._ruling.model, self._input_tokens)
         try:
@@ -65,7 +65,15 @@ class SideCall:
         self._ended(reserved, "success", None, response, attempts)
         return response
 
-    def _reserved(self, request: Request) -> Reservation | Refused:
+    def _give_back(self, reserved: Reservation) -> None:
+        """Free what was set aside for a call that is never made."""
+        sharing = self._parts.sharing
+        if sharing is not None:
+            sharing.budgets.forget(reserved)
+        else:
+            self._parts.budgets.release(reserved)
+
+    async def _reserved(self, request: Request) -> Reservation | Refused:
         parts, live, model = self._parts, self._live, self._ruling.model
         known = live.in_force.ready.models.get(model)
         most = None if known is None else known.capabilities.max_output_tokens
@@ -76,6 +84,8 @@ class SideCall:
             self._input_tokens,
             output_bound(request.max_output_tokens, most),
         )
+        if parts.sharing is not None:
+            return await live.purse.set_aside(parts.sharing, quote)
         return parts.budgets.reserve(
             live.purse.owners, quote, live.purse.caps, parts.pointsman.clock.now()
         )
