@@ -151,6 +151,57 @@ def test_what_is_being_asked_for_is_not_held_past_a_limit(
     assert stage.two.left() == 50
 
 
+# A Redis that lost all while money was asked for.
+
+
+def _lose_redis(stage: Stage) -> None:
+    assert stage.one.quick is not None
+    stage.one.quick._redis.flushall()
+    for _ in range(2):
+        for each in (stage.replica, stage.other):
+            each._beat()
+            each._tend_epoch()
+
+
+@pytest.mark.parametrize("stage", ["redis"], indirect=True)
+def test_what_a_lost_redis_had_set_aside_is_not_admitted(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = stage.one.quick or stage.one.durable
+    reserve = counts.reserve
+
+    def slowly(hold: Hold, bounds: Sequence[Bound]) -> object:
+        found = reserve(hold, bounds)
+        counts.__dict__.pop("reserve")
+        _lose_redis(stage)
+        return found
+
+    monkeypatch.setattr(counts, "reserve", slowly)
+    with pytest.raises(BudgetUnavailable, match="counted anew"):
+        held(stage.one, 100)
+    stage.one.budgets.tidy(NOW)
+    assert stage.two.left() == 1000
+
+
+@pytest.mark.parametrize("stage", ["redis"], indirect=True)
+def test_what_is_asked_for_while_redis_is_lost_is_held_to_the_limit(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = stage.one.quick or stage.one.durable
+    reserve = counts.reserve
+
+    def late(hold: Hold, bounds: Sequence[Bound]) -> object:
+        counts.__dict__.pop("reserve")
+        _lose_redis(stage)
+        return reserve(hold, bounds)
+
+    held(stage.two, 950)
+    monkeypatch.setattr(counts, "reserve", late)
+    with pytest.raises(AssertionError, match="Refused"):
+        held(stage.one, 100)
+    assert stage.two.left() == 50
+
+
 # What others make of it.
 
 

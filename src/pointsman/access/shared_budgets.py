@@ -223,8 +223,8 @@ class SharedBudgets:
     ) -> Short | None:
         """Set money aside; where no answer comes, it may be set aside all the same."""
         bounds = [Bound(account_row(each).name, cap.limit_microusd) for cap, each in applied]
-        life = self.life()
-        if not life:
+        life = self._life()
+        if not life[0]:
             raise BudgetUnavailable(THOUGHT_DEAD)
         with self._lock:
             self._asking[hold.id] = hold
@@ -241,12 +241,16 @@ class SharedBudgets:
                 del self._asking[hold.id]
         return short
 
-    def _admit(self, hold: Hold, at: Instant, life: int) -> None:
+    def _life(self) -> tuple[int, str]:
+        """Give what must be the same when money is asked for and when the call is admitted."""
+        return self.life(), "" if self._quick is None else self._quick.epoch
+
+    def _admit(self, hold: Hold, at: Instant, life: tuple[int, str]) -> None:
         with self._lock:
-            # INVARIANT: what was set aside in an earlier life was freed since, and a call that is
+            # INVARIANT: what was set aside in an earlier life or epoch is gone, and a call that is
             # admitted before the next one begins is among those held anew.
-            if self.life() != life:
-                raise BudgetUnavailable(THOUGHT_DEAD)
+            if self._life() != life:
+                raise BudgetUnavailable("what is set aside was counted anew meanwhile")
             self._open[hold.id] = (hold, at)
             del self._asking[hold.id]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pointsman.agents.action_state import REQUESTED
-from pointsman.errors import PointsmanError
+from pointsman.errors import LedgerUnavailable, PointsmanError
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 
@@ -49,5 +49,7 @@ class ActionUpkeep:
         """Do it; what fails is told in the log and tried again the next time."""
         try:
             await in_thread(work)
+        except LedgerUnavailable:
+            return  # readiness and every refused request tell of it
         except PointsmanError as error:
             self._log.unforeseen(error)

@@ -66,7 +66,7 @@ class EpochKeeper:
         self._restored = ("", frozenset())
         self._quick.join(epoch)
         try:
-            held = self._budgets.holding
+            held = self._budgets.held
             if named == epoch:
                 # What ended while the epoch was built is in its seeds already.
                 self._quick.give_back(sorted(restored - {each.id for each in held}))
@@ -86,7 +86,7 @@ class EpochKeeper:
         found = self._quick.begun(f"{self._ids.new_id()}@{since}")
         if found.is_open:
             return
-        held = self._budgets.holding
+        held = self._budgets.held
         if not self._quick.restore(found.name, held):
             return
         before = self._restored[1] if self._restored[0] == found.name else frozenset()
