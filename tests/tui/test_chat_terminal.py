@@ -121,3 +121,16 @@ def test_whatever_happens_to_the_terminal_the_state_says_it(folder: Path, how: s
         again.keys("C-q")
         again.until(lambda: again.is_gone)
     assert "turn.cancelled" in told(home)
+
+
+def test_a_closed_terminal_ends_the_app_though_the_session_cannot_be_closed(folder: Path) -> None:
+    home = folder / "h"
+    with upstream(stalls("a long story of rails")) as server:
+        write_home(home, models=models(server.url, server.url), routing=ROUTING)
+        terminal = Terminal(folder, home)
+        terminal.until(lambda: "opening" not in terminal.screen and "auto" in terminal.screen)
+        terminal.keys("tell me", "Enter")
+        terminal.until(lambda: "a long" in terminal.screen)
+        shutil.rmtree(home)
+        terminal.close()
+        terminal.until(lambda: terminal.is_gone)

@@ -19,6 +19,8 @@ from pointsman.sessions.events.session import CancelReason, Disposition
 from pointsman.tui.plain import problem_line
 
 HUNG_UP: Final = 128 + signal.SIGHUP
+MOST_S: Final = 10.0
+"""How long a session may take to close when its terminal is gone."""
 
 
 class Farewell:
@@ -65,9 +67,14 @@ class Farewell:
         self._task = asyncio.get_running_loop().create_task(self._gone())
 
     async def _gone(self) -> None:
-        await self.close("abandoned", "client_disconnect")
-        self._pointsman.close()
-        os._exit(HUNG_UP)
+        try:
+            async with asyncio.timeout(MOST_S):
+                await self.close("abandoned", "client_disconnect")
+            self._pointsman.close()
+        finally:
+            # Whatever stood in the way: there is nobody to tell, and an app that nobody sees or
+            # ends would stay for ever.
+            os._exit(HUNG_UP)
 
     @property
     def is_hung_up(self) -> bool:
