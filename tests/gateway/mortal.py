@@ -62,7 +62,7 @@ POINTS = {
         "providers.http_provider", "HttpProvider", "send", "after"
     ),
     "the decision is durable": Point("gateway.durable", "Durability", "reached", "after"),
-    "the first bytes are out": Point("gateway.forwarding", "Forwarding", "_more", "after"),
+    "the first bytes are out": Point("gateway.wire.connection", "Connection", "write", "after"),
     "the end is about to be noted": Point("gateway.turn", "LiveTurn", "call_ended", "before"),
     "the end is noted": Point("gateway.turn", "LiveTurn", "call_ended", "after"),
 }

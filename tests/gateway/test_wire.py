@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.gateway.house import Running, running, write_home
 from tests.gateway.test_http_limits import answered, request, status_of
@@ -59,6 +60,24 @@ def test_a_body_in_chunks_is_the_same_body(live: Running) -> None:
     chunked = answered(live, request(cut + b"0\r\n\r\n", headers, length=b""))
     assert status_of(whole) == status_of(chunked) == 404
     assert whole.partition(b"\r\n\r\n")[2] == chunked.partition(b"\r\n\r\n")[2]
+
+
+def test_a_kept_connection_is_answered_alike_however_its_requests_differ(live: Running) -> None:
+    bodies = [b'{"model":"nobody-%d","messages":[]}' % 10**number for number in range(4)]
+    other = request(b"[]", b"content-type: application/json\r\nx-session-id: s\r\n")
+    asked = [*map(request, bodies), other, request(bodies[0]), request(b"", b"", HEALTH)]
+    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as sock:
+        kept = []
+        for each in asked:
+            sock.sendall(each)
+            kept.append(sock.recv(65_536))
+    assert [status_of(each) for each in kept] == [404] * 4 + [400, 404, 200]
+    for each, body in zip(kept, bodies, strict=False):
+        assert msgspec.json.decode(body)["model"].encode() in each
+    alone = [answered(live, each) for each in asked[:-1]]
+    assert [each.partition(b"\r\n\r\n")[2] for each in kept[:-1]] == [
+        each.partition(b"\r\n\r\n")[2] for each in alone
+    ]
 
 
 def test_a_client_that_asks_before_it_sends_is_told_to_go_on(live: Running) -> None:

@@ -43,3 +43,14 @@ def test_an_id_begins_with_its_millisecond() -> None:
 def test_every_millisecond_begins_at_random() -> None:
     found = {Ulids(Hands(5_000)).new_id()[10:] for _ in range(200)}
     assert len(found) == 200
+
+
+def test_ids_grow_on_where_a_clock_that_was_set_back_stands_for_long() -> None:
+    ids = Ulids(Hands(5_000))
+    first = last = ids.new_id()
+    for _ in range((1 << 20) + 1):
+        found = ids.new_id()
+        assert found > last
+        last = found
+    assert len(last) == 26
+    assert _millis(last) > _millis(first)

@@ -155,6 +155,7 @@ class Budgets:
         self._book = book
         self._lock = threading.Lock()
         self._now = Instant(0)
+        self._lapses_at = 0  # nothing does before
         self._last_number = 0
         self._accounts: dict[Account, _Counter] = {}
         # In the order they were made, which is the order they lapse in.
@@ -189,8 +190,9 @@ class Budgets:
                 return None
             charge = charged(reservation.quote, used)
             spent = spent_by(reservation, charge, is_estimated=is_estimated or charge.is_estimated)
+            cost = charge.cost_microusd or 0
             for counter in held.counters:
-                counter.settled += spent.cost_microusd or 0
+                counter.settled += cost
             self._book.add(spent)
             return spent
 
@@ -234,20 +236,25 @@ class Budgets:
         # A clock set back must not bring yesterday's budget back: AB-31.
         if now > self._now:
             self._now = now
-            self._lapse()
+            if now >= self._lapses_at:
+                self._lapse()
         return self._now
 
     def _lapse(self) -> None:
+        # What is reserved from now on is younger than what is looked at here.
+        self._lapses_at = self._now + RESERVED_FOR
         while self._held:
             number = next(iter(self._held))
             held = self._held[number]
             if self._now - held.reservation.at < RESERVED_FOR:
+                self._lapses_at = held.reservation.at + RESERVED_FOR
                 break
             self._give_back(held)
             self._lapsed[number] = self._held.pop(number)
         while self._lapsed:
             number, held = next(iter(self._lapsed.items()))
             if self._now - held.reservation.at < LAPSED_KEPT:
+                self._lapses_at = min(self._lapses_at, held.reservation.at + LAPSED_KEPT)
                 break
             del self._lapsed[number]
 
@@ -297,7 +304,7 @@ class Budgets:
         }
 
     def _hold(self, reservation: Reservation) -> None:
-        counters, amount = self._counting(reservation), _amount(reservation)
+        counters, amount = self._counting(reservation), reservation.quote.amount_microusd or 0
         for counter in counters:
             counter.reserved += amount
         self._held[reservation.number] = _Held(reservation, counters)
@@ -325,8 +332,9 @@ class Budgets:
     @staticmethod
     def _give_back(held: _Held) -> None:
         held.has_lapsed = True
+        amount = held.reservation.quote.amount_microusd or 0
         for counter in held.counters:
-            counter.reserved -= _amount(held.reservation)
+            counter.reserved -= amount
 
 
 def _left(cap: Cap, counter: _Counter) -> MicroUsd:

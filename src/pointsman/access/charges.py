@@ -130,14 +130,12 @@ def believable(used: Used | None) -> Tokens | None:
     plain, output = used.input_tokens, used.output_tokens
     cached, written = used.cached_input_tokens, used.cache_creation_input_tokens
     # These came off the wire: whatever the types say, they may be anything.
-    if type(plain) is type(output) is type(cached) is type(written) is int and (
-        0 <= plain <= MOST_TOKENS
-        and 0 <= output <= MOST_TOKENS
-        and 0 <= cached <= MOST_TOKENS
-        and 0 <= written <= MOST_TOKENS
-    ):
-        return Tokens(plain, output, cached, written)
-    return None
+    if not type(plain) is type(output) is type(cached) is type(written) is int:
+        return None
+    # Of whole numbers all have the sign of their bits together; the largest bounds all.
+    if plain | output | cached | written < 0 or max(plain, output, cached, written) > MOST_TOKENS:
+        return None
+    return Tokens(plain, output, cached, written)
 
 
 def _filled(price: Price, tokens: Tokens) -> tuple[Price, bool]:

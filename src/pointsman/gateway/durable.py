@@ -16,11 +16,12 @@ class LoopBridge:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._thread = threading.get_ident()
-        self._told: deque[tuple[Durability, BaseException | None]] = deque()
+        self._told: deque[Durability] = deque()
+        self.counting = threading.Lock()
 
-    def tell(self, who: Durability, error: BaseException | None) -> None:
-        """Note what to tell whom; from a commit thread."""
-        self._told.append((who, error))
+    def tell(self, who: Durability) -> None:
+        """Note whom to tell that all it waits for has arrived; from a commit thread."""
+        self._told.append(who)
 
     def after_group(self) -> None:
         """Have everything noted so far told in the loop; from whoever committed it."""
@@ -44,45 +45,53 @@ class LoopBridge:
     def _deliver(self) -> None:
         told = self._told
         while told:
-            who, error = told.popleft()
-            who.arrived(error)
+            told.popleft().arrived()
 
 
 class Durability:
     """Everything of one turn that must be on disk before a byte of its answer leaves."""
 
-    __slots__ = ("_bridge", "_error", "_left", "_waiter")
+    __slots__ = ("_arrived", "_bridge", "_error", "_expected", "_waiter")
 
     def __init__(self, bridge: LoopBridge) -> None:
         self._bridge = bridge
-        self._left = 0
+        self._expected = 0  # counted in the event loop
+        self._arrived = 0  # counted in commit threads
         self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     def expect(self) -> Settled:
         """Wait for one thing more."""
-        self._left += 1
+        self._expected += 1
         return self
 
     def set_result(self, _result: object, /) -> None:
         """One thing is durable; from a commit thread."""
-        self._bridge.tell(self, None)
+        self._count(None)
 
     def set_exception(self, error: BaseException, /) -> None:
         """One thing could not be made durable; from a commit thread."""
-        self._bridge.tell(self, error)
+        self._count(error)
 
-    def arrived(self, error: BaseException | None) -> None:
-        """Count one thing; in the event loop."""
-        self._left -= 1
-        self._error = self._error or error
+    def _count(self, error: BaseException | None) -> None:
+        # Counted where it happens: the event loop is woken for the last of several things alone.
+        # Should one more be expected just now, it is woken once too often, and looks again.
+        bridge = self._bridge
+        with bridge.counting:
+            self._error = self._error or error
+            self._arrived += 1
+        if self._arrived >= self._expected:
+            bridge.tell(self)
+
+    def arrived(self) -> None:
+        """Let whoever waits go on; in the event loop."""
         waiter = self._waiter
-        if waiter is not None and not waiter.done() and not self._left:
+        if waiter is not None and not waiter.done() and self._arrived >= self._expected:
             waiter.set_result(None)
 
     async def reached(self) -> None:
         """Return once all of it is durable; raises what the ledger raised."""
-        while self._left:
+        while self._arrived < self._expected:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         if self._error is not None:

@@ -13,6 +13,7 @@ from pointsman.gateway.failures import failure_of, refused
 from pointsman.gateway.forwarding import Forwarding
 from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
 from pointsman.gateway.incoming import incoming
+from pointsman.gateway.metrics import Cell
 from pointsman.gateway.overheard import Overheard
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.spans import line_of
@@ -36,6 +37,7 @@ class ModelEndpoint:
         self._beside = beside
         self._dialect = dialect
         self._name = name or dialect
+        self._counted: dict[int, Cell] = {}
 
     async def __call__(self, asked: Asked, receive: Receive, send: Send) -> None:
         """Serve one request; whatever goes wrong is told in the vendor's own shape."""
@@ -53,10 +55,17 @@ class ModelEndpoint:
             status = await self._refuse(send, failed, live)
         finally:
             parts.metrics.in_flight -= 1
-            labels = (("endpoint", self._name), ("status", str(status)))
-            parts.metrics.count("pointsman_requests_total", labels)
+            self._count(status)
             if parts.log.is_on:
                 parts.log.request(line_of(self._name, status, live, parts.log.now(), failed))
+
+    def _count(self, status: int) -> None:
+        cell = self._counted.get(status)
+        if cell is None:
+            labels = (("endpoint", self._name), ("status", str(status)))
+            cell = self._parts.metrics.cell("pointsman_requests_total", labels)
+            self._counted[status] = cell
+        cell.value += 1
 
     def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
         """Understand a request, or raise saying what is wrong with it."""

@@ -24,7 +24,7 @@ from pointsman.gateway.carriage import (
     Translated,
     unreadable,
 )
-from pointsman.gateway.http import EVENTS, JSON, Send
+from pointsman.gateway.http import EVENTS, JSON, Headers, Send
 from pointsman.gateway.notice import notice_of
 from pointsman.gateway.turn import End, LiveTurn
 from pointsman.providers.dialects.chat.stream_usage import UnaskedUsage, asking_usage
@@ -35,7 +35,7 @@ from pointsman.providers.dialects.tap import Tap, end_of, tap
 from pointsman.providers.dialects.words_before import WordsBefore, with_words_before
 from pointsman.providers.failures import failure_inside
 from pointsman.providers.messages import Usage
-from pointsman.providers.port import Answer, Dialect, Outgoing, Provider, UpstreamError
+from pointsman.providers.port import Answer, Dialect, Outgoing, UpstreamError
 from pointsman.sessions.flow import WORTH_ANOTHER, Called
 
 _PASSED_ON = (b"anthropic-beta", b"anthropic-version", b"openai-beta")
@@ -44,39 +44,41 @@ _PASSED_ON = (b"anthropic-beta", b"anthropic-version", b"openai-beta")
 class Forwarding:
     """One call to one model, for one turn."""
 
+    # How every call begins stands with the class: it is written down only where it changes.
+    has_begun = False
+    error: UpstreamError | None = None
+    _size = 0
+    _wants_usage = True
+    _has_asked_usage = False
+    _first = b""
+    """What a stream began with."""
+
     def __init__(self, live: LiveTurn, model: str, send: Send) -> None:
         self.live = live
         self.model = model
         self.send = send
-        self.has_begun = False
-        self._size = 0
-        self._wants_usage = True
-        self._has_asked_usage = False
         self._provider, self._name = live.parts.providers.of(model, live.in_force.models)
-        self._dialect = _spoken(self._provider, live.request.dialect)
-        self.error: UpstreamError | None = None
-
-    @property
-    def is_same(self) -> bool:
+        wanted, spoken = live.request.dialect, self._provider.dialects
+        self._dialect: Dialect = wanted if wanted in spoken else spoken[0]
+        self.is_same = self._dialect == wanted
         """Whether caller and provider speak the same dialect."""
-        return self._dialect == self.live.request.dialect
 
     def outgoing(self) -> Outgoing:
         """Give the request as the provider takes it."""
         request = self.live.request
-        body = request.asked.body
+        look = request.look
         if self.is_same:
             own = without_foreign(request.dialect, self.live.stripped_body())
-            is_given = own is body
-            body = request.look.with_model(self._name) if is_given else with_model(own, self._name)
-            if request.look.is_stream and self._dialect == "chat":
+            is_given = own is request.asked.body
+            body = look.with_model(self._name) if is_given else with_model(own, self._name)
+            if look.is_stream and self._dialect == "chat":
                 body = self._asking_usage(body)
         else:
             asked = speaker(request.dialect).read_request(self.live.stripped_body())
             self._wants_usage = asked.wants_usage
             body = speaker(self._dialect).write_request(asked, self._name).body
         passed = self._passed(request.asked.headers) if self.is_same else ()
-        return Outgoing(self._dialect, self._name, body, request.look.is_stream, passed)
+        return Outgoing(self._dialect, self._name, body, look.is_stream, passed)
 
     def _asking_usage(self, body: bytes) -> bytes:
         """Ask what the stream uses, if the provider is to tell it always."""
@@ -128,7 +130,7 @@ class Forwarding:
         usage, reason = end_of(self._dialect, body)
         if reason is None:
             _check_is_answer(self._provider.name, body)
-        if self._dialect != live.request.dialect:
+        if not self.is_same:
             body = self._translated(body)
         size = len(body)
         if live.fallen_from and (words := notice_of(live)):
@@ -172,7 +174,7 @@ class Forwarding:
         return Called(is_done=True)
 
     async def _carried(self, answer: Answer, seen: Tap, carriage: Carriage) -> None:
-        """Let a stream out from its first content on, to its end."""
+        """Let a stream out from its first content on, to its end, which takes no write alone."""
         waiting: list[bytes] = []
         is_bound = False
         async for piece in answer:
@@ -183,21 +185,39 @@ class Forwarding:
             if seen.stop_reason is not None and not is_bound:
                 is_bound = True
                 await self.live.hold(seen.stop_reason)
-            if self.has_begun:
-                await self._more(out)
-                continue
-            _check_is_sound(seen)
+            if not self.has_begun:
+                _check_is_sound(seen)
             waiting.append(out)
-            if seen.has_content or self._size > HELD_BYTES:
-                await self._begin(b"".join(waiting))
+            is_due = self.has_begun or seen.has_content or self._size > HELD_BYTES
+            # The last piece goes out with what ends the stream, unless it does not end well.
+            if is_due and (not answer.is_over or seen.stop_reason is None):
+                await self._let_out(waiting)
         seen.end()
         if seen.stop_reason is None and not seen.is_broken:
-            raise _unfinished(self._provider.name, b"".join((*waiting, carriage.held())))
+            held = b"".join((self._first, *waiting, carriage.held()))
+            raise _unfinished(self._provider.name, held)
         if not self.has_begun:
             _check_is_sound(seen)
-            await self._begin(b"".join(waiting))
-        await self._more(carriage.ended())
-        self.send.end()
+        waiting.append(carriage.ended())
+        await self._end(b"".join(waiting))
+
+    async def _let_out(self, waiting: list[bytes]) -> None:
+        data = b"".join(waiting)
+        waiting.clear()
+        if self.has_begun:
+            await self._more(data)
+        else:
+            self._first = data
+            headers = await self._begun(data)
+            await self.send.begin(200, headers, data)
+
+    async def _end(self, data: bytes) -> None:
+        if self.has_begun:
+            self.live.answer_bytes += len(data)
+            self.send.end(data)
+        else:
+            headers = await self._begun(data)
+            self.send.at_once(200, headers, data)
 
     def _carriage(self) -> Carriage:
         """Give how the bytes of a stream become the caller's."""
@@ -215,15 +235,15 @@ class Forwarding:
         writer = target.stream_writer(self.model, int(time.time()), wants_usage=self._wants_usage)
         return Translated(self._provider.name, speaker(self._dialect).stream_reader(), writer)
 
-    async def _begin(self, first: bytes) -> None:
+    async def _begun(self, first: bytes) -> Headers:
+        """Wait until a byte may leave; gives the headers that go before it."""
         live = self.live
         live.heard()
         await live.durability.reached()
         live.first_byte_ns = time.perf_counter_ns()
         self.has_begun = True
         live.answer_bytes += len(first)
-        headers = [EVENTS, (b"cache-control", b"no-cache"), *live.headers()]
-        await self.send.begin(200, headers, first)
+        return [EVENTS, (b"cache-control", b"no-cache"), *live.headers()]
 
     async def _more(self, data: bytes) -> None:
         if data:
@@ -264,7 +284,3 @@ def _unfinished(name: str, held: bytes) -> UpstreamError:
 def _check_is_sound(tap: Tap) -> None:
     if tap.is_broken:
         raise UpstreamError("the stream began with an error", error_class="server_error")
-
-
-def _spoken(provider: Provider, wanted: Dialect) -> Dialect:
-    return wanted if wanted in provider.dialects else provider.dialects[0]

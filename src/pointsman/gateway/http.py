@@ -48,8 +48,12 @@ class Send(Protocol):
         """Answer on, no faster than the caller reads."""
         ...
 
-    def end(self) -> None:
-        """End an answer of pieces."""
+    def end(self, last: bytes = b"") -> None:
+        """End an answer of pieces, with its last one in the same write."""
+        ...
+
+    def at_once(self, status: int, headers: Headers, data: bytes) -> None:
+        """Answer as `begin` and `end` would, in one write: all the pieces are here."""
         ...
 
 

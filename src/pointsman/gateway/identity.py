@@ -38,10 +38,11 @@ class Named(Struct, frozen=True):
 
 def conversation(key_id: str, headers: Mapping[bytes, bytes], named: Named) -> Conversation:
     """Name the conversation of a request."""
-    for header in _HEADERS:
-        value = headers.get(header)
-        if value:
-            return Conversation(_within(key_id, _checked(value, header.decode())), "header")
+    if not headers.keys().isdisjoint(_HEADERS):
+        for header in _HEADERS:
+            value = headers.get(header)
+            if value:
+                return Conversation(_within(key_id, _checked(value, header.decode())), "header")
     if named.cache_key:
         return Conversation(_within(key_id, _bounded(named.cache_key, "prompt_cache_key")), "body")
     opening = hashlib.sha256(named.opening).hexdigest()[:32]

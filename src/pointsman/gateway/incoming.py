@@ -53,6 +53,8 @@ def incoming(dialect: Dialect, asked: Asked, caller: Principal, in_force: InForc
 def privacy_of(asked: Asked, caller: Principal) -> Privacy:
     """Give the strictest level that the key and the request ask for."""
     own: Privacy = caller.privacy
+    if b"x-pointsman-privacy" not in asked.headers:
+        return own
     given = asked.header(b"x-pointsman-privacy")
     if not given:
         return own

@@ -50,9 +50,16 @@ class Overheard:
         self._keep(data)
         await self._send.more(data)
 
-    def end(self) -> None:
+    def end(self, last: bytes = b"") -> None:
         """End an answer of pieces."""
-        self._send.end()
+        self._keep(last)
+        self._send.end(last)
+
+    def at_once(self, status: int, headers: Headers, data: bytes) -> None:
+        """Answer with all the pieces."""
+        self._is_stream = True
+        self._keep(data)
+        self._send.at_once(status, headers, data)
 
     def words(self, dialect: Dialect) -> str:
         """Give the words of the answer, empty where there are none or they cannot be read."""

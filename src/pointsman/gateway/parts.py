@@ -19,7 +19,9 @@ from pointsman.gateway.logs import Log
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.tracing import Tracing
 from pointsman.providers.live import LiveProviders
+from pointsman.providers.port import Deadlines
 from pointsman.runs.health import LiveHealth
+from pointsman.sessions.flow import Fallback
 from pointsman.sessions.locks import TurnLock, TurnLocks
 from pointsman.storage.ledger_policies import LedgerPolicies
 from pointsman.storage.settings import Settings
@@ -55,6 +57,10 @@ class Parts(Struct, frozen=True):
     """What is shared with other replicas; none where the home is a folder of files."""
     stopping: list[bool] = []
     """Holds something once the gateway was told to stop."""
+    fallback: Fallback = Fallback()
+    """When another model may take over, by the settings."""
+    deadlines: Deadlines = Deadlines()
+    """How long providers may take, by the settings."""
 
     def is_alone(self) -> bool:
         """Tell whether no more than one request to a model is under way, and the ledger is here."""
@@ -69,6 +75,20 @@ class Parts(Struct, frozen=True):
             )
             self.loops.append(bridge)
         return self.loops[0]
+
+
+def fallback_of(settings: Settings) -> Fallback:
+    """Give when another model may take over."""
+    given = settings.fallback
+    return Fallback(
+        given.mode == "on", given.most_attempts, given.for_named_models, given.max_price_ratio
+    )
+
+
+def deadlines_of(settings: Settings) -> Deadlines:
+    """Give how long a provider may take."""
+    limits = settings.limits
+    return Deadlines(limits.connect_s, limits.head_s, limits.idle_s, limits.total_s)
 
 
 def check_own_files(parts: Parts) -> None:

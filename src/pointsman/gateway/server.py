@@ -25,7 +25,7 @@ from pointsman.gateway.feed import Feed
 from pointsman.gateway.feed_events import event_of
 from pointsman.gateway.logs import Log
 from pointsman.gateway.metrics import Metrics
-from pointsman.gateway.parts import Parts, stored_lock
+from pointsman.gateway.parts import Parts, deadlines_of, fallback_of, stored_lock
 from pointsman.gateway.policy_writing import follow_policy
 from pointsman.gateway.routes import served
 from pointsman.gateway.tracing import opened_tracing
@@ -97,6 +97,8 @@ def opened(
             tracing=opened_tracing(),
             new_admin_token=token.shown_once,
             sharing=sharing,
+            fallback=fallback_of(settings),
+            deadlines=deadlines_of(settings),
         )
         stack.callback(_let_go, parts)
         recorder.listen(lambda entries, seconds: _committed(parts, entries, seconds))

@@ -34,6 +34,7 @@ from pointsman.sessions.ruling import Placing, Ruling
 from pointsman.storage.policies import InForce
 from pointsman.turns.call_event import Result
 from pointsman.turns.override import Mode
+from pointsman.turns.trace import Evaluation
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:
@@ -54,6 +55,20 @@ class End(Struct, frozen=True):
 class LiveTurn:
     """One request on its way, with everything that is known about it so far."""
 
+    # How every turn begins stands with the class: it is written down only where it changes.
+    decision_id = ""
+    ruling: Ruling | None = None
+    fallen_as: tuple[str, ...] = ()
+    number = 0
+    first_byte_ns = answer_bytes = 0
+    input_tokens = stream_events = 0
+    end: CallEnd | None = None
+    upstream_ns = called_ns = _waiting_ns = 0
+    model = ""
+    """The model that serves now."""
+    winner: Evaluation | None = None
+    """The slot that chose it."""
+
     def __init__(self, parts: Parts, request: Incoming, in_force: InForce) -> None:
         self.parts = parts
         self.request = request
@@ -63,31 +78,12 @@ class LiveTurn:
         self.asked_at = parts.pointsman.clock.now()
         self.durability = Durability(parts.bridge())
         self.turn_id = parts.pointsman.ids.new_id()
-        self.decision_id = ""
-        self.ruling: Ruling | None = None
-        self.fallen_from: tuple[str, ...] = ()
-        self.fallen_as: tuple[str, ...] = ()
-        self.number = 0
-        self.first_byte_ns = self.answer_bytes = 0
-        self.input_tokens = self.stream_events = 0
+        self.session_id = request.conversation.id
         self.trace = trace_context(request.asked.headers)
-        self.end: CallEnd | None = None
-        self.upstream_ns = self.called_ns = self._waiting_ns = 0
+        self.fallen_from: tuple[str, ...] = ()
         self.locked: TurnLock | None = None
         self.ahead: Ahead | None = None
         self.purse = Purse(parts, request, in_force)
-
-    @property
-    def session_id(self) -> str:
-        """The conversation this turn belongs to."""
-        return self.request.conversation.id
-
-    @property
-    def model(self) -> str:
-        """The model that serves now."""
-        if self.locked is not None:
-            return self.locked.model
-        return "" if self.ruling is None else self.ruling.model
 
     @property
     def trace_id(self) -> str:
@@ -99,9 +95,7 @@ class LiveTurn:
         """The slot that chose the model, or that the turn is locked; empty where nothing did."""
         if self.locked is not None:
             return "turn_lock"
-        if self.ruling is None or self.ruling.outcome.winner_index < 0:
-            return ""
-        return self.ruling.trace.chain[self.ruling.outcome.winner_index].policy
+        return "" if self.winner is None else self.winner.policy
 
     @property
     def is_decided(self) -> bool:
@@ -140,15 +134,11 @@ class LiveTurn:
 
     def fallback(self) -> Fallback:
         """Give when another model may take over."""
-        given = self.parts.settings.fallback
-        return Fallback(
-            given.mode == "on", given.most_attempts, given.for_named_models, given.max_price_ratio
-        )
+        return self.parts.fallback
 
     def deadlines(self) -> Deadlines:
         """Give how long the provider may take."""
-        limits = self.parts.settings.limits
-        return Deadlines(limits.connect_s, limits.head_s, limits.idle_s, limits.total_s)
+        return self.parts.deadlines
 
     def stripped_body(self) -> bytes:
         """Give the body without the `@alias`, or the backslash of `\\@`, its message began with."""
@@ -165,13 +155,15 @@ class LiveTurn:
             self.fallen_from = (*self.fallen_from, self.model)
             self.fallen_as = (*self.fallen_as, self.end.error_class if self.end else "other")
             self.parts.metrics.count("pointsman_fallbacks_total", (("model", self.model),))
-        self.ruling = effect.ruling
-        names = self._names()
+        ruling = self.ruling = effect.ruling
+        names, winner = self._names(), ruling.outcome.winner_index
+        self.model = ruling.outcome.chosen_model
+        self.winner = ruling.trace.chain[winner] if winner >= 0 else None
         self.decision_id = names.id
         linked = "fallback" if effect.kind == "fallback" else ""
         desk = self.parts.pointsman.desk
-        desk.hand_in(names, self.in_force, effect.ruling, self._aside(), self.durability, linked)
-        count_ruling(self.parts.metrics, effect.ruling)
+        desk.hand_in(names, self.in_force, ruling, self._aside(), self.durability, linked)
+        count_ruling(self.parts.metrics, ruling, self.winner)
 
     def check_confirmed(self, placing: Placing) -> None:
         """Raise if a policy wants a human's yes and the request does not bring it."""
@@ -209,10 +201,10 @@ class LiveTurn:
             (b"x-pointsman-requested-model", _header(self.request.meant.requested)),
             (b"x-pointsman-model", _header(self.model)),
         ]
+        winner = self.winner
         if self.locked is not None:
             found.append((b"x-pointsman-policy", b"turn_lock"))
-        elif self.ruling is not None and self.ruling.outcome.winner_index >= 0:
-            winner = self.ruling.trace.chain[self.ruling.outcome.winner_index]
+        elif winner is not None:
             found.append((b"x-pointsman-policy", winner.policy.encode()))
             if winner.rule_name:
                 found.append((b"x-pointsman-rule", _header(winner.rule_name)))
@@ -233,7 +225,8 @@ class LiveTurn:
 
     def call_ended(self, model: str, end: End) -> None:
         """Take the end of a call into account: availability, money, the ledger, the counts."""
-        self.heard()
+        if self._waiting_ns:
+            self.heard()
         parts, models = self.parts, self.in_force.ready.models
         known, error = models.get(model), end.error
         is_refusal = error is not None and error.is_policy_refusal

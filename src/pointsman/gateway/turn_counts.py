@@ -10,13 +10,13 @@ from pointsman.sessions.ruling import Ruling
 if TYPE_CHECKING:
     from pointsman.gateway.turn import LiveTurn
     from pointsman.runs.call_end import CallEnd
+    from pointsman.turns.trace import Evaluation
 
 
-def count_ruling(metrics: Metrics, ruling: Ruling) -> None:
+def count_ruling(metrics: Metrics, ruling: Ruling, winner: Evaluation | None) -> None:
     """Count who was chosen by which slot, who was rejected and why, and what had to stay here."""
-    if ruling.model:
-        slot = ruling.trace.chain[ruling.outcome.winner_index].policy
-        metrics.decided(ruling.model, slot)
+    if winner is not None:
+        metrics.decided(ruling.outcome.chosen_model, winner.policy)
     for each in ruling.trace.chain:
         if each.validation_failure is not None:
             labels = (("reason", each.validation_failure),)

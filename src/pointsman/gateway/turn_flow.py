@@ -27,6 +27,7 @@ def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
     """Go on in a turn that waited for a tool."""
     pointsman, in_force, request = live.parts.pointsman, live.in_force, live.request
     live.turn_id, live.decision_id, live.locked = lock.turn_id, lock.decision_id, lock
+    live.model = lock.model
     live.input_tokens = count_tokens(request.look.all_text())
     facts = TurnFacts(
         message=request.look.all_text() if in_force.placement.reads_content else "",

@@ -115,7 +115,9 @@ def _hashed(
 
 def joined(chain: Chain, head: Head, draft: Draft) -> Entry:
     """Give the entry that puts a draft at the end of a chain."""
-    attached = b"".join([hashlib.sha256(body).digest() for body in draft.attachments])
+    attached = b""
+    if draft.attachments:
+        attached = b"".join([hashlib.sha256(body).digest() for body in draft.attachments])
     # INVARIANT: a chain's time never goes back, whatever the clock does.
     at = max(head.at, draft.at)
     named, payload = (draft.kind, draft.id, draft.ref), draft.payload
@@ -135,12 +137,17 @@ def check_draft(draft: Draft) -> None:
         _check_names(draft)
     if len(draft.payload) > MAX_PAYLOAD:
         raise InputError(f"an entry holds at most {MAX_PAYLOAD} bytes")
-    if max(map(len, draft.attachments), default=0) > MAX_ATTACHMENT:
-        raise InputError(f"an attachment holds at most {MAX_ATTACHMENT} bytes")
-    if len(draft.attachments) > MAX_ATTACHMENTS:
-        raise InputError(f"an entry carries at most {MAX_ATTACHMENTS} attachments")
+    if draft.attachments:
+        _check_attachments(draft.attachments)
     if not 0 <= draft.at <= LATEST:
         raise InputError(f"`{draft.at}` is not an instant between 1970 and 9999")
+
+
+def _check_attachments(attachments: tuple[bytes, ...]) -> None:
+    if max(map(len, attachments)) > MAX_ATTACHMENT:
+        raise InputError(f"an attachment holds at most {MAX_ATTACHMENT} bytes")
+    if len(attachments) > MAX_ATTACHMENTS:
+        raise InputError(f"an entry carries at most {MAX_ATTACHMENTS} attachments")
 
 
 def _check_names(draft: Draft) -> None:

@@ -116,7 +116,8 @@ class Exchange:
         """Learn that the answer is whole; the connection belongs to others from now on."""
         self._line = None
         self._is_whole = True
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
 
     def on_failure(self, message: str, error_class: ErrorClass) -> None:
         """Learn that nothing more will come."""
@@ -140,6 +141,11 @@ class Exchange:
             await self._wait()
         return True
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the piece given last is known to be the last."""
+        return self._is_whole and not self._pieces
+
     def __aiter__(self) -> Exchange:
         return self
 
@@ -159,6 +165,8 @@ class Exchange:
     async def read(self) -> bytes:
         """Give the whole body."""
         limit = self._limits.body_bytes
+        if self._is_whole and self._size <= limit:
+            return self._taken()
         if not self._is_whole:
             length = self.headers.get("content-length", "0")
             if int(length) > limit:
@@ -169,8 +177,6 @@ class Exchange:
             size += self._size
             if size > limit:
                 self._refuse_length(limit)
-            if self._is_whole and not taken:
-                return self._taken()
             taken.append(self._taken())
             if self._is_whole:
                 return b"".join(taken)
@@ -179,7 +185,8 @@ class Exchange:
 
     async def close(self) -> None:
         """Let go; an answer that is not whole takes its connection with it."""
-        self._abandon()
+        if self._line is not None:
+            self._abandon()
         self._pieces.clear()
         self._size = 0
 
@@ -214,7 +221,8 @@ class Exchange:
             self._waiter = None
 
     def _wake(self) -> None:
-        waiter = self._waiter
+        # Once is enough, however much has come before whoever waits looks at it.
+        waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 

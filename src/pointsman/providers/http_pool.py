@@ -84,7 +84,7 @@ class Pool:
 
     def released(self, connection: Connection) -> None:
         """Give a connection to who waits for one, or keep it."""
-        waiter = self._next_waiter()
+        waiter = self._next_waiter() if self._queue else None
         if waiter is not None:
             waiter.set_result(connection)
         elif len(self._idle) < self._settings.max_idle and not self._is_closed:

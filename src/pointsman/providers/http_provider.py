@@ -14,7 +14,7 @@ from pointsman.errors import InputError
 from pointsman.providers.credentials import NO_SECRET, Credential, Secret
 from pointsman.providers.failures import failure_of
 from pointsman.providers.http_address import Resolve, read_base_url, resolved
-from pointsman.providers.http_exchange import Exchange, Message
+from pointsman.providers.http_exchange import Exchange
 from pointsman.providers.http_pool import Pool, PoolSettings
 from pointsman.providers.port import Answer, Deadlines, Dialect, Outgoing, UpstreamError
 from pointsman.providers.request_head import HeadTemplate, checked_headers, target_of
@@ -137,30 +137,34 @@ class HttpProvider:
     async def _tried(
         self, outgoing: Outgoing, deadlines: Deadlines, ends_at: float, key: int
     ) -> Exchange:
-        credential = self._credentials[key] if self._credentials else None
-        secret = credential.secret() if credential else NO_SECRET
-        used = credential.id if credential else ""
-        request = self._message(outgoing, secret)
+        secret, used = NO_SECRET, ""
+        if self._credentials:
+            credential = self._credentials[key]
+            secret, used = credential.secret(), credential.id
+        head = self._heads.get(outgoing.operation or outgoing.dialect)
+        if head is None:
+            raise self._unspoken(outgoing)
+        request = head.message(outgoing, secret)
         try:
             exchange = await self._pool.request(request, deadlines, ends_at)
         except UpstreamError as error:
             error.credential = used
             raise
         exchange.credential = used
-        unreadable = _what_is_unreadable(exchange.headers)
+        headers = exchange.headers
+        unreadable = ""
+        if headers.get("content-type") != "application/json" or "content-encoding" in headers:
+            unreadable = _what_is_unreadable(headers)
         if exchange.status >= 300 or unreadable:
             failure = await self._failure(exchange, secret, unreadable)
             failure.credential = used
             raise failure
         return exchange
 
-    def _message(self, outgoing: Outgoing, secret: Secret) -> Message:
+    def _unspoken(self, outgoing: Outgoing) -> UpstreamError:
         wanted = outgoing.operation or outgoing.dialect
-        head = self._heads.get(wanted)
-        if head is None:
-            message = f"`{self.name}` does not speak `{wanted}`"
-            raise UpstreamError(message, error_class="invalid_request")
-        return head.message(outgoing, secret)
+        message = f"`{self.name}` does not speak `{wanted}`"
+        return UpstreamError(message, error_class="invalid_request")
 
     async def _failure(self, exchange: Exchange, secret: Secret, unreadable: str) -> UpstreamError:
         status = exchange.status
@@ -176,8 +180,6 @@ class HttpProvider:
 def _what_is_unreadable(headers: Mapping[str, str]) -> str:
     """Say why a body that is on its way cannot be used; empty when it can."""
     encoding = headers.get("content-encoding")
-    if encoding is None and headers.get("content-type") == "application/json":
-        return ""
     if encoding and encoding.lower() != "identity":
         return "packed its answer, which was not asked for"
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()

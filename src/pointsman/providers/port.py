@@ -59,6 +59,11 @@ class Answer(Protocol):
     credential: str
     """Which credential was used, by its short id; empty where there is none. Never the secret."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the piece given last is known to be the last; what ends unseen is not."""
+        ...
+
     def __aiter__(self) -> AsyncIterator[bytes]:
         """Give the body piece by piece; raises `UpstreamError` when it breaks off."""
         ...

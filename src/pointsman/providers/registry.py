@@ -22,6 +22,8 @@ class Providers:
 
     def __init__(self, providers: Mapping[str, Provider]) -> None:
         self._providers = dict(providers)
+        self._found: dict[str, tuple[Provider, str]] = {}
+        """What was asked for: models of the registry, so they are few."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._providers)
@@ -35,8 +37,11 @@ class Providers:
 
     def of(self, model: str) -> tuple[Provider, str]:
         """Give the provider of a model and the name that the model has there."""
-        name, _colon, upstream_name = model_id(model).partition(":")
-        return self.named(name), upstream_name
+        found = self._found.get(model)
+        if found is None:
+            name, _colon, upstream_name = model_id(model).partition(":")
+            found = self._found[model] = (self.named(name), upstream_name)
+        return found
 
     async def close(self) -> None:
         """Let go of every connection and process."""

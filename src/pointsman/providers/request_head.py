@@ -43,7 +43,7 @@ _NOT_CONFIGURABLE: Final = frozenset(
 class HeadTemplate:
     """Writes the heads of requests to one address."""
 
-    __slots__ = ("_fixed", "_names", "_own", "_vendor")
+    __slots__ = ("_fixed", "_names", "_own", "_ready", "_vendor")
 
     def __init__(
         self, vendor: Vendor, origin: Origin, target: str, headers: Mapping[str, str]
@@ -59,23 +59,32 @@ class HeadTemplate:
         self._names = frozenset(lines)
         self._own = _lines(vendor.headers.items())
         self._fixed = f"POST {target} HTTP/1.1\r\n{_lines(lines.items())}"
+        self._ready: dict[bool, tuple[Secret, bytes]] = {}
+        """What comes before the length where nothing passes through, with the key it is for."""
 
     def message(self, outgoing: Outgoing, secret: Secret) -> Message:
         """Give the bytes of a request with a key in them."""
+        is_stream, body = outgoing.is_stream, outgoing.body
+        if outgoing.headers:
+            # First what may be refused: once the key is written out, nothing must raise any more.
+            head = self._before_length(self._passed(outgoing.headers), secret, is_stream)
+        else:
+            ready = self._ready.get(is_stream)
+            if ready is None or ready[0] is not secret:
+                ready = (secret, self._before_length(self._own, secret, is_stream))
+                self._ready[is_stream] = ready
+            head = ready[1]
+        return Message(b"%bcontent-length: %d\r\n\r\n" % (head, len(body)), body)
+
+    def _before_length(self, passed: str, secret: Secret, is_stream: bool) -> bytes:  # noqa: FBT001 - as an answer is asked for
         vendor = self._vendor
-        accept = "text/event-stream" if outgoing.is_stream else "application/json"
-        # First what may be refused: once the key is written out, nothing must raise any more.
-        passed = self._passed(outgoing.headers) if outgoing.headers else self._own
+        accept = "text/event-stream" if is_stream else "application/json"
         key = (
             ""
             if secret is NO_SECRET
             else f"{vendor.key_header}: {vendor.key_prefix}{secret.revealed()}\r\n"
         )
-        head = (
-            f"{self._fixed}{passed}{key}accept: {accept}\r\n"
-            f"content-length: {len(outgoing.body)}\r\n\r\n"
-        )
-        return Message(head.encode("ascii"), outgoing.body)
+        return f"{self._fixed}{passed}{key}accept: {accept}\r\n".encode("ascii")
 
     def _passed(self, given: Iterable[tuple[str, str]]) -> str:
         """Give the lines of what passes through, over those the vendor always wants."""

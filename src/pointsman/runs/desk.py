@@ -143,6 +143,9 @@ class Desk:
 
     def recorder(self) -> Recorder:
         """Give the recorder, opened now if it was not yet."""
+        recorder = self._recorder
+        if recorder is not None:
+            return recorder
         with self._lock:
             if self._recorder is None:
                 retain = self._files.settings().value.retain

@@ -11,8 +11,12 @@ from pointsman.kernel.instant import Clock, Instant
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [one + other for one in _CROCKFORD for other in _CROCKFORD]
-_WORDS = 2 * 128
-"""How many random words are drawn at once: two begin a millisecond."""
+_LETTERS = bytes(ord(_CROCKFORD[byte % 32]) for byte in range(256))
+"""A random byte as a random letter: each letter stands for as many bytes."""
+_DRAWN = 12
+"""Random letters that begin a millisecond; the last four of an id are a count."""
+_COUNTED = 20
+_AT_ONCE = 128
 _LONG = 20
 """A prefix of the time is good for this many bits of milliseconds: seventeen minutes."""
 
@@ -38,7 +42,8 @@ class Ulids:
         self._prefix = ""
         self._high = ""
         self._low = 0
-        self._drawn: list[int] = []
+        self._drawn: list[str] = []
+        self._counts: list[int] = []
         self._lock = threading.Lock()
 
     def new_id(self) -> str:
@@ -49,25 +54,27 @@ class Ulids:
                 self._begin(millis)
             else:
                 self._low += 1
-            high, low = self._high, self._low
-        return (
-            f"{high}{_PAIRS[low >> 30]}{_PAIRS[low >> 20 & 1023]}"
-            f"{_PAIRS[low >> 10 & 1023]}{_PAIRS[low & 1023]}"
-        )
+                if self._low >> _COUNTED:
+                    # The clock was set back and stood for so many ids: they run ahead of it.
+                    self._begin(self._millis + 1)
+            low = self._low
+            return f"{self._high}{_PAIRS[low >> 10]}{_PAIRS[low & 1023]}"
 
     def _begin(self, millis: int) -> None:
         if not self._drawn:
-            # Asking the system costs more than everything else here: ask for many at once.
-            self._drawn = list(unpack(f"{_WORDS}Q", secrets.token_bytes(8 * _WORDS)))
+            self._draw()
         if millis >> _LONG != self._era:
             self._era = era = millis >> _LONG
             self._prefix = _PAIRS[era >> 20] + _PAIRS[era >> 10 & 1023] + _PAIRS[era & 1023]
         self._millis = millis
-        random = self._drawn.pop()
         self._high = (
-            f"{self._prefix}{_PAIRS[millis >> 10 & 1023]}{_PAIRS[millis & 1023]}"
-            f"{_PAIRS[random >> 54]}{_PAIRS[random >> 44 & 1023]}"
-            f"{_PAIRS[random >> 34 & 1023]}{_PAIRS[random >> 24 & 1023]}"
+            f"{self._prefix}{_PAIRS[millis >> 10 & 1023]}{_PAIRS[millis & 1023]}{self._drawn.pop()}"
         )
         # It starts in its lower half, so that a millisecond cannot use it up.
-        self._low = self._drawn.pop() >> 25
+        self._low = self._counts.pop() >> (33 - _COUNTED)
+
+    def _draw(self) -> None:
+        """Draw for many milliseconds: asking the system costs more than everything else here."""
+        letters = secrets.token_bytes(_DRAWN * _AT_ONCE).translate(_LETTERS).decode("ascii")
+        self._drawn = [letters[at : at + _DRAWN] for at in range(0, len(letters), _DRAWN)]
+        self._counts = list(unpack(f"{_AT_ONCE}I", secrets.token_bytes(4 * _AT_ONCE)))

@@ -60,11 +60,8 @@ class ProviderRates:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._buckets: dict[str, _Buckets] = {}
-
-    @property
-    def is_limited(self) -> bool:
+        self.is_limited = False
         """Whether any provider has a limit."""
-        return bool(self._buckets)
 
     def follow(self, models: ModelsFile) -> None:
         """Hold to the limits of a configuration; those that did not change go on as they are."""
@@ -77,6 +74,7 @@ class ProviderRates:
         self._buckets = {
             name: self._kept(name, each) or _Buckets(each, now) for name, each in limits.items()
         }
+        self.is_limited = bool(limits)
 
     def began(self, provider: str, tokens: int) -> None:
         """Count a call, and the tokens it sends."""

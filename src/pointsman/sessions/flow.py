@@ -98,10 +98,10 @@ def turn(policies: Policies, asked: PlacementFacts, facts: TurnFacts, fallback: 
     ruling = ruled(policies, asked, facts)
     yield Record(ruling, "turn")
     attempts = 0
-    while ruling.model:
+    while model := ruling.model:
         attempts += 1
         check_egress(policies, ruling)
-        called = yield Call(ruling.model, attempts, ruling)
+        called = yield Call(model, attempts, ruling)
         if called is None or called.is_done:
             return Ended("done", ruling, attempts)
         if not _may_go_on(fallback, ruling, called, attempts):

@@ -15,11 +15,14 @@ import httptools
 
 from pointsman.errors import BodyTooLarge, BodyTooSlow, PointsmanError
 from pointsman.gateway.http import Asked, Handler
+from pointsman.gateway.wire.again import Again, again
 from pointsman.gateway.wire.reply import STATUS_LINES, Reply
 from pointsman.gateway.wire.request import ONCE, Head, Request
 from pointsman.storage.settings import Server
 
 KEEP_ALIVE_S: Final = 75.0
+MOST_LEARNT: Final = 4
+"""A caller whose heads never come again is not looked at any longer than this."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _METHODS: Final = {each.encode(): each for each in ("POST", "GET", "HEAD", "DELETE", "PUT")}
 _INVALID: Final = "invalid HTTP request"
@@ -58,8 +61,9 @@ class Connection(asyncio.Protocol):
     """A connection that serves one request at a time, in the order they came."""
 
     __slots__ = (
-        "_client", "_current", "_due", "_head", "_house", "_is_held", "_is_over", "_is_stopping",
-        "_parser", "_received", "_request", "_stalled", "_transport", "_waiting", "pausing",
+        "_again", "_client", "_current", "_due", "_head", "_house", "_is_held", "_is_over",
+        "_is_stopping", "_learnt", "_parser", "_received", "_request", "_stalled", "_transport",
+        "_waiting", "_whole", "pausing",
     )  # fmt: skip
 
     def __init__(self, house: House) -> None:
@@ -76,6 +80,10 @@ class Connection(asyncio.Protocol):
         self._current: Request | None = None
         """The request that is served."""
         self._waiting: deque[Request] = deque()
+        self._whole: Request | None = None
+        """The last request that the parser gave."""
+        self._again: Again | None = None
+        self._learnt = 0
         self._due = self._stalled = inf
         self._is_held = self._is_over = self._is_stopping = False
         self.pausing: asyncio.Future[None] | None = None
@@ -113,6 +121,10 @@ class Connection(asyncio.Protocol):
         """Take what came in; a head may be no larger than allowed."""
         if self._is_over:
             return
+        is_first = self._request is None and not self._received
+        if is_first and self._again is not None and self._is_served_again(self._again, data):
+            return
+        self._whole = None
         if self._request is None:
             self._received += len(data)
         try:
@@ -126,6 +138,27 @@ class Connection(asyncio.Protocol):
             return
         if self._received:
             self._wait_for_head(is_new=self._received == len(data))
+        elif is_first:
+            self._learn(data)
+
+    def _learn(self, data: bytes) -> None:
+        """Keep the head of a request that came whole, for when it comes again."""
+        request = self._whole
+        if request is not None and self._learnt < MOST_LEARNT:
+            self._learnt += 1
+            self._again = again(data, request, self._house.limits.max_head_bytes)
+
+    def _is_served_again(self, known: Again, data: bytes) -> bool:
+        """Serve a request whose head is known and that came whole, if this is one."""
+        if self._current is not None:
+            return False
+        body = known.body_of(data, self._house.limits.max_body_bytes)
+        if body is None:
+            return False
+        self._learnt = 0
+        self._due = inf
+        self._serve(known.request(Reply(self, True, False, True), body))  # noqa: FBT003 - see Reply
+        return True
 
     def pause_writing(self) -> None:
         """Learn that the caller does not read; it has a while to begin again."""
@@ -203,6 +236,7 @@ class Connection(asyncio.Protocol):
         request, self._request = self._request, None
         if request is None or self._is_over:
             return
+        self._whole = request
         self._due = inf
         if self._current is None:
             self._serve(request)
@@ -281,7 +315,8 @@ class Connection(asyncio.Protocol):
         is_new = parser.get_http_version() == "1.1"
         keeps = is_new and parser.should_keep_alive()
         reply = Reply(self, keeps, method == b"HEAD", is_new)
-        return Request(_METHODS.get(method) or method.decode("ascii"), head, reply)
+        name = _METHODS.get(method) or method.decode("ascii")
+        return Request(name, head.target(), head.headers, reply)
 
     def _serve_without_more(self, request: Request) -> None:
         """Answer a request that is not read to its end: nothing can follow it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, MutableMapping
 from http import HTTPStatus
+from operator import itemgetter
 from typing import Any, Final, Protocol
 
 from pointsman.gateway.http import CLOSE, Headers
@@ -14,6 +15,10 @@ STATUS_LINES: Final = {
 }
 _LENGTH: Final = b"content-length"
 _LAST_CHUNK: Final = b"0\r\n\r\n"
+_NAME: Final = itemgetter(0)
+_JOINED: Final = b": ".join
+"""Writes a header's line."""
+_LAST_LINES: Final = (b"", b"")
 
 
 class Line(Protocol):
@@ -66,19 +71,16 @@ class Reply:
 
     async def begin(self, status: int, headers: Headers, first: bytes) -> None:
         """Begin an answer of pieces: its head and its first piece in one write."""
-        if CLOSE in headers:
-            self._keeps = False
-        if self._is_bare:
-            self._line.write(self._head(status, headers))
-            return
-        if any(name == _LENGTH for name, _ in headers):
-            self._is_chunked = False
-        elif self._is_chunked:
-            headers = [*headers, (b"transfer-encoding", b"chunked")]
-        else:
-            self._keeps = False
-        self._line.write(self._head(status, headers) + self._framed(first))
+        self._line.write(self._begin(status, headers, first))
         await self._drained()
+
+    def at_once(self, status: int, headers: Headers, data: bytes) -> None:
+        """Answer as `begin` and `end` would, in one write: all the pieces are here."""
+        written = self._begin(status, headers, data)
+        if self._is_chunked and not self._is_bare:
+            written += _LAST_CHUNK
+        self._line.write(written)
+        self._end()
 
     async def more(self, data: bytes) -> None:
         """Answer on, no faster than the caller reads."""
@@ -87,10 +89,12 @@ class Reply:
             if self._line.pausing is not None:
                 await self._drained()
 
-    def end(self) -> None:
-        """End an answer of pieces."""
-        if self._is_chunked and not self._is_bare:
-            self._line.write(_LAST_CHUNK)
+    def end(self, last: bytes = b"") -> None:
+        """End an answer of pieces, with its last one in the same write."""
+        if not self._is_bare:
+            written = self._framed(last) + (_LAST_CHUNK if self._is_chunked else b"")
+            if written:
+                self._line.write(written)
         self._end()
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
@@ -124,6 +128,19 @@ class Reply:
         if self._told_left is not None:
             self._told_left()
 
+    def _begin(self, status: int, headers: Headers, first: bytes) -> bytes:
+        if CLOSE in headers:
+            self._keeps = False
+        if self._is_bare:
+            return self._head(status, headers)
+        if _LENGTH in map(_NAME, headers):
+            self._is_chunked = False
+        elif self._is_chunked:
+            headers = [*headers, (b"transfer-encoding", b"chunked")]
+        else:
+            self._keeps = False
+        return self._head(status, headers) + self._framed(first)
+
     async def _drained(self) -> None:
         while self._line.pausing is not None:
             await self._line.pausing
@@ -131,13 +148,11 @@ class Reply:
     def _head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         self.has_begun = True
         self.status = status
-        lines = [STATUS_LINES[status]]
-        for name, value in headers:
-            lines += (name, b": ", value, b"\r\n")
+        lines = [*map(_JOINED, headers)]
         if not self._keeps and CLOSE not in headers:
-            lines.append(b"connection: close\r\n")
-        lines.append(b"\r\n")
-        return b"".join(lines)
+            lines.append(_JOINED(CLOSE))
+        lines += _LAST_LINES
+        return STATUS_LINES[status] + b"\r\n".join(lines)
 
     def _framed(self, data: bytes) -> bytes:
         if not self._is_chunked or not data:
@@ -150,6 +165,6 @@ class Reply:
 
 
 def _with_length(headers: Headers, body: bytes) -> Headers:
-    if any(name == _LENGTH for name, _ in headers):
+    if _LENGTH in map(_NAME, headers):
         return headers
     return [*headers, (_LENGTH, str(len(body)).encode())]

@@ -32,10 +32,12 @@ class Request:
 
     __slots__ = ("_parts", "handler", "headers", "method", "path", "query", "reply", "size", "task")
 
-    def __init__(self, method: str, head: Head, reply: Reply) -> None:
+    def __init__(
+        self, method: str, target: tuple[str, str], headers: Mapping[bytes, bytes], reply: Reply
+    ) -> None:
         self.method = method
-        self.path, self.query = head.target()
-        self.headers: Mapping[bytes, bytes] = head.headers
+        self.path, self.query = target
+        self.headers = headers
         self.reply = reply
         self.handler: Handler | PointsmanError = _NOBODY
         """What serves it, or why it is refused."""

@@ -90,7 +90,7 @@ class Look:
         self.user = top.user or (top.metadata and top.metadata.user_id) or ""
         self.has_tools = bool(top.tools or top.functions)
         self.wants_structured_output = _wants_structured_output(dialect, top)
-        self.has_images = self._find_images()
+        self.has_images = conversation.may_hold_image(body) and self._find_images()
 
     def _look_over(self) -> None:
         """Find out who spoke, once over all entries: conversations are long."""
@@ -105,7 +105,7 @@ class Look:
             calls_tool = calls_tool or conversation.calls_tool(dialect, each)
         self._last = last
         self.has_tool_calls_in_history = calls_tool
-        self.has_system = self._has_system()
+        self.has_system = (self._has_system_entry or dialect != "chat") and self._has_system()
         self.last_user_text, self.is_continuation = "", False
         if last >= 0:
             if entries[last].role == "user":
@@ -202,8 +202,6 @@ class Look:
                 yield from conversation.words(each.content)
 
     def _find_images(self) -> bool:
-        if not conversation.may_hold_image(self._body):
-            return False
         return any(conversation.has_image(each) for each in self._entries)
 
 
@@ -223,10 +221,9 @@ def _entries(dialect: Dialect, top: _Top) -> list[Entry]:
 
 
 def _max_output_tokens(top: _Top) -> int | None:
-    for found in (top.max_completion_tokens, top.max_output_tokens, top.max_tokens):
-        if found is not None:
-            return found
-    return None
+    if top.max_completion_tokens is not None:
+        return top.max_completion_tokens
+    return top.max_tokens if top.max_output_tokens is None else top.max_output_tokens
 
 
 def _wants_structured_output(dialect: Dialect, top: _Top) -> bool:

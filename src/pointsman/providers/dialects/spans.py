@@ -72,7 +72,8 @@ def unique(body: bytes) -> dict[str, Raw]:
 
 
 def _tight_length(values: dict[str, Raw]) -> int:
-    return 1 + sum([len(key) + len(memoryview(raw)) + 4 for key, raw in values.items()])
+    # Joined rather than added up: a copy costs less than a step of Python for each member.
+    return 1 + len("".join(values)) + len(b"".join(values.values())) + 4 * len(values)
 
 
 def _tight(values: dict[str, Raw], text: bytes) -> dict[str, Span]:

@@ -32,6 +32,11 @@ class EmbeddedAnswer:
         self._on_silence = on_silence
         self._is_whole = False
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the piece given last is known to be the last: the end comes by itself."""
+        return self._is_whole
+
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Give the body piece by piece."""
         while not self._is_whole:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -163,7 +164,7 @@ def insert_rows(connection: Connection, name: str, rows: Sequence[Sequence[Value
 def _insert(connection: Connection, name: str, rows: Sequence[Sequence[Value]]) -> None:
     for at in range(0, len(rows), MOST_ROWS):
         some = rows[at : at + MOST_ROWS]
-        values = [value for row in some for value in row]
+        values = list(chain.from_iterable(some))
         connection.execute(_of_rows(name, len(some)), values)
 
 

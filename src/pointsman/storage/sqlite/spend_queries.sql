@@ -3,11 +3,8 @@ INSERT INTO spent (
     day, key_id, session_id, workspace, model, price_version, calls, estimated_calls,
     unpriced_calls, input_tokens, output_tokens, cached_input_tokens, cache_creation_input_tokens,
     cost_microusd
-) VALUES (
-    :day, :key_id, :session_id, :workspace, :model, :price_version, :calls, :estimated_calls,
-    :unpriced_calls, :input_tokens, :output_tokens, :cached_input_tokens,
-    :cache_creation_input_tokens, :cost_microusd
 )
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (day, key_id, session_id, workspace, model, price_version) DO UPDATE SET
     calls = spent.calls + excluded.calls,
     estimated_calls = spent.estimated_calls + excluded.estimated_calls,
