@@ -25,7 +25,7 @@ from pointsman.turns.ready import ReadyPolicy
 
 SIZES = (1_000, 10_000, 100_000)
 TURNS = 1_000
-PASSES = 5
+PASSES = 9
 """Other work on the machine makes some slower; the fastest is told."""
 
 WARM_UP = 50

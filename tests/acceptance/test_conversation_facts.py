@@ -81,14 +81,33 @@ def learn(home: Path, text: str, model: str, tokens: int, workspace: str | None 
             fingerprint_of(text, around),
             hashed_vector(text),
             model=model,
-            turn_id=f"earlier-{number}",
+            turn_id=f"earlier {model} {number}",
             cost_microusd=MicroUsd(10),
             latency_ms=1,
             pricing_version="v",
             at=Instant(1_794_805_465_074_354),
         )
-        store.update_score(f"earlier-{number}", ONE, ONE, f"v{number}")
+        store.update_score(f"earlier {model} {number}", ONE, ONE, f"{model} {number}")
     store.close()
+
+
+@pytest.mark.parametrize(("share", "marked"), [("1", {"explored": 1}), ("0", {})])
+async def test_a_turn_sent_to_the_runner_up_is_marked_when_it_is_learned(
+    tmp_path: Path, share: str, marked: dict[str, int]
+) -> None:
+    pattern = {"method": "evidence", "explore": share, "min_confidence": "0", "min_sample_size": 1}
+    routing = {**ROUTING, "pattern": pattern}
+    async with a_parlour(tmp_path / "h", says("done"), routing=routing) as parlour:
+        for model in (HAIKU, SONNET):
+            learn(tmp_path / "h", "sort it", model, 200)
+        conversation = await parlour.conversations.start()
+        taken = over(await said(conversation, "sort it")).model
+        await conversation.end()
+        store = PatternStore(tmp_path / "h" / "patterns.db")
+        assert store.origins() == marked
+        assert {each.model: each.samples for each in store.report()}[taken] == 7
+        store.close()
+        replays(parlour)
 
 
 @pytest.mark.req(198, 199, 285)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from pointsman.signals.embedding import hashed_letters, static_tokens
 from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex, EvidenceLook
-from pointsman.turns.evidence import Near, Outcomes, Prior, candidates, gathered
+from pointsman.storage.sqlite.pattern_sieve import Sieve
+from pointsman.turns.evidence import CANDIDATES, Near, Outcomes, Prior, candidates, gathered
 from pointsman.turns.evidence_arrays import (
     centre_of_rows,
     centred_rows,
@@ -18,9 +19,16 @@ from pointsman.turns.evidence_arrays import (
     raw_looks,
 )
 from pointsman.turns.evidence_look import (
+    HEARD,
+    LENGTH,
+    LETTERS,
+    LOUD,
+    STRUCTURE,
+    TOKENS,
     centre_of,
     centred,
     disagreement,
+    loud,
     normal,
     product,
     raw_look,
@@ -139,6 +147,50 @@ def test_large_index_with_ties_equals_the_definition(count):
         kept = candidates([disagreement(mine, own) for own in every], min(k, count), compared)
         found = index.evidence(index.look(prints[asked], letters[asked], tokens[asked]), k)
         assert found == gathered([near[n] for n in kept], priors, k)
+
+
+def some_looks(seed, count, scale):
+    """Give numbers as large as those of looks, or larger."""
+    drawn = np.random.Generator(np.random.PCG64(seed))
+    return np.rint(drawn.normal(0, scale, (count, LENGTH))).astype(np.int64)
+
+
+@pytest.mark.parametrize("held", [1_400, 12_289, 30_000])
+@pytest.mark.parametrize("scale", [70, 400])
+@pytest.mark.parametrize("has_tokens", [True, False])
+def test_sieve_equals_the_definition(held, scale, has_tokens):
+    """In one part and in several, with more loud numbers than a byte can count, without tokens."""
+    kinds, own = some_looks(held, 40, 70), some_looks(scale, 1, scale)[0]
+    if not has_tokens:
+        own[LETTERS:-STRUCTURE] = 0
+    chosen = np.arange(held) * 7_919 % 40
+    sieve = Sieve(512)
+    sieve.put(0, kinds[chosen[:512]])
+    sieve.reserve(held + 5, 512)
+    sieve.put(512, kinds[chosen[512:]])
+    by_kind = [disagreement(own.tolist(), each) for each in kinds.tolist()]
+    disagreements = [by_kind[each] for each in chosen.tolist()]
+    for k in (1, 9, 320):
+        found = sieve.candidates(own.astype(np.float32), held, CANDIDATES * k)
+        assert found.tolist() == candidates(disagreements, k, 0)
+
+
+def test_some_sieves_count_more_than_a_byte_can():
+    for scale, is_more in ((70, False), (400, True)):
+        look = some_looks(scale, 1, scale)[0]
+        look[LETTERS:-STRUCTURE] = 0
+        assert (sum(loud(look.tolist())) > 255) == is_more
+
+
+def test_all_letters_are_heard_only_where_no_token_is_loud():
+    quiet, high = [0] * LENGTH, [1_000] * LETTERS + [0] * (LENGTH - LETTERS)
+    assert loud(quiet) == [False] * LENGTH
+    assert sum(loud(high)) == LETTERS
+    high[LETTERS] = LOUD[LETTERS] + 1
+    assert sum(loud(high)) == HEARD + 1
+    assert loud([-each for each in high]) == loud(high)
+    # A look that has tokens has a loud one: their length is given.
+    assert max(normal([1] * TOKENS, 1_373)) > LOUD[LETTERS]
 
 
 def parts(looks):

@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.errors import PointsmanError
@@ -40,6 +40,7 @@ from pointsman.runs.shadowing import (
 from pointsman.sessions.ruling import Ruling
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.sqlite.patterns import Origin, PatternStore
+from pointsman.turns.exploring import was_explored
 
 MOST_WAITING: Final = 64
 MOST_AT_ONCE: Final = 2
@@ -183,6 +184,4 @@ class Beside:
 
 
 def _is_exploring(ruling: Ruling) -> bool:
-    """Tell whether a turn went to the runner-up on purpose."""
-    place = ruling.outcome.winner_index
-    return place >= 0 and ruling.trace.chain[place].is_exploring not in (UNSET, False)
+    return was_explored(ruling.outcome, ruling.trace)

@@ -276,8 +276,8 @@ class Conversation:
         total, lasted = self.cost().total_microusd, MicroUsd(max(0, now - self._row.started_at))
         ended = SessionEnded(disposition, len(turns), microusd_text(total), microusd_text(lasted))
         event_id = await self._telling.tell(ended, (self.id, "", ""), self._began_with)
-        patterns = house.ground.home.patterns
-        for turn, recorded in await asyncio.to_thread(lambda: [*learned(patterns, turns)]):
+        home = house.ground.home
+        for turn, recorded in await asyncio.to_thread(lambda: [*learned(home, turns)]):
             await self._telling.tell(recorded, (self.id, turn.id, ""), event_id)
             house.store.learned(turn.id)
         await asyncio.wrap_future(house.store.end(self.id, now, now))

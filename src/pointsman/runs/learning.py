@@ -11,24 +11,29 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd, billionths_text, microusd_text
 from pointsman.runs.call_end import CallEnd
 from pointsman.runs.gathering import look_of
+from pointsman.runs.recorded_turns import was_explored_turn
 from pointsman.sessions.call_events import FINGERPRINT_KIND
 from pointsman.sessions.events.routing import PatternRecorded
+from pointsman.storage.home import Home
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.conversations import TurnRow
+from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.pattern_writing import Recorded
 from pointsman.storage.sqlite.patterns import Origin, PatternStore
+from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.fingerprint import FINGERPRINT_FORM
 
 
-def learned(patterns: Where, turns: Sequence[TurnRow]) -> Iterator[tuple[TurnRow, PatternRecorded]]:
-    """Count the turns that ended by themselves; a turn counts once."""
+def learned(home: Home, turns: Sequence[TurnRow]) -> Iterator[tuple[TurnRow, PatternRecorded]]:
+    """Count the turns that ended by themselves, marked where they were explored; once each."""
     ended = [each for each in turns if each.status == "completed" and not each.is_learned]
     if not ended:
         return
-    with closing(PatternStore(patterns)) as store:
-        for each in ended:
-            yield each, _recorded(store, each)
+    origins = _origins(home, ended)
+    with closing(PatternStore(home.patterns)) as store:
+        for each, origin in zip(ended, origins, strict=True):
+            yield each, _recorded(store, each, origin)
 
 
 def scored(patterns: Where, turn: TurnRow, eval_id: str) -> None:
@@ -38,7 +43,16 @@ def scored(patterns: Where, turn: TurnRow, eval_id: str) -> None:
             store.update_score(turn.id, turn.score, turn.score_confidence, eval_id)
 
 
-def _recorded(store: PatternStore, turn: TurnRow) -> PatternRecorded:
+def _origins(home: Home, turns: Sequence[TurnRow]) -> list[Origin | None]:
+    """Tell which turns went to the runner-up, as the decisions say by which they were served."""
+    with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
+        return [
+            "explored" if any(map(was_explored_turn, ledger.with_id(each.decision_id))) else None
+            for each in turns
+        ]
+
+
+def _recorded(store: PatternStore, turn: TurnRow, origin: Origin | None) -> PatternRecorded:
     found = store.record(
         FINGERPRINT_FORM.decode(turn.fingerprint),
         turn.vector,
@@ -48,6 +62,7 @@ def _recorded(store: PatternStore, turn: TurnRow) -> PatternRecorded:
         latency_ms=turn.latency_ms,
         pricing_version=turn.pricing_version,
         at=turn.ended_at or turn.started_at,
+        origin=origin,
     )
     if turn.score is not None:
         store.update_score(turn.id, turn.score, turn.score_confidence, f"{turn.id}.session")

@@ -14,8 +14,10 @@ from pointsman.errors import MissingSnapshot
 from pointsman.kernel.record import DECISION, OUTCOME, OUTCOME_FORM
 from pointsman.runs.call_end import END_FORM, CallEnd
 from pointsman.runs.learning import Run, run_of_call
+from pointsman.runs.recorded_turns import was_explored_turn
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
+from pointsman.storage.sqlite.patterns import Origin
 from pointsman.storage.sqlite.reading import ContentReader, LedgerReader, Stored
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 
@@ -54,10 +56,10 @@ def recalled(home: Home, turn_id: str, decision_id: str = "") -> Recalled | None
         facts = _facts(home, ledger, stored)
     if facts is None:
         return None
-    run = run_of_call(
-        decision_id or turn_id, end, stored.entry.at, "shadow" if decision_id else None
-    )
-    return Recalled(facts, run)
+    origin: Origin | None = "explored" if was_explored_turn(stored) else None
+    if decision_id:
+        origin = "shadow"
+    return Recalled(facts, run_of_call(decision_id or turn_id, end, stored.entry.at, origin))
 
 
 def _is_run(kind: str, *, is_shadow: bool) -> bool:

@@ -12,6 +12,7 @@ from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 from pointsman.turns.explain import Shown
+from pointsman.turns.exploring import was_explored
 from pointsman.turns.facts import FACTS_FORM
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
 
@@ -49,6 +50,13 @@ def recent_turns(home: Home, most: int, before: Instant = LATEST) -> list[Shown]
         return []
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
         return [_shown(ledger, each) for each in ledger.recent(TURN, before, most)]
+
+
+def was_explored_turn(stored: Stored) -> bool:
+    """Tell whether a recorded decision sent its turn to the runner-up on purpose."""
+    _, record, _ = read_recorded(stored.entry.payload)
+    outcome = OUTCOME_FORM.decode(bytes(record.outcome))
+    return was_explored(outcome, TRACE_FORM.decode(bytes(record.trace)))
 
 
 def turn_named(ledger: LedgerReader, name: str) -> Stored:

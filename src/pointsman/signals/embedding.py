@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,14 @@ import numpy.typing as npt
 from pointsman.kernel.text import ascii_lower
 from pointsman.turns.evidence_arrays import normal_row
 from pointsman.turns.evidence_look import TOKENS
-from pointsman.turns.fingerprint import DIMENSIONS, PEAK, looked_at, spaced_text
+from pointsman.turns.fingerprint import (
+    DIMENSIONS,
+    MOST_CHARS,
+    PEAK,
+    looked_at,
+    spaced_bytes,
+    spaced_text,
+)
 
 TOKEN_REACH: Final = 381
 """The length of a token vector; single numbers are cut at 127."""
@@ -31,6 +38,9 @@ _SPREAD, _SHIFT, _BYTE = np.uint32(0x9E3779B1), np.uint32(21), np.uint32(0xFF)
 _WORD = re.compile(r"[a-z0-9]+|[^\s\x00-\x20]", re.ASCII)
 _DATA = Path(__file__).with_name("token_vectors")
 _LONGEST_WORD = 100
+_KNOWN_WORDS = 65_536
+# A token has a character at least.
+_ONES: Final = np.ones(MOST_CHARS + 1, np.float32)
 
 Words = npt.NDArray[np.uint32]
 
@@ -43,12 +53,12 @@ def text_vector(text: str) -> bytes:
 
 def hashed_letters(text: str) -> bytes:
     """Give the vector of a text's letters as 1,024 signed bytes, or nothing without text."""
-    spread = _checksums(np.frombuffer(spaced_text(text), np.uint32))
+    spread = _checksums(_characters(text))
     spread *= _SPREAD
     # Ten bits name the bucket, the next one its sign.
     spread >>= _SHIFT
     pairs = np.bincount(spread, minlength=2 * DIMENSIONS)
-    counts = np.subtract(pairs[0::2], pairs[1::2], dtype=np.float64)
+    counts = (pairs[0::2] - pairs[1::2]).astype(np.float64)
     found = normal_row(counts, PEAK)
     return b"" if found is counts else found.astype(np.int8).tobytes()
 
@@ -56,18 +66,26 @@ def hashed_letters(text: str) -> bytes:
 def static_tokens(text: str) -> bytes:
     """Give the vector of a text's tokens as 128 signed bytes, or nothing where none is known."""
     words = _WORD.findall(ascii_lower(looked_at(text)))
-    places = [*chain.from_iterable(map(_pieces, words))]
+    places = [*chain.from_iterable(map(_pieces().__getitem__, words))]
     if not places:
         return b""
     # Whole numbers up to 127, at most 2,049 of them: float32 adds them up exactly.
-    total = np.add.reduce(_vectors().take(places, axis=0), axis=0).astype(np.float64)
+    vectors = _vectors().take(places, axis=0).astype(np.float32)
+    total = (_ONES[: len(places)] @ vectors).astype(np.float64)
     found = normal_row(total, TOKEN_REACH)
     if found is total:
         return b""
     return np.minimum(np.maximum(found, -PEAK), PEAK).astype(np.int8).tobytes()
 
 
-def _checksums(characters: Words) -> Words:
+def _characters(text: str) -> Words | npt.NDArray[np.uint8]:
+    """Give the characters of `spaced_text`; of plain text a byte each."""
+    if text.isascii():
+        return np.frombuffer(spaced_bytes(text), np.uint8)
+    return np.frombuffer(spaced_text(text), np.uint32)
+
+
+def _checksums(characters: Words | npt.NDArray[np.uint8]) -> Words:
     """Give the CRC of every window of three, four and five characters."""
     count = len(characters)
     three, four, five = (max(0, count - size + 1) for size in (3, 4, 5))
@@ -82,13 +100,14 @@ def _checksums(characters: Words) -> Words:
     return found
 
 
-def _added(characters: Words) -> Words:
+def _added(characters: Words | npt.NDArray[np.uint8]) -> Words:
     """Tell what each character adds to the CRC of a window in which so many follow it."""
+    if characters.dtype == np.uint8:
+        return _table(0).take(characters, axis=1)
     most = int(characters.max(initial=0))
-    # Of the four bytes of a character, the last is always 0; the middle ones are, in plain text.
-    used = 1 if most < 0x100 else 2 if most < 0x10000 else 3
-    found: Words = _table(0).take(characters if used == 1 else characters & _BYTE, axis=1)
-    for byte in range(1, used):
+    # Of the four bytes of a character, the last is always 0; one in the middle can be, too.
+    found: Words = _table(0).take(characters & _BYTE, axis=1)
+    for byte in range(1, 2 if most < 0x10000 else 3):
         found ^= _table(byte).take(characters >> np.uint32(8 * byte) & _BYTE, axis=1)
     return found
 
@@ -112,8 +131,8 @@ def _bytes_add(after: int) -> list[int]:
 
 
 @cache
-def _vectors() -> npt.NDArray[np.float32]:
-    return np.fromfile(_DATA / "vectors.i8", np.int8).reshape(-1, TOKENS).astype(np.float32)
+def _vectors() -> npt.NDArray[np.int8]:
+    return np.fromfile(_DATA / "vectors.i8", np.int8).reshape(-1, TOKENS)
 
 
 @cache
@@ -122,8 +141,22 @@ def _places() -> dict[str, int]:
     return {token: place for place, token in enumerate(text.rstrip("\n").split("\n"))}
 
 
-@lru_cache(maxsize=65_536)
-def _pieces(word: str) -> tuple[int, ...]:
+class _Pieces(dict[str, tuple[int, ...]]):
+    """The places of words' pieces: found when they are first asked for, then kept."""
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        if len(self) >= _KNOWN_WORDS:
+            self.clear()
+        found = self[word] = _split(word)
+        return found
+
+
+@cache
+def _pieces() -> _Pieces:
+    return _Pieces()
+
+
+def _split(word: str) -> tuple[int, ...]:
     """Split a word into the longest pieces there are vectors of; none where a rest has none."""
     places = _places()
     found: list[int] = []

@@ -21,9 +21,7 @@ from pointsman.kernel.number import (
     ZERO,
     Billionths,
     MicroUsd,
-    billionths_text,
     divided,
-    ratio,
 )
 from pointsman.turns.evidence_look import WHOLE, shown_likeness
 from pointsman.turns.pattern_row import Count, PatternRow, Price, Share
@@ -35,7 +33,7 @@ MOST_LOOKS: Final = 640
 COMPARED: Final = 2_048
 """As many looks are all compared; of more, only those that disagree least in their signs."""
 
-CANDIDATES: Final = 4
+CANDIDATES: Final = 2
 """How many looks are compared for each that is weighed, where there are too many to compare."""
 
 FULL: Final = 65_536
@@ -139,15 +137,29 @@ class Prior(Struct, frozen=True, gc=False):
     cost: int
 
 
+class OwnMean(Struct, frozen=True, gc=False):
+    """One model's mean over all turns, drawn towards the mean of all models."""
+
+    model: str
+    success: Billionths
+    cost_microusd: MicroUsd
+    rows: int
+
+
 def looks_for(models: int) -> int:
     """Give how many looks are weighed where so many models are known."""
     return min(MOST_LOOKS, max(LEAST_LOOKS, LOOKS_PER_MODEL * models))
 
 
+def all_compared(k: int, compared: int = COMPARED) -> int:
+    """Give up to how many looks are all compared: to leave out less than half is no gain."""
+    return max(compared, 2 * CANDIDATES * k)
+
+
 def candidates(disagreements: Sequence[int], k: int, compared: int = COMPARED) -> list[int]:
     """Give the places worth comparing; those that disagree as little as the last count too."""
     wanted = CANDIDATES * k
-    if len(disagreements) <= max(compared, wanted):
+    if len(disagreements) <= all_compared(k, compared):
         return [*range(len(disagreements))]
     bar = sorted(disagreements)[wanted - 1]
     return [place for place, each in enumerate(disagreements) if each <= bar]
@@ -177,25 +189,21 @@ def gathered(near: Sequence[Near], priors: Sequence[Prior], k: int) -> Evidence:
     last = ordered[:k][-1].product if ordered else 0
     kept = [each for each in ordered if each.product >= last]
     weights = [weight(each.product, kept[0].product) for each in kept]
-    shared = shared_prior(priors)
     return Evidence(
-        models=tuple(_model_evidence(prior, shared, kept, weights) for prior in priors),
+        models=tuple(_model_evidence(own, kept, weights) for own in own_means(priors)),
         looks=len(kept),
         nearest=tuple(row for each in kept for row in _rows(each))[:SHOWN],
     )
 
 
-def _model_evidence(
-    prior: Prior, shared: tuple[int, int], kept: Sequence[Near], weights: Sequence[int]
-) -> ModelEvidence:
+def _model_evidence(own: OwnMean, kept: Sequence[Near], weights: Sequence[int]) -> ModelEvidence:
     found = [
-        (weighed, each.outcomes[prior.model])
+        (weighed, each.outcomes[own.model])
         for weighed, each in zip(weights, kept, strict=True)
-        if prior.model in each.outcomes
+        if own.model in each.outcomes
     ]
     return model_evidence(
-        prior,
-        shared,
+        own,
         rows=sum(1 for weighed, each in found if weighed and each.judged),
         weight=sum(weighed * each.judged for weighed, each in found),
         square=sum(weighed * weighed * each.judged for weighed, each in found),
@@ -206,8 +214,7 @@ def _model_evidence(
 
 
 def model_evidence(  # noqa: PLR0913 - each is a sum of its own
-    prior: Prior,
-    shared: tuple[int, int],
+    own: OwnMean,
     *,
     rows: int,
     weight: int,
@@ -217,26 +224,35 @@ def model_evidence(  # noqa: PLR0913 - each is a sum of its own
     cost: int,
 ) -> ModelEvidence:
     """Turn the sums of one model into what is recorded: means, each rounded once, half to even."""
-    all_success, all_cost = shared
     return ModelEvidence(
-        model=prior.model,
+        model=own.model,
         rows=rows,
         weight=weight,
         square=square,
         success=Billionths(divided(success, weight)) if weight else ZERO,
         cost_weight=cost_weight,
         cost_microusd=MicroUsd(divided(cost, cost_weight) if cost_weight else 0),
-        prior_success=Billionths(
-            divided(prior.success + ALL_ROWS * all_success, prior.judged + ALL_ROWS)
-        ),
-        prior_cost_microusd=MicroUsd(
-            divided(prior.cost, prior.samples) if prior.samples else all_cost
-        ),
-        prior_rows=prior.judged,
+        prior_success=own.success,
+        prior_cost_microusd=own.cost_microusd,
+        prior_rows=own.rows,
     )
 
 
-def shared_prior(priors: Iterable[Prior]) -> tuple[int, int]:
+def own_means(priors: Sequence[Prior]) -> tuple[OwnMean, ...]:
+    """Draw each model's mean over all turns towards the mean of all models."""
+    all_success, all_cost = _shared_prior(priors)
+    return tuple(
+        OwnMean(
+            prior.model,
+            Billionths(divided(prior.success + ALL_ROWS * all_success, prior.judged + ALL_ROWS)),
+            MicroUsd(divided(prior.cost, prior.samples) if prior.samples else all_cost),
+            prior.judged,
+        )
+        for prior in priors
+    )
+
+
+def _shared_prior(priors: Iterable[Prior]) -> tuple[int, int]:
     """Give the mean success and the mean cost of all models over all turns."""
     sums = [(each.judged, each.success, each.samples, each.cost) for each in priors]
     judged, success, samples, cost = (sum(column) for column in zip((0,) * 4, *sums, strict=True))
@@ -358,4 +374,5 @@ def ranked(estimates: Iterable[Estimate], per_usd: int) -> list[Scored]:
 
 def effective_text(thousandths: int) -> str:
     """Write effective rows with one decimal."""
-    return billionths_text(ratio(divided(thousandths, 100), 10))
+    whole, tenths = divmod(divided(thousandths, 100), 10)
+    return f"{whole}.{tenths}" if tenths else f"{whole}"

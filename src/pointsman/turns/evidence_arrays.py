@@ -6,7 +6,6 @@ Not imported by `decide`: numpy takes longer to load than most commands take.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import sqrt
 from typing import Final, TypeAlias
 
@@ -77,56 +76,66 @@ def look_of(
     fingerprint: Fingerprint, letters: bytes, tokens: bytes, centre: Reals | Whole
 ) -> Floats:
     """Give the centred look of one turn: `centred_rows` of its `raw_looks`, in fewer steps."""
-    raw = _text_row(letters, tokens)
-    has_letters, has_tokens = _normal_halves(raw, UNIT)
+    return joined(text_part(letters, tokens, centre), structure_part(fingerprint, centre))
+
+
+def joined(text: Reals, structure: Reals) -> Floats:
+    """Put the parts of a look side by side."""
+    found = np.empty(LENGTH, np.float32)
+    found[:_TEXT] = text
+    found[_TEXT:] = structure
+    return found
+
+
+def text_part(letters: bytes, tokens: bytes, centre: Reals | Whole) -> Reals:
+    """Give letters and tokens of a centred look."""
+    raw, has_letters, has_tokens = _normal_halves(_text_row(letters, tokens), UNIT)
     raw *= CENTRE_UNIT
     raw -= centre[:_TEXT]
     if not has_letters:
         raw[:LETTERS] = 0
     if not has_tokens:
         raw[LETTERS:] = 0
-    _normal_halves(raw, TEXT_REACH)
-    found = np.zeros(LENGTH, np.float32)
-    found[:_TEXT] = raw
-    structure = structure_row(fingerprint)
-    if structure.any():
-        found[_TEXT:] = _reached(CENTRE_UNIT * structure - centre[_TEXT:])
-    return found
+    return _normal_halves(raw, TEXT_REACH)[0]
+
+
+def structure_part(fingerprint: Fingerprint, centre: Reals | Whole) -> Reals:
+    """Give the structure of a centred look."""
+    structure = _structure_row(fingerprint)
+    if not structure.any():
+        return structure
+    return _reached(CENTRE_UNIT * structure - centre[_TEXT:])
 
 
 def _text_row(letters: bytes, tokens: bytes) -> Reals:
     """Put letters, folded, and tokens side by side; a vector of another length counts as none."""
     found = np.zeros(_TEXT)
     if len(letters) == DIMENSIONS:
-        whole = np.frombuffer(letters, np.int8)
-        np.add(whole[:LETTERS], whole[LETTERS : 2 * LETTERS], found[:LETTERS], dtype=np.float64)
+        whole = np.frombuffer(letters, np.int8).astype(np.float64)
+        np.add(whole[:LETTERS], whole[LETTERS : 2 * LETTERS], found[:LETTERS])
         found[:_REST] += whole[2 * LETTERS :]
     if len(tokens) == TOKENS:
         found[LETTERS:] = np.frombuffer(tokens, np.int8)
     return found
 
 
-def _normal_halves(row: Reals, reach: int) -> list[bool]:
-    """Give letters and tokens this length, in place; tell whether each is more than zeros."""
-    halves = row[:LETTERS], row[LETTERS:]
-    squares = [float(half @ half) for half in halves]
+def _normal_halves(row: Reals, reach: int) -> tuple[Reals, bool, bool]:
+    """Give letters and tokens this length; tell whether each is more than zeros."""
+    letters, tokens = row[:LETTERS], row[LETTERS:]
+    squares = float(letters @ letters), float(tokens @ tokens)
+    has_letters, has_tokens = squares[0] > 0, squares[1] > 0
     exact = np.empty(_TEXT)
-    for part, half, square in zip((exact[:LETTERS], exact[LETTERS:]), halves, squares, strict=True):
-        np.multiply(half, reach / sqrt(square) if square else 0.0, part)
-    found = np.rint(exact)
+    np.multiply(letters, reach / sqrt(squares[0]) if has_letters else 0.0, exact[:LETTERS])
+    np.multiply(tokens, reach / sqrt(squares[1]) if has_tokens else 0.0, exact[LETTERS:])
+    found: Reals = np.rint(exact)
     for place in _unsure(exact, found):
-        square = squares[place >= LETTERS]
-        found[place] = scaled(int(row[place]), reach, int(square))
-    row[:] = found
-    return [square > 0 for square in squares]
+        found[place] = scaled(int(row[place]), reach, int(squares[place >= LETTERS]))
+    return found, has_letters, has_tokens
 
 
-@lru_cache(maxsize=4_096)
-def structure_row(fingerprint: Fingerprint) -> Reals:
-    """Give the raw structure of a turn; most turns of a home share theirs with many others."""
-    found = normal_row(np.array(structure_counts(fingerprint), np.float64), UNIT)
-    found.flags.writeable = False
-    return found
+def _structure_row(fingerprint: Fingerprint) -> Reals:
+    """Give the raw structure of a turn."""
+    return normal_row(np.array(structure_counts(fingerprint), np.float64), UNIT)
 
 
 def normal_row(row: Reals, reach: int) -> Reals:

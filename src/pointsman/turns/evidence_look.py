@@ -37,6 +37,15 @@ scalar product exactly, in whatever order.
 WHOLE: Final = 2 * TEXT_REACH**2 + STRUCTURE_REACH**2
 """The scalar product of two equal turns, were the centre zero."""
 
+LOUD: Final = (104,) * LETTERS + (68,) * TOKENS + (104,) * STRUCTURE
+"""A number of a look that is further from the centre is loud: its sign tells much about products.
+
+Less is asked of tokens: there are fewer, so that those of the other look are larger, too.
+"""
+
+HEARD: Final = 96
+"""So many letters are listened to, where there are tokens that tell more."""
+
 _SPREAD = 0x9E3779B1
 
 
@@ -111,9 +120,23 @@ def product(left: Sequence[int], right: Sequence[int]) -> int:
     return sum(first * second for first, second in zip(left, right, strict=True))
 
 
-def disagreement(left: Sequence[int], right: Sequence[int]) -> int:
-    """Count the places where one look is above the centre and the other is not."""
-    return sum((first > 0) != (second > 0) for first, second in zip(left, right, strict=True))
+def loud(look: Sequence[int]) -> list[bool]:
+    """Tell which numbers of a look say most about who is like it."""
+    found = [abs(each) > limit for each, limit in zip(look, LOUD, strict=True)]
+    if any(found[LETTERS:-STRUCTURE]):
+        found[HEARD:LETTERS] = [False] * (LETTERS - HEARD)
+    return found
+
+
+def disagreement(look: Sequence[int], other: Sequence[int]) -> int:
+    """Count the places where a look is loud, and the other is not on the same side of the centre.
+
+    The fewer, the larger their product tends to be; they are counted faster than it is computed.
+    """
+    return sum(
+        is_loud and (own > 0) != (each > 0)
+        for is_loud, own, each in zip(loud(look), look, other, strict=True)
+    )
 
 
 def shown_likeness(dot: int) -> Billionths:

@@ -16,6 +16,7 @@ from pointsman.kernel.wb1 import Salted, unit_bytes
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.pattern import PatternSettings
 from pointsman.turns.ready import ReadyPolicy, Scope
+from pointsman.turns.trace import Trace, TurnOutcome
 from pointsman.turns.validation import rejection
 
 _EXPLORE: Final = Salted("pattern.explore")
@@ -36,6 +37,12 @@ def is_explored(facts: TurnFacts, settings: PatternSettings) -> bool:
     if draw is UNSET or share is UNSET or _is_local(facts):
         return False
     return draw < share
+
+
+def was_explored(outcome: TurnOutcome, trace: Trace) -> bool:
+    """Tell whether a decision sent its turn to the runner-up on purpose."""
+    place = outcome.winner_index
+    return place >= 0 and trace.chain[place].is_exploring not in (UNSET, False)
 
 
 def shadow_model(turn_id: str, ready: ReadyPolicy, facts: TurnFacts, chosen: str) -> str | None:

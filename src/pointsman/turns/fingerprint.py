@@ -66,6 +66,13 @@ _INTENT_PAIRS = (
     (frozenset({"git", "add"}), re.compile(r"\bgit\s+add\b", re.ASCII), "commit"),
     (frozenset({"stack", "trace"}), re.compile(r"\bstack\s+trace\b", re.ASCII), "debug"),
 )
+_INTENT_WORDS = (*_INTENT_OF, *(begins for begins, _ in _INTENT_PREFIXES), "git", "stack")
+# What has none of these within speaks of no intent. One that holds another of them is not needed.
+_INTENT_HINTS = tuple(
+    word
+    for word in _INTENT_WORDS
+    if not any(other in word for other in _INTENT_WORDS if other != word)
+)
 
 
 class Fingerprint(Struct, frozen=True, forbid_unknown_fields=True):
@@ -143,6 +150,8 @@ def fingerprint_id(fingerprint: Fingerprint, vector: bytes) -> str:
 def intent_tags(text: str) -> tuple[str, ...]:
     """Give what the words of a message say it is about, of six kinds, in alphabetical order."""
     seen = ascii_lower(looked_at(text))
+    if True not in map(seen.__contains__, _INTENT_HINTS):
+        return ()
     words = set(_WORD.findall(seen))
     found = {_INTENT_OF[word] for word in words & _INTENT_OF.keys()}
     for begins, tag in _INTENT_PREFIXES:
@@ -248,9 +257,13 @@ def signed_root(value: int, scale: int, square: int) -> int:
 
 def spaced_text(text: str) -> bytes:
     """Give a text in lower case with single spaces round its words, four bytes a character."""
-    words = _bytes(looked_at(text)).lower().split()
-    spaced = b" ".join([b"", *words, b""]).decode("utf-8", "surrogatepass")
+    spaced = spaced_bytes(text).decode("utf-8", "surrogatepass")
     return spaced.encode("utf-32-le", "surrogatepass")
+
+
+def spaced_bytes(text: str) -> bytes:
+    """Give a text in lower case with single spaces round its words, in UTF-8."""
+    return b" ".join([b"", *_bytes(looked_at(text)).lower().split(), b""])
 
 
 def looked_at(text: str) -> str:

@@ -15,6 +15,7 @@ from tests.models.many_turns import record_turns, write_policy
 
 from pointsman.app import Pointsman
 from pointsman.errors import ActionRefused, InputError, NotFound
+from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd
 from pointsman.kernel.record import Names
@@ -25,6 +26,8 @@ from pointsman.runs.bulk.replaying import ReplayGiven
 from pointsman.runs.bulk.rescoring import RescoreGiven, Thought, weightiest
 from pointsman.runs.bulk.verifying import VerifyGiven
 from pointsman.runs.feedback import Feedback, feedback_draft
+from pointsman.runs.recalling import SHADOW
+from pointsman.runs.shadowing import Judged, judged_draft
 from pointsman.runs.verify import verify_ledger
 from pointsman.storage.sqlite.patterns import PatternStore
 from pointsman.testing import CountedIds, FrozenClock
@@ -285,6 +288,40 @@ def test_a_verdict_that_is_not_sure_counts_for_nothing(
     pointsman.desk.recorder().append(feedback_draft(names, told)).result()
     assert rescored(jobs) == {"verdicts": 1, "turns": 1, "unsure": 1}
     assert mean(pointsman) is None
+
+
+def found_by_judge(pointsman: Pointsman, name: str, decision: str, score: Billionths) -> None:
+    told = Judged(decision, "j-1", "acme:judge", "sha256:rubric", score)
+    draft = judged_draft(Names(name, "t-1", Instant(30)), told)
+    pointsman.desk.recorder().append(draft).result()
+
+
+def test_what_a_judge_found_is_counted_for_the_answer_it_looked_at(
+    pointsman: Pointsman, jobs: BulkJobs
+) -> None:
+    with closing(PatternStore(pointsman.home.patterns)) as store:
+        for name, model in (("t-1", "acme:big"), ("d-shadow", "acme:small")):
+            store.record(A_LOOK, b"", model=model, turn_id=name, cost_microusd=MicroUsd(5),
+                         latency_ms=1, pricing_version="", at=Instant(1))  # fmt: skip
+    shadow = Draft(SHADOW, "d-shadow", "t-1", Instant(20), b"{}")
+    pointsman.desk.recorder().append(shadow).result()
+    found_by_judge(pointsman, "j-own", "d-1", ZERO)
+    found_by_judge(pointsman, "j-shadow", "d-shadow", ONE)
+    assert rescored(jobs) == {"verdicts": 2, "turns": 2, "counted": 2}
+    with closing(PatternStore(pointsman.home.patterns)) as store:
+        means = {each.model: each.mean_success for each in store.report()}
+    assert means == {"acme:big": ZERO, "acme:small": ONE}
+    # What somebody said counts for more, though it was said before.
+    judge(pointsman, "f-1", Billionths(500_000_000), 10)
+    assert rescored(jobs) == {"verdicts": 3, "turns": 2, "counted": 1, "known": 1}
+    assert rescored(jobs) == {"verdicts": 3, "turns": 2, "known": 2}
+
+
+def test_what_a_judge_found_outweighs_what_was_shown() -> None:
+    shown = Thought("t", ZERO, ONE, False, Instant(9), "cli", 9, "shown")
+    found = Thought("t", ONE, ONE, False, Instant(5), "cli", 5, "found", is_judged=True)
+    for order in ([shown, found], [found, shown]):
+        assert weightiest(order) == (found,)
 
 
 def test_what_was_said_outweighs_what_was_shown_in_any_order() -> None:

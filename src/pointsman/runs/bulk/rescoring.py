@@ -18,7 +18,9 @@ from pointsman.kernel.number import ONE, Billionths
 from pointsman.runs.bulk.plan import Range
 from pointsman.runs.bulk.work import Conclusion, Work, value_of
 from pointsman.runs.feedback import FEEDBACK, FEEDBACK_FORM
+from pointsman.runs.recalling import SHADOW
 from pointsman.runs.replay import ledger_ranges
+from pointsman.runs.shadowing import JUDGED, JUDGED_FORM
 from pointsman.sessions.envelope import is_event, read_event
 from pointsman.sessions.events.feedback import FeedbackExplicit, FeedbackImplicit
 from pointsman.sessions.feedback import SAID, SHOWN, Verdict
@@ -37,7 +39,11 @@ class RescoreGiven(Struct, frozen=True):
 
 
 class Thought(Struct, frozen=True):
-    """What was thought of a turn; said counts for more than shown, then the later."""
+    """What was thought of a turn, or of a shadow run of it.
+
+    What people said counts for more than what a judge found, that for more than what was shown;
+    then the later.
+    """
 
     turn_id: str
     score: Billionths
@@ -47,11 +53,12 @@ class Thought(Struct, frozen=True):
     chain: str
     seq: int
     entry_id: str
+    is_judged: bool = False
 
     @property
-    def rank(self) -> tuple[bool, int, str, int]:
+    def rank(self) -> tuple[bool, bool, int, str, int]:
         """What is weightier has the higher rank."""
-        return self.is_said, self.at, self.chain, self.seq
+        return self.is_said, self.is_judged, self.at, self.chain, self.seq
 
 
 class RescorePart(Struct, frozen=True):
@@ -66,9 +73,31 @@ class _Reading:
         self._ledger = LedgerReader(home.database)
 
     def part(self, each: Range) -> RescorePart:
-        entries = self._ledger.entries_in(each.number, each.first, each.end, _SAID)
-        found = [thought for entry in entries for thought in thoughts_of(each.chain, entry)]
+        told = [
+            *self._ledger.entries_in(each.number, each.first, each.end, _SAID),
+            *self._ledger.entries_in(each.number, each.first, each.end, JUDGED),
+        ]
+        entries = sorted(told, key=lambda entry: entry.seq)
+        found = [thought for entry in entries for thought in self._thoughts(each.chain, entry)]
         return RescorePart(len(found), weightiest(found))
+
+    def _thoughts(self, chain: str, entry: Entry) -> Iterator[Thought]:
+        return self._found(chain, entry) if entry.kind == JUDGED else thoughts_of(chain, entry)
+
+    def _found(self, chain: str, entry: Entry) -> Iterator[Thought]:
+        """Give what a judge found, under the name by which the answer it looked at is counted."""
+        try:
+            judged = JUDGED_FORM.read(entry.payload)
+        except IntegrityFailure:
+            # Somebody changed it: that is for `verify` to name.
+            return
+        about = [
+            (each.entry.kind, each.entry.ref) for each in self._ledger.with_id(judged.decision_id)
+        ]
+        run = judged.decision_id if (SHADOW, entry.ref) in about else entry.ref
+        is_said, is_judged = False, True
+        place = (entry.at, chain, entry.seq, entry.id)
+        yield Thought(run, judged.score, ONE, is_said, *place, is_judged)
 
     def close(self) -> None:
         self._ledger.close()

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from pointsman.storage.sqlite.pattern_sieve import Places, Sieve
 from pointsman.turns.evidence import (
     CANDIDATES,
     COMPARED,
@@ -22,10 +23,12 @@ from pointsman.turns.evidence import (
     Evidence,
     ModelEvidence,
     Outcomes,
+    OwnMean,
     Prior,
+    all_compared,
     looks_for,
     model_evidence,
-    shared_prior,
+    own_means,
     shown_row,
 )
 from pointsman.turns.evidence_arrays import (
@@ -34,16 +37,16 @@ from pointsman.turns.evidence_arrays import (
     Whole,
     centre_of_rows,
     centred_rows,
-    look_of,
+    joined,
     raw_looks,
+    structure_part,
+    text_part,
 )
 from pointsman.turns.evidence_look import LENGTH, shown_likeness
 from pointsman.turns.fingerprint import Fingerprint
 from pointsman.turns.pattern_row import PatternRow
 
 Short: TypeAlias = npt.NDArray[np.int16]
-Signs: TypeAlias = npt.NDArray[np.uint64]
-Places: TypeAlias = npt.NDArray[np.intp]
 
 _WEIGHTS: Final = np.array(WEIGHTS, np.int64)
 # From 460,800 numbers on OpenBLAS shares a product among threads: on busy cores each then waits for
@@ -52,9 +55,9 @@ _BLOCK: Final = 512
 # So many looks are kept as they are compared. More of them are kept in half the room: fetching the
 # few that are compared takes longer than turning them into floats.
 _KEPT_READY: Final = 2_048
-# So many rows, as they are kept and as they are compared, stay in a core's own cache meanwhile.
-_FETCHED: Final = 128
-_WORDS: Final = -(-LENGTH // 64)
+# So many rows, as they are kept and as they are compared, stay near a core meanwhile.
+_FETCHED: Final = 256
+_KNOWN_STRUCTURES: Final = 4_096
 _JUDGED, _SUCCESS, _SAMPLES, _COST = range(4)
 
 
@@ -82,11 +85,14 @@ class EvidenceIndex:
         self._order: list[int] = []
         self._centre: Whole = np.zeros(LENGTH, np.int64)
         self._centre_reals: Reals = np.zeros(LENGTH)
+        # Most turns of a home share their structure with many others.
+        self._structures: dict[Fingerprint, Reals] = {}
         self._raw: Short = np.zeros((_BLOCK, LENGTH), np.int16)
         self._looks: Floats | Short = np.zeros((_BLOCK, LENGTH), np.float32)
-        self._signs: Signs = np.zeros((_WORDS, _BLOCK), np.uint64)
+        self._sieve = Sieve(_BLOCK)
         self._sums: Whole = np.zeros((_BLOCK, 4, 0), np.int64)
         self._priors: list[Prior] | None = None
+        self._means: tuple[OwnMean, ...] = ()
         # Room for the rows that are compared next.
         self._taken: Floats = np.empty((_FETCHED, LENGTH), np.float32)
         self._short: Short = np.empty((_FETCHED, LENGTH), np.int16)
@@ -113,6 +119,7 @@ class EvidenceIndex:
                 Prior(self._models[code], *(int(each) for each in totals[:, code]))
                 for code in self._order
             ]
+            self._means = own_means(self._priors)
         return self._priors
 
     def judged(self) -> int:
@@ -132,6 +139,7 @@ class EvidenceIndex:
         else:
             self._centre = centre_of_rows(raw)
         self._centre_reals = self._centre.astype(np.float64)
+        self._structures.clear()
         self._compare(0, raw)
 
     def add(self, looks: Iterable[EvidenceLook]) -> None:
@@ -179,7 +187,13 @@ class EvidenceIndex:
 
     def look(self, fingerprint: Fingerprint, letters: bytes, tokens: bytes) -> Floats:
         """Give a turn's look, ready to be compared."""
-        return look_of(fingerprint, letters, tokens, self._centre_reals)
+        structure = self._structures.get(fingerprint)
+        if structure is None:
+            if len(self._structures) >= _KNOWN_STRUCTURES:
+                self._structures.clear()
+            structure = structure_part(fingerprint, self._centre_reals)
+            self._structures[fingerprint] = structure
+        return joined(text_part(letters, tokens, self._centre_reals), structure)
 
     def look_at(self, place: int) -> Floats:
         """Give the look at a place."""
@@ -215,15 +229,10 @@ class EvidenceIndex:
 
     def _candidates(self, look: Floats, k: int) -> Places:
         """Give the places worth comparing, as `turns.evidence.candidates` does."""
-        count, wanted = len(self._ids), CANDIDATES * k
-        if count <= max(self._compared, wanted):
+        count = len(self._ids)
+        if count <= all_compared(k, self._compared):
             return np.arange(count)
-        differing = np.bitwise_count(self._signs[:, :count] ^ _packed(look[None, :]))
-        counts = np.add.reduce(differing, axis=0, dtype=np.uint16)
-        # As many disagree so little as the last that is wanted; counting is quicker than sorting.
-        bar = np.uint16(np.bincount(counts).cumsum().searchsorted(wanted))
-        found: Places = (counts <= bar).nonzero()[0]
-        return found
+        return self._sieve.candidates(look, count, CANDIDATES * k)
 
     def _products(self, look: Floats, places: Places) -> Floats:
         found = np.empty(len(places), np.float32)
@@ -255,31 +264,36 @@ class EvidenceIndex:
             rows = centred_rows(raw[low : low + _BLOCK], self._centre)
             first, last = start + low, start + low + len(rows)
             self._looks[first:last] = rows
-            self._signs[:, first:last] = _packed(rows)
+            self._sieve.put(first, rows)
 
     def _model_evidence(
         self, near: Places, weights: Whole, without: int
     ) -> tuple[ModelEvidence, ...]:
         found = self._sums.take(near, axis=0)
         judged = found[:, _JUDGED]
-        weighed = (weights @ found.reshape(len(near), -1)).reshape(found.shape[1:])
-        squares = (weights * weights) @ judged
-        rows = (weights > 0).astype(np.int64) @ (judged > 0)
-        priors = self.priors() if without < 0 else self._priors_without(without)
-        shared = shared_prior(priors)
+        sums = (weights @ found.reshape(len(near), -1)).reshape(found.shape[1:])
+        weight, success, samples, cost = (column.tolist() for column in sums)
+        squares = ((weights * weights) @ judged).tolist()
+        # Float32 counts exactly up to 2^24: more than there ever are.
+        rows = ((weights > 0).astype(np.float32) @ (judged > 0).astype(np.float32)).tolist()
         return tuple(
             model_evidence(
-                prior,
-                shared,
+                own,
                 rows=int(rows[code]),
-                weight=int(weighed[_JUDGED, code]),
-                square=int(squares[code]),
-                success=int(weighed[_SUCCESS, code]),
-                cost_weight=int(weighed[_SAMPLES, code]),
-                cost=int(weighed[_COST, code]),
+                weight=weight[code],
+                square=squares[code],
+                success=success[code],
+                cost_weight=samples[code],
+                cost=cost[code],
             )
-            for code, prior in zip(self._order, priors, strict=True)
+            for code, own in zip(self._order, self._means_without(without), strict=True)
         )
+
+    def _means_without(self, place: int) -> tuple[OwnMean, ...]:
+        if place >= 0:
+            return own_means(self._priors_without(place))
+        self.priors()
+        return self._means
 
     def _priors_without(self, place: int) -> list[Prior]:
         own = self._sums[place].tolist()
@@ -297,19 +311,22 @@ class EvidenceIndex:
     def _nearest(self, near: Places, alike: Whole) -> list[PatternRow]:
         """Give the first rows, the most alike first, then by name and model."""
         if len(near) > SHOWN:
-            is_shown = alike >= np.partition(alike, len(alike) - SHOWN)[len(alike) - SHOWN]
-            near, alike = near[is_shown], alike[is_shown]
-        found = sorted(
-            (-product, self._ids[place], place)
-            for product, place in zip(alike.tolist(), near.tolist(), strict=True)
-        )
+            bar = np.partition(alike, len(alike) - SHOWN)[len(alike) - SHOWN]
+            shown = (alike >= bar).nonzero()[0]
+            near, alike = near.take(shown), alike.take(shown)
+        places = near.tolist()
+        names = [self._ids[place] for place in places]
+        found = sorted(zip((-alike).tolist(), names, places, strict=True))
         rows: list[PatternRow] = []
         for negative, name, place in found[:SHOWN]:
             if len(rows) >= SHOWN:
                 break
             likeness = shown_likeness(-negative)
-            outcomes = sorted(self.outcomes(place).items())
-            rows += (shown_row(name, model, each, likeness) for model, each in outcomes)
+            columns = self._sums[place].T.tolist()
+            for code in self._order:
+                each = Outcomes(*columns[code])
+                if each.samples or each.judged:
+                    rows.append(shown_row(name, self._models[code], each, likeness))
         return rows[:SHOWN]
 
     def outcomes(self, place: int) -> Mapping[str, Outcomes]:
@@ -336,14 +353,13 @@ class EvidenceIndex:
         if wanted <= held:
             return
         room = max(wanted, 2 * held)
-        raw, looks, signs, sums = self._raw, self._looks, self._signs, self._sums
+        raw, looks, sums = self._raw, self._looks, self._sums
         self._raw = np.zeros((room, LENGTH), np.int16)
         self._looks = _room(room)
-        self._signs = np.zeros((_WORDS, room), np.uint64)
         self._sums = np.zeros((room, 4, len(self._models)), np.int64)
         self._raw[:count] = raw[:count]
         self._looks[:count] = looks[:count]
-        self._signs[:, :count] = signs[:, :count]
+        self._sieve.reserve(room, count)
         self._sums[:count] = sums[:count]
 
 
@@ -351,10 +367,3 @@ def _room(rows: int) -> Floats | Short:
     if rows <= _KEPT_READY:
         return np.zeros((rows, LENGTH), np.float32)
     return np.zeros((rows, LENGTH), np.int16)
-
-
-def _packed(looks: Floats | Whole) -> Signs:
-    """Give the signs of looks, a bit each, a column a look."""
-    bits = np.zeros((len(looks), 64 * _WORDS), np.bool_)
-    bits[:, :LENGTH] = looks > 0
-    return np.ascontiguousarray(np.packbits(bits, axis=1).view(np.uint64).T)
