@@ -112,9 +112,13 @@ async def a_booth(
     equipped: bool = False,
     openai: tuple[Any, ...] = (),
     files: dict[str, Any] | None = None,
+    is_awaited: bool = True,
     **visit: Any,
 ) -> AsyncIterator[Booth]:
-    """Open the app on a home; the replies are those of Anthropic's server."""
+    """Open the app on a home; the replies are those of Anthropic's server.
+
+    Unless told otherwise, wait until the session is there.
+    """
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(ScriptedUpstream(*replies))
         second = await stack.enter_async_context(ScriptedUpstream(*openai))
@@ -131,7 +135,8 @@ async def a_booth(
         app.composer.cursor_blink = False
         pilot = await stack.enter_async_context(app.run_test(size=size))
         booth = Booth(app, pilot, first)
-        await booth.until(lambda: app.commands is not None and app.top.standing.session_id)
+        if is_awaited:
+            await booth.until(lambda: app.commands is not None and app.top.standing.session_id)
         yield booth
         if app.conversation is not None and app.conversation.is_busy:
             app.conversation.cancel()

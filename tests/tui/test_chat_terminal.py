@@ -57,6 +57,10 @@ class Terminal:
             assert time.monotonic() < deadline, f"never came true:\n{self.screen}"
             time.sleep(0.05)  # another process draws: nothing here can wait for it
 
+    def opened(self) -> None:
+        """Wait until the session is there; one look at the screen for both signs of it."""
+        self.until(lambda: "auto" in (screen := self.screen) and "opening" not in screen)
+
     @property
     def is_gone(self) -> bool:
         return not is_running(self.pid)
@@ -85,7 +89,7 @@ def test_it_talks_resizes_and_quits_in_a_terminal(folder: Path) -> None:
     with upstream(says("It moves **trains**.")) as server:
         write_home(home, models=models(server.url, server.url), routing=ROUTING)
         terminal = Terminal(folder, home)
-        terminal.until(lambda: "opening" not in terminal.screen and "auto" in terminal.screen)
+        terminal.opened()
         terminal.keys("what does a point do?", "Enter")
         terminal.until(lambda: "It moves trains." in terminal.screen)
         assert f"{OPUS} · global default" in terminal.screen
@@ -102,7 +106,7 @@ def test_whatever_happens_to_the_terminal_the_state_says_it(folder: Path, how: s
     with upstream(stalls("a long story of rails"), says("and on")) as server:
         write_home(home, models=models(server.url, server.url), routing=ROUTING)
         terminal = Terminal(folder, home)
-        terminal.until(lambda: "opening" not in terminal.screen and "auto" in terminal.screen)
+        terminal.opened()
         terminal.keys("tell me", "Enter")
         terminal.until(lambda: "a long" in terminal.screen)
         if how == "killed":
@@ -128,7 +132,7 @@ def test_a_closed_terminal_ends_the_app_though_the_session_cannot_be_closed(fold
     with upstream(stalls("a long story of rails")) as server:
         write_home(home, models=models(server.url, server.url), routing=ROUTING)
         terminal = Terminal(folder, home)
-        terminal.until(lambda: "opening" not in terminal.screen and "auto" in terminal.screen)
+        terminal.opened()
         terminal.keys("tell me", "Enter")
         terminal.until(lambda: "a long" in terminal.screen)
         shutil.rmtree(home)

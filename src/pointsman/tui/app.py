@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable
 from contextlib import aclosing
@@ -18,7 +19,7 @@ from textual.widgets import Footer
 from textual.worker import Worker
 
 from pointsman.app import Pointsman
-from pointsman.errors import InputError, PointsmanError
+from pointsman.errors import PointsmanError
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import Image
 from pointsman.runs.conversation import SWAP_PENDING, Conversation
@@ -91,6 +92,8 @@ class ChatApp(App[int]):
         self._given = conversations
         self._images: list[Image] = []
         self._began = Instant(0)
+        self._opened = asyncio.Event()
+        self._waits = ""
         self._under_way: Worker[None] | None = None
         self._farewell = Farewell(pointsman)
         self._is_warned = False
@@ -143,6 +146,7 @@ class ChatApp(App[int]):
         self._farewell.owned = self.conversations if self._given is None else None
         self.commands = Commands(self._pointsman, self.conversations, opened)
         await self._greet(opened)
+        self._opened.set()
         self.set_interval(LOOK_S, self._look)
 
     async def _greet(self, opened: Conversation) -> None:
@@ -201,6 +205,10 @@ class ChatApp(App[int]):
             await self._say(message_text(event.text))
 
     async def _say(self, text: str) -> None:
+        if not self._opened.is_set() and not self._waits:
+            self._waits = text
+            self.run_worker(self._say_once_open(), exit_on_error=False)
+            return
         if self.conversation is None or self.conversation.is_busy:
             self.composer.put(text)
             wait = "still opening" if self.conversation is None else "a turn is under way"
@@ -210,6 +218,13 @@ class ChatApp(App[int]):
         await self.banners.take(SWAP_PENDING)
         self._under_way = self.run_worker(self._turn(text, images), exit_on_error=False)
         self._farewell.drawn = self._under_way.wait
+
+    async def _say_once_open(self) -> None:
+        self.composer.border_subtitle = "opening the session · your message goes out after it"
+        await self._opened.wait()
+        text, self._waits = self._waits, ""
+        self._working()
+        await self._say(text)
 
     async def _turn(self, text: str, images: tuple[Image, ...]) -> None:
         """Follow a turn to its end. Whatever goes wrong is told in a line of the turn."""
@@ -261,9 +276,12 @@ class ChatApp(App[int]):
             await self.leave("completed")
         elif command.name in own:
             await self.transcript.report(line, own[command.name](command.argument), "done")
-        elif self.commands is None:
-            raise InputError("the session is still being opened")
         else:
+            await self._opened.wait()
+            await self._carry_out(command, line)
+
+    async def _carry_out(self, command: SlashCommand, line: str) -> None:
+        if self.commands is not None:
             carried = await self.commands.carried_out(command)
             await self.transcript.report(line, carried.text, carried.kind)
             if carried.notice is not None:
