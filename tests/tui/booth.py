@@ -162,12 +162,21 @@ def picture(app: ChatApp) -> str:
     return "\n".join(line.rstrip() for line in _NAME.sub("terminal", drawn).splitlines()) + "\n"
 
 
-def check_picture(app: ChatApp, name: str, *, update: bool) -> None:
-    """Compare the screen with the picture that is kept, letter by letter."""
+async def check_picture(booth: Booth, name: str, *, update: bool) -> None:
+    """Compare the screen with the picture that is kept, letter by letter.
+
+    Parts of a screen are drawn one after the other: it is looked at until it is as it should be.
+    """
     path = SNAPSHOTS / f"{name}.svg"
-    drawn = picture(app)
     if update:
-        path.write_text(drawn)
+        await booth.until(lambda: "Quit" in booth.screen)
+        path.write_text(picture(booth.app))
         return
     assert path.exists(), f"no picture is kept as {path.name}: run with POINTSMAN_SNAPSHOTS=update"
-    assert drawn == path.read_text(), f"the screen does not look like {path.name} any more"
+    kept = path.read_text()
+    for _ in range(SOON // 10):
+        if picture(booth.app) == kept:
+            return
+        await booth.drawn()
+        await asyncio.sleep(0.04)
+    raise AssertionError(f"the screen does not look like {path.name} any more")

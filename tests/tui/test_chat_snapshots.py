@@ -138,4 +138,4 @@ async def test_screen_looks_as_it_is_kept(
     ) as booth:
         await scene(booth)
         await booth.pilot.pause()
-        check_picture(booth.app, f"{name}-{theme}-{size[0]}x{size[1]}", update=UPDATES)
+        await check_picture(booth, f"{name}-{theme}-{size[0]}x{size[1]}", update=UPDATES)
