@@ -103,14 +103,14 @@ def test_a_policy_that_is_published_is_told_once_by_whom_and_of_which_files(town
     (town.home / "pointsman.yaml").write_text('{"policy": {"source": "ledger"}}')
     with running(town.home) as live, Pointsman(town.home) as other:
         other.publish(other.publishing().candidate(), "anna")
-        eventually(lambda: live.parts.pointsman.in_force().origin.number == 1, seconds=5)
+        eventually(lambda: live.parts.pointsman.in_force().origin.number == 1, seconds=30)
         follower = Follower(live)
         eventually(lambda: live.parts.feed.readers == 1)
         small = {"schema_version": 1, "global_default": "open:small"}
         (town.home / "routing.yaml").write_text(json.dumps(small))
         given = other.publishing().replaced("routing.yaml", json.dumps(small).encode())
         made = other.publish(given, "berta")
-        eventually(lambda: live.chat().headers["x-pointsman-model"] == "open:small", seconds=5)
+        eventually(lambda: live.chat().headers["x-pointsman-model"] == "open:small", seconds=30)
         told = follower.told("policy.published")
         assert (told["number"], told["by"], told["files"]) == (2, "berta", ["routing.yaml"])
         assert told["policy_id"] == live.parts.pointsman.in_force().policy_id
@@ -119,7 +119,7 @@ def test_a_policy_that_is_published_is_told_once_by_whom_and_of_which_files(town
         assert live.entries(PUBLISHED)[-1].id in ids
         # Something else changes around the policy: it is not told as published again.
         forge(live, live.entries(PUBLISHED)[0].payload.replace(b'"number":1', b'"number":9'))
-        refused = eventually(lambda: live.chat() and _named(follower, "policy.refused"), seconds=5)
+        refused = eventually(lambda: live.chat() and _named(follower, "policy.refused"), seconds=30)
         assert refused[0]["entry_id"] == "forged-9"
         assert refused[0]["problems"]
         assert len(_named(follower, "policy.published")) == 1
@@ -133,7 +133,7 @@ def test_a_policy_that_only_claims_to_be_published_is_not_told_as_if_it_were(tow
         assert follower.told("policy.published")["number"] == 1
         (announced,) = live.entries(PUBLISHED)
         forge(live, announced.payload.replace(b'"number":1', b'"number":9'))
-        told = eventually(lambda: live.chat() and _named(follower, "policy.refused"), seconds=5)
+        told = eventually(lambda: live.chat() and _named(follower, "policy.refused"), seconds=30)
         assert told[0]["publication"] == "publication 9"
         assert "says other than its entry" in told[0]["problems"][0]
         assert [each["number"] for each in _named(follower, "policy.published")] == [1]

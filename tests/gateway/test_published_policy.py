@@ -89,7 +89,7 @@ def test_what_another_process_publishes_is_followed_without_a_restart(follower: 
     with running(follower.home) as live, Pointsman(follower.home) as other:
         (follower.home / "routing.yaml").write_text(json.dumps(SMALL))
         other.publish(other.publishing().candidate(), "anna")
-        eventually(lambda: live.chat().headers["x-pointsman-model"] == "open:small", seconds=5)
+        eventually(lambda: live.chat().headers["x-pointsman-model"] == "open:small", seconds=30)
 
 
 def test_a_forged_publication_is_told_in_readiness_the_log_and_the_ledger(
