@@ -27,6 +27,9 @@ from pointsman.testing.upstream_replies import (
 BODY = b'{"model":"big","messages":[{"role":"user","content":"hi"}]}'
 PATH = b"/v1/chat/completions"
 TYPE = b"content-type: application/json\r\n"
+PATIENCE_S = 9.0
+"""Less than the least of the limits where nobody sets one."""
+
 LIMITS = {
     "head_timeout_s": 1,
     "body_timeout_s": 1,
@@ -156,7 +159,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 def answered(live: Running, data: bytes) -> bytes:
     """Send bytes and read until the server closes, or has answered and waits for more."""
-    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=PATIENCE_S) as sock:
         with suppress(BrokenPipeError, ConnectionResetError):
             sock.sendall(data)
         return received(sock)
@@ -238,12 +241,12 @@ def test_an_upgrade_is_not_taken(limited: Running) -> None:
 def test_a_head_that_does_not_arrive_is_not_waited_for(limited: Running, begun: bytes) -> None:
     started = time.monotonic()
     told = answered(limited, begun)
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < PATIENCE_S
     assert status_of(told) in (0, 400, 408)
 
 
 def test_a_head_that_drips_is_not_waited_for(limited: Running) -> None:
-    deadline = time.monotonic() + 4
+    deadline = time.monotonic() + PATIENCE_S
     with socket.create_connection(("127.0.0.1", limited.port), timeout=0.05) as sock:
         with suppress(BrokenPipeError, ConnectionResetError):
             sock.sendall(b"GET /health HTTP/1.1\r\n")
@@ -257,7 +260,7 @@ def test_a_head_that_drips_is_not_waited_for(limited: Running) -> None:
 def test_a_body_that_does_not_arrive_is_not_waited_for(limited: Running) -> None:
     started = time.monotonic()
     told = answered(limited, request(BODY[:10], length=b"content-length: 59\r\n"))
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < PATIENCE_S
     assert status_of(told) == 408
     assert b"connection: close" in told.lower()
 
@@ -272,7 +275,7 @@ def test_a_client_that_does_not_read_is_cut_and_its_call_ended(town: Town) -> No
     town.openai.then(endless)
     write_home(town.home, pointsman={"server": LIMITS})
     with running(town.home) as live:
-        with socket.create_connection(("127.0.0.1", live.port), timeout=5) as sock:
+        with socket.create_connection(("127.0.0.1", live.port), timeout=PATIENCE_S) as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             body = BODY[:-1] + b',"stream":true}'
             sock.sendall(request(body))
@@ -284,7 +287,7 @@ def test_a_client_that_does_not_read_is_cut_and_its_call_ended(town: Town) -> No
 
 def test_a_good_request_follows_on_the_same_connection(limited: Running) -> None:
     asked = request(b"", b"", b"GET /health HTTP/1.1")
-    with socket.create_connection(("127.0.0.1", limited.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", limited.port), timeout=PATIENCE_S) as sock:
         for _ in range(3):
             sock.sendall(asked)
             assert status_of(received(sock)) == 200
@@ -292,7 +295,7 @@ def test_a_good_request_follows_on_the_same_connection(limited: Running) -> None
 
 def test_pipelined_requests_are_answered_in_their_order(limited: Running) -> None:
     asked = request(b"", b"", b"GET /health HTTP/1.1")
-    with socket.create_connection(("127.0.0.1", limited.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", limited.port), timeout=PATIENCE_S) as sock:
         sock.sendall(asked * 3)
         found = b""
         while found.count(b"HTTP/1.1 200") < 3 or found.count(b'"ok"') < 3:

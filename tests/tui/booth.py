@@ -22,7 +22,7 @@ from pointsman.tui.app import ChatApp, Visit
 from pointsman.tui.turn_view import TurnView
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-SOON = 1500
+SOON = 7500
 
 
 class Booth:
@@ -174,7 +174,7 @@ async def check_picture(booth: Booth, name: str, *, update: bool) -> None:
         return
     assert path.exists(), f"no picture is kept as {path.name}: run with POINTSMAN_SNAPSHOTS=update"
     kept = path.read_text()
-    for _ in range(SOON // 10):
+    for _ in range(SOON // 40):
         if picture(booth.app) == kept:
             return
         await booth.drawn()
