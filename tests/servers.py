@@ -177,7 +177,7 @@ class PostgresServer:
         import psycopg
 
         try:
-            psycopg.connect(self.url(), connect_timeout=5).close()
+            psycopg.connect(self.url(), connect_timeout=30).close()
         except psycopg.OperationalError:
             return False
         return True
@@ -219,7 +219,7 @@ class RedisServer:
 
     def empty(self) -> None:
         """Forget everything, as a Redis does that was started anew."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             connection.sendall(b"FLUSHALL\r\n")
             assert connection.recv(16).startswith(b"+OK")
 
@@ -235,7 +235,7 @@ class RedisServer:
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
                 connection.sendall(b"PING\r\n")
                 return connection.recv(16).startswith(b"+PONG")
         except OSError:

@@ -157,7 +157,7 @@ def test_the_feed_ends_when_the_gateway_does(town: Town) -> None:
     with running(town.home) as live:
         follower = Follower(live)
         eventually(lambda: live.parts.feed.readers == 1)
-    follower.thread.join(5)
+    follower.thread.join(30)
     assert not follower.thread.is_alive()
 
 

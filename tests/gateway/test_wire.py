@@ -30,7 +30,7 @@ def read_until_closed(sock: socket.socket) -> bytes:
 
 
 def test_an_answer_stands_whole_before_what_cannot_be_read(live: Running) -> None:
-    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=30) as sock:
         sock.sendall(request(b"", b"", HEALTH) + b"\x00\x01 nonsense\r\n\r\n")
         told = read_until_closed(sock)
     assert told.count(b"HTTP/1.1") == 1
@@ -39,7 +39,7 @@ def test_an_answer_stands_whole_before_what_cannot_be_read(live: Running) -> Non
 
 
 def test_an_old_client_is_answered_and_let_go(live: Running) -> None:
-    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=30) as sock:
         sock.sendall(request(b"", b"", b"GET /health HTTP/1.0"))
         told = read_until_closed(sock)
     assert status_of(told) == 200
@@ -47,7 +47,7 @@ def test_an_old_client_is_answered_and_let_go(live: Running) -> None:
 
 
 def test_a_client_that_closes_is_let_go(live: Running) -> None:
-    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=30) as sock:
         sock.sendall(request(b"", b"connection: close\r\n", HEALTH))
         assert status_of(read_until_closed(sock)) == 200
 
@@ -66,7 +66,7 @@ def test_a_kept_connection_is_answered_alike_however_its_requests_differ(live: R
     bodies = [b'{"model":"nobody-%d","messages":[]}' % 10**number for number in range(4)]
     other = request(b"[]", b"content-type: application/json\r\nx-session-id: s\r\n")
     asked = [*map(request, bodies), other, request(bodies[0]), request(b"", b"", HEALTH)]
-    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=30) as sock:
         kept = []
         for each in asked:
             sock.sendall(each)
@@ -84,7 +84,7 @@ def test_a_client_that_asks_before_it_sends_is_told_to_go_on(live: Running) -> N
     body = b'{"model":"nobody-knows","messages":[]}'
     asked = request(body, b"content-type: application/json\r\nexpect: 100-continue\r\n")
     head, body = asked[: -len(body)], asked[-len(body) :]
-    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=30) as sock:
         sock.sendall(head)
         assert sock.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         sock.sendall(body)
@@ -92,14 +92,14 @@ def test_a_client_that_asks_before_it_sends_is_told_to_go_on(live: Running) -> N
 
 
 def test_a_head_in_single_bytes_is_the_same_head(live: Running) -> None:
-    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=30) as sock:
         for byte in request(b"", b"", HEALTH):
             sock.sendall(bytes([byte]))
         assert status_of(sock.recv(65_536)) == 200
 
 
 def test_a_refused_head_is_answered_without_its_body(live: Running) -> None:
-    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=30) as sock:
         sock.sendall(request(b"", b"", b"POST /nothing HTTP/1.1", length=b"content-length: 9\r\n"))
         told = read_until_closed(sock)
     assert status_of(told) == 404
@@ -110,11 +110,11 @@ def test_silent_clients_make_room_for_those_that_ask(tmp_path: Path) -> None:
     settings = {"server": {"max_connections": 8, "head_timeout_s": 60}}
     with running(write_home(tmp_path / "home", pointsman=settings)) as few, ExitStack() as stack:
         address = ("127.0.0.1", few.port)
-        kept = stack.enter_context(socket.create_connection(address, timeout=5))
+        kept = stack.enter_context(socket.create_connection(address, timeout=30))
         kept.sendall(request(b"", b"", HEALTH))
         assert status_of(kept.recv(65_536)) == 200
         silent = [
-            stack.enter_context(socket.create_connection(address, timeout=5)) for _ in range(30)
+            stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(30)
         ]
         for each in silent:
             each.sendall(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: ")

@@ -197,7 +197,7 @@ def test_whoever_is_alone_commits_itself_and_takes_along_what_was_noted(group, g
     group.note(1)
     group.hand_in(2, told)
     loop.turn()
-    assert told.done.wait(10)
+    assert told.done.wait(60)
     assert told.result == 20
     assert [item for each in gate.groups for item in each] == [1, 2]
 
@@ -209,7 +209,7 @@ def test_an_item_of_a_caller_that_is_alone_is_committed_in_its_own_thread(group,
         told = Told()
         group.hand_in(item, told)
         loop.turn()
-        assert told.done.wait(10)
+        assert told.done.wait(60)
         assert told.result == item * 10
         own += told.thread == threading.get_ident()
     # Its thread may be at what it does between two groups; then it commits, as ever.
@@ -222,7 +222,7 @@ def test_a_caller_with_others_to_serve_leaves_the_commit_to_the_thread(group, ga
     loop.is_alone = False
     group.hand_in(1, told)
     loop.turn()
-    assert told.done.wait(10)
+    assert told.done.wait(60)
     assert told.thread != threading.get_ident()
 
 
@@ -232,12 +232,12 @@ def test_a_failed_commit_of_a_caller_that_is_alone_is_told_and_the_next_one_is_t
     gate.error = LedgerUnavailable("no disk")
     group.hand_in(1, bad)
     loop.turn()
-    assert bad.done.wait(10)
+    assert bad.done.wait(60)
     assert bad.error is gate.error
     gate.error = None
     group.hand_in(2, good)
     loop.turn()
-    assert good.done.wait(10)
+    assert good.done.wait(60)
     assert good.result == 20
 
 
@@ -260,7 +260,7 @@ def test_nothing_is_lost_or_told_twice_where_a_loop_and_threads_hand_in_at_once(
         loop.turn()
     for each in threads:
         each.join()
-    assert all(each.done.wait(10) for each in told)
+    assert all(each.done.wait(60) for each in told)
     assert [each.result for each in told] == [item * 10 for item in range(300)]
     assert all(future.result(10) % 10 == 0 for future in futures)
     group.close()
@@ -279,7 +279,7 @@ def test_what_nobody_waits_for_is_not_left_until_the_next_rest(gate):
             gate.entered.acquire()
             assert _is_asleep(group)
             group.note(item)
-        assert gate.entered.acquire(timeout=10)
+        assert gate.entered.acquire(timeout=60)
         assert gate.groups == [[0], [1], [2]]
     finally:
         group.close()
@@ -293,11 +293,11 @@ def test_what_is_noted_after_a_caller_committed_itself_is_not_left_either(gate):
         assert _is_asleep(group)
         group.hand_in(1, told)
         loop.turn()
-        assert told.done.wait(10)
+        assert told.done.wait(60)
         gate.entered.acquire()
         group.note(2)
         loop.turn()
-        assert gate.entered.acquire(timeout=10)
+        assert gate.entered.acquire(timeout=60)
         assert gate.groups == [[1], [2]]
     finally:
         group.close()
