@@ -68,22 +68,22 @@ def two_models(
     scores: dict[str, list[Reals]] = {}
     realised: list[list[float]] = []
     for split in chosen:
-        ways = _ways(known, split)
+        ways = logs_of(known, split)
         indexes = [evidence_index(known, split, served) for served in ways.values()]
-        gains = [_gain(each) for each in evidence_estimates(known, split, indexes)]
+        gains = [gain(each) for each in evidence_estimates(known, split, indexes)]
         for way, gained in zip(ways, gains, strict=True):
             scores.setdefault(f"evidence, {way}", []).append(gained)
         realised.append(_realised(indexes[0], gains[0]))
         logs = {way: ways[way] for way in ("logged", "full")}
         found = nearest_rows(known, split, [*logs.values()])
         for way, rows in zip(logs, found, strict=True):
-            gained = _gain(nearest_estimates(known, rows))
+            gained = gain(nearest_estimates(known, rows))
             scores.setdefault(f"nearest, {way}", []).append(gained)
         print(known.name, len(realised), "of", len(chosen), flush=True)
         weak, strong = known.outcomes[split.test].T
         scores.setdefault("random", []).append(np.zeros(len(split.test)))
         scores.setdefault("oracle", []).append(strong - weak)
-    table = {way: _two_model_row(known, chosen, each) for way, each in scores.items()}
+    table = {way: two_model_row(known, chosen, each) for way, each in scores.items()}
     shares = np.mean(realised, axis=0).tolist()
     calibrated = {f"{s / SCALE:.1f}": round(r, 4) for s, r in zip(SHARES, shares, strict=True)}
     first = chosen[0]
@@ -111,7 +111,7 @@ def large_ledgers(known: Known, chosen: list[Split]) -> dict[str, object]:
             indexes = [evidence_index(known, split, each, compared) for each in logs.values()]
             estimates = evidence_estimates(known, split, indexes)
             for way, each in zip(logs, estimates, strict=True):
-                scores.setdefault(f"evidence, {way}{told}", []).append(_gain(each))
+                scores.setdefault(f"evidence, {way}{told}", []).append(gain(each))
             if told:
                 found_near.append(_near_share(known, split, indexes[0]))
         print(known.name, "large", len(found_near), "of", len(chosen), flush=True)
@@ -120,7 +120,7 @@ def large_ledgers(known: Known, chosen: list[Split]) -> dict[str, object]:
         "ledgers": len(chosen),
         "ledger_rows": len(chosen[0].ledger),
         "nearest_found": round(float(np.mean(found_near)), 4),
-        "routers": {way: _two_model_row(known, chosen, each) for way, each in scores.items()},
+        "routers": {way: two_model_row(known, chosen, each) for way, each in scores.items()},
     }
 
 
@@ -136,14 +136,14 @@ def _near_share(known: Known, split: Split, every: EvidenceIndex) -> float:
     return float(np.mean(shares))
 
 
-def _ways(known: Known, split: Split) -> dict[str, Places | None]:
+def logs_of(known: Known, split: Split) -> dict[str, Places | None]:
     ways: dict[str, Places | None] = {"logged": logged(known, split.seed), "full": None}
     if known.name == "routellm_mmlu":
         ways["90 % strong"] = mostly(known, split.seed, 1, 90)
     return ways
 
 
-def _gain(found: Estimates) -> Reals:
+def gain(found: Estimates) -> Reals:
     return found.success[:, 1] - found.success[:, 0]
 
 
@@ -163,7 +163,7 @@ def _realised(index: EvidenceIndex, gains: Reals) -> list[float]:
     return found
 
 
-def _two_model_row(known: Known, chosen: list[Split], scores: list[Reals]) -> dict[str, object]:
+def two_model_row(known: Known, chosen: list[Split], scores: list[Reals]) -> dict[str, object]:
     rows = []
     for split, score in zip(chosen, scores, strict=True):
         weak, strong = known.outcomes[split.test].T

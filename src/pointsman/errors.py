@@ -11,7 +11,7 @@ PointsmanError
 │   ├── ExpressionRefused  an expression that cannot be compiled, with its column
 │   ├── InvalidMessage     a message of a session that breaks its role's rules
 │   ├── CannotSay          what a provider's wire format has no words for
-│   ├── WeightsError       the local model's file is missing or another one
+│   ├── WeightsError       a local model's file is missing or another one
 │   ├── PolicyElsewhere    policy files that all replicas have          HTTP 409
 │   ├── PolicyMoved        another policy was published meanwhile       HTTP 409
 │   ├── NotPublishing      a home whose policy is that of its files     HTTP 409
@@ -187,7 +187,7 @@ class RouterNoSnapshot(NotFound):
 
 
 class WeightsError(InputError):
-    """the local model's file cannot be used"""
+    """a local model's file cannot be used"""
 
     code = "local.weights"
 

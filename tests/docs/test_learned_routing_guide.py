@@ -24,6 +24,26 @@ def test_every_table_of_the_bench_stands_in_the_guide():
     assert [line for line in rows if line not in GUIDE] == []
 
 
+def test_what_minilm_is_worth_stands_in_the_guide_as_it_was_measured():
+    page = (ROOT / "bench/results/quality_minilm.md").read_text(encoding="utf-8")
+    heads = ("| router |", "|---")
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    rows = [line for line in rows if not line.startswith(heads)]
+    assert len(rows) == 13
+    assert [line for line in rows if line not in GUIDE] == []
+    speed = json.loads((ROOT / "bench/results/quality_minilm_speed.json").read_text())
+    for name in ("short", "long"):
+        assert f"{speed[name]['cpu_ms']:.0f} ms" in GUIDE
+
+
+def test_static_rows_are_those_of_the_other_page():
+    page = json.loads((ROOT / "bench/results/quality_minilm.json").read_text())
+    sets = json.loads((ROOT / "bench/results/quality.json").read_text())["sets"]
+    for name, about in page.items():
+        for way in ("evidence, logged", "evidence, full"):
+            assert about["routers"][way] == sets[name]["routers"][way]
+
+
 def test_figures_reach_what_is_promised():
     sets = json.loads((ROOT / "bench/results/quality.json").read_text())["sets"]
     named = ("routellm_mmlu", "routellm_gsm8k", "routerbench_subset")

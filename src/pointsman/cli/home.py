@@ -32,7 +32,8 @@ def init(session: Session) -> None:
 def doctor(session: Session) -> None:
     """Check everything that can be checked, and say what to fix."""
     with session.open() as pointsman:
-        findings = examined(pointsman.home, pointsman.in_force())
+        settings = pointsman.files.settings().value
+        findings = examined(pointsman.home, pointsman.in_force(), settings)
     lines = []
     for each in findings:
         lines.append(f"{each.state:<7}  {each.subject:<14} {each.detail}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +18,7 @@ from pointsman.errors import Problem
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Limits, printable
-from pointsman.kernel.instant import Instant, instant_text
+from pointsman.kernel.instant import instant_text
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import (
     Billionths,
@@ -36,6 +36,7 @@ from pointsman.runs.pattern_report import (
     reliability_svg,
     reliability_text,
 )
+from pointsman.runs.revectoring import revectored
 from pointsman.storage.sqlite.pattern_outcomes import ModelTotal, Outcome, Pattern, Summary
 from pointsman.storage.sqlite.pattern_writing import ImportRow
 from pointsman.storage.sqlite.patterns import PatternStore
@@ -71,7 +72,7 @@ def patterns() -> None:
 @command
 def list_(session: Session, limit: int) -> None:
     """List fingerprints, the most lately seen first."""
-    with _store(session) as (store, _):
+    with _store(session) as store:
         found = store.listed(limit)
     lines = [_summary_line(each) for each in found] or ["no pattern is recorded yet"]
     session.show("\n".join(lines), [_summary_value(each) for each in found])
@@ -82,7 +83,7 @@ def list_(session: Session, limit: int) -> None:
 @command
 def show(session: Session, name: str) -> None:
     """Show one fingerprint and how each model did on it; the start of an id is enough."""
-    with _store(session) as (store, _):
+    with _store(session) as store:
         pattern = store.show(name)
     session.show(_pattern_text(pattern), _pattern_value(pattern))
 
@@ -92,7 +93,7 @@ def show(session: Session, name: str) -> None:
 @command
 def delete(session: Session, name: str) -> None:
     """Forget one fingerprint and all that was counted for it."""
-    with _store(session) as (store, _):
+    with _store(session) as store:
         deleted = store.delete(name)
     session.show(f"forgotten  {deleted}", {"deleted": deleted})
 
@@ -106,14 +107,33 @@ def import_(session: Session, file: str) -> None:
     Each row has a "message" or a "fingerprint", a "model", "cost_usd" and "sample_size", and may
     have a "success" between 0 and 1. Rows that were imported before are skipped.
     """
-    rows = _rows(read_json(*read_input(file), _LIMITS))
-    with _store(session, create=True) as (store, at):
-        done = store.import_rows(rows, at)
+    given = conform(read_json(*read_input(file), _LIMITS), tuple[GivenRow, ...], _problems)
+    with session.open(create=True) as pointsman:
+        rows = _rows(given, pointsman.gathering.vectors.of)
+        with closing(PatternStore(pointsman.home.patterns)) as store:
+            done = store.import_rows(rows, pointsman.clock.now())
     text = f"{counted(done.added, 'row')} imported, {done.skipped} known already"
     evicted = sum(each.entries_evicted for each in done.evicted)
     if evicted:
         text += f", {counted(evicted, 'old fingerprint')} given up"
     session.show(text, done)
+
+
+@patterns.command()
+@command
+def revector(session: Session) -> None:
+    """Make vectors anew, from the texts in the ledger, once `patterns.vectors` says another maker.
+
+    Vectors of two makers are never compared: until then, turns that were recorded before are found
+    by their letters alone. So are those whose text was erased, and those that were imported.
+    """
+    with session.open(create=False) as pointsman:
+        vectors = pointsman.gathering.vectors
+        vectors.begin()
+        with closing(PatternStore(pointsman.home.patterns, maker=vectors.maker)) as store:
+            done = revectored(pointsman.home, store, vectors.of)
+    text = f"{counted(done.made, 'look')} made anew"
+    session.show(f"{text}, {done.left} known by letters alone" if done.left else text, done)
 
 
 @patterns.command()
@@ -131,7 +151,8 @@ def report(session: Session, svg: str | None) -> None:
     """
     with session.open(create=False) as pointsman:
         settings = pointsman.files.in_force().ready.policy.pattern
-        with closing(PatternStore(pointsman.home.patterns)) as store:
+        maker = pointsman.gathering.vectors.maker
+        with closing(PatternStore(pointsman.home.patterns, maker=maker)) as store:
             found = pattern_report(store, settings)
     is_used = settings.mode != "off" and settings.method is not UNSET
     if svg is not None:
@@ -222,24 +243,23 @@ def _report_value(found: PatternReport) -> dict[str, object]:
 
 
 @contextmanager
-def _store(session: Session, *, create: bool = False) -> Iterator[tuple[PatternStore, Instant]]:
-    """Open the pattern store of the home, and tell the time."""
+def _store(session: Session) -> Iterator[PatternStore]:
+    """Open the pattern store of the home."""
     with (
-        session.open(create=create) as pointsman,
+        session.open(create=False) as pointsman,
         closing(PatternStore(pointsman.home.patterns)) as store,
     ):
-        yield store, pointsman.clock.now()
+        yield store
 
 
-def _rows(document: Document) -> list[ImportRow]:
-    given = conform(document, tuple[GivenRow, ...], _problems)
+def _rows(given: Sequence[GivenRow], vector_of: Callable[[str], bytes]) -> list[ImportRow]:
     seen: Counter[str] = Counter()
     rows = []
     for each in given:
         # Two equal rows of one file are two; the same file again brings the same names again.
         content = content_id(msgspec.json.encode(each, order="sorted"))
         seen[content] += 1
-        rows.append(_row(each, f"{content}#{seen[content]}"))
+        rows.append(_row(each, f"{content}#{seen[content]}", vector_of))
     return rows
 
 
@@ -250,10 +270,7 @@ def _problems(given: tuple[GivenRow, ...], document: Document) -> Iterable[Probl
             yield document.problem((place,), Code.MISSING_KEY, message)
 
 
-def _row(given: GivenRow, name: str) -> ImportRow:
-    # Imported here: numpy takes longer to load than the other commands take.
-    from pointsman.signals.embedding import text_vector  # noqa: PLC0415 - see above
-
+def _row(given: GivenRow, name: str, vector_of: Callable[[str], bytes]) -> ImportRow:
     message = given.message or ""
     fingerprint = given.fingerprint or Fingerprint()
     if not fingerprint.intent_tags:
@@ -262,7 +279,7 @@ def _row(given: GivenRow, name: str) -> ImportRow:
     return ImportRow(
         id=name,
         fingerprint=fingerprint,
-        vector=text_vector(message),
+        vector=vector_of(message),
         model=model_id(given.model),
         success=None if given.success is None else billionths(f"{given.success:f}"),
         cost_microusd=microusd(f"{given.cost_usd:f}"),

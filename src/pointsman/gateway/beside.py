@@ -126,9 +126,11 @@ class Beside:
         if work.shadow is not None:
             again = await self._shadowed(work, work.shadow)
             said += [] if again is None else [again]
-        facts = work.ruling.facts
+        facts, vector_of = work.ruling.facts, self._parts.pointsman.gathering.vectors.of
         for each in said:
-            await in_thread(lambda each=each: run_learned(self._patterns, facts, each.run))  # type: ignore[misc] # bound at once
+            await in_thread(
+                lambda each=each: run_learned(self._patterns, facts, each.run, vector_of)  # type: ignore[misc] # bound at once
+            )
         for each in said:
             if work.is_judged and each.words:
                 await self._judged(work, each)

@@ -18,7 +18,7 @@ from pointsman.gateway.overheard import Overheard
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.spans import line_of
 from pointsman.gateway.turn import LiveTurn
-from pointsman.gateway.turn_flow import go_on, new_flow
+from pointsman.gateway.turn_flow import go_on, new_flow, prepared
 from pointsman.gateway.watch import Watch
 from pointsman.providers.dialects.loss import CannotSay
 from pointsman.providers.dialects.speaker import speaker
@@ -94,6 +94,8 @@ class ModelEndpoint:
 
     async def _driven(self, live: LiveTurn, send: Send) -> None:
         lock = live.lock()
+        if lock is None and live.parts.pointsman.gathering.vectors.is_slow:
+            await prepared(live)
         flow = new_flow(live) if lock is None else go_on(live, lock)
         beside = self._beside
         heard = Overheard(send) if beside is not None and beside.may_follow(live) else None

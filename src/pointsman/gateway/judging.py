@@ -80,7 +80,8 @@ class Judging:
             turn = recalled(home, given.turn_id, names.ref if names.ref != given.turn_id else "")
             if turn is None or self._is_off(turn.facts):
                 return found
-            run_learned(store, turn.facts, turn.run)
+            vector_of = self._parts.pointsman.gathering.vectors.of
+            run_learned(store, turn.facts, turn.run, vector_of)
             return store.update_score(names.ref, *verdict)
 
     def _is_off(self, facts: TurnFacts) -> bool:

@@ -21,7 +21,7 @@ from pointsman.gateway.names import meant_by
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.passage import Passage
 from pointsman.gateway.turn import LiveTurn
-from pointsman.gateway.turn_flow import new_flow
+from pointsman.gateway.turn_flow import new_flow, prepared
 from pointsman.providers.dialects.body import decode
 from pointsman.providers.dialects.look import Look, look
 from pointsman.providers.dialects.spans import unique
@@ -102,6 +102,8 @@ class PassEndpoint(ModelEndpoint):
 
     async def _driven(self, live: LiveTurn, send: Send) -> None:
         """Record the decision, make the call, and pass its answer on."""
+        if live.parts.pointsman.gathering.vectors.is_slow:
+            await prepared(live)
         flow = new_flow(live)
         passage: Passage | None = None
         reply: Called | None = None

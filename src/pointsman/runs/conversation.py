@@ -32,6 +32,7 @@ from pointsman.sessions.rollup import Rollup, WorkerMessages, WorkerShare, worke
 from pointsman.sessions.tool import Answered
 from pointsman.sessions.update import Notice, Update
 from pointsman.storage.sqlite.conversations import SessionRow, TurnRow
+from pointsman.turns.override import split_override
 from pointsman.turns.registry import meant, model_id
 
 SWAP_PENDING = "session.swap_pending"
@@ -114,6 +115,7 @@ class Conversation:
 
         Whoever stops following cancels the turn.
         """
+        await self._prepared(text)
         if self._run is not None:
             raise InputError("a turn is under way", hint="cancel it, or wait for its end")
         self._apply_swap()
@@ -137,6 +139,13 @@ class Conversation:
                     yield update
         finally:
             self._ended(run)
+
+    async def _prepared(self, text: str) -> None:
+        """Have the vector of a message made in a thread, where making it takes long."""
+        ground = self._house.ground
+        if ground.gathering.vectors.is_slow:
+            _, message = split_override(text, ground.files.in_force().ready.aliases, "strict")
+            await ground.gathering.vectors.prepared(message)
 
     def _ended(self, run: TurnRun) -> None:
         self._run = None

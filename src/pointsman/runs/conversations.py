@@ -210,6 +210,7 @@ def open_conversations(
     surroundings: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
 ) -> Conversations:
     """Open what conversations need in a home."""
+    ground.gathering.vectors.begin()
     in_force, retain = ground.files.in_force(), ground.files.settings().value.retain
     recorder = ground.desk.recorder()
     store = ConversationStore(ground.home.place(CONVERSATIONS), retain)

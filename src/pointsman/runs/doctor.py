@@ -13,7 +13,8 @@ from typing import Literal
 import apsw
 from msgspec import Struct
 
-from pointsman.errors import LedgerUnavailable, PointsmanError
+from pointsman.errors import LedgerUnavailable, PointsmanError, WeightsError
+from pointsman.providers.embedded import minilm
 from pointsman.runs.agent_privacy import LET_THROUGH
 from pointsman.runs.verify import verify_ledger
 from pointsman.storage.agents_file import AgentsFiles
@@ -22,12 +23,14 @@ from pointsman.storage.home import OPEN_TO_OTHERS, Home
 from pointsman.storage.policies import InForce
 from pointsman.storage.secrets import missing_secrets
 from pointsman.storage.sensor_files import SensorFiles
+from pointsman.storage.settings import Settings
 from pointsman.storage.sqlite.reading import database_damage
 from pointsman.storage.store_url import shared_store
 from pointsman.turns.registry import provider_of
 
 LITTLE_SPACE = 100 * 1024 * 1024
 SLOW_SYNC_MS = 50
+DEFAULTS = Settings()
 
 
 class Finding(Struct, frozen=True):
@@ -39,7 +42,7 @@ class Finding(Struct, frozen=True):
     hint: str = ""
 
 
-def examined(home: Home, in_force: InForce) -> list[Finding]:
+def examined(home: Home, in_force: InForce, settings: Settings = DEFAULTS) -> list[Finding]:
     """Look at a home."""
     return [
         *_program(),
@@ -49,6 +52,7 @@ def examined(home: Home, in_force: InForce) -> list[Finding]:
         *_origin(in_force),
         *_decisions(home),
         *_agents(home),
+        *_vectors(settings),
         *_databases(home),
         *_disk(home),
     ]
@@ -137,6 +141,18 @@ def _agents(home: Home) -> Iterator[Finding]:
         yield Finding("warning", "agents", f"nothing says how to call {names}", hint)
     if len(mute) < len(agents):
         yield Finding("ok", "agents", f"agents: {len(agents)}")
+
+
+def _vectors(settings: Settings) -> Iterator[Finding]:
+    """Look whether the vectors that learned routing is told to use can be made."""
+    if settings.patterns.vectors != "minilm":
+        return
+    try:
+        minilm.verified()
+    except WeightsError as error:
+        yield Finding("fault", "vectors", error.message, error.hint)
+        return
+    yield Finding("ok", "vectors", f"minilm, {minilm.located()}")
 
 
 def _databases(home: Home) -> Iterator[Finding]:

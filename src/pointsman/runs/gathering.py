@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import MicroUsd, microusd_text
+from pointsman.runs.text_vectors import TextVectors
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.home import Home
 from pointsman.storage.policies import InForce, PolicyFiles
@@ -75,9 +76,26 @@ class Gathering:
         self._home = home
         self._files = files
         self.warnings: tuple[str, ...] = ()
-        self._patterns = PatternStore(home.patterns)
+        self.vectors = TextVectors(lambda: files.settings().value.patterns.vectors)
         self._patterns_seen = (float("-inf"), False)
         self._known_configured: tuple[ModelsFile, float, tuple[str, ...]] | None = None
+
+    @cached_property
+    def _patterns(self) -> PatternStore:
+        return PatternStore(self._home.patterns, maker=self.vectors.maker)
+
+    async def prepared(
+        self, in_force: InForce, message: str, workspace: str | None, mode: Mode
+    ) -> None:
+        """Make ready, off the event loop, what looking for similar turns will ask for, if it does.
+
+        Only where `vectors.is_slow`: elsewhere `facts_of_call` is faster than this.
+        """
+        settings = in_force.ready.scope(workspace).pattern
+        if settings.mode == "off" or settings.method is UNSET or not self._has_patterns():
+            return
+        _, text = split_override(message, in_force.ready.aliases, mode)
+        await self.vectors.prepared(text)
 
     def facts(self, message: str, now: Instant) -> TurnFacts:
         """Gather what a decision about this message may look at; `warnings` tell what failed."""
@@ -177,16 +195,16 @@ class Gathering:
     ) -> TurnFacts:
         """Add what similar turns say, as the method of the policy asks for it."""
         # Imported here: numpy takes longer to load than a home without patterns takes to decide.
-        from pointsman.signals.embedding import text_vector  # noqa: PLC0415 - see above
+        from pointsman.signals.embedding import hashed_letters  # noqa: PLC0415 - see above
 
         message = facts.message if isinstance(facts.message, str) else ""
-        look, vector = look_of(facts, touched), text_vector(message)
+        look = look_of(facts, touched)
         if settings.method is UNSET:
-            rows = self._patterns.found(look, vector, settings.k)
+            rows = self._patterns.found(look, hashed_letters(message), settings.k)
             self._warn(rows.reason)
             return replace(facts, pattern_rows=rows.rows)
         target = None if settings.target is UNSET else settings.target
-        found = self._patterns.evidence(look, vector, settings.k, target)
+        found = self._patterns.evidence(look, self.vectors.of(message), settings.k, target)
         self._warn(found.reason)
         return replace(facts, pattern_evidence=found.evidence or UNSET)
 
@@ -196,7 +214,9 @@ class Gathering:
 
     def close(self) -> None:
         """Let go of the pattern store."""
-        self._patterns.close()
+        self.vectors.close()
+        if "_patterns" in self.__dict__:
+            self._patterns.close()
 
     def _configured(self, in_force: InForce) -> tuple[str, ...]:
         """Name the models whose provider has what it needs: its secrets can be found."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 from msgspec import Struct
@@ -92,15 +92,14 @@ class Run(Struct, frozen=True):
     origin: Origin | None = None
 
 
-def run_learned(store: PatternStore, facts: TurnFacts, run: Run) -> Recorded:
+def run_learned(
+    store: PatternStore, facts: TurnFacts, run: Run, vector_of: Callable[[str], bytes]
+) -> Recorded:
     """Count a run for what its turn looked like; a run counts once."""
-    # Imported here: numpy takes longer to load than most commands take.
-    from pointsman.signals.embedding import text_vector  # noqa: PLC0415 - see above
-
     message = facts.message if isinstance(facts.message, str) else ""
     return store.record(
         look_of(facts),
-        text_vector(message),
+        vector_of(message),
         model=run.model,
         turn_id=run.id,
         cost_microusd=run.cost_microusd,

@@ -26,7 +26,6 @@ from pointsman.sessions.ruling import placed
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.transcript import estimated_tokens, everything
 from pointsman.sessions.turn import Turn, TurnLimits
-from pointsman.signals.embedding import text_vector
 from pointsman.signals.tokens import tokenizer_of
 from pointsman.storage.policies import InForce
 from pointsman.turns.facts import ANY_MODEL, Privacy, TurnFacts
@@ -117,7 +116,9 @@ class Stage:
             turn = self._turn(seat, standing, said, facts, request)
         turn = replace(turn, content=content, tools=tools, system=system)
         look = FINGERPRINT_FORM.encode(look_of(facts, _touched(standing.history)))
-        return Staged(turn, look, text_vector(text), is_bare)
+        # A worker's turn is not learned from: nobody asks for its vector.
+        vector = b"" if seat.is_worker else self._house.ground.gathering.vectors.of(text)
+        return Staged(turn, look, vector, is_bare)
 
     def _turn(
         self, seat: Seat, standing: Standing, said: Said, facts: TurnFacts, request: Request

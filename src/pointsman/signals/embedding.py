@@ -65,8 +65,7 @@ def hashed_letters(text: str) -> bytes:
 
 def static_tokens(text: str) -> bytes:
     """Give the vector of a text's tokens as 128 signed bytes, or nothing where none is known."""
-    words = _WORD.findall(ascii_lower(looked_at(text)))
-    places = [*chain.from_iterable(map(_pieces().__getitem__, words))]
+    places = [*chain.from_iterable(map(_pieces().__getitem__, words_of(text)))]
     if not places:
         return b""
     # Whole numbers up to 127, at most 2,049 of them: float32 adds them up exactly.
@@ -76,6 +75,16 @@ def static_tokens(text: str) -> bytes:
     if found is total:
         return b""
     return np.minimum(np.maximum(found, -PEAK), PEAK).astype(np.int8).tobytes()
+
+
+def words_of(text: str) -> list[str]:
+    """Give the words and single signs that are looked at; of capitals, only ASCII's are lowered."""
+    return _WORD.findall(ascii_lower(looked_at(text)))
+
+
+def pieces_of(word: str) -> tuple[int, ...]:
+    """Give the places in `token_names` of the pieces of a word; none where one is not known."""
+    return _pieces()[word]
 
 
 def _characters(text: str) -> Words | npt.NDArray[np.uint8]:
@@ -136,9 +145,14 @@ def _vectors() -> npt.NDArray[np.int8]:
 
 
 @cache
+def token_names() -> tuple[str, ...]:
+    """Give the pieces of words there are, by place."""
+    return tuple((_DATA / "tokens.txt").read_text(encoding="utf-8").rstrip("\n").split("\n"))
+
+
+@cache
 def _places() -> dict[str, int]:
-    text = (_DATA / "tokens.txt").read_text(encoding="utf-8")
-    return {token: place for place, token in enumerate(text.rstrip("\n").split("\n"))}
+    return {token: place for place, token in enumerate(token_names())}
 
 
 class _Pieces(dict[str, tuple[int, ...]]):

@@ -20,6 +20,10 @@ TOKENS: Final = 128
 STRUCTURE: Final = 32
 LENGTH: Final = LETTERS + TOKENS + STRUCTURE
 
+STATIC: Final = b""
+MINILM: Final = b"minilm/1"
+"""Marks of who made token numbers, put after them; numbers of two makers never compare."""
+
 UNIT: Final = 1_024
 """The length of each part before the centre is taken off."""
 

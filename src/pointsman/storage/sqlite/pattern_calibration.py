@@ -13,7 +13,7 @@ from pointsman.kernel.number import divided
 from pointsman.storage.connection import Connection, Row
 from pointsman.storage.sqlite.pattern_changes import SQL, Changed
 from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex, EvidenceLook
-from pointsman.storage.sqlite.pattern_look import halves
+from pointsman.storage.sqlite.pattern_look import halves, made_by
 from pointsman.turns.calibration import (
     CALIBRATION_FORM,
     MOST_TRIED,
@@ -23,6 +23,7 @@ from pointsman.turns.calibration import (
     threshold,
 )
 from pointsman.turns.evidence import Evidence, Outcomes, estimate
+from pointsman.turns.evidence_look import STATIC
 from pointsman.turns.fingerprint import Fingerprint
 from pointsman.turns.pattern import Target
 
@@ -32,9 +33,14 @@ _BODY = msgspec.json.Decoder(Fingerprint)
 
 
 class Experience:
-    """What the method `evidence` knows: an index, and the calibration it is compared under."""
+    """What the method `evidence` knows: an index, and the calibration it is compared under.
 
-    def __init__(self) -> None:
+    Token numbers are compared where they are of one `maker`, and calibrations kept under its mark.
+    """
+
+    def __init__(self, maker: bytes = STATIC) -> None:
+        self._maker = maker
+        self._begins = f"{maker.decode()}:" if maker else ""
         self.index = EvidenceIndex()
         self.calibration: Calibration | None = None
         self._id = ""
@@ -58,7 +64,9 @@ class Experience:
     ) -> Evidence:
         """Gather the evidence about a turn, with the threshold of a target where there is one."""
         fingerprint, vector = look
-        found = self.index.evidence(self.index.look(fingerprint, *halves(vector)), k)
+        letters, tokens = halves(vector)
+        asked = self.index.look(fingerprint, letters, made_by(self._maker, tokens))
+        found = self.index.evidence(asked, k)
         if target is None:
             return found
         known = self.threshold(connection, target, k)
@@ -93,15 +101,14 @@ class Experience:
     def fingerprints(self, connection: Connection) -> dict[str, Fingerprint]:
         """Give what every look is the look of, by name."""
         rows = connection.execute(SQL["all_looks"])
-        return {str(row[0]): _look(*row).fingerprint for row in rows}
+        return {str(row[0]): self._look(*row).fingerprint for row in rows}
 
     def _read_all(self, connection: Connection) -> None:
         index = self.index
         index.keep({name for (name,) in connection.execute(SQL["all_names"])})
-        known = set(index.ids)
         rows = connection.execute(SQL["all_looks"])
         for part in iter(lambda: [*islice(rows, LOADED_AT_ONCE)], []):
-            index.add(_look(*row) for row in part if row[0] not in known)
+            index.add(self._look(*row) for row in part if self._is_news(row[0], row[3]))
         index.clear()
         index.put(_outcome(row) for row in connection.execute(SQL["all_outcomes"]))
         self._read_calibration(connection)
@@ -110,13 +117,16 @@ class Experience:
         listed = (changed.listed,)
         if changed.gone:
             self.index.keep(set(self.index.ids).difference(changed.gone))
-        self.index.add(_look(*row) for row in connection.execute(SQL["looks_of"], listed))
+        rows = connection.execute(SQL["looks_of"], listed)
+        self.index.add(self._look(*row) for row in rows if self._is_news(row[0], row[3]))
         self.index.put(_outcome(row) for row in connection.execute(SQL["some_outcomes"], listed))
         self._read_calibration(connection)
 
     def _read_calibration(self, connection: Connection) -> None:
         """Take the newest calibration, unless it is the one in use."""
-        stored = connection.execute(SQL["newest_calibration"]).fetchone()
+        stored = connection.execute(
+            SQL["newest_calibration"], (f"{self._begins}sha256:%",)
+        ).fetchone()
         if stored is not None and stored[0] != self._id:
             self._id, self.calibration = stored[0], CALIBRATION_FORM.decode(stored[1])
             self.index.recentre(self.calibration.centre)
@@ -129,15 +139,18 @@ class Experience:
 
     def _keep(self, connection: Connection, found: Calibration) -> None:
         body = CALIBRATION_FORM.encode(found)
-        self.calibration, self._id = found, CALIBRATION_FORM.id(found)
+        self.calibration, self._id = found, self._begins + CALIBRATION_FORM.id(found)
         connection.execute(SQL["add_calibration"], (self._id, body))
 
+    def _is_news(self, name: str, tokens: bytes) -> bool:
+        """Tell whether a look is not known yet, or got tokens of this maker, or lost them."""
+        return self.index.has_tokens(name) is not bool(made_by(self._maker, tokens))
 
-def _look(name: str, body: bytes, letters: bytes, tokens: bytes) -> EvidenceLook:
-    try:
-        return EvidenceLook(name, _BODY.decode(body), letters, tokens)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise IntegrityFailure(f"a stored pattern cannot be read: {error}") from error
+    def _look(self, name: str, body: bytes, letters: bytes, tokens: bytes) -> EvidenceLook:
+        try:
+            return EvidenceLook(name, _BODY.decode(body), letters, made_by(self._maker, tokens))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise IntegrityFailure(f"a stored pattern cannot be read: {error}") from error
 
 
 def _outcome(row: Row) -> tuple[str, str, Outcomes]:

@@ -85,6 +85,7 @@ class EvidenceIndex:
         self._order: list[int] = []
         self._centre: Whole = np.zeros(LENGTH, np.int64)
         self._centre_reals: Reals = np.zeros(LENGTH)
+        self._has_tokens: list[bool] = []
         # Most turns of a home share their structure with many others.
         self._structures: dict[Fingerprint, Reals] = {}
         self._raw: Short = np.zeros((_BLOCK, LENGTH), np.int16)
@@ -143,22 +144,36 @@ class EvidenceIndex:
         self._compare(0, raw)
 
     def add(self, looks: Iterable[EvidenceLook]) -> None:
-        """Add looks, but for those that are there."""
-        fresh = list({each.id: each for each in looks if each.id not in self._places}.values())
+        """Add looks; of those that are there, only what is said about their tokens can be news."""
+        given = {each.id: each for each in looks}
+        self._retell([each for each in given.values() if self.has_tokens(each.id) is not None])
+        fresh = [each for each in given.values() if each.id not in self._places]
         if not fresh:
             return
         start, end = len(self._ids), len(self._ids) + len(fresh)
         self._reserve(end)
-        raw = raw_looks(
-            [each.fingerprint for each in fresh],
-            [each.letters for each in fresh],
-            [each.tokens for each in fresh],
-        )
+        raw = _raw(fresh)
         self._raw[start:end] = raw
         self._compare(start, raw)
         self._sums[start:end] = 0
         self._places |= {each.id: place for place, each in enumerate(fresh, start)}
         self._ids += [each.id for each in fresh]
+        self._has_tokens += [bool(each.tokens) for each in fresh]
+
+    def has_tokens(self, name: str) -> bool | None:
+        """Tell whether a look has tokens; None where it is not known."""
+        place = self._places.get(name)
+        return None if place is None else self._has_tokens[place]
+
+    def _retell(self, looks: Sequence[EvidenceLook]) -> None:
+        """Compare looks anew whose tokens came, or went."""
+        for each in looks:
+            place, has_tokens = self._places[each.id], bool(each.tokens)
+            if has_tokens is not self._has_tokens[place]:
+                raw = _raw([each])
+                self._raw[place] = raw[0]
+                self._compare(place, raw)
+                self._has_tokens[place] = has_tokens
 
     def keep(self, names: set[str]) -> None:
         """Remove every look but these."""
@@ -170,6 +185,7 @@ class EvidenceIndex:
         self._compare(0, self._raw[:count].astype(np.int64))
         self._sums[:count] = self._sums[kept]
         self._ids = [self._ids[place] for place in kept]
+        self._has_tokens = [self._has_tokens[place] for place in kept]
         self._places = {name: place for place, name in enumerate(self._ids)}
         self._priors = None
 
@@ -361,6 +377,14 @@ class EvidenceIndex:
         self._looks[:count] = looks[:count]
         self._sieve.reserve(room, count)
         self._sums[:count] = sums[:count]
+
+
+def _raw(looks: Sequence[EvidenceLook]) -> Whole:
+    return raw_looks(
+        [each.fingerprint for each in looks],
+        [each.letters for each in looks],
+        [each.tokens for each in looks],
+    )
 
 
 def _room(rows: int) -> Floats | Short:

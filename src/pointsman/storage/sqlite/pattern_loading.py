@@ -57,12 +57,12 @@ def vector_search(connection: Connection) -> VectorSearch | None:
     return VectorSearch(connection)
 
 
-def blank_experience() -> Experience:
+def blank_experience(maker: bytes) -> Experience:
     """Give what the method `evidence` knows before it has read anything."""
     # Likewise.
     from pointsman.storage.sqlite.pattern_calibration import Experience  # noqa: PLC0415 - see above
 
-    return Experience()
+    return Experience(maker)
 
 
 def _look(name: str, body: bytes, vector: bytes) -> Look:

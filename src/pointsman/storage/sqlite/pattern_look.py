@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pointsman.turns.evidence_look import TOKENS
+from pointsman.turns.evidence_look import MINILM, TOKENS
 from pointsman.turns.fingerprint import DIMENSIONS, Fingerprint, fingerprint_id
+
+_TOKEN_LENGTHS = frozenset({TOKENS, TOKENS + len(MINILM)})
 
 
 class Look(Struct, frozen=True):
     """A fingerprint with the vectors of its text and the name it goes by.
 
-    `vector` are the letters; the tokens are no part of the name: turns recorded without them keep
-    theirs.
+    `vector` are the letters; the tokens, with the mark of their maker, are no part of the name:
+    turns recorded without them keep theirs.
     """
 
     id: str
@@ -31,6 +33,11 @@ def halves(vector: bytes) -> tuple[bytes, bytes]:
     """Split the vector of a text into letters and tokens, empty where they are not there."""
     if len(vector) == DIMENSIONS:
         return vector, b""
-    if len(vector) == DIMENSIONS + TOKENS:
+    if len(vector) - DIMENSIONS in _TOKEN_LENGTHS:
         return vector[:DIMENSIONS], vector[DIMENSIONS:]
     return b"", b""
+
+
+def made_by(maker: bytes, tokens: bytes) -> bytes:
+    """Give the numbers of tokens, without their mark; those of another maker count as none."""
+    return tokens[:TOKENS] if tokens[TOKENS:] == maker else b""

@@ -170,6 +170,16 @@ class Writing:
         is_over = self._total("count_fingerprints") > self._caps.soft
         return Imported(added, len(rows) - added, is_over, evicted)
 
+    def put_tokens(self, name: str, letters: bytes, tokens: bytes) -> bool:
+        """Give a look tokens of another maker, if these are the letters it has."""
+        found = self._connection.execute(SQL["letters_of"], (name,)).fetchone()
+        if not letters or found is None or bytes(found[0]) != letters:
+            return False
+        self._run("add_tokens", name, tokens)
+        self._run("touch_fingerprint", name)
+        self._scored.append(name)
+        return True
+
     def deleted(self, names: Sequence[str]) -> None:
         """Forget fingerprints."""
         self._connection.executemany(SQL["delete_fingerprint"], [(name,) for name in names])

@@ -56,6 +56,7 @@ from pointsman.storage.sqlite.pattern_writing import (
 )
 from pointsman.storage.sqlite.place import place_of
 from pointsman.turns.evidence import Evidence
+from pointsman.turns.evidence_look import STATIC
 from pointsman.turns.fingerprint import Fingerprint
 from pointsman.turns.pattern import Target
 from pointsman.turns.pattern_row import PatternRow, nearest_first
@@ -88,11 +89,15 @@ class FoundEvidence(Struct, frozen=True):
 
 
 class PatternStore:
-    """The patterns of one home. Opened at its first use; may be shared by threads."""
+    """The patterns of one home. Opened at its first use; may be shared by threads.
 
-    def __init__(self, where: Where, caps: Caps = DEFAULT_CAPS) -> None:
+    `maker` is who makes the token numbers that the method `evidence` compares.
+    """
+
+    def __init__(self, where: Where, caps: Caps = DEFAULT_CAPS, maker: bytes = STATIC) -> None:
         self._place = place_of(where)
         self._caps = caps
+        self._maker = maker
         self._using = threading.Lock()
         self._connection: Connection | None = None
         self._search: VectorSearch | None = None
@@ -141,6 +146,25 @@ class PatternStore:
     def import_rows(self, rows: Sequence[ImportRow], at: Instant) -> Imported:
         """Count outcomes from elsewhere, all or none of them."""
         return self._written(lambda writing: writing.imported(rows, at))
+
+    def put_tokens(self, name: str, letters: bytes, tokens: bytes) -> bool:
+        """Give a look tokens of another maker; tells whether these are the letters it has."""
+        return self._written(lambda writing: writing.put_tokens(name, letters, tokens))
+
+    def without_tokens(self) -> list[tuple[str, str]]:
+        """Give looks that have no tokens of the maker in force, with each turn they come from."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            rows = connection.execute(SQL["without_tokens"], (self._maker,))
+            return [(str(name), str(turn)) for name, turn in rows]
+
+    def count_without_tokens(self) -> int:
+        """Count the looks of texts that have no tokens of the maker in force."""
+        with self._reading() as connection:
+            if connection is None:
+                return 0
+            return int(connection.execute(SQL["count_without_tokens"], (self._maker,)).get)
 
     def delete(self, name: str) -> str:
         """Forget the fingerprint whose id is or begins like this, and all counted for it."""
@@ -244,7 +268,7 @@ class PatternStore:
         version = connection.execute(SQL["version"]).get
         known, self._experience = self._experience, None
         if known is None:
-            known = blank_experience()
+            known = blank_experience(self._maker)
             known.refresh(connection)
         elif version != self._experienced:
             changed = Changed.since(connection, self._experienced)

@@ -119,8 +119,25 @@ DELETE FROM turns WHERE at_us < ?;
 SELECT model, count(*), sum(samples), sum(score_sum), sum(score_count), sum(cost_microusd)
 FROM outcomes GROUP BY model ORDER BY model;
 
--- add_tokens: the token vector of a look, once
-INSERT INTO tokens (fingerprint, vector) VALUES (?, ?) ON CONFLICT (fingerprint) DO NOTHING;
+-- add_tokens: the token vector of a look, once for each maker: the newest one's stays
+INSERT INTO tokens (fingerprint, vector) VALUES (?, ?)
+ON CONFLICT (fingerprint) DO UPDATE SET vector = excluded.vector
+WHERE substr(tokens.vector, 129) <> substr(excluded.vector, 129);
+
+-- without_tokens: turns whose look has no tokens of a maker, the newest of a look first
+SELECT n.fingerprint, n.id
+FROM turns AS n LEFT JOIN tokens AS t ON t.fingerprint = n.fingerprint
+WHERE t.vector IS NULL OR substr(t.vector, 129) <> ? ORDER BY n.fingerprint, n.at_us DESC, n.id;
+
+-- count_without_tokens: looks with letters, but no tokens of a maker
+SELECT count(*) FROM fingerprints AS f LEFT JOIN tokens AS t ON t.fingerprint = f.id
+WHERE length(f.vector) > 0 AND (t.vector IS NULL OR substr(t.vector, 129) <> ?);
+
+-- letters_of: the letters of a look
+SELECT vector FROM fingerprints WHERE id = ?;
+
+-- touch_fingerprint: let others see that something about a look is new
+UPDATE fingerprints SET samples = samples WHERE id = ?;
 
 -- add_origin: a turn that was not served as the policy says
 INSERT INTO origins (turn, origin) VALUES (?, ?) ON CONFLICT (turn) DO NOTHING;
@@ -147,8 +164,8 @@ FROM outcomes WHERE fingerprint IN (SELECT value FROM json_each(?));
 -- add_calibration: the newest calibration
 INSERT INTO calibrations (id, body) VALUES (?, ?);
 
--- newest_calibration: the one that holds
-SELECT id, body FROM calibrations ORDER BY number DESC LIMIT 1;
+-- newest_calibration: the one that holds, of those whose id begins as their maker's do
+SELECT id, body FROM calibrations WHERE id LIKE ? ORDER BY number DESC LIMIT 1;
 
 -- count_origins: how many turns were not served as the policy says
 SELECT origin, count(*) FROM origins GROUP BY origin ORDER BY origin;
