@@ -29,7 +29,7 @@ from pointsman.kernel.entry import Chain, Draft, Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
-from pointsman.runs.replay import replay_all
+from pointsman.runs.audit.replay import replay_all
 from pointsman.storage.checkpoints import CheckpointFolder
 from pointsman.storage.ledger import LedgerWriter, Receipt
 from pointsman.storage.sqlite.ledger import Place

@@ -35,7 +35,7 @@ from pointsman.kernel.schema import Schema, json_schema
 from pointsman.kernel.verification import FaultCode
 from pointsman.placement.facts import GivenPlacement
 from pointsman.placement.table import ErrorCode, placement_schema
-from pointsman.runs.job_request import JobRequest
+from pointsman.runs.jobs.job_request import JobRequest
 from pointsman.sessions.catalogue_page import catalogue_page
 from pointsman.storage.sensor_file import SensorsFile
 from pointsman.storage.settings import Settings

@@ -35,9 +35,9 @@ from pointsman.turns.facts import GivenFacts, TurnFacts
 from pointsman.turns.trace import Evaluation, TurnOutcome
 
 if _typing.TYPE_CHECKING:
-    from pointsman.runs.export import BundleSummary
-    from pointsman.runs.replay import ReplayReport
-    from pointsman.runs.verify import LedgerReport
+    from pointsman.runs.audit.export import BundleSummary
+    from pointsman.runs.audit.replay import ReplayReport
+    from pointsman.runs.audit.verify import LedgerReport
 
 __all__ = [
     "BundleSummary",

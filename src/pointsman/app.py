@@ -25,17 +25,17 @@ from pointsman.placement.explain import ShownPlacement
 from pointsman.placement.facts import FACTS_FORM as PLACEMENT_FACTS_FORM
 from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
 from pointsman.placement.facts import with_seal as with_content_seal
-from pointsman.runs.desk import Desk
-from pointsman.runs.gathering import Gathering
-from pointsman.runs.machine import SystemClock, Ulids
-from pointsman.runs.placement_gathering import PlacementGathering
-from pointsman.runs.placing import Turn
-from pointsman.runs.recorded_turns import (
+from pointsman.runs.audit.recorded_turns import (
     check_recorded,
     has_recorded,
     recent_turns,
     shown_turn,
 )
+from pointsman.runs.desk import Desk
+from pointsman.runs.gathering import Gathering
+from pointsman.runs.machine import SystemClock, Ulids
+from pointsman.runs.placement_gathering import PlacementGathering
+from pointsman.runs.placing import Turn
 from pointsman.runs.rulings import policies_of
 from pointsman.runs.taints import TaintedSession, Taints, tainted_sessions
 from pointsman.sessions.ruling import placed, ruled
@@ -58,20 +58,20 @@ from pointsman.turns.registry import read_models, registry
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:
-    from pointsman.runs.agency import Agency
-    from pointsman.runs.agent_wing import AgentWing
-    from pointsman.runs.approvals import Approvals
-    from pointsman.runs.backtest import Backtest
-    from pointsman.runs.branching import Branching
-    from pointsman.runs.conversations import Conversations
-    from pointsman.runs.effects import Effects
-    from pointsman.runs.egress import EgressReport
-    from pointsman.runs.export import BundleSummary
-    from pointsman.runs.jobs import Jobs
+    from pointsman.runs.agency.agency import Agency
+    from pointsman.runs.agency.agent_wing import AgentWing
+    from pointsman.runs.approvals.approvals import Approvals
+    from pointsman.runs.approvals.effects import Effects
+    from pointsman.runs.audit.backtest import Backtest
+    from pointsman.runs.audit.egress import EgressReport
+    from pointsman.runs.audit.export import BundleSummary
+    from pointsman.runs.audit.replay import Progress, ReplayReport
+    from pointsman.runs.audit.verify import LedgerReport
+    from pointsman.runs.conversations.conversations import Conversations
+    from pointsman.runs.jobs.jobs import Jobs
     from pointsman.runs.publishing import Publishing
-    from pointsman.runs.replay import Progress, ReplayReport
     from pointsman.runs.rules_test import Table, TableReport
-    from pointsman.runs.verify import LedgerReport
+    from pointsman.runs.workflows.branching import Branching
     from pointsman.storage.publications import Candidate
 
 __all__ = ["Given", "Pointsman", "SystemClock", "Ulids", "home_path"]
@@ -161,7 +161,7 @@ class Pointsman:
         """Open what agents need at its first use; several threads may ask at once."""
         if self._agents is None:
             # Imported here: turns are routed without it, and should not wait for it.
-            from pointsman.runs.agent_wing import open_agent_wing  # noqa: PLC0415
+            from pointsman.runs.agency.agent_wing import open_agent_wing  # noqa: PLC0415
 
             with self._opening:
                 if self._agents is None:
@@ -173,8 +173,8 @@ class Pointsman:
     def conversations(self) -> Conversations:
         """The conversations of this home; opened at their first use."""
         # Imported here: most commands hold no conversation, and should not wait for it.
-        from pointsman.runs.conversations import Ground, open_conversations  # noqa: PLC0415
-        from pointsman.runs.equipment import home_kit  # noqa: PLC0415
+        from pointsman.runs.conversations.conversations import Ground, open_conversations  # noqa: PLC0415
+        from pointsman.runs.conversations.equipment import home_kit  # noqa: PLC0415
 
         parts = (self.home, self.files, self.desk, self.gathering, self.clock, self.ids)
         return open_conversations(Ground(*parts, self.asked), equip=home_kit)
@@ -182,7 +182,7 @@ class Pointsman:
     @cached_property
     def jobs(self) -> Jobs:
         """The jobs of this home; opened at their first use."""
-        from pointsman.runs.jobs import open_jobs  # noqa: PLC0415 - as above
+        from pointsman.runs.jobs.jobs import open_jobs  # noqa: PLC0415 - as above
 
         sources = (self.clock, self.ids)
         opened = (self.home, self.files, self.desk, sources, self.agency, self.approvals)
@@ -341,7 +341,7 @@ class Pointsman:
 
     def replay(self, names: Sequence[str]) -> ReplayReport:
         """Re-run recorded decisions by id or turn."""
-        from pointsman.runs.replay import replay_named  # noqa: PLC0415 - it loads every room
+        from pointsman.runs.audit.replay import replay_named  # noqa: PLC0415 - it loads every room
 
         check_recorded(self.home)
         with told_errors(self.home.database):
@@ -351,7 +351,7 @@ class Pointsman:
         self, since: Instant = EPOCH, *, workers: int = 1, progress: Progress | None = None
     ) -> ReplayReport:
         """Re-run every recorded decision since an instant."""
-        from pointsman.runs.replay import ReplayReport, replay_all  # noqa: PLC0415 - as above
+        from pointsman.runs.audit.replay import ReplayReport, replay_all  # noqa: PLC0415 - as above
 
         if not self.home.database.exists():
             return ReplayReport(0, 0, 0, ())
@@ -367,20 +367,20 @@ class Pointsman:
         progress: Progress | None = None,
     ) -> Backtest:
         """Decide the recorded turns again under another policy; records nothing."""
-        from pointsman.runs.backtest import backtest  # noqa: PLC0415 - as above
+        from pointsman.runs.audit.backtest import backtest  # noqa: PLC0415 - as above
 
         with told_errors(self.home.database):
             return backtest(self.home, policy, since, previews=previews, progress=progress)
 
     def verify(self, progress: Callable[[int], None] | None = None) -> LedgerReport:
         """Check chains, checkpoints and signatures."""
-        from pointsman.runs.verify import verify_ledger  # noqa: PLC0415 - as above
+        from pointsman.runs.audit.verify import verify_ledger  # noqa: PLC0415 - as above
 
         return verify_ledger(self.home, progress)
 
     def egress(self, since: Instant = EPOCH) -> EgressReport:
         """Tell what left this machine since an instant, and verify the ledger that says so."""
-        from pointsman.runs.egress import egress  # noqa: PLC0415 - as above
+        from pointsman.runs.audit.egress import egress  # noqa: PLC0415 - as above
 
         check_recorded(self.home)
         with told_errors(self.home.database):
@@ -388,7 +388,7 @@ class Pointsman:
 
     def export(self, target: Path) -> BundleSummary:
         """Write a bundle that another machine can verify."""
-        from pointsman.runs.export import export_bundle  # noqa: PLC0415 - as above
+        from pointsman.runs.audit.export import export_bundle  # noqa: PLC0415 - as above
 
         check_recorded(self.home)
         return export_bundle(self.home, target)

@@ -16,8 +16,12 @@ from tests.gateway.house import PATIENT, provider, write_home
 
 from pointsman.app import Pointsman
 from pointsman.providers.messages import Image, Text, ToolUse
-from pointsman.runs.conversation_house import Ground
-from pointsman.runs.conversations import Conversation, Conversations, open_conversations
+from pointsman.runs.conversations.conversation_house import Ground
+from pointsman.runs.conversations.conversations import (
+    Conversation,
+    Conversations,
+    open_conversations,
+)
 from pointsman.sessions.tool import (
     ConfirmationRequest,
     ToolContext,

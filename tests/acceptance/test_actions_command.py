@@ -14,7 +14,7 @@ from pointsman.agents.action import QUORUM, Actor
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
 from pointsman.kernel.document import Json
-from pointsman.runs.action_making import Wanted
+from pointsman.runs.approvals.action_making import Wanted
 from pointsman.storage.sqlite.semantic import SemanticMemory
 
 NOTE: Json = {"namespace": "facts", "key": "sky", "value": {"colour": "blue", "share": 1}}

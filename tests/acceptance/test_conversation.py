@@ -25,8 +25,8 @@ from tests.acceptance.parlour import (
 from tests.gateway.house import stalls
 
 from pointsman.errors import InputError, NotFound, UnknownModel
-from pointsman.runs.conversation_house import Kit
-from pointsman.runs.conversations import Conversation
+from pointsman.runs.conversations.conversation_house import Kit
+from pointsman.runs.conversations.conversations import Conversation
 from pointsman.sessions.tool import Answered, ConfirmationRequest
 from pointsman.sessions.update import (
     Confirm,

@@ -8,7 +8,7 @@ import pytest
 from tests.acceptance.parlour import Bench, opened, over, said
 
 from pointsman.app import Pointsman
-from pointsman.runs.conversation_house import Kit
+from pointsman.runs.conversations.conversation_house import Kit
 from pointsman.sessions.update import TextDelta
 from pointsman.turns.registry import EMBEDDED_MODEL
 

@@ -23,7 +23,7 @@ from tests.gateway.house import entries, facts_of
 from pointsman.errors import InputError
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ONE, MicroUsd
-from pointsman.runs.conversation_house import Kit
+from pointsman.runs.conversations.conversation_house import Kit
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.feedback import FeedbackExplicit
 from pointsman.sessions.update import (

@@ -18,7 +18,7 @@ from tests.gateway.house import keeps
 
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Text
-from pointsman.runs.conversation_house import Kit
+from pointsman.runs.conversations.conversation_house import Kit
 from pointsman.sessions.tool import ToolOutcome
 from pointsman.sessions.update import (
     ConfirmEgress,

@@ -141,7 +141,7 @@ def test_only_the_effector_writes() -> None:
             )
             if WRITER in names or ("semantic" in names and isinstance(node, ast.ImportFrom)):
                 found.add(path.relative_to(SOURCE).as_posix())
-    assert found == {"runs/effects.py"}
+    assert found == {"runs/approvals/effects.py"}
 
 
 def test_the_reader_has_no_way_to_write() -> None:

@@ -16,9 +16,9 @@ import yaml
 from tests.deploy.shapes import COMPOSE, SPECS
 
 from pointsman.cli.main import COMMANDS
-from pointsman.gateway.described import DESCRIBED
-from pointsman.gateway.gauges import GAUGES
-from pointsman.gateway.metrics import COUNTERS, HISTOGRAMS
+from pointsman.gateway.api.described import DESCRIBED
+from pointsman.gateway.telemetry.gauges import GAUGES
+from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 from pointsman.storage.settings import read_settings
 from pointsman.turns.policy import read_routing
 from pointsman.turns.registry import read_models, registry

@@ -15,10 +15,10 @@ from pointsman.errors import (
 )
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.replay import Verdict
-from pointsman.runs.agent_privacy import LET_THROUGH
-from pointsman.runs.agent_reply import read_reply
-from pointsman.runs.job_log import JobStatus
-from pointsman.runs.job_request import read_job_request
+from pointsman.runs.agency.agent_privacy import LET_THROUGH
+from pointsman.runs.agency.agent_reply import read_reply
+from pointsman.runs.jobs.job_log import JobStatus
+from pointsman.runs.jobs.job_request import read_job_request
 from pointsman.storage.agents_file import read_agents
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "agents.md"

@@ -10,7 +10,7 @@ from pointsman.branches.policy import branch_policy
 from pointsman.branches.reading import read_decisions
 from pointsman.branches.review import Concern, review
 from pointsman.kernel.wb1 import Salted, ends, picked, unit_bytes
-from pointsman.runs.actions import check_allowed
+from pointsman.runs.workflows.actions import check_allowed
 from pointsman.storage.sensor_file import SensorType, read_sensors
 from pointsman.storage.settings import read_settings
 from pointsman.storage.workflow_file import read_workflow

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.gateway.house import Running, model, provider, running, upstream, write_home
 
-from pointsman.gateway.described import DESCRIBED
+from pointsman.gateway.api.described import DESCRIBED
 from pointsman.storage.settings import read_settings
 from pointsman.turns.policy import read_routing
 from pointsman.turns.registry import read_models, registry

@@ -14,7 +14,7 @@ from pointsman.errors import (
     RouterNoSnapshot,
     SemNotFound,
 )
-from pointsman.gateway.agent_call import refusal_value
+from pointsman.gateway.api.agent_call import refusal_value
 from pointsman.kernel.instant import SECOND
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "governance.md").read_text("utf-8")

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
-from pointsman.gateway.described import DESCRIBED
+from pointsman.gateway.api.described import DESCRIBED
 from pointsman.mcp.prompts import PROMPTS
 from pointsman.mcp.resources import FILES, TEMPLATES
 from pointsman.mcp.server import McpServer

@@ -23,7 +23,7 @@ from tests.servers import PostgresServer
 from pointsman.errors import LedgerError
 from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
-from pointsman.runs.verify import verify_ledger
+from pointsman.runs.audit.verify import verify_ledger
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.ledger import LedgerWriter
 from pointsman.storage.sqlite.reading import LedgerReader

@@ -43,7 +43,7 @@ class Point(NamedTuple):
 
 
 POINTS = {
-    "the request is read": Point("gateway.turn", "LiveTurn", "__init__", "after"),
+    "the request is read": Point("gateway.turns.turn", "LiveTurn", "__init__", "after"),
     "the ruling is about to be handed in": Point("runs.desk", "Desk", "hand_in", "before"),
     "the ruling is handed in": Point("runs.desk", "Desk", "hand_in", "after"),
     "the text is about to be committed": Point(
@@ -61,10 +61,10 @@ POINTS = {
     "the provider's head is here": Point(
         "providers.http_provider", "HttpProvider", "send", "after"
     ),
-    "the decision is durable": Point("gateway.durable", "Durability", "reached", "after"),
+    "the decision is durable": Point("gateway.turns.durable", "Durability", "reached", "after"),
     "the first bytes are out": Point("gateway.wire.connection", "Connection", "write", "after"),
-    "the end is about to be noted": Point("gateway.turn", "LiveTurn", "call_ended", "before"),
-    "the end is noted": Point("gateway.turn", "LiveTurn", "call_ended", "after"),
+    "the end is about to be noted": Point("gateway.turns.turn", "LiveTurn", "call_ended", "before"),
+    "the end is noted": Point("gateway.turns.turn", "LiveTurn", "call_ended", "after"),
 }
 
 

@@ -17,9 +17,9 @@ from pointsman.agents.action import QUORUM, Actor
 from pointsman.agents.action_state import ActionState, Step
 from pointsman.app import Pointsman
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.runs.action_making import Wanted
-from pointsman.runs.action_record import step_draft
-from pointsman.runs.agency_record import CALL, CALL_FORM, CallTold
+from pointsman.runs.agency.agency_record import CALL, CALL_FORM, CallTold
+from pointsman.runs.approvals.action_making import Wanted
+from pointsman.runs.approvals.action_record import step_draft
 from pointsman.testing import FrozenClock
 
 NOTE = {"namespace": "facts", "key": "sky", "value": {"colour": "blue", "share": 0.1}}

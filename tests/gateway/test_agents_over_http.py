@@ -12,7 +12,7 @@ from tests.gateway.house import Running, running
 from tests.gateway.test_keys_over_http import bearer, made
 
 from pointsman.kernel.record import read_recorded
-from pointsman.runs.agency_record import CALL, CALL_FORM
+from pointsman.runs.agency.agency_record import CALL, CALL_FORM
 from pointsman.storage.sqlite.reading import LedgerReader
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -14,9 +14,9 @@ from tests.gateway.town import ADMIN
 
 from pointsman.access.matrix import AGENTS, permitted
 from pointsman.access.roles import SCOPES, Scope, effective_role
-from pointsman.gateway.described import CALLS, DESCRIBED
-from pointsman.gateway.description import Key
-from pointsman.gateway.openapi import openapi, statuses
+from pointsman.gateway.api.described import CALLS, DESCRIBED
+from pointsman.gateway.api.description import Key
+from pointsman.gateway.api.openapi import openapi, statuses
 from pointsman.gateway.routes import served
 
 DOCUMENT = openapi(DESCRIBED, DESCRIBED)

@@ -13,7 +13,7 @@ from tests.gateway.house import Running
 from tests.gateway.town import ADMIN
 
 from pointsman import offline_verifier
-from pointsman.runs.feedback import FEEDBACK, FEEDBACK_FORM
+from pointsman.runs.learning.feedback import FEEDBACK, FEEDBACK_FORM
 from pointsman.storage.sqlite.patterns import PatternStore
 from pointsman.turns.fingerprint import Fingerprint
 

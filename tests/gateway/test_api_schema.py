@@ -23,8 +23,8 @@ from schemathesis.specs.openapi.checks import (
 from tests.gateway.house import Running, model, provider, running, upstream, write_home
 from tests.gateway.town import ADMIN, anything
 
-from pointsman.gateway.described import DESCRIBED
-from pointsman.gateway.openapi import openapi
+from pointsman.gateway.api.described import DESCRIBED
+from pointsman.gateway.api.openapi import openapi
 
 PARTS = 4
 ENOUGH = 5_000 // PARTS

@@ -16,9 +16,9 @@ from tests.gateway.conftest import Town
 from tests.gateway.house import Running, eventually, running, write_home
 from tests.gateway.town import ADMIN
 
-from pointsman.gateway import tracing
-from pointsman.gateway.logs import Log
-from pointsman.gateway.otel import OtelTracing
+from pointsman.gateway.telemetry import tracing
+from pointsman.gateway.telemetry.logs import Log
+from pointsman.gateway.telemetry.otel import OtelTracing
 from pointsman.kernel.record import read_recorded
 from pointsman.testing.upstream_replies import fails
 
@@ -205,7 +205,7 @@ def test_without_an_endpoint_nothing_of_opentelemetry_is_asked_for() -> None:
 
 
 def test_without_the_extra_an_endpoint_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pointsman.gateway.otel", None)
+    monkeypatch.setitem(sys.modules, "pointsman.gateway.telemetry.otel", None)
     assert tracing.opened_tracing({tracing.ENDPOINT: "http://127.0.0.1:4318"}) is None
 
 

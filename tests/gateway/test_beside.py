@@ -11,12 +11,12 @@ from tests.gateway.house import chat_text, eventually, facts_of, keeps, streamed
 from tests.gateway.shadows import SHADOW, counted, routing, settled
 
 from pointsman.errors import MissingSnapshot
-from pointsman.gateway.beside import MOST_AT_ONCE, MOST_WAITING
+from pointsman.gateway.turns.beside import MOST_AT_ONCE, MOST_WAITING
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.kernel.record import read_recorded
-from pointsman.runs.shadowing import SHADOWED_FORM
+from pointsman.runs.learning.shadowing import SHADOWED_FORM
 from pointsman.signals.embedding import text_vector
 from pointsman.storage.home import open_home
 from pointsman.storage.sqlite.pattern_writing import ImportRow

@@ -12,7 +12,7 @@ import pytest
 from tests.gateway.conftest import Town
 from tests.gateway.house import Running, Upstream, eventually, write_home
 
-from pointsman.gateway import forwarding
+from pointsman.gateway.turns import forwarding
 from pointsman.providers.messages import Text, Thinking
 from pointsman.testing import answers, calls, fails, says
 from pointsman.testing.upstream_replies import a_response

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pointsman.gateway.hooks import SENSORS
+from pointsman.gateway.api.hooks import SENSORS
 from pointsman.gateway.later import LATER
 from pointsman.gateway.server import opened
 from pointsman.storage import decision_files
@@ -25,7 +25,7 @@ with opened(Path(sys.argv[1])):
 def test_what_is_loaded_later_serves_what_it_is_told_to(name: str, tmp_path: Path) -> None:
     module, _, kind = name.partition(".")
     with opened(tmp_path / "home") as (parts, _gateway):
-        made = getattr(import_module(f"pointsman.gateway.{module}"), kind)(parts)
+        made = getattr(import_module(f"pointsman.gateway.api.{module}"), kind)(parts)
         assert set(made.routes()) == set(LATER[name])
 
 
@@ -39,12 +39,19 @@ def test_a_gateway_that_serves_models_alone_loads_neither_agents_nor_workflows(
         text=True,
     )
     loaded = set(told.stdout.split())
-    assert "pointsman.gateway.endpoints" in loaded
+    assert "pointsman.gateway.turns.endpoints" in loaded
     unwanted = {
-        "numpy", "pointsman.runs.agency", "pointsman.runs.approvals", "pointsman.runs.branching",
-        "pointsman.runs.conversations", "pointsman.runs.jobs", "pointsman.runs.replay",
-        "pointsman.runs.sensors", "pointsman.agents.decide", "pointsman.branches.decide",
-    }  # fmt: skip
+        "numpy",
+        "pointsman.runs.agency.agency",
+        "pointsman.runs.approvals.approvals",
+        "pointsman.runs.workflows.branching",
+        "pointsman.runs.conversations.conversations",
+        "pointsman.runs.jobs.jobs",
+        "pointsman.runs.audit.replay",
+        "pointsman.runs.sensors.sensors",
+        "pointsman.agents.decide",
+        "pointsman.branches.decide",
+    }
     assert not loaded & unwanted
 
 

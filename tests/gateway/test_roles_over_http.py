@@ -10,7 +10,7 @@ from tests.gateway.test_keys_over_http import bearer, made
 
 from pointsman.access.matrix import AGENTS, KEYLESS, ROUTES, permitted, route_of
 from pointsman.access.roles import ROLE_SCOPES, ROLES, Role
-from pointsman.gateway.described import DESCRIBED
+from pointsman.gateway.api.described import DESCRIBED
 from pointsman.gateway.routes import served
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.conftest import Town
 from tests.gateway.house import Running, chat_text, streamed, write_home
 
-from pointsman.gateway import forwarding
+from pointsman.gateway.turns import forwarding
 from pointsman.providers.messages import Text, Usage
 from pointsman.testing import fails, says
 from pointsman.testing.upstream_replies import (

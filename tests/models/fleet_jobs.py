@@ -12,8 +12,8 @@ from random import Random
 from pointsman.app import Pointsman
 from pointsman.kernel.document import Json
 from pointsman.kernel.json_text import read_json
-from pointsman.runs.job_replay import replay_job
-from pointsman.runs.job_request import JobRequest, read_job_request
+from pointsman.runs.jobs.job_replay import replay_job
+from pointsman.runs.jobs.job_request import JobRequest, read_job_request
 from pointsman.storage.home import open_home
 from pointsman.testing import CountedIds, FrozenClock
 

@@ -25,10 +25,10 @@ from pointsman.app import Pointsman
 from pointsman.errors import ActionRefused
 from pointsman.kernel.document import Json
 from pointsman.kernel.instant import Instant
-from pointsman.runs.action_making import Wanted
-from pointsman.runs.action_record import ActionRecord, found_action
-from pointsman.runs.approvals import Approvals
-from pointsman.runs.effects import Effect, Effects
+from pointsman.runs.approvals.action_making import Wanted
+from pointsman.runs.approvals.action_record import ActionRecord, found_action
+from pointsman.runs.approvals.approvals import Approvals
+from pointsman.runs.approvals.effects import Effect, Effects
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.storage.sqlite.semantic import SemanticMemory
 from pointsman.testing import CountedIds, FrozenClock

@@ -16,7 +16,7 @@ from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.access.spent import Spent
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.runs.replica_epoch import EpochKeeper
+from pointsman.runs.replicas.replica_epoch import EpochKeeper
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.postgres.shared.pool import Pool
 from pointsman.storage.postgres.shared.reserves import PostgresReserves

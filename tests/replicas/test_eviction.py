@@ -17,9 +17,9 @@ from pointsman.access.keyring import ACCESS, Keyring
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
 from pointsman.errors import RedisUnavailable
-from pointsman.gateway.feed import Feed
-from pointsman.gateway.logs import Log
+from pointsman.gateway.api.feed import Feed
 from pointsman.gateway.sharing import opened_sharing
+from pointsman.gateway.telemetry.logs import Log
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.redis.connection import opened_redis
 from pointsman.storage.redis.eviction import Eviction, eviction_of

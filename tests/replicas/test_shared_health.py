@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from pointsman.kernel.instant import DAY, Instant
-from pointsman.runs.replica_epoch import is_complete
-from pointsman.runs.shared_health import SharedHealth
+from pointsman.runs.replicas.replica_epoch import is_complete
+from pointsman.runs.replicas.shared_health import SharedHealth
 from pointsman.storage.sharing import Beat, Peer
 from pointsman.testing import FrozenClock
 from pointsman.turns.availability import Transition

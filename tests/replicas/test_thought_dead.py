@@ -17,10 +17,10 @@ from pointsman.errors import BudgetUnavailable
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME
 from pointsman.providers.messages import Usage
-from pointsman.runs import replica as replicas
 from pointsman.runs.recorder import Recorder
-from pointsman.runs.replica import LOST_AFTER, Replica, Shared, _lost
-from pointsman.runs.shared_health import SharedHealth
+from pointsman.runs.replicas import replica as replicas
+from pointsman.runs.replicas.replica import LOST_AFTER, Replica, Shared, _lost
+from pointsman.runs.replicas.shared_health import SharedHealth
 from pointsman.storage.reserves import Bound, Hold
 from pointsman.storage.sharing import Beat
 from pointsman.testing import FrozenClock

@@ -12,7 +12,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.merkle import Frontier, extended
 from pointsman.kernel.signing import SigningKey
 from pointsman.offline_verifier import Unusable, audit
-from pointsman.runs.export import _Bundle, _entry_line
+from pointsman.runs.audit.export import _Bundle, _entry_line
 
 FLIPS = 3_000
 OTHER = SigningKey(bytes([7] * 32))

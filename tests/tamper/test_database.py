@@ -15,8 +15,8 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import snapshot_draft
 from pointsman.kernel.verification import FaultCode
 from pointsman.offline_verifier import audit
-from pointsman.runs.export import export_bundle
-from pointsman.runs.verify import verify_ledger
+from pointsman.runs.audit.export import export_bundle
+from pointsman.runs.audit.verify import verify_ledger
 from pointsman.storage.home import Home
 
 COLUMNS = {

@@ -9,7 +9,7 @@ from pointsman.kernel.entry import Chain, Entry, Head, head_after, joined
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.stamp import stamp
 from pointsman.kernel.verification import FaultCode
-from pointsman.runs.verify import verify_ledger
+from pointsman.runs.audit.verify import verify_ledger
 from pointsman.storage.home import open_home
 
 

@@ -9,9 +9,9 @@ from small_ledger import draft, fill
 
 from pointsman.errors import InputError, LedgerBroken
 from pointsman.offline_verifier import audit
-from pointsman.runs import export
-from pointsman.runs.export import export_bundle
-from pointsman.runs.frozen_reader import FrozenReader
+from pointsman.runs.audit import export
+from pointsman.runs.audit.export import export_bundle
+from pointsman.runs.audit.frozen_reader import FrozenReader
 from pointsman.storage.home import open_home
 
 

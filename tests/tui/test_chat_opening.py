@@ -10,8 +10,8 @@ import pytest
 from tests.tui.booth import Booth, a_booth
 
 from pointsman.errors import InputError
-from pointsman.runs.conversation import Conversation
-from pointsman.runs.conversations import Conversations
+from pointsman.runs.conversations.conversation import Conversation
+from pointsman.runs.conversations.conversations import Conversations
 from pointsman.testing import says
 
 pytestmark = pytest.mark.anyio

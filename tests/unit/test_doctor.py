@@ -7,7 +7,7 @@ import pytest
 from pointsman.agents.written import NO_AGENTS
 from pointsman.placement.policy import BUILT_IN, read_placement
 from pointsman.runs import doctor
-from pointsman.runs.agent_privacy import LET_THROUGH
+from pointsman.runs.agency.agent_privacy import LET_THROUGH
 from pointsman.runs.doctor import examined
 from pointsman.runs.starter import NAMES, starter_text, write_starter
 from pointsman.signals.kinds import KINDS

@@ -13,7 +13,7 @@ from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH
 from pointsman.kernel.record import Aside, Names, Outcome, outcome_draft
 from pointsman.placement.trace import Placed
-from pointsman.runs import egress
+from pointsman.runs.audit import egress
 from pointsman.runs.placing import Turn, facts_of_turn
 from pointsman.runs.rulings import policies_of, turn_made
 from pointsman.runs.waiting import Blocking

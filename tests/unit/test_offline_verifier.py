@@ -15,7 +15,7 @@ from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
 from pointsman.offline_verifier import Bad, Unusable, audit, expected_key, main, parse
-from pointsman.runs.export import export_bundle
+from pointsman.runs.audit.export import export_bundle
 from pointsman.storage.home import open_home
 from pointsman.storage.ledger import LedgerWriter
 from pointsman.storage.sqlite.ledger import Place

@@ -4,7 +4,7 @@ import pytest
 
 from pointsman.kernel.number import Billionths
 from pointsman.providers.messages import Response, Text, ToolUse, Usage
-from pointsman.runs.rubric import (
+from pointsman.runs.learning.rubric import (
     RUBRIC,
     STEPS,
     Rubric,

@@ -8,9 +8,9 @@ from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import FaultCode
-from pointsman.runs import verify
-from pointsman.runs.chain_notes import ChainNotes, chain_notes, claimed_size
-from pointsman.runs.verify import verify_ledger
+from pointsman.runs.audit import verify
+from pointsman.runs.audit.chain_notes import ChainNotes, chain_notes, claimed_size
+from pointsman.runs.audit.verify import verify_ledger
 from pointsman.storage.checkpoints import CheckpointFolder
 from pointsman.storage.home import Home, Identity, open_home
 from pointsman.storage.ledger import LedgerWriter

@@ -16,7 +16,7 @@ from pointsman.agents.trust import TrustEvent, event_id
 from pointsman.cli.main import main
 from pointsman.kernel.record import Names
 from pointsman.providers.messages import Usage
-from pointsman.runs.agency_record import trust_draft
+from pointsman.runs.agency.agency_record import trust_draft
 from pointsman.testing import fails, says
 from pointsman.testing.upstream_replies import Received, Step
 

@@ -12,7 +12,7 @@ import pytest
 from tests.gateway.house import Running
 from tests.web.conftest import PHONE, has_count, turns
 
-from pointsman.gateway.feed import sse
+from pointsman.gateway.api.feed import sse
 from pointsman.testing import fails
 
 pytestmark = pytest.mark.slow

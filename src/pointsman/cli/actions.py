@@ -25,8 +25,8 @@ from pointsman.app import Pointsman
 from pointsman.cli.terms import Session, command
 from pointsman.errors import PermissionDenied
 from pointsman.kernel.document import printable
-from pointsman.runs.action_view import action_value
-from pointsman.runs.columns import table
+from pointsman.runs.approvals.action_view import action_value
+from pointsman.runs.audit.columns import table
 
 KEY: Final = "POINTSMAN_KEY"
 """Where a key is looked for: on a command line everybody on the machine could read it."""

@@ -15,9 +15,9 @@ from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.number import billionths_text
-from pointsman.runs.agency import LOCAL
-from pointsman.runs.columns import table
-from pointsman.runs.job_request import JobRequest, given_job, read_job_request
+from pointsman.runs.agency.agency import LOCAL
+from pointsman.runs.audit.columns import table
+from pointsman.runs.jobs.job_request import JobRequest, given_job, read_job_request
 from pointsman.storage.agents_file import AgentsInForce
 
 REQUEST_HELP = "The job as JSON: its query, and snapshots by id, by body, or none."

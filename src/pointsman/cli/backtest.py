@@ -11,10 +11,10 @@ from pointsman.errors import InputError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.runs.backtest import Backtest, Change, InputCost
-from pointsman.runs.backtest_picture import picture
-from pointsman.runs.backtest_view import ESTIMATE, backtest_value
-from pointsman.runs.columns import table
+from pointsman.runs.audit.backtest import Backtest, Change, InputCost
+from pointsman.runs.audit.backtest_picture import picture
+from pointsman.runs.audit.backtest_view import ESTIMATE, backtest_value
+from pointsman.runs.audit.columns import table
 
 MOST_LISTED = 10
 NO_MODEL = "no model"

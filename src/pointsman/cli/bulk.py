@@ -20,6 +20,7 @@ from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import HomeError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, Instant, instant_text, read_instant
+from pointsman.runs.audit.columns import table
 from pointsman.runs.bulk.backtesting import backtest_given
 from pointsman.runs.bulk.bulk_view import bulk_row, job_answer, progress_text
 from pointsman.runs.bulk.exporting import export_given
@@ -28,7 +29,6 @@ from pointsman.runs.bulk.replaying import ReplayGiven
 from pointsman.runs.bulk.rescoring import RescoreGiven
 from pointsman.runs.bulk.verifying import VerifyGiven
 from pointsman.runs.bulk.work import KindName
-from pointsman.runs.columns import table
 from pointsman.storage.sqlite.bulk import BulkJob
 
 if TYPE_CHECKING:

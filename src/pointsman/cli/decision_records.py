@@ -13,12 +13,12 @@ from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import NotFound
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
-from pointsman.runs.branch_log import BranchLog, Distribution, LogEntry
-from pointsman.runs.branch_view import log_value
-from pointsman.runs.columns import table
-from pointsman.runs.graph import Graph, joined
-from pointsman.runs.graph_drawing import FORMATS, drawn
-from pointsman.runs.lineage import impact, lineage_graph, resolved
+from pointsman.runs.audit.columns import table
+from pointsman.runs.workflows.branch_log import BranchLog, Distribution, LogEntry
+from pointsman.runs.workflows.branch_view import log_value
+from pointsman.runs.workflows.graph import Graph, joined
+from pointsman.runs.workflows.graph_drawing import FORMATS, drawn
+from pointsman.runs.workflows.lineage import impact, lineage_graph, resolved
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader
 

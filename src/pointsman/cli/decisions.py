@@ -22,16 +22,16 @@ from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
 from pointsman.kernel.document import Document, printable
 from pointsman.kernel.yaml_text import read_yaml
-from pointsman.runs.branch_view import (
+from pointsman.runs.audit.columns import table
+from pointsman.runs.workflows.branch_view import (
     decision_value,
     dry_run_value,
     duration,
     evaluation_screen,
     evaluation_value,
 )
-from pointsman.runs.branching import Asked, dry_run
-from pointsman.runs.columns import table
-from pointsman.runs.decision_import import imported
+from pointsman.runs.workflows.branching import Asked, dry_run
+from pointsman.runs.workflows.decision_import import imported
 from pointsman.storage.decision_files import DecisionsInForce
 from pointsman.storage.files import write_new
 from pointsman.storage.workflow_file import check_targets

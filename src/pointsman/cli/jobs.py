@@ -12,10 +12,10 @@ from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
-from pointsman.runs.columns import table
-from pointsman.runs.job_request import goal_request
-from pointsman.runs.job_view import job_screen, job_value, verdict_screen, verdict_value
-from pointsman.runs.jobs import JobResult
+from pointsman.runs.audit.columns import table
+from pointsman.runs.jobs.job_request import goal_request
+from pointsman.runs.jobs.job_view import job_screen, job_value, verdict_screen, verdict_value
+from pointsman.runs.jobs.jobs import JobResult
 
 WELL = ("done", "requested")
 """How a job ends well: with an answer, or as a request that others decide about."""

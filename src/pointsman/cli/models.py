@@ -9,7 +9,7 @@ from pointsman.app import Pointsman
 from pointsman.cli.terms import Session, command
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.runs.columns import table
+from pointsman.runs.audit.columns import table
 from pointsman.runs.provider_view import provider_rows, provider_table
 from pointsman.storage.secrets import missing_secrets
 from pointsman.turns.availability import ALL_HEALTHY, reports

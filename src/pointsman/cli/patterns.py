@@ -29,14 +29,14 @@ from pointsman.kernel.number import (
     microusd_text,
 )
 from pointsman.kernel.schema import conform
-from pointsman.runs.pattern_report import (
+from pointsman.runs.learning.pattern_report import (
     PatternReport,
     TaskCoverage,
     pattern_report,
     reliability_svg,
     reliability_text,
 )
-from pointsman.runs.revectoring import revectored
+from pointsman.runs.learning.revectoring import revectored
 from pointsman.storage.sqlite.pattern_outcomes import ModelTotal, Outcome, Pattern, Summary
 from pointsman.storage.sqlite.pattern_writing import ImportRow
 from pointsman.storage.sqlite.patterns import PatternStore

@@ -14,8 +14,8 @@ from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.kernel.json_text import read_json
 from pointsman.placement.explain import placement_screen, placement_value
 from pointsman.placement.facts import GivenPlacement, read_placement_facts
-from pointsman.runs.egress import Egress, EgressReport
-from pointsman.runs.egress_view import egress_value
+from pointsman.runs.audit.egress import Egress, EgressReport
+from pointsman.runs.audit.egress_view import egress_value
 
 MOST_LISTED = 40
 

@@ -16,9 +16,9 @@ from pointsman.errors import InputError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, read_instant
 from pointsman.kernel.replay import Replayed
-from pointsman.runs.export import BundleSummary
-from pointsman.runs.replay import ReplayReport
-from pointsman.runs.verify import LedgerReport
+from pointsman.runs.audit.export import BundleSummary
+from pointsman.runs.audit.replay import ReplayReport
+from pointsman.runs.audit.verify import LedgerReport
 
 MOST_LISTED = 20
 

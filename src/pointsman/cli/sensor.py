@@ -16,10 +16,10 @@ from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import ChainHeld, InputError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import SECOND, Instant, instant_text
-from pointsman.runs.columns import table
-from pointsman.runs.sensor_event import Happened
-from pointsman.runs.sensor_state import SensorStates
-from pointsman.runs.sensors import Heard, SensorService
+from pointsman.runs.audit.columns import table
+from pointsman.runs.sensors.sensor_event import Happened
+from pointsman.runs.sensors.sensor_state import SensorStates
+from pointsman.runs.sensors.sensors import Heard, SensorService
 from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.sensor_file import Sensor
 from pointsman.storage.sensor_files import SensorFiles

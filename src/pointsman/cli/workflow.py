@@ -15,11 +15,11 @@ from pointsman.cli.decision_terms import decisions_in_force, read_context
 from pointsman.cli.terms import Session, command, read_input
 from pointsman.errors import InputError
 from pointsman.kernel.document import printable
-from pointsman.runs.branch_view import shown_value
-from pointsman.runs.columns import table
-from pointsman.runs.dependencies import dependency_graph
-from pointsman.runs.graph_drawing import FORMATS, drawn
-from pointsman.runs.workflow import RunReport, Step, WorkflowRunner, WorkflowText
+from pointsman.runs.audit.columns import table
+from pointsman.runs.workflows.branch_view import shown_value
+from pointsman.runs.workflows.dependencies import dependency_graph
+from pointsman.runs.workflows.graph_drawing import FORMATS, drawn
+from pointsman.runs.workflows.workflow import RunReport, Step, WorkflowRunner, WorkflowText
 from pointsman.storage.workflow_file import read_workflow
 
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")

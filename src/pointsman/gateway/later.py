@@ -77,7 +77,7 @@ def later_routes(parts: Parts) -> dict[Key, Handler]:
 
 
 class _Later:
-    """One class of this package, made when the first of its routes is asked for."""
+    """One class of the API, made when the first of its routes is asked for."""
 
     def __init__(self, parts: Parts, name: str) -> None:
         self._parts = parts
@@ -98,6 +98,6 @@ class _Later:
         with self._lock:
             if not self._routes:
                 module, _, name = self._name.partition(".")
-                made = getattr(import_module(f"pointsman.gateway.{module}"), name)(self._parts)
+                made = getattr(import_module(f"pointsman.gateway.api.{module}"), name)(self._parts)
                 self._routes = made.routes()
             return self._routes

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import msgspec
 
-from pointsman.gateway.action_upkeep import ActionUpkeep
-from pointsman.gateway.admin import Admin
-from pointsman.gateway.api import Api
+from pointsman.gateway.api.action_upkeep import ActionUpkeep
+from pointsman.gateway.api.admin import Admin
+from pointsman.gateway.api.api import Api
+from pointsman.gateway.api.budget_api import BudgetApi
+from pointsman.gateway.api.bulk_api import BulkApi
+from pointsman.gateway.api.dashboard import Dashboard
+from pointsman.gateway.api.description import Key
+from pointsman.gateway.api.following import Following
+from pointsman.gateway.api.hooks import Hooks
+from pointsman.gateway.api.judging import Judging
+from pointsman.gateway.api.ledger_api import LedgerApi
+from pointsman.gateway.api.overview_api import OverviewApi
+from pointsman.gateway.api.policy_api import PolicyApi
+from pointsman.gateway.api.session_api import SessionApi
+from pointsman.gateway.api.turn_api import TurnApi
+from pointsman.gateway.api.turn_catalog import TurnCatalog
 from pointsman.gateway.asgi import Handler
-from pointsman.gateway.beside import Beside
-from pointsman.gateway.budget_api import BudgetApi
-from pointsman.gateway.bulk_api import BulkApi
-from pointsman.gateway.dashboard import Dashboard
-from pointsman.gateway.description import Key
-from pointsman.gateway.endpoints import ModelEndpoint
-from pointsman.gateway.following import Following
-from pointsman.gateway.hooks import Hooks
 from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
-from pointsman.gateway.judging import Judging
 from pointsman.gateway.later import later_routes
-from pointsman.gateway.ledger_api import LedgerApi
-from pointsman.gateway.overview_api import OverviewApi
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.passing import PassEndpoint
-from pointsman.gateway.policy_api import PolicyApi
-from pointsman.gateway.session_api import SessionApi
-from pointsman.gateway.told_routes import ToldRoute
-from pointsman.gateway.turn_api import TurnApi
-from pointsman.gateway.turn_catalog import TurnCatalog
+from pointsman.gateway.telemetry.told_routes import ToldRoute
+from pointsman.gateway.turns.beside import Beside
+from pointsman.gateway.turns.endpoints import ModelEndpoint
+from pointsman.gateway.turns.passing import PassEndpoint
 
 
 def served(parts: Parts) -> dict[Key, Handler]:
@@ -77,8 +77,8 @@ class _Schema:
         """Describe every route."""
         if not self._body:
             # Imported here: it knows every shape there is, and few ask for it.
-            from pointsman.gateway.described import DESCRIBED  # noqa: PLC0415
-            from pointsman.gateway.openapi import openapi  # noqa: PLC0415
+            from pointsman.gateway.api.described import DESCRIBED  # noqa: PLC0415
+            from pointsman.gateway.api.openapi import openapi  # noqa: PLC0415
 
             self._body = msgspec.json.encode(openapi(self._routes, DESCRIBED))
         await answer(send, 200, self._body, [JSON, (b"cache-control", b"no-cache")])

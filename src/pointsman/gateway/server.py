@@ -19,16 +19,16 @@ from pointsman.access.budgets import Budgets
 from pointsman.access.keyring import ACCESS, Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
+from pointsman.gateway.api.feed import Feed
+from pointsman.gateway.api.feed_events import event_of
+from pointsman.gateway.api.policy_writing import follow_policy
 from pointsman.gateway.asgi import LOOPBACK, Gateway, Routes
-from pointsman.gateway.durable import UNWATCHED
-from pointsman.gateway.feed import Feed
-from pointsman.gateway.feed_events import event_of
-from pointsman.gateway.logs import Log
-from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.parts import Parts, deadlines_of, fallback_of, stored_lock
-from pointsman.gateway.policy_writing import follow_policy
 from pointsman.gateway.routes import served
-from pointsman.gateway.tracing import opened_tracing
+from pointsman.gateway.telemetry.logs import Log
+from pointsman.gateway.telemetry.metrics import Metrics
+from pointsman.gateway.telemetry.tracing import opened_tracing
+from pointsman.gateway.turns.durable import UNWATCHED
 from pointsman.gateway.wire.server import BACKLOG, Serving
 from pointsman.kernel.entry import Entry
 from pointsman.providers.embedded.provider import EmbeddedProvider

@@ -20,13 +20,13 @@ from pointsman.access.keyring import Keyring
 from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.app import Pointsman
 from pointsman.errors import PointsmanError
-from pointsman.gateway.feed import Feed
-from pointsman.gateway.logs import Log
-from pointsman.gateway.shapes import ReplicaRow, SharedReport
+from pointsman.gateway.api.feed import Feed
+from pointsman.gateway.api.shapes import ReplicaRow, SharedReport
+from pointsman.gateway.telemetry.logs import Log
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
-from pointsman.runs.replica import Replica, Shared
-from pointsman.runs.shared_health import SharedHealth
+from pointsman.runs.replicas.replica import Replica, Shared
+from pointsman.runs.replicas.shared_health import SharedHealth
 from pointsman.sessions.locks import TurnLock
 from pointsman.storage.ledger_policies import LedgerPolicies
 from pointsman.storage.postgres.place import PostgresStore

@@ -19,13 +19,13 @@ from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.mcp.service import Service
 from pointsman.mcp.visitor import Admitted
 from pointsman.providers.messages import ToolUse
-from pointsman.runs.conversation_house import House, Kit
-from pointsman.runs.crew import Boss, Crew
-from pointsman.runs.driver import Desires, Seat
-from pointsman.runs.event_stream import Decided, events_of
-from pointsman.runs.hiring import session_created
-from pointsman.runs.staging import Standing
-from pointsman.runs.telling import Telling
+from pointsman.runs.conversations.conversation_house import House, Kit
+from pointsman.runs.conversations.crew import Boss, Crew
+from pointsman.runs.conversations.driver import Desires, Seat
+from pointsman.runs.conversations.event_stream import Decided, events_of
+from pointsman.runs.conversations.hiring import session_created
+from pointsman.runs.conversations.staging import Standing
+from pointsman.runs.conversations.telling import Telling
 from pointsman.sessions.delegate_call import (
     DELEGATE,
     DelegateResult,

@@ -14,7 +14,7 @@ from pointsman.app import Pointsman
 from pointsman.errors import NotFound
 from pointsman.mcp.turn_tools import MOST_LISTED, READ_TURN, READ_TURNS, explained, turn_row
 from pointsman.mcp.visitor import Need
-from pointsman.runs.branch_view import decision_value
+from pointsman.runs.workflows.branch_view import decision_value
 from pointsman.signals.detectors import detect
 from pointsman.signals.kinds import KINDS
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from pointsman.access.keys import KeyPrivacy
-from pointsman.runs.turn_shapes import InstantText, RouteDecided
+from pointsman.runs.audit.turn_shapes import InstantText, RouteDecided
 from pointsman.sessions.delegate_call import TIMEOUT_S, Words
 from pointsman.sessions.events.delegation import FailureMode
 from pointsman.turns.facts import GivenFacts

@@ -13,7 +13,7 @@ from typing import TypeVar
 import anyio
 
 from pointsman.mcp.tool import Report
-from pointsman.runs.replay import Progress
+from pointsman.runs.audit.replay import Progress
 
 T = TypeVar("T")
 

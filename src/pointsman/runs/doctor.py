@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from pointsman.errors import LedgerUnavailable, PointsmanError, WeightsError
 from pointsman.providers.embedded import minilm
-from pointsman.runs.agent_privacy import LET_THROUGH
-from pointsman.runs.verify import verify_ledger
+from pointsman.runs.agency.agent_privacy import LET_THROUGH
+from pointsman.runs.audit.verify import verify_ledger
 from pointsman.storage.agents_file import AgentsFiles
 from pointsman.storage.decision_files import DecisionFiles
 from pointsman.storage.home import OPEN_TO_OTHERS, Home
@@ -172,7 +172,7 @@ def _redis(home: Home) -> Iterator[Finding]:
     if shared_store(home.store) is None:
         return
     # Imported here: the drivers are extras.
-    from pointsman.runs.server_state import examined_redis  # noqa: PLC0415 - see above
+    from pointsman.runs.stores.server_state import examined_redis  # noqa: PLC0415 - see above
 
     for detail, hint in examined_redis(home):
         yield Finding("warning" if hint else "ok", "redis", detail, hint)

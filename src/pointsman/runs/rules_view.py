@@ -11,7 +11,7 @@ from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
-from pointsman.runs.columns import table
+from pointsman.runs.audit.columns import table
 from pointsman.storage.home import Home
 from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.policy_file import LastGood

@@ -22,9 +22,9 @@ from pointsman.app import Pointsman
 from pointsman.errors import PointsmanError
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import Image
-from pointsman.runs.conversation import SWAP_PENDING, Conversation
-from pointsman.runs.conversation_house import Kit
-from pointsman.runs.conversations import Conversations
+from pointsman.runs.conversations.conversation import SWAP_PENDING, Conversation
+from pointsman.runs.conversations.conversation_house import Kit
+from pointsman.runs.conversations.conversations import Conversations
 from pointsman.sessions.events.session import CancelReason, Disposition
 from pointsman.sessions.slash import SlashCommand, SlashProblem, message_text, parsed
 from pointsman.tui.banner_strip import BannerStrip

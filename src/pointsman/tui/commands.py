@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from pointsman.app import Pointsman
 from pointsman.errors import InputError
-from pointsman.runs.conversation import Conversation
-from pointsman.runs.conversations import Conversations
+from pointsman.runs.conversations.conversation import Conversation
+from pointsman.runs.conversations.conversations import Conversations
 from pointsman.runs.rules_view import (
     checked,
     checked_text,

@@ -13,8 +13,8 @@ from textual.driver import Driver
 
 from pointsman.app import Pointsman
 from pointsman.errors import PointsmanError
-from pointsman.runs.conversation import Conversation
-from pointsman.runs.conversations import Conversations
+from pointsman.runs.conversations.conversation import Conversation
+from pointsman.runs.conversations.conversations import Conversations
 from pointsman.sessions.events.session import CancelReason, Disposition
 from pointsman.tui.plain import problem_line
 

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import Button, Static
 
 from pointsman.errors import PointsmanError
-from pointsman.runs.conversation import Conversation
+from pointsman.runs.conversations.conversation import Conversation
 from pointsman.sessions.tool import Answered
 from pointsman.sessions.update import ChooseRoute, Confirm, ConfirmEgress
 from pointsman.tui.plain import plain

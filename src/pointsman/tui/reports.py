@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pointsman.kernel.document import escaped
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import MicroUsd
-from pointsman.runs.columns import table
-from pointsman.runs.conversations import Conversations, Listed
+from pointsman.runs.audit.columns import table
+from pointsman.runs.conversations.conversations import Conversations, Listed
 from pointsman.runs.provider_view import (
     ALL_MODELS,
     ProviderRow,

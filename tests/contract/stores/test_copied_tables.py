@@ -13,8 +13,8 @@ from tests.contract.stores.populated import NOW, a_spent, an_outcome, populate
 from pointsman.access.book import SPEND, HomeBook, opened_book
 from pointsman.app import Pointsman
 from pointsman.runs.bulk.jobs import BulkJobs
-from pointsman.runs.store_copy import StoreCopy
-from pointsman.runs.store_proof import LEDGER, prove
+from pointsman.runs.stores.store_copy import StoreCopy
+from pointsman.runs.stores.store_proof import LEDGER, prove
 from pointsman.storage import sqlite
 from pointsman.storage.copied_tables import CONTENTS, LEFT_OUT, TABLES
 from pointsman.storage.home import Home, open_home

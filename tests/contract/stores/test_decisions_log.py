@@ -8,11 +8,11 @@ from contextlib import closing
 import pytest
 
 from pointsman.kernel.instant import Instant
-from pointsman.runs.branch_log import BranchLog, Distribution
-from pointsman.runs.branch_view import log_value
-from pointsman.runs.branching import Asked, Branching
 from pointsman.runs.desk import Desk
 from pointsman.runs.taints import Taints
+from pointsman.runs.workflows.branch_log import BranchLog, Distribution
+from pointsman.runs.workflows.branch_view import log_value
+from pointsman.runs.workflows.branching import Asked, Branching
 from pointsman.storage.home import Home
 from pointsman.storage.policies import PolicyFiles
 from pointsman.storage.sqlite.reading import LedgerReader

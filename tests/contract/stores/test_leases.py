@@ -19,11 +19,11 @@ from pointsman.app import Pointsman
 from pointsman.cli.sensor import _for_ever, service_of
 from pointsman.errors import ChainHeld, LeaseLost, PolicyMoved
 from pointsman.kernel.entry import Draft
-from pointsman.runs.action_making import Wanted
-from pointsman.runs.approvals import TURNSTILE
-from pointsman.runs.job_request import JobRequest
+from pointsman.runs.approvals.action_making import Wanted
+from pointsman.runs.approvals.approvals import TURNSTILE
+from pointsman.runs.jobs.job_request import JobRequest
 from pointsman.runs.publishing import LEASE, Press
-from pointsman.runs.workflow import WorkflowRunner, WorkflowText
+from pointsman.runs.workflows.workflow import WorkflowRunner, WorkflowText
 from pointsman.storage.home import open_home
 from pointsman.storage.place import Store
 from pointsman.storage.postgres.connection import lock_key

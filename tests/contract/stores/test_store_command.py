@@ -17,7 +17,7 @@ from tests.contract.stores.populated import populate
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
 from pointsman.errors import LedgerUnavailable
-from pointsman.runs import server_state, store_copy, store_migration
+from pointsman.runs.stores import server_state, store_copy, store_migration
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.lease import Lease
 from pointsman.storage.postgres import migrations as module

@@ -16,10 +16,10 @@ from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Json
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.json_text import read_json
-from pointsman.runs.agency import Agency
-from pointsman.runs.agency_record import Caller
-from pointsman.runs.job_request import JobRequest, read_job_request
-from pointsman.runs.jobs import JobResult, Jobs
+from pointsman.runs.agency.agency import Agency
+from pointsman.runs.agency.agency_record import Caller
+from pointsman.runs.jobs.job_request import JobRequest, read_job_request
+from pointsman.runs.jobs.jobs import JobResult, Jobs
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.storage.sqlite.semantic import SemanticMemory
 from pointsman.testing import CountedIds, FrozenClock

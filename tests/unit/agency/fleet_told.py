@@ -5,7 +5,7 @@ from tests.unit.agency.fleet import Fleet
 from pointsman.agents.trust import TrustEvent, event_id
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Names
-from pointsman.runs.agency_record import CALL, CALL_FORM, trust_draft
+from pointsman.runs.agency.agency_record import CALL, CALL_FORM, trust_draft
 
 
 def calls(fleet: Fleet) -> list[tuple[str, str, str]]:

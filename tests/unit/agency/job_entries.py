@@ -3,7 +3,7 @@
 from tests.unit.agency.fleet import Fleet
 
 from pointsman.agents.trust import EVENT_FORM
-from pointsman.runs.agency_record import TRUST
+from pointsman.runs.agency.agency_record import TRUST
 
 GOAL = {"goals": [{"goal_id": "g1", "type": "plan", "priority": "0.5"}]}
 

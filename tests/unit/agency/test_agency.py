@@ -20,7 +20,7 @@ from pointsman.errors import (
     PermissionDenied,
     RouterNoSnapshot,
 )
-from pointsman.runs.agent_privacy import found_kinds, privacy_verdict
+from pointsman.runs.agency.agent_privacy import found_kinds, privacy_verdict
 from pointsman.storage.sqlite.reading import ContentReader, LedgerReader
 
 NOWHERE = "sha256:" + "0" * 64

@@ -8,8 +8,8 @@ from tests.unit.agency.job_entries import GOAL, Crash, die_after, kinds, trust
 
 from pointsman.errors import DocumentError, InputError, NotFound
 from pointsman.kernel.json_text import read_json
-from pointsman.runs.agency_record import TICK
-from pointsman.runs.job_log import (
+from pointsman.runs.agency.agency_record import TICK
+from pointsman.runs.jobs.job_log import (
     FINISHED,
     ITERATION,
     ITERATION_FORM,
@@ -18,7 +18,7 @@ from pointsman.runs.job_log import (
     STARTED,
     VOTE,
 )
-from pointsman.runs.job_request import goal_request, read_job_request
+from pointsman.runs.jobs.job_request import goal_request, read_job_request
 
 EDGES = [{"from": "a", "to": "b"}]
 

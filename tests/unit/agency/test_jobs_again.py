@@ -16,9 +16,9 @@ from pointsman.agents.brainstate.tick import ticked
 from pointsman.agents.council import CouncilRules, RuleVoter
 from pointsman.errors import ChainHeld, InputError, MissingSnapshot
 from pointsman.kernel.replay import Verdict
-from pointsman.runs import job_replay
-from pointsman.runs.agency_record import TICK, TRUST
-from pointsman.runs.job_log import FINISHED, ITERATION, OUTPUT, STARTED, VOTE
+from pointsman.runs.agency.agency_record import TICK, TRUST
+from pointsman.runs.jobs import job_replay
+from pointsman.runs.jobs.job_log import FINISHED, ITERATION, OUTPUT, STARTED, VOTE
 from pointsman.storage.sqlite.reading import LedgerReader
 
 

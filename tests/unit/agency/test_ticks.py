@@ -9,7 +9,7 @@ from tests.unit.agency.fleet_told import calls
 
 from pointsman.agents.brainstate.events import Inputs, Insertion
 from pointsman.errors import InputError
-from pointsman.runs.agency_record import TICK, TICK_FORM
+from pointsman.runs.agency.agency_record import TICK, TICK_FORM
 from pointsman.storage.sqlite.reading import ContentReader
 
 

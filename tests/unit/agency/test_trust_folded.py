@@ -21,7 +21,7 @@ from pointsman.errors import NotFound
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.number import Billionths, billionths
-from pointsman.runs.action_making import Wanted
+from pointsman.runs.approvals.action_making import Wanted
 
 
 def tell(fleet: Fleet, event: SelfRepEvent) -> None:

@@ -10,9 +10,9 @@ from pointsman.app import Pointsman
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.errors import InputError, NotFound, ValueRefused
 from pointsman.kernel.instant import read_instant
-from pointsman.runs.branch_log import BranchLog
-from pointsman.runs.branch_view import evaluation_value, log_value
-from pointsman.runs.branching import CACHE_FILE, Asked, Evaluation, dry_run
+from pointsman.runs.workflows.branch_log import BranchLog
+from pointsman.runs.workflows.branch_view import evaluation_value, log_value
+from pointsman.runs.workflows.branching import CACHE_FILE, Asked, Evaluation, dry_run
 from pointsman.storage.decision_files import DecisionFiles
 from pointsman.storage.sqlite.decision_cache import DecisionCache, Kept, cache_counts
 from pointsman.storage.sqlite.reading import LedgerReader

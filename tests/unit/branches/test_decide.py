@@ -22,7 +22,7 @@ from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Tr
 from pointsman.errors import DocumentError, InputError, NotFound, ValueRefused
 from pointsman.kernel.content import no_texts
 from pointsman.kernel.document import Document
-from pointsman.runs.replay import REGISTRY
+from pointsman.runs.audit.replay import REGISTRY
 
 
 def a_policy(**fields: Any) -> BranchPolicy:

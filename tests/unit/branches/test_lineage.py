@@ -10,12 +10,12 @@ import pytest
 
 from pointsman.app import Pointsman
 from pointsman.errors import NotFound
-from pointsman.runs.branch_log import BranchLog
-from pointsman.runs.branching import Asked
-from pointsman.runs.dependencies import dependency_graph
-from pointsman.runs.graph import Edge, Graph, Node, joined
-from pointsman.runs.graph_drawing import drawn
-from pointsman.runs.lineage import impact, lineage_graph, resolved
+from pointsman.runs.workflows.branch_log import BranchLog
+from pointsman.runs.workflows.branching import Asked
+from pointsman.runs.workflows.dependencies import dependency_graph
+from pointsman.runs.workflows.graph import Edge, Graph, Node, joined
+from pointsman.runs.workflows.graph_drawing import drawn
+from pointsman.runs.workflows.lineage import impact, lineage_graph, resolved
 from pointsman.storage.decision_files import DecisionFiles
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.storage.workflow_file import read_workflow

@@ -11,8 +11,8 @@ import pytest
 from tests.processes import is_soon_gone
 
 from pointsman.errors import InputError
-from pointsman.runs.actions import Acting
-from pointsman.runs.http_action import host_of, is_loopback
+from pointsman.runs.workflows.actions import Acting
+from pointsman.runs.workflows.http_action import host_of, is_loopback
 from pointsman.storage.action_written import Action, HttpCall
 from pointsman.storage.settings import WorkflowSettings
 

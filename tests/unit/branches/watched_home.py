@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from pointsman.app import Pointsman
-from pointsman.runs.sensor_event import Happened
-from pointsman.runs.sensors import Heard, SensorService
+from pointsman.runs.sensors.sensor_event import Happened
+from pointsman.runs.sensors.sensors import Heard, SensorService
 from pointsman.storage.settings import WorkflowSettings
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock

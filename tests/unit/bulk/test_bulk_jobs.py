@@ -19,16 +19,16 @@ from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd
 from pointsman.kernel.record import Names
-from pointsman.runs.backtest_view import backtest_value
+from pointsman.runs.audit.backtest_view import backtest_value
+from pointsman.runs.audit.verify import verify_ledger
 from pointsman.runs.bulk.backtesting import backtest_given
 from pointsman.runs.bulk.jobs import MOST_TRIES, PLACE, BulkJobs, job_told, jobs_told
 from pointsman.runs.bulk.replaying import ReplayGiven
 from pointsman.runs.bulk.rescoring import RescoreGiven, Thought, weightiest
 from pointsman.runs.bulk.verifying import VerifyGiven
-from pointsman.runs.feedback import Feedback, feedback_draft
-from pointsman.runs.recalling import SHADOW
-from pointsman.runs.shadowing import Judged, judged_draft
-from pointsman.runs.verify import verify_ledger
+from pointsman.runs.learning.feedback import Feedback, feedback_draft
+from pointsman.runs.learning.recalling import SHADOW
+from pointsman.runs.learning.shadowing import Judged, judged_draft
 from pointsman.storage.sqlite.patterns import PatternStore
 from pointsman.testing import CountedIds, FrozenClock
 from pointsman.turns.fingerprint import Fingerprint

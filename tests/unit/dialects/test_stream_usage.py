@@ -10,7 +10,7 @@ from tests.unit.dialects.test_answers import FULL, streamed
 from tests.unit.dialects.test_spans import written_oddly
 from tests.unit.dialects.values import json_values, words
 
-from pointsman.gateway.carriage import Edited, Passed
+from pointsman.gateway.turns.carriage import Edited, Passed
 from pointsman.providers.dialects.chat.stream_usage import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.tap import tap

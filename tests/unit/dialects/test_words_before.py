@@ -11,7 +11,7 @@ from tests.unit.dialects import sdk
 from tests.unit.dialects.test_answers import FULL, expected, read_stream, streamed
 from tests.unit.dialects.values import DIALECTS, responses
 
-from pointsman.gateway.carriage import Edited, Passed
+from pointsman.gateway.turns.carriage import Edited, Passed
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.whole import fold, unfold

@@ -3,8 +3,8 @@
 import asyncio
 import json
 
-from pointsman.gateway import logs
-from pointsman.gateway.logs import Line, Log
+from pointsman.gateway.telemetry import logs
+from pointsman.gateway.telemetry.logs import Line, Log
 from pointsman.kernel.instant import Instant
 from pointsman.testing import FrozenClock
 

@@ -27,8 +27,8 @@ from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Json
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
-from pointsman.runs.action_making import Wanted
-from pointsman.runs.approvals import Approvals
+from pointsman.runs.approvals.action_making import Wanted
+from pointsman.runs.approvals.approvals import Approvals
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.storage.sqlite.semantic import SemanticMemory
 from pointsman.testing import CountedIds, FrozenClock

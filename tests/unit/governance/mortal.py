@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pointsman.agents.action import Actor
 from pointsman.app import Pointsman
-from pointsman.runs.effects import Effect, Effects
+from pointsman.runs.approvals.effects import Effect, Effects
 from pointsman.testing import FrozenClock
 
 

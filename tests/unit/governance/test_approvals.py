@@ -34,8 +34,8 @@ from pointsman.errors import (
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.runs.action_making import Wanted, wish_wanted
-from pointsman.runs.effects import Effects
+from pointsman.runs.approvals.action_making import Wanted, wish_wanted
+from pointsman.runs.approvals.effects import Effects
 
 
 def kinds(chamber: Chamber) -> list[str]:

@@ -13,8 +13,8 @@ from pointsman.agents.action_state import ActionState
 from pointsman.app import Pointsman
 from pointsman.branches.facts import FACTS_FORM, Approval, RecordedFacts
 from pointsman.errors import VoteDenied
-from pointsman.runs.branching import Asked, Evaluation
-from pointsman.runs.workflow import WorkflowRunner, WorkflowText
+from pointsman.runs.workflows.branching import Asked, Evaluation
+from pointsman.runs.workflows.workflow import WorkflowRunner, WorkflowText
 from pointsman.storage.settings import read_settings
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock

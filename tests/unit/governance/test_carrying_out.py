@@ -99,7 +99,7 @@ def test_a_store_that_fails_leaves_the_request_begun_and_not_failed(
     def full(*_args: object) -> None:
         raise SemWriteFail("the disk is full")
 
-    monkeypatch.setattr("pointsman.runs.effects.write_version", full)
+    monkeypatch.setattr("pointsman.runs.approvals.effects.write_version", full)
     state = chamber.asked()
     with pytest.raises(SemWriteFail):
         chamber.carried(state)

@@ -8,7 +8,7 @@ from tests.unit.governance.chamber import ANN, COUNCIL, QUORUM, Chamber
 from pointsman.agents.action import OptIn
 from pointsman.errors import SemPrivate
 from pointsman.kernel.document import Json
-from pointsman.runs.action_making import Wanted
+from pointsman.runs.approvals.action_making import Wanted
 from pointsman.signals.withholding import Withholding
 
 KEY = b"k" * 32

@@ -20,7 +20,7 @@ from pointsman.providers.messages import (
     ToolResult,
     ToolUse,
 )
-from pointsman.runs.kept_messages import NO_IMAGE, kept_message, message_row
+from pointsman.runs.conversations.kept_messages import NO_IMAGE, kept_message, message_row
 from pointsman.sessions.context import touched
 from pointsman.sessions.message import (
     InvalidMessage,

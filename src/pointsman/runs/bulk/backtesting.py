@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from pointsman.kernel.instant import EPOCH, Instant
-from pointsman.runs.backtest import HomeBacktester
-from pointsman.runs.backtest_tally import Tallied, result_of
-from pointsman.runs.backtest_view import backtest_value
+from pointsman.runs.audit.backtest import HomeBacktester
+from pointsman.runs.audit.backtest_tally import Tallied, result_of
+from pointsman.runs.audit.backtest_view import backtest_value
+from pointsman.runs.audit.replay import ledger_ranges
 from pointsman.runs.bulk.plan import RANGE, Range
 from pointsman.runs.bulk.work import Conclusion, Work, value_of
-from pointsman.runs.replay import ledger_ranges
 from pointsman.storage.home import Home
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from msgspec import Raw, Struct
 
 from pointsman.kernel.instant import EPOCH, Instant
+from pointsman.runs.audit.replay import MOST_SHOWN, HomeReplayer, ledger_ranges
 from pointsman.runs.bulk.plan import RANGE, Range
 from pointsman.runs.bulk.work import Conclusion, Work, value_of
-from pointsman.runs.replay import MOST_SHOWN, HomeReplayer, ledger_ranges
 from pointsman.storage.home import Home
 
 

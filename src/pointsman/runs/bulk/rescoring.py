@@ -15,12 +15,12 @@ from pointsman.errors import IntegrityFailure
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ONE, Billionths
+from pointsman.runs.audit.replay import ledger_ranges
 from pointsman.runs.bulk.plan import Range
 from pointsman.runs.bulk.work import Conclusion, Work, value_of
-from pointsman.runs.feedback import FEEDBACK, FEEDBACK_FORM
-from pointsman.runs.recalling import SHADOW
-from pointsman.runs.replay import ledger_ranges
-from pointsman.runs.shadowing import JUDGED, JUDGED_FORM
+from pointsman.runs.learning.feedback import FEEDBACK, FEEDBACK_FORM
+from pointsman.runs.learning.recalling import SHADOW
+from pointsman.runs.learning.shadowing import JUDGED, JUDGED_FORM
 from pointsman.sessions.envelope import is_event, read_event
 from pointsman.sessions.events.feedback import FeedbackExplicit, FeedbackImplicit
 from pointsman.sessions.feedback import SAID, SHOWN, Verdict

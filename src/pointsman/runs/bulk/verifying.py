@@ -16,12 +16,12 @@ from pointsman.errors import LedgerBroken
 from pointsman.kernel.checkpoint import Checkpoint, read_checkpoint
 from pointsman.kernel.entry import Chain, Entry
 from pointsman.kernel.verification import HASH_SIZE, Fault, FaultCode, Pass
+from pointsman.runs.audit.chain_notes import chain_notes, claimed_size, start_at
+from pointsman.runs.audit.frozen_reader import LOWEST
+from pointsman.runs.audit.stored_faults import UNREADABLE, value_fault
+from pointsman.runs.audit.verify import LedgerReport, verify_ledger
 from pointsman.runs.bulk.plan import ChainSize, Range, planned
 from pointsman.runs.bulk.work import Conclusion, Work, value_of
-from pointsman.runs.chain_notes import chain_notes, claimed_size, start_at
-from pointsman.runs.frozen_reader import LOWEST
-from pointsman.runs.stored_faults import UNREADABLE, value_fault
-from pointsman.runs.verify import LedgerReport, verify_ledger
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.reading import LedgerReader
 

@@ -15,7 +15,7 @@ from pointsman.kernel.entry import Entry
 from pointsman.kernel.number import ONE, Billionths
 from pointsman.kernel.record import DECISION, OUTCOME, Aside
 from pointsman.runs.bulk.rescoring import Thought, thoughts_of
-from pointsman.runs.feedback import FEEDBACK, FEEDBACK_FORM
+from pointsman.runs.learning.feedback import FEEDBACK, FEEDBACK_FORM
 from pointsman.runs.parquet.tables import TableName
 
 Cell = str | int | bool | Decimal | list[dict[str, str]] | None

@@ -139,8 +139,8 @@ def write_version(
 ) -> SemEntry:
     """Add the next version of a key, durable when this returns; None removes what it held.
 
-    INVARIANT: only `runs/effects.py` calls this, for a request that was claimed. A request that has
-    written before writes nothing: its version is given back.
+    INVARIANT: only `runs/approvals/effects.py` calls this, for a request that was claimed. A
+    request that has written before writes nothing: its version is given back.
     """
     try:
         connection = _opened(place_of(where))

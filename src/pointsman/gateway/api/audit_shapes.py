@@ -1,0 +1,133 @@
+"""What auditing over HTTP takes and gives: replay, verification, backtests, what left."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from pointsman.kernel.verification import Fault
+from pointsman.runs.audit.backtest import Unable
+from pointsman.runs.audit.turn_shapes import InstantText
+
+
+class ReplayRow(Struct, frozen=True):
+    """A decision that did not come out the same."""
+
+    decision_id: str
+    kind: str
+    verdict: str
+    code: str
+    reason: str
+
+
+class ReplayAnswer(Struct, frozen=True):
+    """How many decisions came out the same, and which did not."""
+
+    identical: int
+    diverged: int
+    unable: int
+    others: tuple[ReplayRow, ...]
+
+
+class VerifyAnswer(Struct, frozen=True):
+    """Whether the ledger is whole."""
+
+    intact: bool
+    entries: int
+    faults: tuple[Fault, ...]
+
+
+class BacktestBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The other policy, as the text of `routing.yaml`, and of `models.yaml` where that differs."""
+
+    policy: Annotated[str, Meta(min_length=1, max_length=1 << 20)]
+    models: Annotated[str, Meta(max_length=1 << 20)] | None = None
+    since: str | None = None
+    previews: bool = True
+
+
+class ChangeRow(Struct, frozen=True):
+    """A turn that another model would take."""
+
+    turn_id: str
+    at: InstantText
+    before_model: str
+    after_model: str
+    before_policy: str
+    after_policy: str
+    rule: str | None
+
+
+class Shift(Struct, frozen=True):
+    """How many turns go from one model to another."""
+
+    before: str
+    after: str
+    count: int
+
+
+class InputCostAnswer(Struct, frozen=True):
+    """What reading the input costs under both policies."""
+
+    turns: int
+    before_usd: str
+    after_usd: str
+    difference_usd: str
+    price_unknown: int
+    no_model: int
+    note: str
+
+
+class BacktestAnswer(Struct, frozen=True):
+    """What changes under the other policy, and what it costs."""
+
+    turns: int
+    changed_count: int
+    changed: tuple[ChangeRow, ...]
+    shifts: tuple[Shift, ...]
+    by_rule: dict[str, int]
+    models_before: dict[str, int]
+    models_after: dict[str, int]
+    input_cost: InputCostAnswer
+    unable_count: int
+    unable: tuple[Unable, ...]
+
+
+class EgressRow(Struct, frozen=True):
+    """One turn that left this machine."""
+
+    at: InstantText
+    turn_id: str
+    decision_id: str
+    session_id: str
+    model: str
+    slot: str
+    rule: str
+    placement_rule: str
+    gate: str
+    characters: int
+    tokens: int
+    call: Literal["ended", "not on record"]
+
+
+class EgressFault(Struct, frozen=True):
+    """What is wrong with the ledger that says so."""
+
+    code: str
+    message: str
+
+
+class EgressAnswer(Struct, frozen=True):
+    """What left this machine since an instant, and whether that is proved."""
+
+    since: InstantText
+    turns: int
+    previews: int
+    left: int
+    rows: tuple[EgressRow, ...]
+    violations: tuple[EgressRow, ...]
+    proved: bool
+    unreadable: int
+    ledger_entries: int
+    fault: EgressFault | None

@@ -1,0 +1,1 @@
+"""What operators are told: the log, counts and spans; no text of any message."""

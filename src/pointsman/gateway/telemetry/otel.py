@@ -1,0 +1,114 @@
+"""Spans for OpenTelemetry: GenAI attributes, and `route.*` for what was decided.
+
+Imported only where an endpoint is configured; the packages are an extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    set_span_in_context,
+)
+from opentelemetry.util.types import AttributeValue
+
+from pointsman.gateway.telemetry.trace_context import TraceContext
+from pointsman.gateway.telemetry.tracing import CallSpan
+from pointsman.version import VERSION
+
+_STOPS = {"end": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
+
+
+class OtelTracing:
+    """Sends calls as spans."""
+
+    def __init__(self, processor: SpanProcessor) -> None:
+        resource = Resource.create({"service.name": "pointsman", "service.version": VERSION})
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(processor)
+        self._tracer = self._provider.get_tracer("pointsman", VERSION)
+
+    def call_ended(self, span: CallSpan) -> None:
+        """Take a call that ended."""
+        told = self._tracer.start_span(
+            f"{span.operation} {span.upstream_model}",
+            context=_parent(span.parent),
+            kind=SpanKind.CLIENT,
+            attributes=dict(attributes(span)),
+            start_time=span.started_ns,
+        )
+        if span.error_class:
+            told.set_status(Status(StatusCode.ERROR, span.error_class))
+        told.end(span.ended_ns)
+
+    def close(self) -> None:
+        """Send what was taken."""
+        self._provider.shutdown()
+
+
+def otlp_tracing() -> OtelTracing:
+    """Send over HTTP to where the environment says."""
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - the other half of the extra
+        OTLPSpanExporter,
+    )
+
+    return OtelTracing(BatchSpanProcessor(OTLPSpanExporter()))
+
+
+def attributes(span: CallSpan) -> Iterator[tuple[str, AttributeValue]]:
+    """Give what is told of a call; what is not known is left out."""
+    yield "gen_ai.operation.name", span.operation
+    yield "gen_ai.provider.name", span.provider
+    yield "gen_ai.request.model", span.upstream_model
+    yield "gen_ai.conversation.id", span.session_id
+    if not span.error_class:
+        yield "gen_ai.response.model", span.upstream_model
+    if span.input_tokens is not None:
+        yield "gen_ai.usage.input_tokens", span.input_tokens
+    if span.output_tokens is not None:
+        yield "gen_ai.usage.output_tokens", span.output_tokens
+    if span.cached_input_tokens is not None:
+        yield "gen_ai.usage.cache_read.input_tokens", span.cached_input_tokens
+    if span.stop_reason:
+        reason = _STOPS.get(span.stop_reason, span.stop_reason)
+        yield "gen_ai.response.finish_reasons", (reason,)
+    if span.first_chunk_s is not None:
+        yield "gen_ai.response.time_to_first_chunk", span.first_chunk_s
+    if span.error_class:
+        yield "error.type", span.error_class
+    yield from _routed(span)
+
+
+def _routed(span: CallSpan) -> Iterator[tuple[str, AttributeValue]]:
+    told = {
+        "turn_id": span.turn_id,
+        "decision_id": span.decision_id,
+        "policy": span.policy,
+        "rule": span.rule,
+        "requested_model": span.requested_model,
+        "model": span.model,
+        "placement_rule": span.placement_rule,
+        "fallback_from": span.fallback_from,
+    }
+    yield from ((f"route.{name}", value) for name, value in told.items() if value)
+
+
+def _parent(parent: TraceContext | None) -> Context | None:
+    """Go on in the caller's trace; without one, a new trace begins."""
+    if parent is None:
+        return Context()
+    flags = TraceFlags(TraceFlags.SAMPLED if parent.is_sampled else TraceFlags.DEFAULT)
+    context = SpanContext(
+        int(parent.trace_id, 16), int(parent.span_id, 16), is_remote=True, trace_flags=flags
+    )
+    return set_span_in_context(NonRecordingSpan(context), Context())

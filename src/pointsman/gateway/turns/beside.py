@@ -1,0 +1,189 @@
+"""What is done beside a turn once its answer is out: a shadow run, a judge's verdict, learning.
+
+INVARIANT: nobody's answer waits for any of it. There is room for a few; what finds none is dropped
+and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pointsman.errors import PointsmanError
+from pointsman.gateway.http import in_thread
+from pointsman.gateway.parts import Parts
+from pointsman.gateway.turns.durable import Durability
+from pointsman.gateway.turns.notice import notice_of
+from pointsman.gateway.turns.overheard import Overheard
+from pointsman.gateway.turns.side_call import SideCall
+from pointsman.gateway.turns.turn import LiveTurn
+from pointsman.kernel.number import ONE, SCALE, Billionths, billionths
+from pointsman.kernel.record import Names
+from pointsman.kernel.wb1 import Salted, unit_bytes
+from pointsman.providers.dialects.speaker import speaker
+from pointsman.runs.call_end import CallEnd
+from pointsman.runs.learning.learning import Run, run_learned, run_of_call
+from pointsman.runs.learning.rubric import Rubric, judge_request, verdict, words_asked, words_of
+from pointsman.runs.learning.shadowing import (
+    Judged,
+    Shadowed,
+    judge_ruling,
+    judged_draft,
+    shadow_ruling,
+    shadowed_draft,
+)
+from pointsman.runs.rulings import policies_of
+from pointsman.sessions.ruling import Ruling
+from pointsman.signals.tokens import count_tokens
+from pointsman.storage.sqlite.patterns import Origin, PatternStore
+from pointsman.turns.exploring import was_explored
+
+MOST_WAITING: Final = 64
+MOST_AT_ONCE: Final = 2
+COUNTED: Final = "pointsman_beside_total"
+
+_JUDGE: Final = Salted("judge")
+
+
+class _Work(Struct, frozen=True):
+    """A turn that is over, and what is to be done beside it."""
+
+    live: LiveTurn
+    ruling: Ruling
+    end: CallEnd
+    heard: Overheard
+    shadow: Ruling | None
+    is_judged: bool
+
+
+class _Said(Struct, frozen=True):
+    """One answer to a turn: under which decision, as which run, in which words."""
+
+    decision_id: str
+    run: Run
+    words: str
+
+
+class Beside:
+    """Does it for all turns of one gateway, a few at a time."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        given = parts.settings.judge
+        self._judge = given.model
+        self._judged_share = billionths(f"{given.share:f}")
+        self._rubric = Rubric(given.rubric) if given.rubric else Rubric()
+        self._waiting: deque[_Work] = deque()
+        self._working: set[asyncio.Task[None]] = set()
+        self._patterns = PatternStore(parts.pointsman.home.patterns)
+        parts.ending.append(self._patterns.close)
+
+    def may_follow(self, live: LiveTurn) -> bool:
+        """Tell whether anything might be done beside a turn; for most homes nothing ever is."""
+        return bool(self._judge) or live.in_force.ready.learns_on_purpose
+
+    def follow(self, live: LiveTurn, heard: Overheard) -> None:
+        """See to a turn whose answer is out. Does not wait."""
+        ruling, end = live.ruling, live.end
+        if ruling is None or end is None or end.error_class or live.locked is not None:
+            return
+        shadow = shadow_ruling(live.turn_id, policies_of(live.in_force), ruling)
+        is_drawn = shadow is not None or _is_exploring(ruling)
+        is_judged = bool(self._judge) and (is_drawn or self._is_drawn(live.turn_id))
+        if not is_drawn and not is_judged:
+            return
+        if len(self._waiting) >= MOST_WAITING:
+            self._count("turn" if shadow is None else "shadow", "dropped")
+            return
+        self._waiting.append(_Work(live, ruling, end, heard, shadow, is_judged))
+        if len(self._working) < MOST_AT_ONCE:
+            task = asyncio.get_running_loop().create_task(self._work())
+            self._working.add(task)
+            task.add_done_callback(self._working.discard)
+
+    def _is_drawn(self, turn_id: str) -> bool:
+        return _JUDGE.slot(unit_bytes(turn_id) or b"s:", SCALE) < self._judged_share
+
+    async def _work(self) -> None:
+        while self._waiting:
+            try:
+                await self._done(self._waiting.popleft())
+            except PointsmanError:
+                # The ledger or the store is out: the next turn finds out for itself.
+                self._count("turn", "failed")
+
+    async def _done(self, work: _Work) -> None:
+        live = work.live
+        origin: Origin | None = "explored" if _is_exploring(work.ruling) else None
+        own = run_of_call(live.turn_id, work.end, live.asked_at, origin)
+        # Judged is what the model said, not what was put before it.
+        words = work.heard.words(live.request.dialect).removeprefix(notice_of(live))
+        said = [_Said(live.decision_id, own, words)]
+        if work.shadow is not None:
+            again = await self._shadowed(work, work.shadow)
+            said += [] if again is None else [again]
+        facts, vector_of = work.ruling.facts, self._parts.pointsman.gathering.vectors.of
+        for each in said:
+            await in_thread(
+                lambda each=each: run_learned(self._patterns, facts, each.run, vector_of)  # type: ignore[misc] # bound at once
+            )
+        for each in said:
+            if work.is_judged and each.words:
+                await self._judged(work, each)
+
+    async def _shadowed(self, work: _Work, ruling: Ruling) -> _Said | None:
+        """Run a turn again, and record what came of it."""
+        live = work.live
+        asked = speaker(live.request.dialect).read_request(live.stripped_body())
+        call = SideCall(self._parts, live, ruling, "shadow", live.input_tokens)
+        response = await call.made(replace(asked, is_stream=False))
+        self._count("shadow", call.result)
+        if response is None or call.end is None:
+            return None
+        words, pointsman = words_of(response), self._parts.pointsman
+        recorder, durable = pointsman.desk.recorder(), Durability(self._parts.bridge())
+        seal = recorder.hand_in_text(words, durable) if words else None
+        told = Shadowed(call.decision_id, ruling.model, work.ruling.model, seal)
+        names = Names(pointsman.ids.new_id(), live.turn_id, pointsman.clock.now())
+        recorder.hand_in(shadowed_draft(names, told), durable.expect())
+        await durable.reached()
+        run = run_of_call(call.decision_id, call.end, names.at, "shadow")
+        return _Said(call.decision_id, run, words)
+
+    async def _judged(self, work: _Work, said: _Said) -> None:
+        """Ask the judge about an answer; what is no verdict counts for nothing."""
+        live, policies = work.live, policies_of(work.live.in_force)
+        ruling = judge_ruling(policies, work.ruling, self._judge)
+        if ruling is None:
+            self._count("judge", "refused")
+            return
+        message = work.ruling.facts.message
+        question = message if isinstance(message, str) else ""
+        request = judge_request(self._rubric, question, said.words)
+        call = SideCall(self._parts, live, ruling, "judge", count_tokens(words_asked(request)))
+        response = await call.made(request)
+        score = None if response is None else verdict(words_of(response))
+        is_malformed = response is not None and score is None
+        self._count("judge", "malformed" if is_malformed else call.result)
+        if score is None:
+            return
+        pointsman = self._parts.pointsman
+        names = Names(pointsman.ids.new_id(), live.turn_id, pointsman.clock.now())
+        told = Judged(
+            said.decision_id, call.decision_id, self._judge, self._rubric.id, Billionths(score)
+        )
+        durable = Durability(self._parts.bridge())
+        pointsman.desk.recorder().hand_in(judged_draft(names, told), durable.expect())
+        await durable.reached()
+        await in_thread(lambda: self._patterns.update_score(said.run.id, score, ONE, names.id))
+
+    def _count(self, kind: str, result: str) -> None:
+        self._parts.metrics.count(COUNTED, (("kind", kind), ("result", result)))
+
+
+def _is_exploring(ruling: Ruling) -> bool:
+    return was_explored(ruling.outcome, ruling.trace)

@@ -1,0 +1,172 @@
+"""The model endpoints: one request in a vendor's wire format, one turn, one answer in the same."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from pointsman.access.keys import Principal
+from pointsman.errors import LedgerError, NotAuthenticated, PointsmanError
+from pointsman.gateway.access import caller_of
+from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
+from pointsman.gateway.parts import Parts
+from pointsman.gateway.telemetry.metrics import Cell
+from pointsman.gateway.telemetry.spans import line_of
+from pointsman.gateway.turns.beside import Beside
+from pointsman.gateway.turns.failures import failure_of, refused
+from pointsman.gateway.turns.forwarding import Forwarding
+from pointsman.gateway.turns.incoming import incoming
+from pointsman.gateway.turns.overheard import Overheard
+from pointsman.gateway.turns.turn import LiveTurn
+from pointsman.gateway.turns.turn_flow import go_on, new_flow, prepared
+from pointsman.gateway.turns.watch import Watch
+from pointsman.providers.dialects.loss import CannotSay
+from pointsman.providers.dialects.speaker import speaker
+from pointsman.providers.port import Dialect, UpstreamError
+from pointsman.sessions.flow import Called, Ended, Flow, Record, RecordPlacement
+from pointsman.storage.policies import InForce
+
+
+class ModelEndpoint:
+    """Serves one dialect."""
+
+    def __init__(
+        self, parts: Parts, dialect: Dialect, name: str = "", beside: Beside | None = None
+    ) -> None:
+        self._parts = parts
+        self._beside = beside
+        self._dialect = dialect
+        self._name = name or dialect
+        self._counted: dict[int, Cell] = {}
+
+    async def __call__(self, asked: Asked, receive: Receive, send: Send) -> None:
+        """Serve one request; whatever goes wrong is told in the vendor's own shape."""
+        parts = self._parts
+        parts.metrics.in_flight += 1
+        status = 200
+        live: LiveTurn | None = None
+        failed: PointsmanError | None = None
+        try:
+            in_force = parts.pointsman.files.lately()
+            live = self._live(asked, caller_of(parts, asked), in_force)
+            await self._served(live, receive, send)
+        except PointsmanError as error:
+            failed = await _once_durable(error, live)
+            status = await self._refuse(send, failed, live)
+        finally:
+            parts.metrics.in_flight -= 1
+            self._count(status)
+            if parts.log.is_on:
+                parts.log.request(line_of(self._name, status, live, parts.log.now(), failed))
+
+    def _count(self, status: int) -> None:
+        cell = self._counted.get(status)
+        if cell is None:
+            labels = (("endpoint", self._name), ("status", str(status)))
+            cell = self._parts.metrics.cell("pointsman_requests_total", labels)
+            self._counted[status] = cell
+        cell.value += 1
+
+    def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
+        """Understand a request, or raise saying what is wrong with it."""
+        return LiveTurn(self._parts, incoming(self._dialect, asked, caller, in_force), in_force)
+
+    async def _served(self, live: LiveTurn, receive: Receive, send: Send) -> None:
+        """Run the turn; a caller who hangs up ends it."""
+        watch, sharing = Watch(receive), self._parts.sharing
+        try:
+            if sharing is not None:
+                await live.look_ahead(sharing)
+            await self._driven(live, send)
+        except asyncio.CancelledError:
+            if not watch.has_left:
+                raise
+            live.cancelled()
+        except LedgerError:
+            # The provider may have answered, but nothing may leave: what was held for it is free.
+            with suppress(LedgerError):
+                live.cancelled()
+            raise
+        finally:
+            watch.end()
+            if sharing is not None:
+                live.let_go(sharing)
+
+    async def _driven(self, live: LiveTurn, send: Send) -> None:
+        lock = live.lock()
+        if lock is None and live.parts.pointsman.gathering.vectors.is_slow:
+            await prepared(live)
+        flow = new_flow(live) if lock is None else go_on(live, lock)
+        beside = self._beside
+        heard = Overheard(send) if beside is not None and beside.may_follow(live) else None
+        ended, last = await _run(flow, live, heard or send)
+        if beside is not None and heard is not None:
+            beside.follow(live, heard)
+        if ended.status in {"no_model", "refused"}:
+            raise failure_of(ended) if ended.status == "no_model" else refused(ended, live.model)
+        if ended.status == "failed" and last is not None and not last.has_begun:
+            raise last.error or UpstreamError("the provider failed", error_class="other")
+
+    async def _refuse(self, send: Send, error: PointsmanError, live: LiveTurn | None) -> int:
+        upstream = error if isinstance(error, UpstreamError) else None
+        if isinstance(error, NotAuthenticated):
+            self._parts.metrics.refused_key(error)
+        status = error.http_status if upstream is None else _upstream_status(upstream)
+        headers = [JSON]
+        if live is not None and live.is_decided and not isinstance(error, LedgerError):
+            headers += live.headers()
+        if upstream is not None and upstream.retry_after_s is not None:
+            headers.append((b"retry-after", str(int(upstream.retry_after_s) + 1).encode()))
+        message = f"{error.message} ({error.hint})" if error.hint else error.message
+        body = speaker(self._dialect).write_error(status, _code_of(error), message)
+        await answer(send, status, body, headers)
+        return status
+
+
+async def _run(flow: Flow, live: LiveTurn, send: Send) -> tuple[Ended, Forwarding | None]:
+    """Carry out what the flow asks for, until it ends."""
+    last: Forwarding | None = None
+    reply: Called | None = None
+    while True:
+        try:
+            effect = flow.send(reply)
+        except StopIteration as end:
+            return end.value, last
+        if isinstance(effect, Record):
+            live.record(effect)
+            live.check_confirmed(effect.ruling.placing)
+            reply = None
+        elif isinstance(effect, RecordPlacement):
+            live.record_placement(effect)
+            reply = None
+        else:
+            live.number = effect.number
+            last = Forwarding(live, effect.model, send)
+            reply = await last.run()
+
+
+async def _once_durable(error: PointsmanError, live: LiveTurn | None) -> PointsmanError:
+    """Give what is told once the decisions behind it are durable; else that they are not."""
+    try:
+        if live is not None:
+            await live.durability.reached()
+    except LedgerError as worse:
+        return worse
+    return error
+
+
+def _code_of(error: PointsmanError) -> str:
+    """Give the code a caller sees: what could not be said, the class of a failure, or our own."""
+    if isinstance(error.__cause__, CannotSay):
+        return error.__cause__.refusal.value
+    return error.error_class if isinstance(error, UpstreamError) else error.code
+
+
+def _upstream_status(error: UpstreamError) -> int:
+    """Give the status a caller sees: the provider's own where it says something to the caller."""
+    if error.error_class in {"rate_limit", "invalid_request", "context_overflow"}:
+        usual = 429 if error.error_class == "rate_limit" else 400
+        return error.status if 400 <= error.status < 500 else usual
+    if error.error_class == "timeout":
+        return 504
+    return 502

@@ -1,0 +1,286 @@
+"""Carrying one call out: the request in the provider's dialect, the answer in the caller's.
+
+Where both speak the same dialect, bytes pass through unchanged but for the model's name and what
+the settings add.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from pointsman.errors import InputError
+from pointsman.gateway.http import EVENTS, JSON, Headers, Send
+from pointsman.gateway.turns.carriage import (
+    HELD_BYTES,
+    Carriage,
+    Edit,
+    Edited,
+    Passed,
+    Translated,
+    unreadable,
+)
+from pointsman.gateway.turns.notice import notice_of
+from pointsman.gateway.turns.turn import End, LiveTurn
+from pointsman.providers.dialects.chat.stream_usage import UnaskedUsage, asking_usage
+from pointsman.providers.dialects.foreign import without_foreign
+from pointsman.providers.dialects.spans import with_model
+from pointsman.providers.dialects.speaker import speaker
+from pointsman.providers.dialects.tap import Tap, end_of, tap
+from pointsman.providers.dialects.words_before import WordsBefore, with_words_before
+from pointsman.providers.failures import failure_inside
+from pointsman.providers.messages import Usage
+from pointsman.providers.port import Answer, Dialect, Outgoing, UpstreamError
+from pointsman.sessions.flow import WORTH_ANOTHER, Called
+
+_PASSED_ON = (b"anthropic-beta", b"anthropic-version", b"openai-beta")
+
+
+class Forwarding:
+    """One call to one model, for one turn."""
+
+    # How every call begins stands with the class: it is written down only where it changes.
+    has_begun = False
+    error: UpstreamError | None = None
+    _size = 0
+    _wants_usage = True
+    _has_asked_usage = False
+    _first = b""
+    """What a stream began with."""
+
+    def __init__(self, live: LiveTurn, model: str, send: Send) -> None:
+        self.live = live
+        self.model = model
+        self.send = send
+        self._provider, self._name = live.parts.providers.of(model, live.in_force.models)
+        wanted, spoken = live.request.dialect, self._provider.dialects
+        self._dialect: Dialect = wanted if wanted in spoken else spoken[0]
+        self.is_same = self._dialect == wanted
+        """Whether caller and provider speak the same dialect."""
+
+    def outgoing(self) -> Outgoing:
+        """Give the request as the provider takes it."""
+        request = self.live.request
+        look = request.look
+        if self.is_same:
+            own = without_foreign(request.dialect, self.live.stripped_body())
+            is_given = own is request.asked.body
+            body = look.with_model(self._name) if is_given else with_model(own, self._name)
+            if look.is_stream and self._dialect == "chat":
+                body = self._asking_usage(body)
+        else:
+            asked = speaker(request.dialect).read_request(self.live.stripped_body())
+            self._wants_usage = asked.wants_usage
+            body = speaker(self._dialect).write_request(asked, self._name).body
+        passed = self._passed(request.asked.headers) if self.is_same else ()
+        return Outgoing(self._dialect, self._name, body, look.is_stream, passed)
+
+    def _asking_usage(self, body: bytes) -> bytes:
+        """Ask what the stream uses, if the provider is to tell it always."""
+        configured = self.live.in_force.models.providers.get(self._provider.name)
+        if configured is None or configured.stream_usage != "ask":
+            return body
+        asking = asking_usage(body, self.live.request.look.stream_options)
+        self._has_asked_usage = asking is not body
+        return asking
+
+    @staticmethod
+    def _passed(headers: Mapping[bytes, bytes]) -> tuple[tuple[str, str], ...]:
+        if headers.keys().isdisjoint(_PASSED_ON):
+            return ()
+        found = [(name, headers[name]) for name in _PASSED_ON if name in headers]
+        return tuple((name.decode(), value.decode("latin-1")) for name, value in found)
+
+    async def run(self) -> Called:
+        """Call the model and let its answer out; says how it went."""
+        live = self.live
+        reserving = live.purse.reserve(self.model, live.input_tokens)
+        if reserving is not None:
+            await reserving
+        live.called(self.model)
+        try:
+            answer = await self._provider.send(self.outgoing(), live.deadlines())
+        except UpstreamError as error:
+            return self._failed(error)
+        except InputError as error:
+            # The provider's dialect cannot say what the caller asks: another's may.
+            told = UpstreamError(
+                error.message, hint=error.hint, error_class="invalid_request", status=400
+            )
+            told.__cause__ = error
+            return replace(self._failed(told), is_worth_another=True)
+        try:
+            if live.request.look.is_stream:
+                return await self._stream(answer)
+            return await self._whole(answer)
+        except UpstreamError as error:
+            return self._failed(error)
+        finally:
+            await answer.close()
+
+    async def _whole(self, answer: Answer) -> Called:
+        live = self.live
+        body = await answer.read()
+        live.heard()
+        usage, reason = end_of(self._dialect, body)
+        if reason is None:
+            _check_is_answer(self._provider.name, body)
+        if not self.is_same:
+            body = self._translated(body)
+        size = len(body)
+        if live.fallen_from and (words := notice_of(live)):
+            body = with_words_before(live.request.dialect, body, words)
+        await live.hold(reason or "")
+        await live.durability.reached()
+        live.first_byte_ns = time.perf_counter_ns()
+        headers = [JSON, *live.headers(), (b"content-length", b"%d" % len(body))]
+        self.send.whole(200, headers, body)
+        self._done(answer, usage=usage, reason=reason, size=size)
+        return Called(is_done=True)
+
+    def _translated(self, body: bytes) -> bytes:
+        asked = speaker(self.live.request.dialect)
+        try:
+            told = speaker(self._dialect).read_response(body)
+            return asked.write_response(told, self.model, int(time.time()))
+        except InputError as error:
+            raise unreadable(self._provider.name, error) from error
+
+    async def _stream(self, answer: Answer) -> Called:
+        seen, carriage = tap(self._dialect), self._carriage()
+        try:
+            await self._carried(answer, seen, carriage)
+        except UpstreamError as error:
+            if not self.has_begun:
+                raise
+            # Never the text again.
+            await self._more(carriage.broken("upstream_error", error.message))
+            self.send.end()
+            return self._failed(error, usage_bytes=self._size)
+        except asyncio.CancelledError:
+            if seen.stop_reason is not None:
+                # The caller had its whole answer and hung up before the last byte of the stream.
+                self._done(answer, usage=seen.usage, reason=seen.stop_reason, size=self._size)
+            raise
+        if seen.is_broken:
+            broken = UpstreamError("the stream ended with an error", error_class="server_error")
+            return self._failed(broken, usage_bytes=self._size)
+        self._done(answer, usage=seen.usage, reason=seen.stop_reason, size=self._size)
+        return Called(is_done=True)
+
+    async def _carried(self, answer: Answer, seen: Tap, carriage: Carriage) -> None:
+        """Let a stream out from its first content on, to its end, which takes no write alone."""
+        waiting: list[bytes] = []
+        is_bound = False
+        async for piece in answer:
+            seen.feed(piece)
+            self.live.stream_events += piece.count(b"data:")
+            out = carriage.fed(piece)
+            self._size += len(out)
+            if seen.stop_reason is not None and not is_bound:
+                is_bound = True
+                await self.live.hold(seen.stop_reason)
+            if not self.has_begun:
+                _check_is_sound(seen)
+            waiting.append(out)
+            is_due = self.has_begun or seen.has_content or self._size > HELD_BYTES
+            # The last piece goes out with what ends the stream, unless it does not end well.
+            if is_due and (not answer.is_over or seen.stop_reason is None):
+                await self._let_out(waiting)
+        seen.end()
+        if seen.stop_reason is None and not seen.is_broken:
+            held = b"".join((self._first, *waiting, carriage.held()))
+            raise _unfinished(self._provider.name, held)
+        if not self.has_begun:
+            _check_is_sound(seen)
+        waiting.append(carriage.ended())
+        await self._end(b"".join(waiting))
+
+    async def _let_out(self, waiting: list[bytes]) -> None:
+        data = b"".join(waiting)
+        waiting.clear()
+        if self.has_begun:
+            await self._more(data)
+        else:
+            self._first = data
+            headers = await self._begun(data)
+            await self.send.begin(200, headers, data)
+
+    async def _end(self, data: bytes) -> None:
+        if self.has_begun:
+            self.live.answer_bytes += len(data)
+            self.send.end(data)
+        else:
+            headers = await self._begun(data)
+            self.send.at_once(200, headers, data)
+
+    def _carriage(self) -> Carriage:
+        """Give how the bytes of a stream become the caller's."""
+        asked = self.live.request.dialect
+        carriage: Carriage = Passed(asked) if self.is_same else self._translating()
+        if not self._has_asked_usage and not self.live.fallen_from:
+            return carriage
+        edits: list[Edit] = [UnaskedUsage().without] if self._has_asked_usage else []
+        if words := notice_of(self.live):
+            edits.append(WordsBefore(asked, words).taken)
+        return Edited(carriage, tuple(edits)) if edits else carriage
+
+    def _translating(self) -> Translated:
+        target = speaker(self.live.request.dialect)
+        writer = target.stream_writer(self.model, int(time.time()), wants_usage=self._wants_usage)
+        return Translated(self._provider.name, speaker(self._dialect).stream_reader(), writer)
+
+    async def _begun(self, first: bytes) -> Headers:
+        """Wait until a byte may leave; gives the headers that go before it."""
+        live = self.live
+        live.heard()
+        await live.durability.reached()
+        live.first_byte_ns = time.perf_counter_ns()
+        self.has_begun = True
+        live.answer_bytes += len(first)
+        return [EVENTS, (b"cache-control", b"no-cache"), *live.headers()]
+
+    async def _more(self, data: bytes) -> None:
+        if data:
+            self.live.answer_bytes += len(data)
+            await self.send.more(data)
+
+    def _done(self, answer: Answer, *, usage: Usage, reason: str | None, size: int) -> None:
+        end = End("success", None, usage, reason or "", size, answer.attempts)
+        self.live.call_ended(self.model, end)
+
+    def _failed(self, error: UpstreamError, usage_bytes: int = 0) -> Called:
+        self.error = error
+        end = End(error.error_class, error, None, "", usage_bytes, error.attempts)
+        self.live.call_ended(self.model, end)
+        worth = error.error_class in WORTH_ANOTHER
+        return Called(False, error.error_class, self.has_begun, worth)  # noqa: FBT003 - not done
+
+
+def _check_is_answer(name: str, body: bytes) -> None:
+    """Raise unless a body that says nothing of its end can be an answer all the same."""
+    inside = failure_inside(name, body)
+    if inside is not None:
+        raise inside
+    try:
+        msgspec.json.decode(body, type=dict[str, Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UpstreamError(
+            f"`{name}` answered with what is no JSON object", error_class="server_error", status=200
+        ) from error
+
+
+def _unfinished(name: str, held: bytes) -> UpstreamError:
+    """Give the error of a stream that ended before its answer did."""
+    message = f"the stream of `{name}` ended before its answer did"
+    return failure_inside(name, held) or UpstreamError(message, error_class="network", status=200)
+
+
+def _check_is_sound(tap: Tap) -> None:
+    if tap.is_broken:
+        raise UpstreamError("the stream began with an error", error_class="server_error")

@@ -1,0 +1,109 @@
+"""One call that passes through: the caller's bytes but for the model's name, and the provider's."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from msgspec.structs import replace
+
+from pointsman.gateway.http import EVENTS, JSON, Send
+from pointsman.gateway.turns.turn import End, LiveTurn
+from pointsman.providers.dialects.spans import with_model
+from pointsman.providers.dialects.tap import tap, usage_of
+from pointsman.providers.failures import failure_inside
+from pointsman.providers.messages import Usage
+from pointsman.providers.port import Answer, Operation, Outgoing, UpstreamError
+from pointsman.sessions.flow import Called
+
+
+class Passage:
+    """One call to the model that was named."""
+
+    def __init__(self, live: LiveTurn, operation: Operation, send: Send) -> None:
+        self.live = live
+        self.send = send
+        self.has_begun = False
+        self.error: UpstreamError | None = None
+        self._operation: Operation = operation
+        self._size = 0
+
+    async def run(self) -> Called:
+        """Make the call and let its answer out; says how it went."""
+        live, model = self.live, self.live.model
+        provider, name = live.parts.providers.of(model, live.in_force.models)
+        reserving = live.purse.reserve(model, live.input_tokens)
+        if reserving is not None:
+            await reserving
+        live.called(model)
+        request = live.request
+        body, is_stream = with_model(request.asked.body, name), request.look.is_stream
+        outgoing = Outgoing(request.dialect, name, body, is_stream, operation=self._operation)
+        try:
+            answer = await provider.send(outgoing, live.deadlines())
+        except UpstreamError as error:
+            return self._failed(error)
+        try:
+            await (self._stream(answer) if is_stream else self._whole(provider.name, answer))
+        except UpstreamError as error:
+            return self._failed(error)
+        finally:
+            await answer.close()
+        return Called(is_done=True)
+
+    async def _whole(self, name: str, answer: Answer) -> None:
+        live = self.live
+        body = await answer.read()
+        live.heard()
+        inside = failure_inside(name, body)
+        if inside is not None:
+            raise inside
+        await self._begin([JSON, (b"content-length", str(len(body)).encode())])
+        self._size = len(body)
+        await self.send({"type": "http.response.body", "body": body})
+        usage = usage_of("chat", body)
+        if self._operation == "embeddings":
+            # What is only read makes no output, and says nothing about it.
+            usage = replace(usage, output_tokens=0)
+        self._done(answer, usage, "end")
+
+    async def _stream(self, answer: Answer) -> None:
+        """Let a stream out as it comes; one that breaks off is broken off here, too."""
+        seen = tap("chat")
+        try:
+            async for piece in answer:
+                if not self.has_begun:
+                    self.live.heard()
+                    await self._begin([EVENTS, (b"cache-control", b"no-cache")])
+                seen.feed(piece)
+                self._size += len(piece)
+                self.live.answer_bytes += len(piece)
+                await self.send({"type": "http.response.body", "body": piece, "more_body": True})
+        except asyncio.CancelledError:
+            if seen.stop_reason is not None:
+                self._done(answer, seen.usage, seen.stop_reason)
+            raise
+        seen.end()
+        if not self.has_begun:
+            raise UpstreamError("the stream ended before it began", error_class="network")
+        await self.send({"type": "http.response.body", "body": b""})
+        self._done(answer, seen.usage, seen.stop_reason or "end")
+
+    async def _begin(self, headers: list[tuple[bytes, bytes]]) -> None:
+        """Let the head out, once the decision is durable."""
+        live = self.live
+        await live.durability.reached()
+        live.first_byte_ns = time.perf_counter_ns()
+        self.has_begun = True
+        told = [*headers, *live.headers()]
+        await self.send({"type": "http.response.start", "status": 200, "headers": told})
+
+    def _done(self, answer: Answer, usage: Usage, reason: str) -> None:
+        end = End("success", None, usage, reason, self._size, answer.attempts)
+        self.live.call_ended(self.live.model, end)
+
+    def _failed(self, error: UpstreamError) -> Called:
+        self.error = error
+        end = End(error.error_class, error, None, "", self._size, error.attempts)
+        self.live.call_ended(self.live.model, end)
+        return Called(False, error.error_class, self.has_begun, False)  # noqa: FBT003 - not done

@@ -1,0 +1,77 @@
+"""How a turn begins, or goes on after a tool: its facts gathered, its flow started."""
+
+from __future__ import annotations
+
+from pointsman.gateway.turns.turn import LiveTurn
+from pointsman.runs.gathering import Around
+from pointsman.runs.placing import Turn
+from pointsman.runs.rulings import policies_of
+from pointsman.sessions.flow import Flow, continued, turn
+from pointsman.sessions.locks import TurnLock
+from pointsman.signals.tokens import TOKENIZER, count_tokens
+from pointsman.turns.facts import ANY_MODEL, TurnFacts
+
+
+def new_flow(live: LiveTurn) -> Flow:
+    """Begin the flow of a turn: gather its facts, and rule it."""
+    pointsman, request, in_force = live.parts.pointsman, live.request, live.in_force
+    facts = pointsman.gathering.facts_of_call(
+        in_force, request.look.last_user_text, _facts_around(live), live.asked_at, live.inline_mode
+    )
+    about = Turn(live.turn_id, live.session_id, live.asked_at)
+    asked = pointsman.asked(in_force, facts, about, request.look.everything)
+    return turn(policies_of(in_force), asked, facts, live.fallback())
+
+
+async def prepared(live: LiveTurn) -> None:
+    """Have the vector of a turn's message made in a thread, where making it takes long."""
+    request = live.request
+    asked = (live.in_force, request.look.last_user_text, request.workspace, live.inline_mode)
+    await live.parts.pointsman.gathering.prepared(*asked)
+
+
+def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
+    """Go on in a turn that waited for a tool."""
+    pointsman, in_force, request = live.parts.pointsman, live.in_force, live.request
+    live.turn_id, live.decision_id, live.locked = lock.turn_id, lock.decision_id, lock
+    live.model = lock.model
+    live.input_tokens = count_tokens(request.look.all_text())
+    facts = TurnFacts(
+        message=request.look.all_text() if in_force.placement.reads_content else "",
+        privacy_level=request.privacy,
+        estimated_input_tokens={ANY_MODEL: live.input_tokens},
+        tokenizer=TOKENIZER,
+    )
+    about = Turn(lock.turn_id, live.session_id, pointsman.clock.now())
+    asked = pointsman.asked(in_force, facts, about, request.look.everything)
+    return continued(policies_of(in_force), asked, lock)
+
+
+def _facts_around(live: LiveTurn) -> Around:
+    """Gather what the request says beside its message."""
+    parts, request, purse = live.parts, live.request, live.purse
+    look, now, ahead = request.look, live.asked_at, live.ahead
+    live.input_tokens = count_tokens(look.all_text())
+    if ahead is not None:
+        pinned, budgets = ahead.pinned_model, ahead.budgets
+        availability = {**parts.health.now(), **ahead.denied}
+    else:
+        pinned = "" if request.meant.model else parts.sessions.pinned(live.session_id)
+        budgets = parts.budgets.left(purse.owners, purse.caps, now) if purse.caps else ()
+        availability = parts.health.now()
+    return Around(
+        turn_id=live.turn_id,
+        input_tokens=live.input_tokens,
+        sticky_model=request.meant.model or pinned or None,
+        workspace_path=request.workspace,
+        has_images=look.has_images,
+        has_tool_calls_in_history=look.has_tool_calls_in_history,
+        has_tools=look.has_tools,
+        has_system_prompt=look.has_system,
+        requires_structured_output=look.wants_structured_output,
+        privacy_level=request.privacy,
+        availability=availability,
+        allowed_models=request.caller.allowed_models,
+        budgets=budgets,
+        cost_today_microusd=parts.budgets.spent_today(now),
+    )

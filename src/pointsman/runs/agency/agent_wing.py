@@ -1,0 +1,43 @@
+"""The agents' wing of a home: agents, their actions, approvals, and decisions of workflows.
+
+Apart from the composition root, so that whoever only routes turns does not load it.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pointsman.kernel.instant import Clock, IdSource
+from pointsman.runs.agency.agency import Agency
+from pointsman.runs.agency.agent_privacy import LET_THROUGH
+from pointsman.runs.agency.live_agents import LiveAgents
+from pointsman.runs.approvals.approvals import Approvals
+from pointsman.runs.approvals.effects import Effects
+from pointsman.runs.desk import Desk
+from pointsman.runs.workflows.branch_approvals import BranchApprovals
+from pointsman.runs.workflows.branching import Branching
+from pointsman.storage.agents_file import AgentsFiles
+from pointsman.storage.home import Home
+
+
+class AgentWing(Struct, frozen=True):
+    """What is opened together; only the branches hold something open."""
+
+    effects: Effects
+    approvals: Approvals
+    agency: Agency
+    branching: Branching
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        self.branching.close()
+
+
+def open_agent_wing(home: Home, desk: Desk, clock: Clock, ids: IdSource) -> AgentWing:
+    """Open the agents' wing of a home."""
+    live = LiveAgents(home, AgentsFiles(home.path, kinds=LET_THROUGH))
+    effects = Effects(home, desk, (clock, ids), live.check)
+    approvals = Approvals(home, desk, (clock, ids), effects)
+    agency = Agency(home, desk, (clock, ids), live, approvals)
+    branching = Branching(home, desk, clock, ids, BranchApprovals(approvals, clock))
+    return AgentWing(effects, approvals, agency, branching)

@@ -1,0 +1,1 @@
+"""Requests for actions: made, voted on, carried out at most once."""

@@ -1,0 +1,1 @@
+"""What is shown of a ledger: verified, replayed, tried under another policy, exported."""

@@ -1,0 +1,1 @@
+"""Conversations: sessions opened, driven, followed, and opened again after whatever happened."""

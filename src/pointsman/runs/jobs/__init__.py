@@ -1,0 +1,1 @@
+"""Jobs of agents: asked for, run, recorded, shown, and run again from the record."""

@@ -1,0 +1,1 @@
+"""Learning from turns: what is counted, judged, tried beside, and reported."""

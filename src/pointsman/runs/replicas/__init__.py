@@ -1,0 +1,1 @@
+"""One replica among several: signs of life, shared counts, shared health."""

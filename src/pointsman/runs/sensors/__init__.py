@@ -1,0 +1,1 @@
+"""Sensors: what happens outside, and the workflows that it starts."""

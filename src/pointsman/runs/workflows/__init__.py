@@ -1,0 +1,1 @@
+"""Workflows: decisions as a service, stages, and what led where."""
