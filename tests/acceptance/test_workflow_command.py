@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,8 @@ class TestSensor:
 
 
 @pytest.mark.slow
-def test_sensors_watch_files_until_they_are_interrupted(home: Home) -> None:
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+def test_sensors_watch_files_until_they_are_told_to_end(home: Home, told: signal.Signals) -> None:
     for name in ("sensors", "in"):
         (home.path / name).mkdir()
     (home.path / "sensors" / "s.yaml").write_text(
@@ -93,19 +95,29 @@ def test_sensors_watch_files_until_they_are_interrupted(home: Home) -> None:
     (home.path / "pointsman.yaml").write_text("workflow: {commands: [sh]}")
     command = str(Path(sys.executable).parent / "pointsman")
     words = [command, "sensor", "run", "--home", str(home.path)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as one:
-        try:
-            state = home.path / "sensor-state" / "files.json"
-            _waited(state.exists)
-            (home.path / "in" / "new.md").write_text("hello")
-            _waited((home.path / "out.json").exists)
-            second = subprocess.run(words, capture_output=True, text=True, check=False)
-            assert (second.returncode, "another process runs" in second.stderr) == (2, True)
-        finally:
-            one.send_signal(signal.SIGINT)
-        out, err = one.communicate(timeout=20)
+    with _started(words) as one:
+        state = home.path / "sensor-state" / "files.json"
+        _waited(state.exists)
+        (home.path / "in" / "new.md").write_text("hello")
+        _waited((home.path / "out.json").exists)
+        second = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (second.returncode, "another process runs" in second.stderr) == (2, True)
+        one.send_signal(told)
+        out, err = one.communicate(timeout=60)
     assert "files  files-1  files  done" in out
     assert (one.returncode, "stopped" in err) == (0, True)
+
+
+@contextmanager
+def _started(words: list[str]) -> Iterator[subprocess.Popen[str]]:
+    # Whoever is started in the background may be told to take no notice of Ctrl+C; this one is not.
+    code = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL)"
+    words = [sys.executable, "-c", f"{code}; os.execv(sys.argv[1], sys.argv[1:])", *words]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as one:
+        try:
+            yield one
+        finally:
+            one.kill()
 
 
 def _waited(is_so: Callable[[], bool]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -140,7 +141,7 @@ def _own(service: SensorService, names: tuple[str, ...]) -> list[Sensor]:
 
 def _for_ever(service: SensorService, names: tuple[str, ...], home: Path, lease: HeldLease) -> None:
     clock, woken = SystemClock(), threading.Event()
-    with _watched(service, home, woken):
+    with _watched(service, home, woken), _ended_by_a_service_manager():
         try:
             while True:
                 # What another process took over is not done here as well.
@@ -151,6 +152,16 @@ def _for_ever(service: SensorService, names: tuple[str, ...], home: Path, lease:
                 woken.clear()
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
+
+
+@contextmanager
+def _ended_by_a_service_manager() -> Iterator[None]:
+    """Take SIGTERM as Ctrl+C: what is under way is on record, and the lease is given back."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
