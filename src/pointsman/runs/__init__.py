@@ -1,1 +1,1 @@
-"""Jobs over a whole home: verification, export, and what else runs in bulk."""
+"""What is done in a home: facts gathered, decisions recorded and carried out, records proved."""
