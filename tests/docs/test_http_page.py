@@ -9,9 +9,9 @@ import msgspec
 from pointsman.gateway.api.described import DESCRIBED
 from pointsman.gateway.api.description import ANSWER_HEADERS
 from pointsman.gateway.api.feed_events import EVENT_NAMES
+from pointsman.gateway.api.shapes import ErrorAnswer
 from pointsman.gateway.telemetry.gauges import GAUGES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
-from pointsman.gateway.api.shapes import ErrorAnswer
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
