@@ -84,4 +84,4 @@ def __getattr__(name: str) -> object:
 
     if name not in _LATER:
         raise AttributeError(f"module `pointsman` has no attribute `{name}`")
-    return getattr(import_module(f"pointsman.runs.{_LATER[name]}"), name)
+    return getattr(import_module(f"pointsman.runs.audit.{_LATER[name]}"), name)

@@ -68,6 +68,14 @@ def test_a_route_names_its_errors(key: Key) -> None:
     assert ("401" in answers) == (DESCRIBED[key].access != "none")
 
 
+def test_what_asks_for_no_answer_gets_one_without_a_body(live: Running) -> None:
+    told = {"jsonrpc": "2.0", "method": "notifications/unheard-of"}
+    admin = {"authorization": f"Bearer {live.admin}"}
+    heard = live.client.post("/mcp", json=told, headers=admin)
+    assert (heard.status_code, heard.content) == (202, b"")
+    assert "content" not in DOCUMENT["paths"]["/mcp"]["post"]["responses"]["202"]
+
+
 def test_a_call_names_the_headers_of_its_answer() -> None:
     for method, path in CALLS:
         headers = DOCUMENT["paths"][path][method.lower()]["responses"]["200"]["headers"]

@@ -143,6 +143,7 @@ DESCRIBED: Final[dict[Key, Description]] = {
         RpcAnswer,
         RpcBody,
         also=EVENTS,
+        bare=202,
         errors=(404, 406, 501),
         shape="rpc",
     ),

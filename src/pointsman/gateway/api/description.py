@@ -36,7 +36,8 @@ class Description(Struct, frozen=True):
     """One route.
 
     `body` and `answer` are types, whose schemas are published; without one, there is no JSON.
-    `also` names a second media type that the answer may come in.
+    `also` names a second media type that the answer may come in, `bare` a status with which the
+    route ends where nothing is to be answered.
     """
 
     told: str
@@ -47,6 +48,7 @@ class Description(Struct, frozen=True):
     media: str = JSON
     body_media: str = JSON
     also: str = ""
+    bare: int = 0
     parameters: tuple[Parameter, ...] = ()
     errors: tuple[int, ...] = ()
     shape: ErrorShape = "own"

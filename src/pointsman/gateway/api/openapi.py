@@ -143,6 +143,8 @@ def _responses(key: Key, each: Description, schemas: Mapping[Any, Schema]) -> Sc
         }
     error = schemas[_ERRORS[each.shape]]
     answers: Schema = {str(each.status): done}
+    if each.bare:
+        answers[str(each.bare)] = {"description": HTTPStatus(each.bare).phrase.lower()}
     for status in statuses(key[1], each):
         told = HTTPStatus(status).phrase.lower()
         answers[str(status)] = {"description": told, "content": {JSON: {"schema": error}}}
