@@ -147,7 +147,7 @@ def test_rule_hits_are_those_of_the_api(live: Running, ask: Ask) -> None:
 
 def test_what_stood_in_the_way_is_what_was_counted(live: Running, ask: Ask) -> None:
     told = metric(live, "pointsman_rejections_total", "reason")
-    found = counts(ask("rejections"), "failure", "slots")
+    found = counts(ask("rejections"), "failure", "candidates")
     assert {name: float(count) for name, (count,) in found.items()} == told
     assert found["over_budget"][0] >= 1
 

@@ -10,7 +10,7 @@ from pointsman.sessions.ruling import Ruling
 if TYPE_CHECKING:
     from pointsman.gateway.turns.turn import LiveTurn
     from pointsman.runs.call_end import CallEnd
-    from pointsman.turns.trace import Evaluation
+    from pointsman.turns.trace import Evaluation, ValidationFailure
 
 
 def count_ruling(metrics: Metrics, ruling: Ruling, winner: Evaluation | None) -> None:
@@ -18,12 +18,19 @@ def count_ruling(metrics: Metrics, ruling: Ruling, winner: Evaluation | None) ->
     if winner is not None:
         metrics.decided(ruling.outcome.chosen_model, winner.policy)
     for each in ruling.trace.chain:
-        if each.validation_failure is not None:
-            labels = (("reason", each.validation_failure),)
-            metrics.count("pointsman_rejections_total", labels)
+        if each.rule_attempts:
+            # Also those before the rule that won.
+            for attempt in each.rule_attempts:
+                _count_rejection(metrics, attempt.validation_failure)
+        elif each.validation_failure is not None and each.verdict == "rejected":
+            _count_rejection(metrics, each.validation_failure)
     outcome = ruling.placing.outcome
     if outcome.gate == "local":
         metrics.count("pointsman_privacy_local_total", (("rule", outcome.rule_id),))
+
+
+def _count_rejection(metrics: Metrics, failure: ValidationFailure) -> None:
+    metrics.count("pointsman_rejections_total", (("reason", failure),))
 
 
 def count_end(live: LiveTurn, end: CallEnd) -> None:

@@ -7,7 +7,10 @@ task that is run twice, or lost, costs time and nothing else.
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing, suppress
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Final
 
@@ -69,6 +72,10 @@ class BulkQueue:
 
     async def work(self, concurrency: int, *, wait: bool) -> None:
         """Do ranges in other processes until none is left; with `wait`, until told to end."""
+        with _ended_by_signals():
+            await self._work(concurrency, wait=wait)
+
+    async def _work(self, concurrency: int, *, wait: bool) -> None:
         self.prepare()
         app = App(connector=PsycopgConnector(conninfo=self._store.conninfo(SCHEMA)))
         with closing(WorkerPool(concurrency)) as pool:
@@ -96,6 +103,8 @@ class BulkQueue:
             update_heartbeat_interval=self._stalled_s / 5,
             stalled_worker_timeout=self._stalled_s,
             delete_jobs="always",
+            # It would take them only after others can see it at work.
+            install_signal_handlers=False,
         )
 
     def _is_left(self) -> bool:
@@ -136,6 +145,23 @@ class BulkQueue:
         with closing(self._store.connected(SCHEMA, is_reading=True)) as connection:
             wanted = "SELECT 1 FROM procrastinate_jobs WHERE queue_name = ? LIMIT 1"
             return connection.execute(wanted, (QUEUE,)).get is None
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Take SIGTERM and Ctrl+C from now on as word to end after the ranges that are under way."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    if task is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, task.cancel)
+    try:
+        with suppress(asyncio.CancelledError):
+            yield
+    finally:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
 
 
 def _task(job: str, place: int) -> dict[str, JSONValue]:

@@ -35,6 +35,7 @@ MOST_STARTS = 2
 MOST_PAGES = 20
 _CLOSE_S: Final = 15
 _KEPT_ERRORS: Final = 2_000
+_READ_S: Final = 1.0
 
 
 class Connection:
@@ -123,15 +124,16 @@ class Connection:
         except PointsmanError as error:
             raise CallFailed("execution_error", f"`{self.name}`: {error.message}") from None
         except Exception as error:  # noqa: BLE001 - whatever the SDK lets out
-            why = self.redacted(errors.text() or _reason(error))
+            why = self.redacted(await errors.last() or _reason(error))
             message = f"the server `{self.name}` cannot be started: {why}"
             raise CallFailed("execution_error", message) from None
         return held
 
     async def _lost(self, error: Exception) -> CallFailed:
         """Let go of a server that ended, and say so."""
-        words = self._held.errors.text() if self._held is not None else ""
+        errors = None if self._held is None else self._held.errors
         await self.close()
+        words = "" if errors is None else await errors.last()
         why = self.redacted(words or _reason(error))
         again = (
             "it is started again with the next call"
@@ -239,17 +241,26 @@ class _LastWords:
 
     def __init__(self) -> None:
         self._kept = b""
+        self._reading: threading.Thread | None = None
 
     def file(self) -> TextIO:
         """Give the file that the program writes to."""
         read, write = os.pipe()
-        threading.Thread(target=self._read, args=(read,), daemon=True).start()
+        self._reading = threading.Thread(target=self._read, args=(read,), daemon=True)
+        self._reading.start()
         return os.fdopen(write, "w")
 
     def _read(self, descriptor: int) -> None:
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             while piece := file.read(_KEPT_ERRORS):
                 self._kept = (self._kept + piece)[-_KEPT_ERRORS:]
+
+    async def last(self) -> str:
+        """Give the last line of a program that has ended, once all of it was read."""
+        if self._reading is not None:
+            # Not for ever: what it started may live on and hold the file.
+            await asyncio.to_thread(self._reading.join, _READ_S)
+        return self.text()
 
     def text(self) -> str:
         """Give the last line that was written."""
