@@ -79,6 +79,8 @@ class Beside:
         self._rubric = Rubric(given.rubric) if given.rubric else Rubric()
         self._waiting: deque[_Work] = deque()
         self._working: set[asyncio.Task[None]] = set()
+        self._at_work = 0
+        """How many of them look for more: one that ends is among them for a moment longer."""
         self._patterns = PatternStore(parts.pointsman.home.patterns)
         parts.ending.append(self._patterns.close)
 
@@ -99,8 +101,12 @@ class Beside:
         if len(self._waiting) >= MOST_WAITING:
             self._count("turn" if shadow is None else "shadow", "dropped")
             return
-        self._waiting.append(_Work(live, ruling, end, heard, shadow, is_judged))
-        if len(self._working) < MOST_AT_ONCE:
+        self._take(_Work(live, ruling, end, heard, shadow, is_judged))
+
+    def _take(self, work: _Work) -> None:
+        self._waiting.append(work)
+        if self._at_work < MOST_AT_ONCE:
+            self._at_work += 1
             task = asyncio.get_running_loop().create_task(self._work())
             self._working.add(task)
             task.add_done_callback(self._working.discard)
@@ -109,12 +115,15 @@ class Beside:
         return _JUDGE.slot(unit_bytes(turn_id) or b"s:", SCALE) < self._judged_share
 
     async def _work(self) -> None:
-        while self._waiting:
-            try:
-                await self._done(self._waiting.popleft())
-            except PointsmanError:
-                # The ledger or the store is out: the next turn finds out for itself.
-                self._count("turn", "failed")
+        try:
+            while self._waiting:
+                try:
+                    await self._done(self._waiting.popleft())
+                except PointsmanError:
+                    # The ledger or the store is out: the next turn finds out for itself.
+                    self._count("turn", "failed")
+        finally:
+            self._at_work -= 1
 
     async def _done(self, work: _Work) -> None:
         live = work.live

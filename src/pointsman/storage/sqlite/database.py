@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
@@ -21,6 +22,7 @@ MINIMUM_SQLITE = (3, 51, 3)
 """Versions before this one can corrupt a WAL database that has several connections."""
 
 BUSY_MS = 10_000
+AGAIN_S = 0.005
 SCHEMA_VERSION = 1
 CACHE_KIB = 32 * 1024
 MOST_ROWS = 160
@@ -178,7 +180,7 @@ def _of_rows(name: str, count: int) -> str:
 
 def _prepare(connection: SqliteConnection, schema: str, sync: str) -> None:
     connection.set_busy_timeout(BUSY_MS)
-    connection.pragma("journal_mode", "wal")
+    _log_ahead(connection)
     # DURABILITY: with anything less than FULL, a power loss takes acknowledged entries with it.
     connection.pragma("synchronous", sync)
     connection.pragma("secure_delete", 1)
@@ -188,6 +190,24 @@ def _prepare(connection: SqliteConnection, schema: str, sync: str) -> None:
     # Hashes come in random order: with the index in memory an insert does not wait for a page.
     connection.pragma("cache_size", -CACHE_KIB)
     in_transaction(connection, lambda: _make_tables(connection, schema))
+
+
+def _log_ahead(connection: SqliteConnection) -> None:
+    """Have changes logged ahead of the database.
+
+    Whoever begins one beside another is told at once that it is locked, whatever the timeout: it
+    is tried again for as long.
+    """
+    end = time.monotonic() + BUSY_MS / 1_000
+    while True:
+        try:
+            connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(AGAIN_S)
+        else:
+            return
 
 
 def _make_tables(connection: apsw.Connection, schema: str) -> None:
