@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from tests.gateway.house import Running, eventually
 
+from pointsman.errors import LedgerUnavailable
 from pointsman.storage.home import open_home
 from pointsman.storage.sqlite.patterns import PatternStore
 
@@ -39,5 +41,12 @@ def settled(live: Running, **wanted: int) -> None:
 def counted(live: Running, samples: int) -> PatternStore:
     """Wait until the pattern store knows so many samples."""
     store = PatternStore(open_home(live.home).patterns)
-    eventually(lambda: sum(each.samples for each in store.report()) >= samples)
+
+    def seen() -> bool:
+        # Who opens a store in the moment in which it is begun is told that it is locked.
+        with suppress(LedgerUnavailable):
+            return sum(each.samples for each in store.report()) >= samples
+        return False
+
+    eventually(seen)
     return store

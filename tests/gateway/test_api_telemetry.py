@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -239,6 +240,25 @@ def test_every_count_is_read_by_a_strict_parser(town: Town, live: Running) -> No
     assert 0 < budget < 1
     assert samples["pointsman_ledger_writable", ()] == 1
     assert all(each.documentation for each in found.values())
+
+
+def test_every_rejected_candidate_is_counted_also_where_a_later_rule_wins(
+    town: Town, serve: Callable[[Path], Running]
+) -> None:
+    rules = [
+        {"name": "first", "when": {"message_matches": "hello"}, "use": "open:big"},
+        {"name": "second", "when": {"message_matches": "hello"}, "use": "claude:opus"},
+        {"name": "third", "when": {"message_matches": "hello"}, "use": "house:llama"},
+    ]
+    routing = {"schema_version": 1, "global_default": "open:big", "rules": rules}
+    write_home(town.home, routing=routing)
+    live = serve(town.home)
+    headers = {"x_pointsman_privacy": "local"}
+    assert live.chat("hello", headers=headers).headers["x-pointsman-rule"] == "third"
+    # Nobody matches: the default is the only candidate, and is rejected.
+    assert live.chat("something else", headers=headers).status_code == 403
+    told = 'pointsman_rejections_total{reason="privacy_blocked"} 3'
+    assert told in live.get("/metrics").text
 
 
 def test_the_overhead_leaves_the_providers_time_out(live: Running) -> None:
