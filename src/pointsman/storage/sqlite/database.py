@@ -24,7 +24,7 @@ MINIMUM_SQLITE = (3, 51, 3)
 BUSY_MS = 10_000
 AGAIN_S = 0.005
 SCHEMA_VERSION = 1
-CACHE_KIB = 32 * 1024
+CACHE_KIB = 16 * 1024
 MOST_ROWS = 160
 STATEMENTS = 100
 """How many compiled statements are kept."""
