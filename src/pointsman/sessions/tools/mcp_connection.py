@@ -260,10 +260,6 @@ class _LastWords:
         if self._reading is not None:
             # Not for ever: what it started may live on and hold the file.
             await asyncio.to_thread(self._reading.join, _READ_S)
-        return self.text()
-
-    def text(self) -> str:
-        """Give the last line that was written."""
         lines = self._kept.decode("utf-8", "replace").strip().splitlines()
         return escaped(lines[-1].strip(), 300) if lines else ""
 
