@@ -50,19 +50,26 @@ def test_second_writer_of_a_held_chain_is_refused(tmp_path):
     Lease(home.leases, "cli").release()
 
 
-@pytest.mark.parametrize("shared", ["seq", "prev"])
-def test_schema_refuses_a_fork(tmp_path, shared):
+@pytest.mark.parametrize("forked", ["same place", "same entry before", "gap", "other chain's"])
+def test_schema_refuses_a_fork(tmp_path, forked):
     """Whatever holds the lease, the database takes one successor for every entry."""
     chain = Chain("0" * 32, "cli")
     first = joined(chain, empty_head(chain), _draft("one"))
     second = joined(chain, head_after(first), _draft("two"))
-    seq, prev = (first.seq, second.prev) if shared == "seq" else (second.seq, first.prev)
+    seq, prev = {
+        "same place": (first.seq, second.prev),
+        "same entry before": (second.seq, first.prev),
+        "gap": (second.seq + 1, second.prev),
+        "other chain's": (second.seq, bytes(32)),
+    }[forked]
     connection = opened(str(tmp_path / "ledger.db"), "schema.sql")
     connection.execute(SQL["add_chain"], ("cli",))
     connection.execute(SQL["append_entry"], _row(first, first.seq, first.prev))
-    with pytest.raises(apsw.ConstraintError, match=f"entries.{shared}"):
+    with pytest.raises(apsw.ConstraintError, match=r"entries\.prev"):
         connection.execute(SQL["append_entry"], _row(second, seq, prev))
     connection.execute(SQL["append_entry"], _row(second, second.seq, second.prev))
+    with pytest.raises(apsw.ConstraintError):
+        connection.execute(SQL["append_entry"], _row(second, second.seq, second.prev))
     connection.close()
 
 

@@ -53,15 +53,13 @@ POINTS = {
     "the ledger is about to commit": Point(
         "storage.ledger", "LedgerWriter", "_committed", "before"
     ),
-    "the entries are inserted": Point("storage.ledger", "LedgerWriter", "_insert", "after"),
+    "the entries are ready": Point("storage.ledger", "LedgerWriter", "_joined", "after"),
+    "the entries are inserted": Point("storage.sqlite.ledger", "SqliteRows", "append", "after"),
     "the ledger has committed": Point("storage.ledger", "LedgerWriter", "_committed", "after"),
-    "the provider is about to be called": Point(
-        "providers.http_provider", "HttpProvider", "send", "before"
-    ),
-    "the provider's head is here": Point(
-        "providers.http_provider", "HttpProvider", "send", "after"
-    ),
-    "the decision is durable": Point("gateway.turns.durable", "Durability", "reached", "after"),
+    "the provider is about to be called": Point("providers.http_pool", "Pool", "begun", "before"),
+    "the provider's head is here": Point("providers.http_exchange", "Exchange", "on_head", "after"),
+    "the decision is durable": Point("gateway.turns.durable", "Durability", "arrived", "after"),
+    "somebody waits for that": Point("gateway.turns.durable", "Durability", "reached", "after"),
     "the first bytes are out": Point("gateway.wire.connection", "Connection", "write", "after"),
     "the end is about to be noted": Point("gateway.turns.turn", "LiveTurn", "call_ended", "before"),
     "the end is noted": Point("gateway.turns.turn", "LiveTurn", "call_ended", "after"),

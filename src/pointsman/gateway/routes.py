@@ -27,6 +27,7 @@ from pointsman.gateway.parts import Parts
 from pointsman.gateway.telemetry.told_routes import ToldRoute
 from pointsman.gateway.turns.beside import Beside
 from pointsman.gateway.turns.endpoints import ModelEndpoint
+from pointsman.gateway.turns.lane import Lane
 from pointsman.gateway.turns.passing import PassEndpoint
 
 
@@ -59,6 +60,10 @@ def served(parts: Parts) -> dict[Key, Handler]:
     }
     schema = ("GET", "/openapi.json")
     found[schema] = _Schema([*found, schema])
+    if parts.sharing is None:
+        for each in found.values():
+            if type(each) is ModelEndpoint:
+                each.lane = Lane(each)
     return {
         # Model endpoints tell of themselves, with what they decided.
         key: each if isinstance(each, ModelEndpoint) else ToldRoute(parts, key, each)

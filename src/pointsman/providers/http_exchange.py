@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -62,8 +62,8 @@ class Exchange:
 
     __slots__ = (
         "_failure", "_is_paused", "_is_whole", "_limits", "_line", "_loop", "_pieces", "_size",
-        "_total", "_waiter", "attempts", "credential", "deadlines", "ends_at", "has_begun",
-        "headers", "is_stale", "status",
+        "_told", "_total", "_waiter", "attempts", "credential", "deadlines", "ends_at",
+        "has_begun", "headers", "is_stale", "status",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +92,7 @@ class Exchange:
         self._failure: tuple[str, ErrorClass] | None = None
         self._is_whole = False
         self._is_paused = False
+        self._told: Callable[[], None] | None = None
 
     # What the connection tells.
 
@@ -99,7 +100,8 @@ class Exchange:
         """Take the head."""
         self.status = status
         self.headers = headers
-        self._wake()
+        if self._waiter is not None or status != 200:
+            self._wake()
 
     def on_piece(self, piece: bytes) -> None:
         """Take a piece of the body."""
@@ -109,15 +111,15 @@ class Exchange:
         if is_much and not self._is_paused and self._line is not None:
             self._is_paused = True
             self._line.pause()
-        if self._waiter is not None:
+            self._wake()
+        elif self._waiter is not None:
             self._wake()
 
     def on_end(self) -> None:
         """Learn that the answer is whole; the connection belongs to others from now on."""
         self._line = None
         self._is_whole = True
-        if self._waiter is not None:
-            self._wake()
+        self._wake()
 
     def on_failure(self, message: str, error_class: ErrorClass) -> None:
         """Learn that nothing more will come."""
@@ -131,6 +133,25 @@ class Exchange:
         self.on_failure("the kept connection was closed", "network")
 
     # What the one who asked does.
+
+    def tell(self, told: Callable[[], None]) -> None:
+        """Have somebody told, in place of waiting: once it is whole, or must be looked at before.
+
+        That is when it failed, when its status is not 200, and when it is more than is kept here.
+        """
+        if self._is_whole or self._failure is not None:
+            told()
+        else:
+            self._told = told
+
+    def whole(self) -> bytes | None:
+        """Give the whole body, which stays here; nothing where it is not here, or too long."""
+        if not self._is_whole or self._size > self._limits.body_bytes:
+            return None
+        pieces = self._pieces
+        if len(pieces) != 1:
+            self._pieces = pieces = [b"".join(pieces)]
+        return pieces[0]
 
     async def head_arrived(self) -> bool:
         """Wait for the head; False when the request may be sent again on a new connection."""
@@ -225,6 +246,14 @@ class Exchange:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+        told, self._told = self._told, None
+        if told is not None:
+            told()
+
+    def let_go(self) -> None:
+        """Learn that nobody wants the answer any more."""
+        self._told = None
+        self._abandon()
 
     def _abandon(self) -> None:
         line = self._line

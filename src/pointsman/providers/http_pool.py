@@ -59,11 +59,27 @@ class Pool:
         """Tell how many connections are open."""
         return len(self._open)
 
-    async def request(self, message: Message, deadlines: Deadlines, ends_at: float) -> Exchange:
-        """Send a request and give its answer once the head is here, whatever its status."""
-        idle = self._idle
-        connection = idle.pop() if idle else await self._take(deadlines, ends_at)
-        exchange = connection.begin(message, deadlines, ends_at)
+    def begun(self, message: Message, deadlines: Deadlines, ends_at: float) -> Exchange | None:
+        """Send a request at once, where a connection rests."""
+        if not self._idle:
+            return None
+        return self._idle.pop().begin(message, deadlines, ends_at)
+
+    async def request(
+        self,
+        message: Message,
+        deadlines: Deadlines,
+        ends_at: float,
+        begun: Exchange | None = None,
+    ) -> Exchange:
+        """Send a request and give its answer once the head is here, whatever its status.
+
+        `begun` is where it was sent already.
+        """
+        exchange = begun or self.begun(message, deadlines, ends_at)
+        if exchange is None:
+            connection = await self._take(deadlines, ends_at)
+            exchange = connection.begin(message, deadlines, ends_at)
         while not await exchange.head_arrived():
             connection = await self._take(deadlines, ends_at)
             exchange = connection.begin(message, deadlines, ends_at)

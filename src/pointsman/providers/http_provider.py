@@ -14,7 +14,7 @@ from pointsman.errors import InputError
 from pointsman.providers.credentials import NO_SECRET, Credential, Secret
 from pointsman.providers.failures import failure_of
 from pointsman.providers.http_address import Resolve, read_base_url, resolved
-from pointsman.providers.http_exchange import Exchange
+from pointsman.providers.http_exchange import Exchange, Message
 from pointsman.providers.http_pool import Pool, PoolSettings
 from pointsman.providers.port import Answer, Deadlines, Dialect, Outgoing, UpstreamError
 from pointsman.providers.request_head import HeadTemplate, checked_headers, target_of
@@ -89,12 +89,21 @@ class HttpProvider:
         """Tell how many connections are open."""
         return self._pool.open_connections
 
-    async def send(self, outgoing: Outgoing, deadlines: Deadlines) -> Answer:
+    def written(self, outgoing: Outgoing) -> Message:
+        """Give a call as it would be sent now."""
+        return self._message(outgoing, self._good_key)[0]
+
+    def begun(self, message: Message, deadlines: Deadlines) -> Exchange | None:
+        """Begin a call at once, where a connection rests; `send` sees through what is begun."""
+        return self._pool.begun(message, deadlines, self._ends_at(deadlines))
+
+    async def send(
+        self, outgoing: Outgoing, deadlines: Deadlines, begun: Exchange | None = None
+    ) -> Answer:
         """Make one call and give its answer once the head is a success."""
-        loop = asyncio.get_running_loop()
-        ends_at = loop.time() + min(deadlines.total_s, self._timeout_s)
+        ends_at = self._ends_at(deadlines) if begun is None else begun.ends_at
         try:
-            return await self._tried(outgoing, deadlines, ends_at, self._good_key)
+            return await self._tried(outgoing, deadlines, ends_at, self._good_key, begun)
         except UpstreamError as failed:
             error = failed
         return await self._tried_again(outgoing, deadlines, ends_at, error)
@@ -134,9 +143,11 @@ class HttpProvider:
         """Close every connection."""
         await self._pool.close()
 
-    async def _tried(
-        self, outgoing: Outgoing, deadlines: Deadlines, ends_at: float, key: int
-    ) -> Exchange:
+    def _ends_at(self, deadlines: Deadlines) -> float:
+        return asyncio.get_running_loop().time() + min(deadlines.total_s, self._timeout_s)
+
+    def _message(self, outgoing: Outgoing, key: int) -> tuple[Message, str, Secret]:
+        """Give the bytes of a call, which key is in them by its id, and the key."""
         secret, used = NO_SECRET, ""
         if self._credentials:
             credential = self._credentials[key]
@@ -144,17 +155,24 @@ class HttpProvider:
         head = self._heads.get(outgoing.operation or outgoing.dialect)
         if head is None:
             raise self._unspoken(outgoing)
-        request = head.message(outgoing, secret)
+        return head.message(outgoing, secret), used, secret
+
+    async def _tried(
+        self,
+        outgoing: Outgoing,
+        deadlines: Deadlines,
+        ends_at: float,
+        key: int,
+        begun: Exchange | None = None,
+    ) -> Exchange:
+        request, used, secret = self._message(outgoing, key)
         try:
-            exchange = await self._pool.request(request, deadlines, ends_at)
+            exchange = await self._pool.request(request, deadlines, ends_at, begun)
         except UpstreamError as error:
             error.credential = used
             raise
         exchange.credential = used
-        headers = exchange.headers
-        unreadable = ""
-        if headers.get("content-type") != "application/json" or "content-encoding" in headers:
-            unreadable = _what_is_unreadable(headers)
+        unreadable = what_is_unreadable(exchange.headers)
         if exchange.status >= 300 or unreadable:
             failure = await self._failure(exchange, secret, unreadable)
             failure.credential = used
@@ -177,8 +195,10 @@ class HttpProvider:
         return failure_of(self.name, status, exchange.headers, secret.redacted(body), now_s)
 
 
-def _what_is_unreadable(headers: Mapping[str, str]) -> str:
+def what_is_unreadable(headers: Mapping[str, str]) -> str:
     """Say why a body that is on its way cannot be used; empty when it can."""
+    if headers.get("content-type") == "application/json" and "content-encoding" not in headers:
+        return ""
     encoding = headers.get("content-encoding")
     if encoding and encoding.lower() != "identity":
         return "packed its answer, which was not asked for"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from queue import Empty, SimpleQueue
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -25,6 +26,9 @@ from pointsman.storage.sqlite.content import ContentStore
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.group import Settled, Soon
 from pointsman.storage.sqlite.reading import LedgerReader
+
+BEGINS_S = 0.005
+"""How long is waited for a commit to begin."""
 
 ARTIFACT = "artifact"
 """An entry that carries what traces only name; its id is that of what is attached."""
@@ -187,6 +191,15 @@ class Recorder:
         """
         self._ledger.serve_loop(told, soon, alone)
         self._content.serve_loop(told, soon)
+
+    def begin(self) -> None:
+        """Have what was handed in written from now on; returns once that needs no lock of ours."""
+        writing: SimpleQueue[None] = SimpleQueue()
+        # The text is begun first, because it takes less to begin: nobody has to wait for that.
+        self._content.hurry(SimpleQueue())
+        if self._ledger.hurry(writing):
+            with suppress(Empty):
+                writing.get(timeout=BEGINS_S)
 
     def listen(self, listener: Listener) -> None:
         """Have somebody told what was made durable; from the commit thread."""

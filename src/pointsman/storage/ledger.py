@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import cast
 
 from msgspec import Struct
@@ -61,6 +62,15 @@ class Health(Struct, frozen=True):
     cause: str = ""
 
 
+class _Group(Struct, frozen=True):
+    """Entries that stand at the end of the chain, and the signature over where it ends then."""
+
+    began: float
+    entries: list[Entry]
+    drafts: Sequence[Draft]
+    stamp: bytes
+
+
 class LedgerWriter:
     """Appends to one chain. The caller holds the chain's lease."""
 
@@ -91,8 +101,8 @@ class LedgerWriter:
             raise LedgerBroken(f"the database is damaged: {error}") from error
         except self._rows.failures as error:
             raise LedgerUnavailable(f"the ledger cannot be opened: {_told(error)}") from error
-        self._group: GroupCommit[Draft | Making, Receipt] = GroupCommit(
-            f"ledger-{chain.name}", self._committed, self._rest, _made
+        self._group: GroupCommit[Draft | Making, _Group, Receipt] = GroupCommit(
+            f"ledger-{chain.name}", self._committed, self._rest, _made, self._joined
         )
         if self._head.size == 0:
             self._begin(opening)
@@ -125,7 +135,7 @@ class LedgerWriter:
         written.
         """
         check_draft(draft)
-        return self._group.between(lambda: self._committed([draft], fence)[0])
+        return self._group.between(lambda: self._committed(self._joined([draft]), fence)[0])
 
     def hand_in(self, draft: Draft | Making, settled: Settled) -> None:
         """Hand in an entry, and tell somebody with its receipt once it is durable.
@@ -152,6 +162,11 @@ class LedgerWriter:
         """
         self._group.after_group, self._group.soon = told, soon
         self._group.alone = alone
+
+    def hurry(self, writing: SimpleQueue[None]) -> bool:
+        """Begin what was put off; True where `writing` will be told that it is being written."""
+        # What is down is opened and verified first: not by whoever is in a hurry.
+        return not self._cause and not self._rows.is_lost and self._group.hurry(writing)
 
     def close(self) -> None:
         """Write what was handed in, sign it, and close the database.
@@ -236,18 +251,24 @@ class LedgerWriter:
             self._rows.checkpoints.keep_leaves(covered, before=first)
         return check.head, check.frontier, check.pending
 
-    def _committed(
-        self, made: Sequence[Draft | Making], fence: Fence | None = None
-    ) -> list[Receipt]:
-        """Make a group durable, or raise without having acknowledged any of it."""
+    def _joined(self, made: Sequence[Draft | Making]) -> _Group:
+        """Put a group at the end of the chain; nothing is written yet."""
         drafts = cast(Sequence[Draft], made)
         # A server that went and came back while nobody wrote costs no caller an answer.
         if self._cause or self._rows.is_lost:
             self._resume()
         began = self._monotonic()
         entries = self._chained(drafts)
+        last = entries[-1]
+        signed = stamp(self.chain, last.seq + 1, last.hash, self._key)
+        return _Group(began, entries, drafts, signed)
+
+    def _committed(self, group: _Group, fence: Fence | None = None) -> list[Receipt]:
+        """Make a group durable, or raise without having acknowledged any of it."""
+        entries = group.entries
+        self._group.writing()
         try:
-            self._insert(entries, drafts, fence)
+            self._rows.append(entries, group.drafts, group.stamp, fence)
         except self._failures as error:
             self._settle_doubt(entries[-1], error)
         else:
@@ -256,7 +277,7 @@ class LedgerWriter:
                 self._unsigned_since = self._monotonic()
             self._pending.extend(entry.hash for entry in entries)
         if self.listener is not None:
-            self.listener(entries, self._monotonic() - began)
+            self.listener(entries, self._monotonic() - group.began)
         return [Receipt(self.chain.name, entry) for entry in entries]
 
     def _chained(self, drafts: Sequence[Draft]) -> list[Entry]:
@@ -265,14 +286,6 @@ class LedgerWriter:
             entries.append(joined(self.chain, head, draft))
             head = head_after(entries[-1])
         return entries
-
-    def _insert(
-        self, entries: Sequence[Entry], drafts: Sequence[Draft], fence: Fence | None
-    ) -> None:
-        """Append a group and sign where it ends, in one step."""
-        last = entries[-1]
-        signed = stamp(self.chain, last.seq + 1, last.hash, self._key)
-        self._rows.append(entries, drafts, signed, fence)
 
     def _settle_doubt(self, last: Entry, error: Exception) -> None:
         """Return only when a group whose commit went unanswered is found in the database."""
@@ -343,7 +356,7 @@ class LedgerWriter:
             raise self._stopped(error) from error
         self._cause = ""
         if self._head.size == 0:
-            self._committed([self._opening])
+            self._committed(self._joined([self._opening]))
 
     def _move(self, held: ChainHeld) -> None:
         """Go on in another chain: somebody has taken this one, and what was acknowledged in it."""

@@ -51,7 +51,7 @@ class LoopBridge:
 class Durability:
     """Everything of one turn that must be on disk before a byte of its answer leaves."""
 
-    __slots__ = ("_arrived", "_bridge", "_error", "_expected", "_waiter")
+    __slots__ = ("_arrived", "_bridge", "_error", "_expected", "_then", "_waiter")
 
     def __init__(self, bridge: LoopBridge) -> None:
         self._bridge = bridge
@@ -59,6 +59,7 @@ class Durability:
         self._arrived = 0  # counted in commit threads
         self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._then: Callable[[], None] | None = None
 
     def expect(self) -> Settled:
         """Wait for one thing more."""
@@ -85,9 +86,26 @@ class Durability:
 
     def arrived(self) -> None:
         """Let whoever waits go on; in the event loop."""
-        waiter = self._waiter
-        if waiter is not None and not waiter.done() and self._arrived >= self._expected:
+        if self._arrived < self._expected:
+            return
+        waiter, then = self._waiter, self._then
+        if waiter is not None and not waiter.done():
             waiter.set_result(None)
+        if then is not None:
+            self._then = None
+            then()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether something could not be made durable."""
+        return self._error is not None
+
+    def then(self, told: Callable[[], None] | None) -> None:
+        """Have somebody told once all of it is durable, or is not; at once if that is known."""
+        if told is not None and self._arrived >= self._expected:
+            told()
+        else:
+            self._then = told
 
     async def reached(self) -> None:
         """Return once all of it is durable; raises what the ledger raised."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from pointsman.access.keys import Principal
 from pointsman.errors import LedgerError, NotAuthenticated, PointsmanError
@@ -26,6 +28,13 @@ from pointsman.providers.port import Dialect, UpstreamError
 from pointsman.sessions.flow import Called, Ended, Flow, Record, RecordPlacement
 from pointsman.storage.policies import InForce
 
+if TYPE_CHECKING:
+    from pointsman.gateway.turns.lane import Lane
+
+
+Drive = Callable[[LiveTurn, Send], Awaitable[None]]
+"""Runs a turn, or the rest of it, until its caller was answered."""
+
 
 class ModelEndpoint:
     """Serves one dialect."""
@@ -33,51 +42,68 @@ class ModelEndpoint:
     def __init__(
         self, parts: Parts, dialect: Dialect, name: str = "", beside: Beside | None = None
     ) -> None:
-        self._parts = parts
+        self.parts = parts
         self._beside = beside
         self._dialect = dialect
         self._name = name or dialect
         self._counted: dict[int, Cell] = {}
+        self.lane: Lane | None = None
+        """A shorter way for most requests."""
 
     async def __call__(self, asked: Asked, receive: Receive, send: Send) -> None:
-        """Serve one request; whatever goes wrong is told in the vendor's own shape."""
-        parts = self._parts
-        parts.metrics.in_flight += 1
+        """Serve one request."""
+        self.parts.metrics.in_flight += 1
+        await self.seen_through(lambda: self.understood(asked), self.driven, receive, send)
+
+    async def seen_through(
+        self, understood: Callable[[], LiveTurn], drive: Drive, receive: Receive, send: Send
+    ) -> None:
+        """See one request to its end; what goes wrong is told in the vendor's own shape."""
         status = 200
         live: LiveTurn | None = None
         failed: PointsmanError | None = None
         try:
-            in_force = parts.pointsman.files.lately()
-            live = self._live(asked, caller_of(parts, asked), in_force)
-            await self._served(live, receive, send)
+            live = understood()
+            await self._served(live, drive, receive, send)
         except PointsmanError as error:
             failed = await _once_durable(error, live)
             status = await self._refuse(send, failed, live)
         finally:
-            parts.metrics.in_flight -= 1
-            self._count(status)
-            if parts.log.is_on:
-                parts.log.request(line_of(self._name, status, live, parts.log.now(), failed))
+            self.ended(status, live, failed)
+
+    def understood(self, asked: Asked) -> LiveTurn:
+        """Give the turn that a request asks for, or raise what is wrong with it."""
+        parts = self.parts
+        in_force = parts.pointsman.files.lately()
+        return self._live(asked, caller_of(parts, asked), in_force)
+
+    def ended(self, status: int, live: LiveTurn | None, failed: PointsmanError | None) -> None:
+        """Count a request that is over, and tell of it."""
+        parts = self.parts
+        parts.metrics.in_flight -= 1
+        self._count(status)
+        if parts.log.is_on:
+            parts.log.request(line_of(self._name, status, live, parts.log.now(), failed))
 
     def _count(self, status: int) -> None:
         cell = self._counted.get(status)
         if cell is None:
             labels = (("endpoint", self._name), ("status", str(status)))
-            cell = self._parts.metrics.cell("pointsman_requests_total", labels)
+            cell = self.parts.metrics.cell("pointsman_requests_total", labels)
             self._counted[status] = cell
         cell.value += 1
 
     def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
         """Understand a request, or raise saying what is wrong with it."""
-        return LiveTurn(self._parts, incoming(self._dialect, asked, caller, in_force), in_force)
+        return LiveTurn(self.parts, incoming(self._dialect, asked, caller, in_force), in_force)
 
-    async def _served(self, live: LiveTurn, receive: Receive, send: Send) -> None:
+    async def _served(self, live: LiveTurn, drive: Drive, receive: Receive, send: Send) -> None:
         """Run the turn; a caller who hangs up ends it."""
-        watch, sharing = Watch(receive), self._parts.sharing
+        watch, sharing = Watch(receive), self.parts.sharing
         try:
             if sharing is not None:
                 await live.look_ahead(sharing)
-            await self._driven(live, send)
+            await drive(live, send)
         except asyncio.CancelledError:
             if not watch.has_left:
                 raise
@@ -92,7 +118,13 @@ class ModelEndpoint:
             if sharing is not None:
                 live.let_go(sharing)
 
-    async def _driven(self, live: LiveTurn, send: Send) -> None:
+    def is_plain(self, live: LiveTurn) -> bool:
+        """Tell whether nothing has to be made ready for a turn or is done beside it."""
+        beside, vectors = self._beside, self.parts.pointsman.gathering.vectors
+        return not vectors.is_slow and (beside is None or not beside.may_follow(live))
+
+    async def driven(self, live: LiveTurn, send: Send) -> None:
+        """Run a turn from its beginning."""
         lock = live.lock()
         if lock is None and live.parts.pointsman.gathering.vectors.is_slow:
             await prepared(live)
@@ -102,15 +134,12 @@ class ModelEndpoint:
         ended, last = await _run(flow, live, heard or send)
         if beside is not None and heard is not None:
             beside.follow(live, heard)
-        if ended.status in {"no_model", "refused"}:
-            raise failure_of(ended) if ended.status == "no_model" else refused(ended, live.model)
-        if ended.status == "failed" and last is not None and not last.has_begun:
-            raise last.error or UpstreamError("the provider failed", error_class="other")
+        _check_went_well(live, ended, last)
 
     async def _refuse(self, send: Send, error: PointsmanError, live: LiveTurn | None) -> int:
         upstream = error if isinstance(error, UpstreamError) else None
         if isinstance(error, NotAuthenticated):
-            self._parts.metrics.refused_key(error)
+            self.parts.metrics.refused_key(error)
         status = error.http_status if upstream is None else _upstream_status(upstream)
         headers = [JSON]
         if live is not None and live.is_decided and not isinstance(error, LedgerError):
@@ -123,10 +152,28 @@ class ModelEndpoint:
         return status
 
 
-async def _run(flow: Flow, live: LiveTurn, send: Send) -> tuple[Ended, Forwarding | None]:
-    """Carry out what the flow asks for, until it ends."""
-    last: Forwarding | None = None
-    reply: Called | None = None
+def _check_went_well(live: LiveTurn, ended: Ended, last: Forwarding | None) -> None:
+    """Raise what the caller is told of a turn that did not end well."""
+    if ended.status in {"no_model", "refused"}:
+        raise failure_of(ended) if ended.status == "no_model" else refused(ended, live.model)
+    if ended.status == "failed" and last is not None and not last.has_begun:
+        raise last.error or UpstreamError("the provider failed", error_class="other")
+
+
+async def run_on(flow: Flow, live: LiveTurn, first: Forwarding, reply: Called) -> None:
+    """Carry out the rest of a turn whose first call went as `reply` says."""
+    ended, last = await _run(flow, live, first.send, reply, first)
+    _check_went_well(live, ended, last)
+
+
+async def _run(
+    flow: Flow,
+    live: LiveTurn,
+    send: Send,
+    reply: Called | None = None,
+    last: Forwarding | None = None,
+) -> tuple[Ended, Forwarding | None]:
+    """Carry out what the flow asks for, until it ends; `reply` is how its last call went."""
     while True:
         try:
             effect = flow.send(reply)

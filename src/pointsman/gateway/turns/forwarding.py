@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 from msgspec import Raw
@@ -34,9 +35,14 @@ from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.tap import Tap, end_of, tap
 from pointsman.providers.dialects.words_before import WordsBefore, with_words_before
 from pointsman.providers.failures import failure_inside
-from pointsman.providers.messages import Usage
+from pointsman.providers.http_exchange import Exchange
+from pointsman.providers.http_provider import HttpProvider
+from pointsman.providers.messages import StopReason, Usage
 from pointsman.providers.port import Answer, Dialect, Outgoing, UpstreamError
 from pointsman.sessions.flow import WORTH_ANOTHER, Called
+
+Begin = Callable[[], Exchange | None]
+"""Sends a request that is written already, where a connection rests."""
 
 _PASSED_ON = (b"anthropic-beta", b"anthropic-version", b"openai-beta")
 
@@ -103,8 +109,20 @@ class Forwarding:
         if reserving is not None:
             await reserving
         live.called(self.model)
+        return await self.seen_through(None)
+
+    def written(self) -> Begin | None:
+        """Give what sends the request at once, where the caller's words may pass as they are."""
+        provider = self._provider
+        if not isinstance(provider, HttpProvider) or not self.is_same:
+            return None
+        return partial(provider.begun, provider.written(self.outgoing()), self.live.deadlines())
+
+    async def seen_through(self, begun: Exchange | None) -> Called:
+        """Let the answer of a call out, also one that was sent already; says how it went."""
+        live = self.live
         try:
-            answer = await self._provider.send(self.outgoing(), live.deadlines())
+            answer = await self._answer(begun)
         except UpstreamError as error:
             return self._failed(error)
         except InputError as error:
@@ -123,11 +141,21 @@ class Forwarding:
         finally:
             await answer.close()
 
+    async def _answer(self, begun: Exchange | None) -> Answer:
+        provider, deadlines = self._provider, self.live.deadlines()
+        if begun is None or not isinstance(provider, HttpProvider):
+            return await provider.send(self.outgoing(), deadlines)
+        return await provider.send(self.outgoing(), deadlines, begun)
+
+    def end_of(self, body: bytes) -> tuple[Usage, StopReason | None]:
+        """Give what a whole answer says it used, and why it ended."""
+        return end_of(self._dialect, body)
+
     async def _whole(self, answer: Answer) -> Called:
         live = self.live
         body = await answer.read()
         live.heard()
-        usage, reason = end_of(self._dialect, body)
+        usage, reason = self.end_of(body)
         if reason is None:
             _check_is_answer(self._provider.name, body)
         if not self.is_same:
@@ -138,10 +166,13 @@ class Forwarding:
         await live.hold(reason or "")
         await live.durability.reached()
         live.first_byte_ns = time.perf_counter_ns()
-        headers = [JSON, *live.headers(), (b"content-length", b"%d" % len(body))]
-        self.send.whole(200, headers, body)
-        self._done(answer, usage=usage, reason=reason, size=size)
+        self.send.whole(200, self.headers(body), body)
+        self.done(answer.attempts, usage=usage, reason=reason, size=size)
         return Called(is_done=True)
+
+    def headers(self, body: bytes) -> Headers:
+        """Give the headers of a whole answer."""
+        return [JSON, *self.live.headers(), (b"content-length", b"%d" % len(body))]
 
     def _translated(self, body: bytes) -> bytes:
         asked = speaker(self.live.request.dialect)
@@ -165,13 +196,16 @@ class Forwarding:
         except asyncio.CancelledError:
             if seen.stop_reason is not None:
                 # The caller had its whole answer and hung up before the last byte of the stream.
-                self._done(answer, usage=seen.usage, reason=seen.stop_reason, size=self._size)
+                self._streamed(answer, seen)
             raise
         if seen.is_broken:
             broken = UpstreamError("the stream ended with an error", error_class="server_error")
             return self._failed(broken, usage_bytes=self._size)
-        self._done(answer, usage=seen.usage, reason=seen.stop_reason, size=self._size)
+        self._streamed(answer, seen)
         return Called(is_done=True)
+
+    def _streamed(self, answer: Answer, seen: Tap) -> None:
+        self.done(answer.attempts, usage=seen.usage, reason=seen.stop_reason, size=self._size)
 
     async def _carried(self, answer: Answer, seen: Tap, carriage: Carriage) -> None:
         """Let a stream out from its first content on, to its end, which takes no write alone."""
@@ -250,8 +284,9 @@ class Forwarding:
             self.live.answer_bytes += len(data)
             await self.send.more(data)
 
-    def _done(self, answer: Answer, *, usage: Usage, reason: str | None, size: int) -> None:
-        end = End("success", None, usage, reason or "", size, answer.attempts)
+    def done(self, attempts: int, *, usage: Usage, reason: str | None, size: int) -> None:
+        """Take into account that the call ended well."""
+        end = End("success", None, usage, reason or "", size, attempts)
         self.live.call_ended(self.model, end)
 
     def _failed(self, error: UpstreamError, usage_bytes: int = 0) -> Called:

@@ -68,7 +68,7 @@ class PassEndpoint(ModelEndpoint):
 
     def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
         """Understand a request, or raise saying what is wrong with it."""
-        return _NamedTurn(self._parts, self._understood(asked, caller, in_force), in_force)
+        return _NamedTurn(self.parts, self._understood(asked, caller, in_force), in_force)
 
     def _understood(self, asked: Asked, caller: Principal, in_force: InForce) -> Incoming:
         unique(asked.body)
@@ -93,14 +93,14 @@ class PassEndpoint(ModelEndpoint):
         )
 
     def _check_provider(self, model: str, in_force: InForce) -> None:
-        provider, _name = self._parts.providers.of(model, in_force.models)
+        provider, _name = self.parts.providers.of(model, in_force.models)
         if not isinstance(provider, HttpProvider) or self._operation not in provider.operations:
             raise InputError(
                 f"the provider of `{model}` has no `{self._operation}`",
                 hint="providers of kind `openai` and `ollama` have",
             )
 
-    async def _driven(self, live: LiveTurn, send: Send) -> None:
+    async def driven(self, live: LiveTurn, send: Send) -> None:
         """Record the decision, make the call, and pass its answer on."""
         if live.parts.pointsman.gathering.vectors.is_slow:
             await prepared(live)

@@ -262,11 +262,7 @@ class LiveTurn:
 
         Before the answer is out: its caller may go on at once, and after a restart, too.
         """
-        let_go = self.ruling is not None and self.ruling.placing.outcome.log_escalation
-        if self.locked is not None:
-            let_go = self.locked.is_escalated
-        lock = TurnLock(self.turn_id, self.decision_id, self.model, self.number, let_go)
-        sharing = self.parts.sharing
+        lock, sharing = self._new_lock(), self.parts.sharing
         if sharing is not None:
             if stop_reason == "tool_use" or (self.ahead is not None and self.ahead.lock):
                 held = (self.session_id, lock, self.parts.pointsman.clock.now())
@@ -279,6 +275,16 @@ class LiveTurn:
                 self.session_id, self.turn_id, self.decision_id, self.model, now
             )
             await asyncio.wrap_future(kept)
+
+    def hold_here(self) -> None:
+        """Do the same for a turn that waits for no tool, where no other replica looks at it."""
+        self.parts.locks.hold(self.session_id, self._new_lock())
+
+    def _new_lock(self) -> TurnLock:
+        let_go = self.ruling is not None and self.ruling.placing.outcome.log_escalation
+        if self.locked is not None:
+            let_go = self.locked.is_escalated
+        return TurnLock(self.turn_id, self.decision_id, self.model, self.number, let_go)
 
 
 @lru_cache(4096)

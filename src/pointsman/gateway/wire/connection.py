@@ -57,13 +57,21 @@ class House(Protocol):
     tasks: set[asyncio.Task[None]]
 
 
+class Lane(Protocol):
+    """A shorter way for some of the requests that one handler serves."""
+
+    def take(self, connection: Connection, request: Request) -> None:
+        """Serve a request without a task, or have the connection serve it at length."""
+        ...
+
+
 class Connection(asyncio.Protocol):
     """A connection that serves one request at a time, in the order they came."""
 
     __slots__ = (
-        "_again", "_client", "_current", "_due", "_head", "_house", "_is_held", "_is_over",
-        "_is_stopping", "_learnt", "_parser", "_received", "_request", "_stalled", "_transport",
-        "_waiting", "_whole", "pausing",
+        "_again", "_current", "_due", "_head", "_house", "_is_held", "_is_over", "_is_stopping",
+        "_learnt", "_parser", "_received", "_request", "_stalled", "_transport", "_waiting",
+        "_whole", "client", "pausing",
     )  # fmt: skip
 
     def __init__(self, house: House) -> None:
@@ -72,7 +80,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         # What follows `connection: close` is not read; without this it would undo the request.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self._client = ""
+        self.client = ""
         self._head: Head | None = None
         self._received = 0
         self._request: Request | None = None
@@ -95,7 +103,7 @@ class Connection(asyncio.Protocol):
         """Begin to wait for the first head."""
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self._client = peer[0] if peer else ""
+        self.client = peer[0] if peer else ""
         house = self._house
         house.connections.add(self)
         house.untried[self] = None
@@ -335,6 +343,15 @@ class Connection(asyncio.Protocol):
             return
         house.untried.pop(self, None)
         self._current = request
+        lane: Lane | None = getattr(request.handler, "lane", None)
+        if lane is None:
+            self.serve_at_length(request)
+        else:
+            lane.take(self, request)
+
+    def serve_at_length(self, request: Request) -> None:
+        """Serve a request in a task of its own."""
+        house = self._house
         request.task = house.loop.create_task(self._served(request))
         house.tasks.add(request.task)
 
@@ -342,7 +359,7 @@ class Connection(asyncio.Protocol):
         """Have a request served; never leave a caller waiting for what nobody writes."""
         house, reply = self._house, request.reply
         try:
-            await house.service.served(request.asked(self._client), request.handler, reply)
+            await house.service.served(request.asked(self.client), request.handler, reply)
         finally:
             house.tasks.discard(request.task)
             if not reply.is_whole:

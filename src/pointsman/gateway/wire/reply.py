@@ -63,10 +63,20 @@ class Reply:
 
     def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """Answer in one write; the length stands in the headers."""
+        self.out(status, self.written(status, headers, body))
+
+    def written(self, status: int, headers: Headers, body: bytes) -> bytes:
+        """Give the same as `whole` would write it; nothing is written yet."""
         if CLOSE in headers:
             self._keeps = False
         head = self._head(status, headers)
-        self._line.write(head if self._is_bare else head + body)
+        return head if self._is_bare else head + body
+
+    def out(self, status: int, written: bytes) -> None:
+        """Answer with what `written` gave."""
+        self.has_begun = True
+        self.status = status
+        self._line.write(written)
         self._end()
 
     async def begin(self, status: int, headers: Headers, first: bytes) -> None:
@@ -129,6 +139,8 @@ class Reply:
             self._told_left()
 
     def _begin(self, status: int, headers: Headers, first: bytes) -> bytes:
+        self.has_begun = True
+        self.status = status
         if CLOSE in headers:
             self._keeps = False
         if self._is_bare:
@@ -146,8 +158,6 @@ class Reply:
             await self._line.pausing
 
     def _head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-        self.has_begun = True
-        self.status = status
         lines = [*map(_JOINED, headers)]
         if not self._keeps and CLOSE not in headers:
             lines.append(_JOINED(CLOSE))

@@ -112,4 +112,6 @@ class Serving:
             task.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await task
+        for each in tuple(self.connections):
+            each.cut()
         await self.service.end()

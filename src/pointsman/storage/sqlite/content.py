@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import TypeVar
 
 import apsw
@@ -45,7 +46,9 @@ class ContentStore:
         # The commit thread and a caller that erases share the connection.
         self._writing = threading.Lock()
         self._connection = self._place.lasting(SCHEMA)
-        self._group: GroupCommit[_Kept, None] = GroupCommit("content", self._committed)
+        self._group: GroupCommit[_Kept, Sequence[_Kept], None] = GroupCommit(
+            "content", self._committed
+        )
 
     def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
         """Seal a text, and keep of it what the home retains; the future is done when durable."""
@@ -64,6 +67,10 @@ class ContentStore:
     def serve_loop(self, told: Callable[[], None], soon: Soon) -> None:
         """Serve an event loop: tell it of durable groups, and let it say when one may begin."""
         self._group.after_group, self._group.soon = told, soon
+
+    def hurry(self, writing: SimpleQueue[None]) -> bool:
+        """Begin what was put off; True where `writing` will be told that it is being written."""
+        return self._group.hurry(writing)
 
     def _kept(self, seal: Sealed, text: str) -> _Kept:
         kept = self._redact(text) if self._retain == "redacted" else text
@@ -91,6 +98,7 @@ class ContentStore:
         return [None] * len(items)
 
     def _put(self, rows: Sequence[tuple[str, str, bytes]]) -> None:
+        self._group.writing()
         insert_rows(self._connection, "put_content", rows)
 
     def _written(self, work: Callable[[], T]) -> T:

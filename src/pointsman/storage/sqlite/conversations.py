@@ -106,7 +106,9 @@ class ConversationStore:
         # The commit thread and a caller that erases share the connection.
         self._writing = threading.Lock()
         self._looking = threading.Lock()
-        self._group: GroupCommit[_Write, None] = GroupCommit("conversations", self._committed)
+        self._group: GroupCommit[_Write, Sequence[_Write], None] = GroupCommit(
+            "conversations", self._committed
+        )
 
     def begin(self, row: SessionRow) -> Future[None]:
         """Keep a new session."""

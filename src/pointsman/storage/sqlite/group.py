@@ -17,6 +17,7 @@ from typing import Generic, Protocol, TypeVar, cast
 from pointsman.errors import LedgerUnavailable
 
 T = TypeVar("T")
+P = TypeVar("P")
 R = TypeVar("R")
 
 MOST = 64
@@ -44,23 +45,25 @@ class Settled(Protocol):
         ...
 
 
-class GroupCommit(Generic[T, R]):
+class GroupCommit(Generic[T, P, R]):
     """A thread that commits what is handed in, in order, in groups.
 
-    `commit` makes a group durable and gives one result per item; `rest` runs after every group and
-    whenever `due` seconds have passed, and says when it wants to run again. `check` gives an item
-    as it is committed, or refuses it alone.
+    `ready` makes a group ready, `commit` makes it durable and gives one result per item; `rest`
+    runs after every group and whenever `due` seconds have passed, and says when it wants to run
+    again. `check` gives an item as it is committed, or refuses it alone.
     """
 
     def __init__(
         self,
         name: str,
-        commit: Callable[[Sequence[T]], Sequence[R]],
+        commit: Callable[[P], Sequence[R]],
         rest: Callable[[], float | None] = lambda: None,
         check: Callable[[T], T] | None = None,
+        ready: Callable[[Sequence[T]], P] = lambda items: cast(P, items),
     ) -> None:
         self._commit = commit
         self._check = check
+        self._ready = ready
         self._rest = rest
         self._waiting: deque[tuple[T, Settled | None]] = deque()
         self._watched = 0  # how many of them somebody waits for
@@ -73,6 +76,9 @@ class GroupCommit(Generic[T, R]):
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._rings_at: float | None = None  # how many must be watched; None while it is awake
         self._is_asleep = False
+        self._is_put_off = False  # a ring, until whoever handed in comes to a rest
+        self._made: _Made[P] | None = None  # a group that is ready, by whoever hurried
+        self._writing: SimpleQueue[None] | None = None  # where that one waits
         self._sleeps_long = False  # longer than what nobody waits for may wait
         self._is_done_elsewhere = False  # a commit, since the thread looked last
         self._committing = threading.Lock()
@@ -135,6 +141,7 @@ class GroupCommit(Generic[T, R]):
         with self._committing:
             if self._closed:
                 raise LedgerUnavailable(self._closed)
+            self._is_ready_done()
             result = commit()
         with self._lock:
             self._is_done_elsewhere = True
@@ -161,15 +168,48 @@ class GroupCommit(Generic[T, R]):
         self._waiting.append((item, settled))
         self.handed_in += 1
 
+    def hurry(self, writing: SimpleQueue[None]) -> bool:
+        """Make a group that was put off ready here and now, and have the thread write it.
+
+        True where `writing` will be told that it does: from then on it needs nothing of the
+        interpreter, and whoever hurried goes on while it writes and syncs.
+        """
+        if not self._is_put_off or not self._committing.acquire(blocking=False):
+            return False
+        try:
+            with self._lock:
+                self._is_put_off = False
+            if self._made is None:
+                self._made = self._made_of(self._taken())
+            self._writing = writing
+        finally:
+            self._committing.release()
+        self._bell.put(None)
+        return True
+
+    def writing(self) -> None:
+        """Say that a group is ready and now written; from whoever commits."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.put(None)
+
     def _ring(self, soon: Soon) -> None:
         self._rings_at = None
-        soon(self._wake if soon is _at_once else self._begin)
+        if soon is _at_once:
+            self._wake()
+        else:
+            self._is_put_off = True
+            soon(self._begin)
 
     def _wake(self) -> None:
         self._bell.put(None)
 
     def _begin(self) -> None:
         """Commit here and now where nobody else is served meanwhile; else wake the thread."""
+        with self._lock:
+            if not self._is_put_off:
+                return
+            self._is_put_off = False
         if (
             self._took_s > QUICK_S
             or not self.alone()
@@ -178,7 +218,8 @@ class GroupCommit(Generic[T, R]):
             self._bell.put(None)
             return
         try:
-            self._done(self._taken())
+            self._is_ready_done()
+            self._is_done(self._taken())
         finally:
             self._committing.release()
         with self._lock:
@@ -197,11 +238,11 @@ class GroupCommit(Generic[T, R]):
 
     def _serve(self) -> None:
         due: float | None = None
-        while self._waiting or not self._closed:
+        while self._waiting or self._made is not None or not self._closed:
             self._gather(due)
             with self._committing:
                 watched = self._watched
-                is_done = self._done(self._taken())
+                is_done = self._is_ready_done() or self._is_done(self._taken())
                 if is_done:
                     # Those of this group will come again, and others came meanwhile: half of them
                     # all makes a group worth its commit, while the other half is on its way.
@@ -214,10 +255,9 @@ class GroupCommit(Generic[T, R]):
         with self._lock:
             self._closed = why
             waiting, self._waiting = self._waiting, deque()
-        for _, settled in waiting:
-            if settled is not None:
-                settled.set_exception(LedgerUnavailable(why))
-        self.after_group()
+            made, self._made = self._made, None
+        waiters = [settled for _, settled in waiting] + ([] if made is None else made.waiters)
+        self._refuse(waiters, LedgerUnavailable(why))
 
     def _gather(self, due: float | None) -> None:
         """Wait for something to commit; rests are due after so many seconds at the latest."""
@@ -248,13 +288,34 @@ class GroupCommit(Generic[T, R]):
             self._watched -= sum([settled is not None for _, settled in batch])
         return batch
 
-    def _done(self, taken: list[tuple[T, Settled | None]]) -> bool:
+    def _is_done(self, taken: list[tuple[T, Settled | None]]) -> bool:
         """Make durable what can be; False where that is nothing."""
+        made = self._made_of(taken)
+        if made is not None:
+            self._settle(made)
+        return made is not None
+
+    def _is_ready_done(self) -> bool:
+        """Make the group durable that somebody made ready; False where there is none."""
+        made, self._made = self._made, None
+        if made is not None:
+            self._settle(made)
+        return made is not None
+
+    def _made_of(self, taken: list[tuple[T, Settled | None]]) -> _Made[P] | None:
+        """Make a group ready; nothing where all of it was refused."""
         batch = self._checked(taken)
-        if batch:
-            self._settle(batch)
-        self.done_with += len(taken)
-        return bool(batch)
+        if not batch:
+            self.done_with += len(taken)
+            return None
+        waiters = [settled for _, settled in batch]
+        try:
+            ready = self._ready([item for item, _ in batch])
+        except Exception as error:  # noqa: BLE001 - as below: who handed it in gets the error
+            self._refuse(waiters, error)
+            self.done_with += len(taken)
+            return None
+        return _Made(ready, waiters, len(taken))
 
     def _checked(self, batch: list[tuple[T, Settled | None]]) -> list[tuple[T, Settled | None]]:
         check = self._check
@@ -270,21 +331,38 @@ class GroupCommit(Generic[T, R]):
                     self.after_group()
         return good
 
-    def _settle(self, batch: list[tuple[T, Settled | None]]) -> None:
+    def _settle(self, made: _Made[P]) -> None:
         began = time.monotonic()
         try:
-            results = self._commit([item for item, _ in batch])
+            results = self._commit(made.ready)
         except Exception as error:  # noqa: BLE001 - a thread's outermost edge: callers get the error
-            for _, settled in batch:
+            self.writing()
+            self._refuse(made.waiters, error)
+        else:
+            self._took_s = time.monotonic() - began
+            for settled, result in zip(made.waiters, results, strict=True):
                 if settled is not None:
-                    settled.set_exception(error)
+                    settled.set_result(result)
             self.after_group()
-            return
-        self._took_s = time.monotonic() - began
-        for (_, settled), result in zip(batch, results, strict=True):
+        self.done_with += made.count
+
+    def _refuse(self, waiters: list[Settled | None], error: Exception) -> None:
+        for settled in waiters:
             if settled is not None:
-                settled.set_result(result)
+                settled.set_exception(error)
         self.after_group()
+
+
+class _Made(Generic[P]):
+    """A group that is ready to be committed, and who waits for what of it."""
+
+    __slots__ = ("count", "ready", "waiters")
+
+    def __init__(self, ready: P, waiters: list[Settled | None], count: int) -> None:
+        self.ready = ready
+        self.waiters = waiters
+        self.count = count
+        """How many items it was made of, those that were refused included."""
 
 
 def _nothing() -> None:

@@ -22,9 +22,18 @@ CREATE TABLE entries (
     attached BLOB NOT NULL,
     prev BLOB NOT NULL,
     hash BLOB NOT NULL,
-    UNIQUE (chain, seq),
-    UNIQUE (chain, prev)
+    UNIQUE (chain, seq)
 ) STRICT;
+
+-- So every entry has one successor at most. A unique key on (chain, prev) would say the same, but
+-- hashes come in random order: each entry would write a page of its index.
+CREATE TRIGGER entries_join BEFORE INSERT ON entries
+WHEN NEW.prev IS NOT (
+    SELECT hash FROM entries WHERE chain = NEW.chain AND seq = NEW.seq - 1
+) AND EXISTS (SELECT 1 FROM entries WHERE chain = NEW.chain)
+BEGIN
+    SELECT raise(ABORT, 'entries.prev is not the hash of the entry before');
+END;
 
 CREATE INDEX entries_by_id ON entries (id);
 CREATE INDEX entries_by_ref ON entries (ref) WHERE ref <> '';

@@ -50,7 +50,9 @@ class SessionStore:
         self._reading = place.lasting("sessions.sql")
         self._pinned: dict[str, str] = {}
         self._looked_at = float("-inf")
-        self._group: GroupCommit[_Write, None] = GroupCommit("sessions", self._committed)
+        self._group: GroupCommit[_Write, Sequence[_Write], None] = GroupCommit(
+            "sessions", self._committed
+        )
 
     def found(self, session_id: str) -> KeptSession:
         """Give what is kept of a session."""

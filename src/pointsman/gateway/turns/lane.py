@@ -1,0 +1,273 @@
+"""The short lane: turns that come together take each step together, and need no task of their own.
+
+Most turns go one way: a new message, a model that speaks the caller's dialect on a connection that
+rests, a whole answer. Here they take the same steps as all others, but step after step for all that
+came in one round of the event loop: the code of a step is then in the processor's cache for all but
+the first, which halves its time. Whatever is otherwise goes on at length, from where it stands.
+
+INVARIANT: as everywhere, no byte of an answer leaves before its decision is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from pointsman.errors import PointsmanError, RoutingFailed
+from pointsman.gateway.http import Asked, Receive, Send
+from pointsman.gateway.turns.endpoints import ModelEndpoint, run_on
+from pointsman.gateway.turns.forwarding import Begin, Forwarding
+from pointsman.gateway.turns.turn_flow import new_flow
+from pointsman.providers.http_provider import what_is_unreadable
+from pointsman.providers.messages import Usage
+from pointsman.sessions.flow import Call, Flow, Record
+
+if TYPE_CHECKING:
+    from pointsman.gateway.turns.turn import LiveTurn
+    from pointsman.gateway.wire.connection import Connection
+    from pointsman.gateway.wire.request import Request
+    from pointsman.providers.http_exchange import Exchange
+
+
+FEW: Final = 4
+"""From so many turns on, the ledger is told to begin before they are sent to their providers."""
+
+
+class ShortTurn:
+    """One turn on the lane."""
+
+    __slots__ = (
+        "begin", "body", "connection", "exchange", "failed", "first", "flow", "is_called",
+        "is_over", "is_understood", "live", "reason", "request", "ruled", "usage", "way",
+        "written",
+    )  # fmt: skip
+
+    live: LiveTurn
+    flow: Flow
+    ruled: Record
+    first: Forwarding
+    begin: Begin
+    body: bytes
+    written: bytes
+    """The answer as it goes out."""
+    usage: Usage
+    reason: str
+
+    def __init__(self, way: Lane, connection: Connection, request: Request) -> None:
+        self.way = way
+        self.connection = connection
+        self.request = request
+        self.exchange: Exchange | None = None
+        self.failed: Exception | None = None
+        self.is_understood = False
+        self.is_called = False
+        """Whether its money is set aside: its first call is to be seen through."""
+        self.is_over = False
+        """Whether the lane is done with it."""
+
+    def answered(self) -> None:
+        """Learn that the provider's answer is here, or must be looked at."""
+        self.way.answered.put(self)
+
+    def durable(self) -> None:
+        """Learn that what was decided is durable, or could not be made so."""
+        self.way.durable.put(self)
+
+    def left(self) -> None:
+        """Learn that the caller hung up."""
+        self.is_over = True
+        if self.exchange is not None:
+            self.exchange.let_go()
+        self.live.durability.then(None)
+        self.live.cancelled()
+        self.way.endpoint.ended(200, self.live, None)
+
+    def go_on(self, failed: Exception | None = None) -> None:
+        """Go on at length, from here."""
+        self.is_over = True
+        self.failed = failed
+        # Who sees it through watches for that.
+        self.request.reply.when_left(None)
+        self.request.handler = self
+        self.connection.serve_at_length(self.request)
+
+    async def __call__(self, _asked: Asked, receive: Receive, send: Send) -> None:
+        """Serve the request at length."""
+        await self.way.endpoint.seen_through(self._understood, self._rest, receive, send)
+
+    def _understood(self) -> LiveTurn:
+        if not self.is_understood:
+            raise self.failed or RoutingFailed
+        return self.live
+
+    async def _rest(self, live: LiveTurn, send: Send) -> None:
+        if self.failed is not None:
+            raise self.failed
+        if self.is_called:
+            await run_on(self.flow, live, self.first, await self.first.seen_through(self.exchange))
+        else:
+            await self.way.endpoint.driven(live, send)
+
+
+class Stage:
+    """Turns that wait for the same steps, and take them when the event loop comes round."""
+
+    __slots__ = ("_steps", "_waiting")
+
+    def __init__(self, steps: Callable[[list[ShortTurn]], None]) -> None:
+        self._steps = steps
+        self._waiting: list[ShortTurn] = []
+
+    def put(self, turn: ShortTurn) -> None:
+        """Have a turn wait."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._run)
+        self._waiting.append(turn)
+
+    def _run(self) -> None:
+        turns, self._waiting = self._waiting, []
+        self._steps(turns)
+
+
+class Lane:
+    """The short lane of one endpoint."""
+
+    def __init__(self, endpoint: ModelEndpoint) -> None:
+        self.endpoint = endpoint
+        self.begun = Stage(self._begin)
+        self.answered = Stage(self._answer)
+        self.durable = Stage(self._finish)
+
+    def take(self, connection: Connection, request: Request) -> None:
+        """Take a request."""
+        self.endpoint.parts.metrics.in_flight += 1
+        self.begun.put(ShortTurn(self, connection, request))
+
+    def _begin(self, turns: list[ShortTurn]) -> None:
+        _each(turns, self._understand, self._rule, self._record)
+        if len(turns) >= FEW:
+            self.endpoint.parts.pointsman.desk.recorder().begin()
+        _each(turns, self._write, self._call)
+
+    def _answer(self, turns: list[ShortTurn]) -> None:
+        _each(turns, self._read, self._wait)
+
+    def _finish(self, turns: list[ShortTurn]) -> None:
+        _each(turns, self._let_out, self._end)
+
+    def _understand(self, turn: ShortTurn) -> None:
+        live = turn.live = self.endpoint.understood(turn.request.asked(turn.connection.client))
+        turn.is_understood = True
+        if live.request.look.is_continuation or not self.endpoint.is_plain(live):
+            turn.go_on()
+
+    def _rule(self, turn: ShortTurn) -> None:
+        """Decide the turn; nothing else is done yet."""
+        turn.flow = new_flow(turn.live)
+        ruled = turn.flow.send(None)
+        if isinstance(ruled, Record) and _is_clear(ruled):
+            turn.ruled = ruled
+        else:
+            turn.go_on()
+
+    def _record(self, turn: ShortTurn) -> None:
+        turn.request.reply.when_left(turn.left)
+        if not turn.is_over:
+            turn.live.record(turn.ruled)
+
+    @staticmethod
+    def _write(turn: ShortTurn) -> None:
+        live, call = turn.live, turn.flow.send(None)
+        if not isinstance(call, Call):
+            raise RoutingFailed
+        live.number = call.number
+        first = turn.first = Forwarding(live, call.model, turn.request.reply)
+        live.purse.reserve(call.model, live.input_tokens)
+        live.called(call.model)
+        turn.is_called = True
+        begin = None
+        with suppress(PointsmanError):
+            # It is raised again, and told, at length.
+            begin = first.written()
+        if begin is None:
+            turn.go_on()
+        else:
+            turn.begin = begin
+
+    @staticmethod
+    def _call(turn: ShortTurn) -> None:
+        """Send the request: one after the other, so that whoever reads them is woken once."""
+        exchange = turn.exchange = turn.begin()
+        if exchange is None or turn.live.request.look.is_stream:
+            turn.go_on()
+        else:
+            exchange.tell(turn.answered)
+
+    @staticmethod
+    def _read(turn: ShortTurn) -> None:
+        exchange = turn.exchange
+        body = None if exchange is None else exchange.whole()
+        if exchange is None or body is None:
+            turn.go_on()
+            return
+        if exchange.status != 200 or what_is_unreadable(exchange.headers):
+            turn.go_on()
+            return
+        usage, reason = turn.first.end_of(body)
+        if reason is None or reason == "tool_use":
+            turn.go_on()
+            return
+        turn.body, turn.usage, turn.reason = body, usage, reason
+        turn.live.heard()
+        turn.live.hold_here()
+
+    @staticmethod
+    def _wait(turn: ShortTurn) -> None:
+        headers = turn.first.headers(turn.body)
+        turn.written = turn.request.reply.written(200, headers, turn.body)
+        turn.live.durability.then(turn.durable)
+
+    @staticmethod
+    def _let_out(turn: ShortTurn) -> None:
+        if turn.live.durability.has_failed:
+            turn.go_on()
+        else:
+            reply = turn.request.reply
+            reply.when_left(None)
+            turn.live.first_byte_ns = time.perf_counter_ns()
+            reply.out(200, turn.written)
+
+    def _end(self, turn: ShortTurn) -> None:
+        """Take the end of a turn into account; whatever fails now, its caller was answered."""
+        turn.is_over = True
+        exchange, failed = turn.exchange, None
+        try:
+            turn.first.done(
+                1 if exchange is None else exchange.attempts,
+                usage=turn.usage,
+                reason=turn.reason,
+                size=len(turn.body),
+            )
+        except PointsmanError as error:
+            failed = error
+        self.endpoint.ended(200, turn.live, failed)
+
+
+def _each(turns: list[ShortTurn], *steps: Callable[[ShortTurn], None]) -> None:
+    """Have all turns take each step before any takes the next one."""
+    for step in steps:
+        for turn in turns:
+            if not turn.is_over:
+                try:
+                    step(turn)
+                except Exception as error:  # noqa: BLE001 - told at length, as any other
+                    turn.go_on(error)
+
+
+def _is_clear(ruled: Record) -> bool:
+    """Tell whether a model takes the turn, and nobody has to be asked."""
+    ruling = ruled.ruling
+    return bool(ruling.model) and not ruling.placing.outcome.requires_confirmation
