@@ -1,3 +1,4 @@
+import queue
 import threading
 import time
 
@@ -344,3 +345,137 @@ def test_a_closed_group_commits_nothing_by_itself_either(group, gate):
     group.close()
     with pytest.raises(LedgerUnavailable, match="closed"):
         group.between(lambda: 1)
+
+
+class Readied:
+    """A commit that is told what was made ready, and by which thread."""
+
+    def __init__(self, gate):
+        self.threads = []
+        self.error = None
+        self.group = GroupCommit("test", gate, ready=self._ready)
+
+    def _ready(self, items):
+        self.threads.append(threading.get_ident())
+        if self.error is not None:
+            raise self.error
+        return items
+
+
+@pytest.fixture
+def readied(gate):
+    readied = Readied(gate)
+    yield readied
+    gate.may_pass.set()
+    readied.group.close()
+
+
+def _hurried(readied, *items):
+    """Hand items in as an event loop does, and hurry before its turn is over."""
+    loop, told = Loop(readied.group), [Told() for _ in items]
+    loop.is_alone = False
+    assert _is_asleep(readied.group)
+    for item, each in zip(items, told, strict=True):
+        readied.group.hand_in(item, each)
+    writing = queue.SimpleQueue()
+    return loop, told, writing, readied.group.hurry(writing)
+
+
+def test_whoever_hurries_makes_the_group_ready_and_the_thread_commits_it(readied, gate):
+    _loop, told, writing, is_ready = _hurried(readied, 1, 2)
+    assert is_ready
+    assert readied.threads == [threading.get_ident()]
+    assert gate.entered.acquire(timeout=60)
+    readied.group.writing()
+    assert writing.get(timeout=60) is None
+    assert not any(each.done.is_set() for each in told)
+    gate.may_pass.set()
+    assert all(each.done.wait(60) for each in told)
+    assert [each.result for each in told] == [10, 20]
+    assert threading.get_ident() not in {each.thread for each in told}
+    assert gate.groups == [[1, 2]]
+
+
+def test_the_ring_that_was_put_off_comes_to_nothing_after_a_hurry(readied, gate):
+    loop, told, _writing, _is_ready = _hurried(readied, 1)
+    gate.may_pass.set()
+    assert told[0].done.wait(60)
+    readied.group.note(2)
+    loop.turn()
+    assert gate.groups in ([[1]], [[1], [2]])
+    assert readied.group.done_with <= readied.group.handed_in
+
+
+def test_there_is_nothing_to_hurry_where_nothing_was_put_off(readied, gate):
+    gate.may_pass.set()
+    assert not readied.group.hurry(queue.SimpleQueue())
+    assert readied.group.submit(1).result(60) == 10
+    assert not readied.group.hurry(queue.SimpleQueue())
+
+
+def test_a_group_that_cannot_be_made_ready_is_refused_and_the_next_one_is_taken(readied, gate):
+    gate.may_pass.set()
+    readied.error = LedgerUnavailable("no disk")
+    _loop, told, _writing, is_ready = _hurried(readied, 1, 2)
+    assert not is_ready
+    assert [each.error for each in told] == [readied.error] * 2
+    readied.error = None
+    assert readied.group.submit(3).result(60) == 30
+    assert gate.groups == [[3]]
+    assert readied.group.done_with == readied.group.handed_in == 3
+
+
+def test_what_was_made_ready_is_committed_before_anything_by_itself(readied, gate):
+    """An entry is joined to the one before it when it is made ready: nothing may come between."""
+    committed = []
+    gate.may_pass.set()
+    with readied.group._committing:
+        _, told, _, is_ready = _hurried(readied, 1)
+        assert not is_ready, "somebody commits just now"
+    bell, readied.group._bell = readied.group._bell, queue.SimpleQueue()
+    assert readied.group.hurry(queue.SimpleQueue())
+    readied.group._bell = bell  # the thread did not hear of it
+    readied.group.between(lambda: committed.append([*gate.groups]))
+    assert committed == [[[1]]]
+    assert told[0].result == 10
+
+
+def test_what_was_made_ready_is_committed_when_the_group_is_closed(gate):
+    gate.may_pass.set()
+    readied = Readied(gate)
+    _, told, _, _ = _hurried(readied, 1, 2)
+    readied.group.close()
+    assert [each.result for each in told] == [10, 20]
+
+
+def test_nothing_is_lost_or_told_twice_where_some_hurry_and_others_do_not(gate):
+    gate.may_pass.set()
+    group = GroupCommit("test", gate)
+    loop, told, futures = Loop(group), [], []
+    loop.is_alone = False
+
+    def submit(first):
+        futures.extend([group.submit(first + each) for each in range(200)])
+
+    threads = [threading.Thread(target=submit, args=(1000 * n,)) for n in (1, 2)]
+    for each in threads:
+        each.start()
+    writing = queue.SimpleQueue()
+    for item in range(300):
+        told.append(Told())
+        loop.is_alone = item % 5 == 0
+        group.hand_in(item, told[-1])
+        group.note(-1)
+        if item % 3:
+            group.hurry(writing)
+        loop.turn()
+    for each in threads:
+        each.join()
+    assert all(each.done.wait(60) for each in told)
+    assert [each.result for each in told] == [item * 10 for item in range(300)]
+    assert all(future.result(10) % 10 == 0 for future in futures)
+    group.close()
+    committed = sorted(item for each in gate.groups for item in each)
+    threaded = [1000 * n + each for n in (1, 2) for each in range(200)]
+    assert committed == sorted([*[-1] * 300, *range(300), *threaded])
+    assert group.done_with == group.handed_in == 1000

@@ -1,7 +1,11 @@
 import os
 import stat
 import threading
+import time
+from concurrent.futures import Future
 from itertools import pairwise
+from queue import SimpleQueue
+from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -123,6 +127,44 @@ def test_never_more_than_256_entries_are_unsigned(ledger):
     assert max(later - earlier for earlier, later in pairwise(sizes)) <= EVERY_ENTRIES
     assert ledger.verified().fault is None
     ledger.writer = ledger.opened()
+
+
+def test_never_more_than_256_are_unsigned_where_no_rest_comes_between_groups(ledger):
+    writer = ledger.writer
+    writer._group._rest = lambda: None
+    for number in range(9):
+        drafts = [Draft("k", f"{number}-{each}", "", Instant(1), b"{}") for each in range(64)]
+        receipts = writer._group.between(lambda: writer._committed(writer._joined(drafts)))  # noqa: B023 - called at once
+        assert len(receipts) == 64
+    writer.close()
+    sizes = [0, *(checkpoint.size for checkpoint in ledger.folder.all([KEY]))]
+    assert sizes[-1] == 9 * 64 + 1
+    assert max(later - earlier for earlier, later in pairwise(sizes)) <= EVERY_ENTRIES
+    assert ledger.verified().fault is None
+    ledger.writer = ledger.opened()
+
+
+def test_a_hurried_group_is_joined_here_and_written_by_the_thread(ledger):
+    writer, settled, writing = ledger.writer, [Future(), Future()], SimpleQueue()
+    ledger.append()
+    writer.serve_loop(lambda: None, lambda work: None, lambda: False)
+    deadline = time.monotonic() + 60
+    while writer._group._rings_at is None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    writer._group.soon = lambda work: None
+    for number, each in enumerate(settled):
+        waiter = SimpleNamespace(set_result=each.set_result, set_exception=each.set_exception)
+        writer.hand_in(Draft("k", f"d-{number}", "", Instant(9), b"{}"), waiter)
+    assert writer.hurry(writing)
+    writing.get(timeout=60)
+    assert [each.result(60).entry.id for each in settled] == ["d-0", "d-1"]
+    assert ledger.append()[0].entry.seq == settled[1].result().entry.seq + 1
+
+
+def test_a_ledger_that_is_down_is_not_hurried(ledger):
+    ledger.writer._cause = "no disk"
+    assert not ledger.writer.hurry(SimpleQueue())
+    ledger.writer._cause = ""
 
 
 def test_entries_are_signed_after_five_seconds(ledger):

@@ -100,6 +100,8 @@ class Gateway:
 
     async def end(self) -> None:
         """Let go of every connection to a provider."""
+        for finish in self._parts.finishing:
+            finish()
         if self._keeping is not None:
             self._keeping.cancel()
         await self._parts.providers.close()

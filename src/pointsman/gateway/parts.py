@@ -50,6 +50,8 @@ class Parts(Struct, frozen=True):
     loops: list[LoopBridge] = []
     starting: list[Callable[[], None]] = []
     """What begins with the first moment of serving, in the event loop."""
+    finishing: list[Callable[[], None]] = []
+    """What is done in the event loop when nobody is served any more."""
     ending: list[Callable[[], None]] = []
     """What is let go of when the gateway closes."""
     logins: Logins = field(default_factory=Logins)

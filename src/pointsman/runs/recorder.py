@@ -195,11 +195,11 @@ class Recorder:
     def begin(self) -> None:
         """Have what was handed in written from now on; returns once that needs no lock of ours."""
         writing: SimpleQueue[None] = SimpleQueue()
-        # The text is begun first, because it takes less to begin: nobody has to wait for that.
-        self._content.hurry(SimpleQueue())
         if self._ledger.hurry(writing):
             with suppress(Empty):
                 writing.get(timeout=BEGINS_S)
+        # The text takes less time: its thread is woken now, and begins when there is a pause.
+        self._content.hurry(writing)
 
     def listen(self, listener: Listener) -> None:
         """Have somebody told what was made durable; from the commit thread."""

@@ -258,6 +258,9 @@ class LedgerWriter:
         if self._cause or self._rows.is_lost:
             self._resume()
         began = self._monotonic()
+        if len(self._pending) + len(drafts) > EVERY_ENTRIES:
+            # Signing comes with rests, and not every group is followed by one.
+            self._sign_or_stop()
         entries = self._chained(drafts)
         last = entries[-1]
         signed = stamp(self.chain, last.seq + 1, last.hash, self._key)
@@ -320,6 +323,12 @@ class LedgerWriter:
             return EVERY_SECONDS - waited
         self._sign()
         return None
+
+    def _sign_or_stop(self) -> None:
+        try:
+            self._sign()
+        except self._failures as error:
+            raise self._stopped(error) from error
 
     def _sign(self) -> None:
         """Sign a checkpoint over what is stored, which must be what is in memory."""

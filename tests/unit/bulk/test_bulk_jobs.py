@@ -139,7 +139,8 @@ TAMPERINGS = {
     "removed": "DELETE FROM entries WHERE seq = 450",
     "value": "UPDATE attachments SET body = x'00' WHERE seq = 310",
     "swapped": "UPDATE entries SET seq = CASE seq WHEN 20 THEN 9021 ELSE 20 END WHERE seq IN (20)",
-    "before": "DROP TRIGGER entries_join; INSERT INTO entries SELECT chain, -1, at_us, kind, id, ref, payload, attached,"
+    "before": "DROP TRIGGER entries_join;"
+    " INSERT INTO entries SELECT chain, -1, at_us, kind, id, ref, payload, attached,"
     " x'00', hash FROM entries WHERE seq = 5",
     "end": "DELETE FROM entries WHERE seq = (SELECT max(seq) FROM entries)",
 }

@@ -33,7 +33,7 @@ def line_of(
         at,
         endpoint,
         status,
-        (time.perf_counter_ns() - live.started) // 1000,
+        live.elapsed_us,
         live.turn_id,
         live.decision_id,
         live.trace_id,
@@ -50,7 +50,7 @@ def line_of(
 def call_span(live: LiveTurn, end: CallEnd, at: Instant) -> CallSpan:
     """Give a call as a span."""
     spent, ruling = end.spent, live.ruling
-    took_ns = time.perf_counter_ns() - (live.called_ns or live.started)
+    took_ns = (live.out_ns or time.perf_counter_ns()) - (live.called_ns or live.started)
     first_ns = live.first_byte_ns - live.called_ns
     name = provider_of(end.model)
     configured = live.in_force.models.providers.get(name)

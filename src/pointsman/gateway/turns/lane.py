@@ -33,7 +33,14 @@ if TYPE_CHECKING:
 
 
 FEW: Final = 4
-"""From so many turns on, the ledger is told to begin before they are sent to their providers."""
+"""From so many turns on, the ledger is told to begin before they are sent to their providers, and
+what follows their answers is done when there is time for it."""
+
+AT_ONCE: Final = 2
+"""How many turns are ended while others may still come."""
+
+ENDS_S: Final = 0.005
+"""It is done after so long at the latest."""
 
 
 class ShortTurn:
@@ -67,6 +74,11 @@ class ShortTurn:
         """Whether its money is set aside: its first call is to be seen through."""
         self.is_over = False
         """Whether the lane is done with it."""
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether a budget applies."""
+        return self.is_understood and bool(self.live.purse.caps)
 
     def answered(self) -> None:
         """Learn that the provider's answer is here, or must be looked at."""
@@ -121,11 +133,17 @@ class Stage:
         self._steps = steps
         self._waiting: list[ShortTurn] = []
 
-    def put(self, turn: ShortTurn) -> None:
-        """Have a turn wait."""
+    def put(self, *turns: ShortTurn) -> None:
+        """Have turns wait."""
+        if turns and not self._waiting:
+            asyncio.get_running_loop().call_soon(self._run)
+        self._waiting += turns
+
+    def put_back(self, turns: list[ShortTurn]) -> None:
+        """Have turns wait once more, before those that came meanwhile."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._run)
-        self._waiting.append(turn)
+        self._waiting[:0] = turns
 
     def _run(self) -> None:
         turns, self._waiting = self._waiting, []
@@ -137,26 +155,63 @@ class Lane:
 
     def __init__(self, endpoint: ModelEndpoint) -> None:
         self.endpoint = endpoint
-        self.begun = Stage(self._begin)
+        self.begun = Stage(self._understand_all)
+        self.understood = Stage(self._begin)
         self.answered = Stage(self._answer)
         self.durable = Stage(self._finish)
+        self._out: list[ShortTurn] = []
+        """Turns whose answers are out, and whose ends are to be taken into account."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._hoped = 0  # how many may ask again soon
+        endpoint.parts.finishing.append(self._end_all)
 
     def take(self, connection: Connection, request: Request) -> None:
         """Take a request."""
         self.endpoint.parts.metrics.in_flight += 1
         self.begun.put(ShortTurn(self, connection, request))
 
+    def _understand_all(self, turns: list[ShortTurn]) -> None:
+        _each(turns, self._understand)
+        self.understood.put(*[each for each in turns if not each.is_over])
+
     def _begin(self, turns: list[ShortTurn]) -> None:
-        _each(turns, self._understand, self._rule, self._record)
+        if self._out and len(turns) < self._hoped:
+            # Those that were just answered are about to ask again: together they take less time.
+            self._end_some(AT_ONCE)
+            self.understood.put_back(turns)
+            return
+        if self._out and any(each.is_capped for each in turns):
+            # What is still held for them would be missing in their budgets.
+            self._end_all()
+        _each(turns, self._rule, self._record)
         if len(turns) >= FEW:
             self.endpoint.parts.pointsman.desk.recorder().begin()
         _each(turns, self._write, self._call)
 
     def _answer(self, turns: list[ShortTurn]) -> None:
         _each(turns, self._read, self._wait)
+        # The ledger is at work, and nothing else is to be done.
+        self._end_all()
 
     def _finish(self, turns: list[ShortTurn]) -> None:
-        _each(turns, self._let_out, self._end)
+        _each(turns, self._let_out)
+        self._out += [each for each in turns if not each.is_over]
+        self._hoped = len(self._out)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if len(turns) < FEW:
+            self._end_all()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(ENDS_S, self._end_all)
+
+    def _end_all(self) -> None:
+        self._end_some(len(self._out))
+
+    def _end_some(self, count: int) -> None:
+        turns, self._out = self._out[:count], self._out[count:]
+        for each in turns:
+            self._end(each)
 
     def _understand(self, turn: ShortTurn) -> None:
         live = turn.live = self.endpoint.understood(turn.request.asked(turn.connection.client))
@@ -237,7 +292,7 @@ class Lane:
         else:
             reply = turn.request.reply
             reply.when_left(None)
-            turn.live.first_byte_ns = time.perf_counter_ns()
+            turn.live.first_byte_ns = turn.live.out_ns = time.perf_counter_ns()
             reply.out(200, turn.written)
 
     def _end(self, turn: ShortTurn) -> None:

@@ -61,6 +61,8 @@ class LiveTurn:
     fallen_as: tuple[str, ...] = ()
     number = 0
     first_byte_ns = answer_bytes = 0
+    out_ns = 0
+    """When the last byte was out, where that is not now."""
     input_tokens = stream_events = 0
     end: CallEnd | None = None
     upstream_ns = called_ns = _waiting_ns = 0
@@ -107,6 +109,11 @@ class LiveTurn:
         if self.ruling is None:
             raise RoutingFailed
         return self.ruling
+
+    @property
+    def elapsed_us(self) -> int:
+        """How long it has taken, until its answer was out."""
+        return ((self.out_ns or time.perf_counter_ns()) - self.started) // 1000
 
     def lock(self) -> TurnLock | None:
         """Give the lock of the turn that this request goes on in, if it does."""
@@ -232,7 +239,6 @@ class LiveTurn:
         is_refusal = error is not None and error.is_policy_refusal
         parts.health.ended(model, end.result, models, is_policy_refusal=is_refusal)
         reserved = self.purse.reservation
-        now_ns = time.perf_counter_ns()
         first_ns = self.first_byte_ns - self.started
         told = CallEnd(
             model=model,
@@ -243,7 +249,7 @@ class LiveTurn:
             error_class="" if end.result == "success" else end.result,
             attempts=end.attempts,
             stop_reason=end.stop_reason,
-            elapsed_us=(now_ns - self.started) // 1000,
+            elapsed_us=self.elapsed_us,
             first_byte_us=first_ns // 1000 if first_ns > 0 else 0,
             spent=self.purse.settled(end, self.input_tokens, self.stream_events),
         )
@@ -251,7 +257,7 @@ class LiveTurn:
         # Shared budgets count a call's end by its entry, under the id that was reserved for it.
         entry_id = "" if reserved is None else reserved.id
         names = Names(entry_id or pointsman.ids.new_id(), self.decision_id, pointsman.clock.now())
-        pointsman.desk.recorder().note(lambda: outcome_draft(names, outcome_of(told)))
+        pointsman.desk.recorder().note(outcome_draft(names, outcome_of(told)))
         self.end = told
         count_end(self, told)
         if parts.tracing is not None:

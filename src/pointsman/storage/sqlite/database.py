@@ -25,6 +25,8 @@ BUSY_MS = 10_000
 AGAIN_S = 0.005
 SCHEMA_VERSION = 1
 CACHE_KIB = 16 * 1024
+LOG_PAGES = 4000
+"""From so many pages on, the log is written back: a page that changed often is written once."""
 MOST_ROWS = 160
 STATEMENTS = 100
 """How many compiled statements are kept."""
@@ -80,7 +82,13 @@ class SqliteConnection(apsw.Connection):
 
 
 def opened(
-    path: str, schema: str, *, vfs: str | None = None, sync: str = "FULL", exclusive: bool = False
+    path: str,
+    schema: str,
+    *,
+    vfs: str | None = None,
+    sync: str = "FULL",
+    exclusive: bool = False,
+    cache_kib: int = CACHE_KIB,
 ) -> SqliteConnection:
     """Open a database for writing, making its tables if it is new.
 
@@ -98,6 +106,8 @@ def opened(
         if exclusive:
             connection.pragma("locking_mode", "exclusive")
         _prepare(connection, schema, sync)
+        connection.pragma("cache_size", -cache_kib)
+        connection.wal_autocheckpoint(LOG_PAGES)
     except BaseException:
         connection.close()
         raise
@@ -167,13 +177,13 @@ def _insert(connection: Connection, name: str, rows: Sequence[Sequence[Value]]) 
     for at in range(0, len(rows), MOST_ROWS):
         some = rows[at : at + MOST_ROWS]
         values = list(chain.from_iterable(some))
-        connection.execute(_of_rows(name, len(some)), values)
+        connection.execute(of_rows(SQL[name], len(some)), values)
 
 
 @cache
-def _of_rows(name: str, count: int) -> str:
-    """Give an insert of several rows."""
-    head, values, tail = SQL[name].partition("VALUES (")
+def of_rows(statement: str, count: int) -> str:
+    """Give an insert of several rows, by that of one."""
+    head, values, tail = statement.partition("VALUES (")
     marks, end, rest = tail.partition(")")
     return head + ", ".join([f"{values}{marks}{end}", *[f"({marks})"] * (count - 1)]) + rest
 
@@ -187,8 +197,6 @@ def _prepare(connection: SqliteConnection, schema: str, sync: str) -> None:
     connection.pragma("trusted_schema", 0)
     connection.pragma("cell_size_check", 1)
     connection.pragma("mmap_size", 0)
-    # Hashes come in random order: with the index in memory an insert does not wait for a page.
-    connection.pragma("cache_size", -CACHE_KIB)
     in_transaction(connection, lambda: _make_tables(connection, schema))
 
 

@@ -141,6 +141,7 @@ class GroupCommit(Generic[T, P, R]):
         with self._committing:
             if self._closed:
                 raise LedgerUnavailable(self._closed)
+            # INVARIANT: what was made ready first is also committed first.
             self._is_ready_done()
             result = commit()
         with self._lock:
@@ -181,11 +182,12 @@ class GroupCommit(Generic[T, P, R]):
                 self._is_put_off = False
             if self._made is None:
                 self._made = self._made_of(self._taken())
-            self._writing = writing
+            is_ready = self._made is not None
+            self._writing = writing if is_ready else None
         finally:
             self._committing.release()
         self._bell.put(None)
-        return True
+        return is_ready
 
     def writing(self) -> None:
         """Say that a group is ready and now written; from whoever commits."""
@@ -212,13 +214,13 @@ class GroupCommit(Generic[T, P, R]):
             self._is_put_off = False
         if (
             self._took_s > QUICK_S
+            or self._made is not None
             or not self.alone()
             or not self._committing.acquire(blocking=False)
         ):
             self._bell.put(None)
             return
         try:
-            self._is_ready_done()
             self._is_done(self._taken())
         finally:
             self._committing.release()
@@ -241,7 +243,7 @@ class GroupCommit(Generic[T, P, R]):
         while self._waiting or self._made is not None or not self._closed:
             self._gather(due)
             with self._committing:
-                watched = self._watched
+                watched = self._watched + (0 if self._made is None else self._made.watched)
                 is_done = self._is_ready_done() or self._is_done(self._taken())
                 if is_done:
                     # Those of this group will come again, and others came meanwhile: half of them
@@ -356,13 +358,14 @@ class GroupCommit(Generic[T, P, R]):
 class _Made(Generic[P]):
     """A group that is ready to be committed, and who waits for what of it."""
 
-    __slots__ = ("count", "ready", "waiters")
+    __slots__ = ("count", "ready", "waiters", "watched")
 
     def __init__(self, ready: P, waiters: list[Settled | None], count: int) -> None:
         self.ready = ready
         self.waiters = waiters
         self.count = count
         """How many items it was made of, those that were refused included."""
+        self.watched = len(waiters) - waiters.count(None)
 
 
 def _nothing() -> None:

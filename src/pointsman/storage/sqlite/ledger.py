@@ -16,6 +16,7 @@ from pointsman.storage.checkpoints import CheckpointFolder, chains_with_checkpoi
 from pointsman.storage.lease import Lease
 from pointsman.storage.sqlite.appending import appended_rows
 from pointsman.storage.sqlite.database import (
+    LOG_PAGES,
     SQL,
     SqliteConnection,
     in_transaction,
@@ -23,7 +24,8 @@ from pointsman.storage.sqlite.database import (
     opened,
 )
 
-LOG_PAGES = 4000
+CACHE_KIB = 4 * 1024
+"""Little is enough: every index grows at its end."""
 
 
 class Place(Struct, frozen=True):
@@ -80,6 +82,7 @@ class SqliteRows:
             vfs=place.vfs,
             sync=place.sync,
             exclusive=place.exclusive,
+            cache_kib=CACHE_KIB,
         )
         # In place of SQLite's own checkpoints, which would hide that a sync failed and try again.
         self._connection.wal_autocheckpoint(0)
