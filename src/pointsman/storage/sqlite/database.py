@@ -25,8 +25,7 @@ BUSY_MS = 10_000
 AGAIN_S = 0.005
 SCHEMA_VERSION = 1
 CACHE_KIB = 16 * 1024
-LOG_PAGES = 4000
-"""From so many pages on, the log is written back: a page that changed often is written once."""
+"""Digests come in random order: with their index in memory an insert does not wait for a page."""
 MOST_ROWS = 160
 STATEMENTS = 100
 """How many compiled statements are kept."""
@@ -107,7 +106,6 @@ def opened(
             connection.pragma("locking_mode", "exclusive")
         _prepare(connection, schema, sync)
         connection.pragma("cache_size", -cache_kib)
-        connection.wal_autocheckpoint(LOG_PAGES)
     except BaseException:
         connection.close()
         raise
@@ -177,13 +175,13 @@ def _insert(connection: Connection, name: str, rows: Sequence[Sequence[Value]]) 
     for at in range(0, len(rows), MOST_ROWS):
         some = rows[at : at + MOST_ROWS]
         values = list(chain.from_iterable(some))
-        connection.execute(of_rows(SQL[name], len(some)), values)
+        connection.execute(_of_rows(name, len(some)), values)
 
 
 @cache
-def of_rows(statement: str, count: int) -> str:
-    """Give an insert of several rows, by that of one."""
-    head, values, tail = statement.partition("VALUES (")
+def _of_rows(name: str, count: int) -> str:
+    """Give an insert of several rows."""
+    head, values, tail = SQL[name].partition("VALUES (")
     marks, end, rest = tail.partition(")")
     return head + ", ".join([f"{values}{marks}{end}", *[f"({marks})"] * (count - 1)]) + rest
 

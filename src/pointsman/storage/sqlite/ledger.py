@@ -16,7 +16,6 @@ from pointsman.storage.checkpoints import CheckpointFolder, chains_with_checkpoi
 from pointsman.storage.lease import Lease
 from pointsman.storage.sqlite.appending import appended_rows
 from pointsman.storage.sqlite.database import (
-    LOG_PAGES,
     SQL,
     SqliteConnection,
     in_transaction,
@@ -24,6 +23,7 @@ from pointsman.storage.sqlite.database import (
     opened,
 )
 
+LOG_PAGES = 4000
 CACHE_KIB = 4 * 1024
 """Little is enough: every index grows at its end."""
 

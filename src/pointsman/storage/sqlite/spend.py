@@ -14,15 +14,12 @@ from typing import Literal, NamedTuple
 import apsw
 
 from pointsman.errors import LedgerError, LedgerUnavailable
-from pointsman.storage.connection import Value
 from pointsman.storage.place import Where
-from pointsman.storage.sqlite.database import in_transaction, named_blocks, of_rows, sql_text
+from pointsman.storage.sqlite.database import in_transaction, named_blocks, sql_text
 from pointsman.storage.sqlite.place import place_of
 
 SQL = named_blocks(sql_text("spend_queries.sql"))
 LINGER_S = 0.5
-ROWS = 64
-"""How many sums are written by one statement."""
 FLUSH_S = 10
 MOST_UNWRITTEN = 100_000
 """So many calls wait at most while the disk takes nothing."""
@@ -203,13 +200,7 @@ class SpendStore:
         self._put(sums)
 
     def _put(self, sums: Sums) -> None:
-        rows = [key + sums[key] for key in sums]
-        whole = len(rows) - len(rows) % ROWS
-        # A row by itself takes the interpreter's lock twice, and those who serve wait for it.
-        for at in range(0, whole, ROWS):
-            values: list[Value] = [each for row in rows[at : at + ROWS] for each in row]
-            self._connection.execute(of_rows(SQL["add_spent"], ROWS), values)
-        self._connection.executemany(SQL["add_spent"], rows[whole:])
+        self._connection.executemany(SQL["add_spent"], [key + sums[key] for key in sums])
 
     def _run(self) -> None:
         while True:
