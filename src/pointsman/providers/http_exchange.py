@@ -27,11 +27,13 @@ class Limits(Struct, frozen=True):
 class Message:
     """The bytes of one request. They hold a key, so they are not shown."""
 
-    __slots__ = ("body", "head")
+    __slots__ = ("body", "head", "key")
 
     def __init__(self, head: bytes, body: bytes) -> None:
         self.head = head
         self.body = body
+        self.key = 0
+        """Which of the provider's keys it holds, by its number."""
 
     def __repr__(self) -> str:
         return "Message()"
@@ -63,7 +65,7 @@ class Exchange:
     __slots__ = (
         "_failure", "_is_paused", "_is_whole", "_limits", "_line", "_loop", "_pieces", "_size",
         "_told", "_total", "_waiter", "attempts", "credential", "deadlines", "ends_at",
-        "has_begun", "headers", "is_stale", "status",
+        "has_begun", "headers", "is_stale", "key", "status",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +79,7 @@ class Exchange:
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self.attempts = 1
+        self.key = 0
         self.credential = ""
         self.deadlines = deadlines
         self.ends_at = ends_at

@@ -95,27 +95,37 @@ class HttpProvider:
 
     def begun(self, message: Message, deadlines: Deadlines) -> Exchange | None:
         """Begin a call at once, where a connection rests; `send` sees through what is begun."""
-        return self._pool.begun(message, deadlines, self._ends_at(deadlines))
+        exchange = self._pool.begun(message, deadlines, self._ends_at(deadlines))
+        if exchange is not None:
+            exchange.key = message.key
+        return exchange
 
     async def send(
         self, outgoing: Outgoing, deadlines: Deadlines, begun: Exchange | None = None
     ) -> Answer:
         """Make one call and give its answer once the head is a success."""
-        ends_at = self._ends_at(deadlines) if begun is None else begun.ends_at
+        if begun is None:
+            key, ends_at = self._good_key, self._ends_at(deadlines)
+        else:
+            # Others may have found another key to be good since.
+            key, ends_at = begun.key, begun.ends_at
         try:
-            return await self._tried(outgoing, deadlines, ends_at, self._good_key, begun)
+            return await self._tried(outgoing, deadlines, ends_at, key, begun)
         except UpstreamError as failed:
             error = failed
-        return await self._tried_again(outgoing, deadlines, ends_at, error)
+        return await self._tried_again(outgoing, deadlines, ends_at, key, error)
 
     async def _tried_again(
-        self, outgoing: Outgoing, deadlines: Deadlines, ends_at: float, error: UpstreamError
+        self,
+        outgoing: Outgoing,
+        deadlines: Deadlines,
+        ends_at: float,
+        key: int,
+        error: UpstreamError,
     ) -> Answer:
-        """Go on after the first try failed, as the flow of tries says."""
+        """Go on after the first try, with this key, failed, as the flow of tries says."""
         loop, outside = asyncio.get_running_loop(), self._outside
-        flow = tries(
-            max(len(self._credentials), 1), self._good_key, outside.jitter, outside.retries
-        )
+        flow = tries(max(len(self._credentials), 1), key, outside.jitter, outside.retries)
         next(flow)
         attempts = error.attempts = 1
         effect = _after(flow, error)
@@ -155,7 +165,9 @@ class HttpProvider:
         head = self._heads.get(outgoing.operation or outgoing.dialect)
         if head is None:
             raise self._unspoken(outgoing)
-        return head.message(outgoing, secret), used, secret
+        message = head.message(outgoing, secret)
+        message.key = key
+        return message, used, secret
 
     async def _tried(
         self,
