@@ -242,7 +242,8 @@ def test_a_failed_commit_of_a_caller_that_is_alone_is_told_and_the_next_one_is_t
     assert good.result == 20
 
 
-def test_nothing_is_lost_or_told_twice_where_a_loop_and_threads_hand_in_at_once(gate):
+@pytest.mark.parametrize("hurries", [False, True])
+def test_nothing_is_lost_or_told_twice_where_a_loop_and_threads_hand_in_at_once(gate, hurries):
     gate.may_pass.set()
     group = GroupCommit("test", gate)
     loop, told, futures = Loop(group), [], []
@@ -258,6 +259,8 @@ def test_nothing_is_lost_or_told_twice_where_a_loop_and_threads_hand_in_at_once(
         loop.is_alone = item % 3 > 0
         group.hand_in(item, told[-1])
         group.note(-1)
+        if hurries:
+            group.hurry(queue.SimpleQueue())
         loop.turn()
     for each in threads:
         each.join()
@@ -446,36 +449,3 @@ def test_what_was_made_ready_is_committed_when_the_group_is_closed(gate):
     _, told, _, _ = _hurried(readied, 1, 2)
     readied.group.close()
     assert [each.result for each in told] == [10, 20]
-
-
-def test_nothing_is_lost_or_told_twice_where_some_hurry_and_others_do_not(gate):
-    gate.may_pass.set()
-    group = GroupCommit("test", gate)
-    loop, told, futures = Loop(group), [], []
-    loop.is_alone = False
-
-    def submit(first):
-        futures.extend([group.submit(first + each) for each in range(200)])
-
-    threads = [threading.Thread(target=submit, args=(1000 * n,)) for n in (1, 2)]
-    for each in threads:
-        each.start()
-    writing = queue.SimpleQueue()
-    for item in range(300):
-        told.append(Told())
-        loop.is_alone = item % 5 == 0
-        group.hand_in(item, told[-1])
-        group.note(-1)
-        if item % 3:
-            group.hurry(writing)
-        loop.turn()
-    for each in threads:
-        each.join()
-    assert all(each.done.wait(60) for each in told)
-    assert [each.result for each in told] == [item * 10 for item in range(300)]
-    assert all(future.result(10) % 10 == 0 for future in futures)
-    group.close()
-    committed = sorted(item for each in gate.groups for item in each)
-    threaded = [1000 * n + each for n in (1, 2) for each in range(200)]
-    assert committed == sorted([*[-1] * 300, *range(300), *threaded])
-    assert group.done_with == group.handed_in == 1000
