@@ -449,3 +449,18 @@ def test_what_was_made_ready_is_committed_when_the_group_is_closed(gate):
     _, told, _, _ = _hurried(readied, 1, 2)
     readied.group.close()
     assert [each.result for each in told] == [10, 20]
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_whoever_hands_in_from_elsewhere_than_the_loop_begins_at_once(group, gate, is_alone):
+    """A loop's own `soon` does at once what a thread beside it asks for."""
+    gate.may_pass.set()
+    group.soon, group.alone = lambda work: work(), lambda: is_alone
+    assert _is_asleep(group)
+    told = [Told(), Told()]
+    handing = threading.Thread(
+        target=lambda: [group.hand_in(n, each) for n, each in enumerate(told)], daemon=True
+    )
+    handing.start()
+    assert all(each.done.wait(60) for each in told)
+    assert [each.result for each in told] == [0, 10]

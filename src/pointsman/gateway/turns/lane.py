@@ -94,8 +94,7 @@ class ShortTurn:
         if self.exchange is not None:
             self.exchange.let_go()
         self.live.durability.then(None)
-        self.live.cancelled()
-        self.way.endpoint.ended(200, self.live, None)
+        self.way.ended(self, self.live.cancelled)
 
     def go_on(self, failed: Exception | None = None) -> None:
         """Go on at length, from here."""
@@ -296,16 +295,22 @@ class Lane:
             reply.out(200, turn.written)
 
     def _end(self, turn: ShortTurn) -> None:
-        """Take the end of a turn into account; whatever fails now, its caller was answered."""
+        """Take the end of a turn into account."""
         turn.is_over = True
-        exchange, failed = turn.exchange, None
+        exchange = turn.exchange
+        attempts = 1 if exchange is None else exchange.attempts
+        self.ended(
+            turn,
+            lambda: turn.first.done(
+                attempts, usage=turn.usage, reason=turn.reason, size=len(turn.body)
+            ),
+        )
+
+    def ended(self, turn: ShortTurn, note: Callable[[], None]) -> None:
+        """Note how a turn ended, and be done with it, whatever comes of that: nobody waits."""
+        failed: PointsmanError | None = None
         try:
-            turn.first.done(
-                1 if exchange is None else exchange.attempts,
-                usage=turn.usage,
-                reason=turn.reason,
-                size=len(turn.body),
-            )
+            note()
         except PointsmanError as error:
             failed = error
         self.endpoint.ended(200, turn.live, failed)

@@ -122,11 +122,16 @@ class GroupCommit(Generic[T, P, R]):
         with self._lock:
             self._take(item, settled)
             self._watched += 1
-            if self._rings_at is not None and self._watched >= self._rings_at:
-                self._ring(soon)
-            elif soon is _at_once:
-                # Somebody else's bell may be put off for as long as this caller blocks.
-                self._wake()
+            is_due = self._rings_at is not None and self._watched >= self._rings_at
+            if is_due:
+                self._rings_at = None
+                self._is_put_off = soon is not _at_once
+        if soon is _at_once:
+            # Also where none is due: somebody else's bell may be put off while this caller blocks.
+            self._wake()
+        elif is_due:
+            # Not under the lock: whoever is no event loop begins here and now.
+            soon(self._begin)
 
     def note(self, item: T) -> None:
         """Hand in one item that nobody waits for: it shares the next commit, which comes soon."""
@@ -194,14 +199,6 @@ class GroupCommit(Generic[T, P, R]):
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.put(None)
-
-    def _ring(self, soon: Soon) -> None:
-        self._rings_at = None
-        if soon is _at_once:
-            self._wake()
-        else:
-            self._is_put_off = True
-            soon(self._begin)
 
     def _wake(self) -> None:
         self._bell.put(None)
