@@ -122,6 +122,34 @@ def test_every_part_of_a_sum_is_kept(store: SpendStore, tmp_path: Path) -> None:
     assert total.amounts == SpendAmounts(2, 1, 1, 20, 40, 6, 8, 25)
 
 
+def test_sums_add_up_over_more_calls_than_one_statement_takes(
+    store: SpendStore, tmp_path: Path
+) -> None:
+    sessions = [f"s{number % 7}" if number % 2 else f"t{number}" for number in range(1_001)]
+    put(store, *[replace(SPENT, session_id=each) for each in sessions])
+    path = tmp_path / "spend.db"
+    assert totals(path, "all") == [("", 25 * 1_001)]
+    found = dict(totals(path, "session"))
+    assert found == {each: 25 * sessions.count(each) for each in sessions}
+
+
+def test_a_home_whose_sums_are_in_another_order_goes_on(tmp_path: Path) -> None:
+    # As homes were begun before sessions came first.
+    path = tmp_path / "spend.db"
+    with closing(SpendStore(path, "serve")) as store:
+        put(store, SPENT)
+    with closing(apsw.Connection(str(path))) as database:
+        (made,) = database.execute("SELECT sql FROM sqlite_schema WHERE name = 'spent'").fetchone()
+        made = made.replace("(session_id, key_id, day,", "(day, key_id, session_id,")
+        database.execute("ALTER TABLE spent RENAME TO newer")
+        database.execute(made.replace("STRICT", "STRICT, WITHOUT ROWID"))
+        database.execute("INSERT INTO spent SELECT * FROM newer")
+        database.execute("DROP TABLE newer")
+    with closing(SpendStore(path, "serve")) as store:
+        put(store, SPENT, replace(SPENT, session_id="s2"))
+    assert totals(path, "session") == [("s2", 25), ("session", 50)]
+
+
 @pytest.mark.parametrize(
     ("account", "cost"),
     [

@@ -99,7 +99,7 @@ class ContentStore:
 
     def _put(self, rows: Sequence[tuple[str, str, bytes]]) -> None:
         self._group.writing()
-        insert_rows(self._connection, "put_content", rows)
+        insert_rows(self._connection, SQL["put_content"], rows)
 
     def _written(self, work: Callable[[], T]) -> T:
         with self._writing:

@@ -159,29 +159,30 @@ def _transaction(connection: apsw.Connection) -> Iterator[None]:
         raise
 
 
-def insert_rows(connection: Connection, name: str, rows: Sequence[Sequence[Value]]) -> None:
-    """Insert rows by a named statement: all of them or, if it raises, none; durable at the end.
+def insert_rows(connection: Connection, sql: str, rows: Sequence[Sequence[Value]]) -> None:
+    """Insert rows: all of them or, if it raises, none; durable at the end."""
+    if len(rows) <= MOST_ROWS:
+        put_rows(connection, sql, rows)
+    else:
+        in_transaction(connection, lambda: put_rows(connection, sql, rows))
+
+
+def put_rows(connection: Connection, sql: str, rows: Sequence[Sequence[Value]]) -> None:
+    """Run an insert of one row with many.
 
     Each step gives the interpreter's lock away and must win it back from whoever runs meanwhile: a
     step a row, and others to begin and to commit, would cost more than the rows themselves.
     """
-    if len(rows) <= MOST_ROWS:
-        _insert(connection, name, rows)
-    else:
-        in_transaction(connection, lambda: _insert(connection, name, rows))
-
-
-def _insert(connection: Connection, name: str, rows: Sequence[Sequence[Value]]) -> None:
     for at in range(0, len(rows), MOST_ROWS):
         some = rows[at : at + MOST_ROWS]
         values = list(chain.from_iterable(some))
-        connection.execute(_of_rows(name, len(some)), values)
+        connection.execute(_of_rows(sql, len(some)), values)
 
 
 @cache
-def _of_rows(name: str, count: int) -> str:
+def _of_rows(sql: str, count: int) -> str:
     """Give an insert of several rows."""
-    head, values, tail = SQL[name].partition("VALUES (")
+    head, values, tail = sql.partition("VALUES (")
     marks, end, rest = tail.partition(")")
     return head + ", ".join([f"{values}{marks}{end}", *[f"({marks})"] * (count - 1)]) + rest
 
@@ -195,6 +196,8 @@ def _prepare(connection: SqliteConnection, schema: str, sync: str) -> None:
     connection.pragma("trusted_schema", 0)
     connection.pragma("cell_size_check", 1)
     connection.pragma("mmap_size", 0)
+    # What a statement would undo by itself is kept in memory, not in a file that is never needed.
+    connection.pragma("temp_store", 2)
     in_transaction(connection, lambda: _make_tables(connection, schema))
 
 

@@ -117,7 +117,7 @@ class SqliteRows:
     ) -> None:
         """Make entries, what is attached to them and where they end durable, or none of it."""
         rows = appended_rows(self._number, entries, drafts, stamp)
-        insert_rows(self._connection, "append", rows)
+        insert_rows(self._connection, SQL["append"], rows)
 
     def is_in_doubt(self, error: Exception) -> bool:  # noqa: ARG002 - SQLite always answers
         """Tell that nothing is: a group that was not acknowledged waits for the next opening."""

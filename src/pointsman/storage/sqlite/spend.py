@@ -15,7 +15,13 @@ import apsw
 
 from pointsman.errors import LedgerError, LedgerUnavailable
 from pointsman.storage.place import Where
-from pointsman.storage.sqlite.database import in_transaction, named_blocks, sql_text
+from pointsman.storage.sqlite.database import (
+    MOST_ROWS,
+    in_transaction,
+    named_blocks,
+    put_rows,
+    sql_text,
+)
 from pointsman.storage.sqlite.place import place_of
 
 SQL = named_blocks(sql_text("spend_queries.sql"))
@@ -200,7 +206,7 @@ class SpendStore:
         self._put(sums)
 
     def _put(self, sums: Sums) -> None:
-        self._connection.executemany(SQL["add_spent"], [key + sums[key] for key in sums])
+        put_rows(self._connection, SQL["add_spent"], [key + sums[key] for key in sums])
 
     def _run(self) -> None:
         while True:
@@ -240,9 +246,13 @@ class SpendStore:
         return True
 
     def _commit(self, batch: _Batch) -> None:
-        sums: Sums = {}
-        for key, amounts in batch.calls:
-            add_to(sums, key, amounts)
-        self._put(sums)
+        calls = batch.calls
+        # A statement after the other: added up at a stretch, thousands of calls would keep the
+        # interpreter from whoever serves meanwhile.
+        for at in range(0, len(calls), MOST_ROWS):
+            sums: Sums = {}
+            for key, amounts in calls[at : at + MOST_ROWS]:
+                add_to(sums, key, amounts)
+            self._put(sums)
         # INVARIANT: the number is committed with its sums, so a reader knows what they hold.
         self._run_sql("write_batch", number=batch.number)
