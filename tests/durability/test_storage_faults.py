@@ -19,8 +19,9 @@ from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
 from pointsman.storage.checkpoints import CheckpointFolder
 from pointsman.storage.ledger import RETRY_S, LedgerWriter
+from pointsman.storage.sqlite.database import LOG_PAGES
 from pointsman.storage.sqlite.group import MOST_WAITING
-from pointsman.storage.sqlite.ledger import LOG_PAGES, Place
+from pointsman.storage.sqlite.ledger import Place
 from pointsman.storage.sqlite.reading import LedgerReader
 
 KEY = SigningKey(bytes(range(32)))

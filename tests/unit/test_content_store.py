@@ -12,7 +12,9 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
 from pointsman.storage.ledger import LedgerWriter
+from pointsman.storage.sqlite import content
 from pointsman.storage.sqlite.content import ContentStore
+from pointsman.storage.sqlite.database import SqliteConnection
 from pointsman.storage.sqlite.ledger import Place
 from pointsman.storage.sqlite.reading import ContentReader, LedgerReader
 
@@ -197,6 +199,26 @@ def test_store_goes_on_after_a_failed_write(store_of, tmp_path):
     connection.close()
     after = _kept(store, "kept again")
     assert (store.text(before), store.text(after)) == (SECRET, "kept again")
+
+
+def test_the_log_of_texts_stays_short(store_of, tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "LOG_PAGES", 20)
+    store = store_of("full")
+    seals = [_kept(store, f"{number} " + "heliotrope " * 300) for number in range(200)]
+    # Two hundred texts of 3 KB each, and what was logged in between was written back.
+    assert (tmp_path / "content.db-wal").stat().st_size < 60 * 4_200
+    assert (tmp_path / "content.db").stat().st_size > 500_000
+    assert [store.text(each).split()[0] for each in seals[::50]] == ["0", "50", "100", "150"]
+
+
+def test_texts_are_kept_while_their_log_cannot_be_written_back(store_of, monkeypatch):
+    def fails(_connection, _pages):
+        raise apsw.IOError("IOError: disk I/O error")
+
+    store = store_of("full")
+    monkeypatch.setattr(SqliteConnection, "tend", fails)
+    seals = [_kept(store, f"text {number}") for number in range(5)]
+    assert [store.text(each) for each in seals] == [f"text {number}" for number in range(5)]
 
 
 def test_threads_keep_read_and_erase_at_once(store_of):

@@ -74,9 +74,10 @@ class CheckpointFolder:
 
     def append(self, text: str, leaves: Sequence[bytes], *, before: int) -> None:
         """Add a checkpoint durably, with the hashes of the entries since the one before it."""
-        make_folder(self._notes.parent)
-        self.keep_leaves(leaves, before=before)
         end, self._end = self._end, None
+        if end is None:
+            make_folder(self._notes.parent)
+        self.keep_leaves(leaves, before=before)
         if end is None:
             end = sum(len(note.encode()) + 1 for note in self._kept_texts()[0])
         data = f"{text}\n".encode()

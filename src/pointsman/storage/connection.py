@@ -76,6 +76,10 @@ class Connection(Protocol):
         """Remove what was overwritten also from where the database may still have it."""
         ...
 
+    def tend(self, pages: int) -> None:
+        """Write back what was logged, once it is so many pages; called after commits."""
+        ...
+
     def damage(self) -> str:
         """Give the database's own complaint about what it holds, or nothing."""
         ...

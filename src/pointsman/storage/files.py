@@ -64,8 +64,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 def write_at(path: Path, data: bytes, at: int, *, durable: bool) -> None:
     """Write data at a position, cutting what stands behind it; on failure, leave nothing there."""
-    is_new = not path.exists()
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+    descriptor, is_new = _opened(path)
     try:
         _cut(descriptor, at, durable=durable)
         try:
@@ -83,9 +82,18 @@ def write_at(path: Path, data: bytes, at: int, *, durable: bool) -> None:
         sync_folder(path.parent)
 
 
+def _opened(path: Path) -> tuple[int, bool]:
+    """Open a file that may not exist yet, and tell whether it did not."""
+    try:
+        return os.open(path, os.O_RDWR), False
+    except FileNotFoundError:
+        return os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE), True
+
+
 def _cut(descriptor: int, size: int, *, durable: bool) -> None:
     before = os.fstat(descriptor).st_size
-    os.ftruncate(descriptor, size)
+    if before != size:
+        os.ftruncate(descriptor, size)
     if durable and before > size:
         # Synced apart, or a power cut could leave a mix of what stood here and what comes.
         os.fsync(descriptor)

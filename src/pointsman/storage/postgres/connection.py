@@ -158,6 +158,9 @@ class PostgresConnection:
         for (table,) in self.execute(tables).fetchall():
             self.execute(f'VACUUM "{table}"')
 
+    def tend(self, pages: int) -> None:
+        """Leave it to the server."""
+
     def damage(self) -> str:
         """Give the server's own complaint about the store's indexes, where it can check them."""
         if self.execute("SELECT 1 FROM pg_extension WHERE extname = 'amcheck'").get is None:

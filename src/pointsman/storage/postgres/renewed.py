@@ -67,6 +67,9 @@ class RenewedConnection:
         """Remove overwritten rows from the tables; the server's log still has them for a while."""
         self._usable().scrub()
 
+    def tend(self, pages: int) -> None:
+        """Leave it to the server."""
+
     def damage(self) -> str:
         """Give the server's own complaint about the store's indexes, where it can check them."""
         return self._usable().damage()

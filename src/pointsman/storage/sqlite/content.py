@@ -18,7 +18,7 @@ from msgspec import Struct
 from pointsman.errors import LedgerError, LedgerUnavailable
 from pointsman.kernel.content import Retain, Sealed, sealed
 from pointsman.storage.place import Where
-from pointsman.storage.sqlite.database import SQL, insert_rows
+from pointsman.storage.sqlite.database import LOG_PAGES, SQL, insert_rows
 from pointsman.storage.sqlite.group import GroupCommit, Settled, Soon
 from pointsman.storage.sqlite.place import place_of
 
@@ -47,7 +47,7 @@ class ContentStore:
         self._writing = threading.Lock()
         self._connection = self._place.lasting(SCHEMA)
         self._group: GroupCommit[_Kept, Sequence[_Kept], None] = GroupCommit(
-            "content", self._committed
+            "content", self._committed, self._tend
         )
 
     def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
@@ -100,6 +100,11 @@ class ContentStore:
     def _put(self, rows: Sequence[tuple[str, str, bytes]]) -> None:
         self._group.writing()
         insert_rows(self._connection, SQL["put_content"], rows)
+
+    def _tend(self) -> None:
+        # What cannot be written back is in the log, and the next text finds the connection renewed.
+        with suppress(LedgerUnavailable):
+            self._written(lambda: self._connection.tend(LOG_PAGES))
 
     def _written(self, work: Callable[[], T]) -> T:
         with self._writing:

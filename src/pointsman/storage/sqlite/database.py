@@ -26,6 +26,8 @@ AGAIN_S = 0.005
 SCHEMA_VERSION = 1
 CACHE_KIB = 16 * 1024
 """Digests come in random order: with their index in memory an insert does not wait for a page."""
+LOG_PAGES = 1000
+"""Few enough to be written back while the next turns are served, many enough to share a sync."""
 MOST_ROWS = 160
 STATEMENTS = 100
 """How many compiled statements are kept."""
@@ -53,6 +55,7 @@ class SqliteConnection(apsw.Connection):
     """A connection as stores use it: `storage.connection.Connection` says what each part does."""
 
     stream = apsw.Connection.execute
+    _written_back: int | None = None  # how many pages were logged before; None where SQLite tends
 
     def transaction(self) -> AbstractContextManager[None]:
         """Make what is run inside durable together, or undo it; nobody else writes meanwhile."""
@@ -70,6 +73,25 @@ class SqliteConnection(apsw.Connection):
     def scrub(self) -> None:
         """Empty the log: freed pages are overwritten as they are freed."""
         self.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def tend(self, pages: int = LOG_PAGES) -> None:
+        """Write the log back once so many pages went into it; from now on, at no other time.
+
+        SQLite itself would do so within a commit, while somebody waits for it, and would hide that
+        a sync failed and try again.
+        """
+        logged = self._logged()
+        if self._written_back is None:
+            self.wal_autocheckpoint(0)
+            self._written_back = logged
+        elif logged - self._written_back >= pages:
+            with suppress(apsw.BusyError):  # another process is at it
+                self.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._written_back = self._logged()
+
+    def _logged(self) -> int:
+        """Count the pages that went into the log; SQLite's own hook would call back in a commit."""
+        return self.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
 
     def damage(self) -> str:
         """Give SQLite's own complaint about the file, or nothing."""

@@ -16,6 +16,7 @@ from pointsman.storage.checkpoints import CheckpointFolder, chains_with_checkpoi
 from pointsman.storage.lease import Lease
 from pointsman.storage.sqlite.appending import appended_rows
 from pointsman.storage.sqlite.database import (
+    LOG_PAGES,
     SQL,
     SqliteConnection,
     in_transaction,
@@ -23,7 +24,6 @@ from pointsman.storage.sqlite.database import (
     opened,
 )
 
-LOG_PAGES = 4000
 CACHE_KIB = 4 * 1024
 """Little is enough: every index grows at its end."""
 
@@ -84,10 +84,8 @@ class SqliteRows:
             exclusive=place.exclusive,
             cache_kib=CACHE_KIB,
         )
-        # In place of SQLite's own checkpoints, which would hide that a sync failed and try again.
-        self._connection.wal_autocheckpoint(0)
+        self._connection.tend()
         self._connection.execute(SQL["appending"])
-        self._written_back = self._pages_written()
         in_transaction(self._connection, self._claim)
 
     def size(self) -> int:
@@ -134,10 +132,7 @@ class SqliteRows:
 
     def tend(self) -> None:
         """Write the log back once it is long."""
-        if self._pages_written() - self._written_back >= self._place.log_pages:
-            with suppress(apsw.BusyError):  # another process is at it
-                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            self._written_back = self._pages_written()
+        self._connection.tend(self._place.log_pages)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -149,10 +144,6 @@ class SqliteRows:
             with suppress(apsw.Error):
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 self._connection.close()
-
-    def _pages_written(self) -> int:
-        """Count the pages that went into the log; SQLite's own hook would call back in a commit."""
-        return self._connection.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
 
     def _claim(self) -> None:
         """Tie database and ledger id together, and number the chain."""
