@@ -5,6 +5,7 @@ import time
 import pytest
 
 from pointsman.errors import LedgerUnavailable
+from pointsman.storage.sqlite import group as module
 from pointsman.storage.sqlite.group import MOST, MOST_WAITING, GroupCommit
 
 
@@ -432,15 +433,80 @@ def test_what_was_made_ready_is_committed_before_anything_by_itself(readied, gat
     """An entry is joined to the one before it when it is made ready: nothing may come between."""
     committed = []
     gate.may_pass.set()
-    with readied.group._committing:
-        _, told, _, is_ready = _hurried(readied, 1)
-        assert not is_ready, "somebody commits just now"
+    assert _is_asleep(readied.group)
     bell, readied.group._bell = readied.group._bell, queue.SimpleQueue()
-    assert readied.group.hurry(queue.SimpleQueue())
+    _, told, _, is_next = _hurried(readied, 1)
     readied.group._bell = bell  # the thread did not hear of it
+    assert is_next
     readied.group.between(lambda: committed.append([*gate.groups]))
     assert committed == [[[1]]]
     assert told[0].result == 10
+
+
+def test_a_group_is_made_ready_while_another_one_is_written(readied, gate):
+    first = _busy(readied.group, gate)
+    Loop(readied.group)
+    told = [Told(), Told()]
+    for item, each in enumerate(told, 1):
+        readied.group.hand_in(item, each)
+    assert not readied.group.hurry(queue.SimpleQueue()), "it is not the next to be written"
+    assert not readied.group.hurry(queue.SimpleQueue()), "nothing more is to be made ready"
+    assert readied.threads[-1] == threading.get_ident()
+    later = Told()
+    readied.group.hand_in(3, later)
+    assert not readied.group.hurry(queue.SimpleQueue()), "one group at most is ready"
+    gate.may_pass.set()
+    assert all(each.done.wait(60) for each in (*told, later))
+    assert first.result(60) == 0
+    assert gate.groups == [[0], [1, 2], [3]]
+    assert len(readied.threads) == 3
+
+
+def test_what_is_ready_does_not_wait_for_others_to_come(readied, gate, monkeypatch):
+    monkeypatch.setattr(module, "LINGER_S", 120)
+    gate.may_pass.set()
+    assert _is_asleep(readied.group)
+    readied.group._hoped = 9
+    bell, readied.group._bell = readied.group._bell, queue.SimpleQueue()
+    _, told, _, is_next = _hurried(readied, 1)
+    assert is_next
+    readied.group.hand_in(2, Told())  # before the thread wakes
+    readied.group._bell = bell
+    bell.put(None)
+    assert told[0].done.wait(60)
+    readied.group._hoped = 1
+    bell.put(None)
+
+
+def test_what_is_refused_counts_when_those_before_it_are_durable(gate):
+    def check(item):
+        if item < 0:
+            raise LedgerUnavailable("not that one")
+        return item
+
+    group = GroupCommit("test", gate, check=check)
+    _busy(group, gate)
+    Loop(group)
+    told = Told()
+    group.hand_in(-1, told)
+    group.hurry(queue.SimpleQueue())
+    assert "not that one" in str(told.error)
+    assert group.done_with == 0, "the one before it is not durable"
+    gate.may_pass.set()
+    group.close()
+    assert group.done_with == group.handed_in == 2
+
+
+def test_more_than_may_be_taken_is_not_hurried(readied, gate):
+    _busy(readied.group, gate)
+    Loop(readied.group)
+    told = [Told(), Told()]
+    for item, each in enumerate(told, 1):
+        readied.group.hand_in(item, each)
+    readied.group.hurry(queue.SimpleQueue(), most=1)
+    assert len(readied.threads) == 1, "left to the thread"
+    gate.may_pass.set()
+    assert all(each.done.wait(60) for each in told)
 
 
 def test_what_was_made_ready_is_committed_when_the_group_is_closed(gate):

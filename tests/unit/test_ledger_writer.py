@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from pointsman.errors import InputError, LedgerBroken, LedgerUnavailable
 from pointsman.kernel.checkpoint import EVERY_ENTRIES, EVERY_SECONDS
@@ -16,6 +17,7 @@ from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
+from pointsman.storage import ledger as module
 from pointsman.storage.checkpoints import SYNC_LEAVES_EVERY, CheckpointFolder
 from pointsman.storage.ledger import TAIL_ENTRIES, LedgerWriter
 from pointsman.storage.sqlite.ledger import Place
@@ -159,6 +161,93 @@ def test_a_hurried_group_is_joined_here_and_written_by_the_thread(ledger):
     writing.get(timeout=60)
     assert [each.result(60).entry.id for each in settled] == ["d-0", "d-1"]
     assert ledger.append()[0].entry.seq == settled[1].result().entry.seq + 1
+
+
+class Held:
+    """A writer whose commit is held: what is handed in meanwhile is made ready behind it."""
+
+    def __init__(self, ledger, monkeypatch):
+        self.ledger, self.error = ledger, None
+        self.entered, self.may_pass = threading.Event(), threading.Event()
+        rows = ledger.writer._rows
+        self.append = rows.append
+        monkeypatch.setattr(rows, "append", self._held)
+        ledger.writer._group.soon = lambda work: work()
+        self.first = self.handed_in("first")
+        assert self.entered.wait(60)
+
+    def _held(self, *group):
+        if not self.entered.is_set():
+            self.entered.set()
+            assert self.may_pass.wait(60)
+            if self.error is not None:
+                raise self.error
+        self.append(*group)
+
+    def handed_in(self, name):
+        waiter: Future = Future()
+        told = SimpleNamespace(set_result=waiter.set_result, set_exception=waiter.set_exception)
+        self.ledger.writer.hand_in(Draft("k", name, "", Instant(9), b"{}"), told)
+        return waiter
+
+
+def test_a_group_is_joined_behind_one_that_is_still_written(ledger, monkeypatch):
+    held = Held(ledger, monkeypatch)
+    second = held.handed_in("second")
+    ledger.writer.hurry(SimpleQueue())
+    ready = ledger.writer._group._made.ready
+    assert ready.entries[0].prev != ledger.writer._head.hash, "that of the one before it"
+    held.may_pass.set()
+    assert second.result(60).entry == ready.entries[0]
+    assert second.result().entry.prev == held.first.result().entry.hash
+    ledger.append()
+    assert Pass(CHAIN, []).run(ledger.entries()).fault is None
+
+
+@pytest.mark.parametrize("error", [apsw.FullError("disk full"), OSError("no disk")])
+def test_what_was_joined_behind_a_group_that_failed_is_not_written_as_it_was(
+    ledger, monkeypatch, error
+):
+    held = Held(ledger, monkeypatch)
+    held.error = error
+    second = held.handed_in("second")
+    ledger.writer.hurry(SimpleQueue())
+    held.may_pass.set()
+    with pytest.raises(LedgerUnavailable):
+        held.first.result(60)
+    with pytest.raises(LedgerUnavailable):
+        second.result(60)
+    ledger.time.now += 1
+    third = ledger.append()[0].entry
+    assert (third.seq, [each.id for each in ledger.entries()]) == (1, ["opening", "entry-0"])
+    assert Pass(CHAIN, []).run(ledger.entries()).fault is None
+
+
+def test_what_was_joined_behind_a_group_that_failed_finds_its_place_in_time(ledger, monkeypatch):
+    held = Held(ledger, monkeypatch)
+    held.error = apsw.FullError("disk full")
+    second = held.handed_in("second")
+    ledger.writer.hurry(SimpleQueue())
+    monkeypatch.setattr(module, "RETRY_S", 0.0)
+    held.may_pass.set()
+    with pytest.raises(LedgerUnavailable):
+        held.first.result(60)
+    assert second.result(60).entry.seq == 1
+    ledger.append()
+    assert [each.id for each in ledger.entries()] == ["opening", "second", "entry-0"]
+    assert Pass(CHAIN, []).run(ledger.entries()).fault is None
+
+
+def test_nobody_hurries_where_a_checkpoint_is_due_first(ledger, monkeypatch):
+    held = Held(ledger, monkeypatch)
+    waiters = [held.handed_in(f"n-{number}") for number in range(3)]
+    tip = ledger.writer._tip
+    ledger.writer._tip = replace(tip, size=EVERY_ENTRIES - 2)
+    ledger.writer.hurry(SimpleQueue())
+    assert ledger.writer._group._made is None, "left to the thread, which signs"
+    ledger.writer._tip = tip
+    held.may_pass.set()
+    assert [each.result(60).entry.seq for each in waiters] == [2, 3, 4]
 
 
 def test_a_ledger_that_is_down_is_not_hurried(ledger):

@@ -166,7 +166,9 @@ class LedgerWriter:
     def hurry(self, writing: SimpleQueue[None]) -> bool:
         """Begin what was put off; True where `writing` will be told that it is being written."""
         # What is down is opened and verified first: not by whoever is in a hurry.
-        return not self._cause and not self._rows.is_lost and self._group.hurry(writing)
+        is_up = not self._cause and not self._rows.is_lost
+        # Nor does whoever hurries sign a checkpoint: the thread may be at it.
+        return is_up and self._group.hurry(writing, EVERY_ENTRIES - self._unsigned)
 
     def close(self) -> None:
         """Write what was handed in, sign it, and close the database.
@@ -202,6 +204,7 @@ class LedgerWriter:
         try:
             self._rows.open()
             self._head, self._frontier, self._pending = self._checked_tail()
+            self._tip = self._head
             if acknowledged is not None:
                 self._secure(acknowledged)
             if self._pending:
@@ -251,23 +254,33 @@ class LedgerWriter:
             self._rows.checkpoints.keep_leaves(covered, before=first)
         return check.head, check.frontier, check.pending
 
+    @property
+    def _unsigned(self) -> int:
+        """How many entries no checkpoint covers yet, those included that are still written."""
+        return self._tip.size - self._frontier.size
+
     def _joined(self, made: Sequence[Draft | Making]) -> _Group:
-        """Put a group at the end of the chain; nothing is written yet."""
+        """Put a group at the end of the chain, behind one that is still written; writes nothing."""
         drafts = cast(Sequence[Draft], made)
         # A server that went and came back while nobody wrote costs no caller an answer.
         if self._cause or self._rows.is_lost:
             self._resume()
         began = self._monotonic()
-        if len(self._pending) + len(drafts) > EVERY_ENTRIES:
+        if self._unsigned + len(drafts) > EVERY_ENTRIES:
             # Signing comes with rests, and not every group is followed by one.
             self._sign_or_stop()
         entries = self._chained(drafts)
         last = entries[-1]
+        self._tip = head_after(last)
         signed = stamp(self.chain, last.seq + 1, last.hash, self._key)
         return _Group(began, entries, drafts, signed)
 
     def _committed(self, group: _Group, fence: Fence | None = None) -> list[Receipt]:
         """Make a group durable, or raise without having acknowledged any of it."""
+        if group.entries[0].prev != self._head.hash:
+            # The one before it failed, or the chain was opened anew: it stands at no end.
+            self._tip = self._head
+            group = self._joined(group.drafts)
         entries = group.entries
         self._group.writing()
         try:
@@ -284,7 +297,7 @@ class LedgerWriter:
         return [Receipt(self.chain.name, entry) for entry in entries]
 
     def _chained(self, drafts: Sequence[Draft]) -> list[Entry]:
-        head, entries = self._head, []
+        head, entries = self._tip, []
         for draft in drafts:
             entries.append(joined(self.chain, head, draft))
             head = head_after(entries[-1])

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Generic, Protocol, TypeVar, cast
 
@@ -82,6 +83,7 @@ class GroupCommit(Generic[T, P, R]):
         self._sleeps_long = False  # longer than what nobody waits for may wait
         self._is_done_elsewhere = False  # a commit, since the thread looked last
         self._committing = threading.Lock()
+        self._making = threading.Lock()  # held by whoever takes items, until they are ready
         self._took_s = 0.0  # by the last commit
         self._was_busy = False
         self._hoped = 1  # how many are waited for before a commit
@@ -143,11 +145,11 @@ class GroupCommit(Generic[T, P, R]):
 
     def between(self, commit: Callable[[], R]) -> R:
         """Commit something by itself, here and now, while no group is committed."""
-        with self._committing:
+        with self._committing, self._making:
             if self._closed:
                 raise LedgerUnavailable(self._closed)
             # INVARIANT: what was made ready first is also committed first.
-            self._is_ready_done()
+            self._settle(self._ready_before())
             result = commit()
         with self._lock:
             self._is_done_elsewhere = True
@@ -174,25 +176,30 @@ class GroupCommit(Generic[T, P, R]):
         self._waiting.append((item, settled))
         self.handed_in += 1
 
-    def hurry(self, writing: SimpleQueue[None]) -> bool:
-        """Make a group that was put off ready here and now, and have the thread write it.
+    def hurry(self, writing: SimpleQueue[None], most: int = MOST) -> bool:
+        """Make a group of what waits ready here and now, and have the thread write it next.
 
         True where `writing` will be told that it does: from then on it needs nothing of the
-        interpreter, and whoever hurried goes on while it writes and syncs.
+        interpreter, and whoever hurried goes on while it writes and syncs. False where it writes
+        another group just now, or where there is nothing to hurry, or more than `most`.
         """
-        if not self._is_put_off or not self._committing.acquire(blocking=False):
+        is_fit = self._watched > 0 and min(len(self._waiting), MOST) <= most
+        if not is_fit or not self._making.acquire(blocking=False):
             return False
         try:
+            if self._made is not None:
+                return False
             with self._lock:
                 self._is_put_off = False
-            if self._made is None:
-                self._made = self._made_of(self._taken())
-            is_ready = self._made is not None
-            self._writing = writing if is_ready else None
+            made = self._made_of(self._taken(most))
+            is_ready = made is not None and made.ready is not None
+            is_next = is_ready and not self._committing.locked()
+            self._writing = writing if is_next else None
+            self._made = made
         finally:
-            self._committing.release()
+            self._making.release()
         self._bell.put(None)
-        return is_ready
+        return is_next
 
     def writing(self) -> None:
         """Say that a group is ready and now written; from whoever commits."""
@@ -218,7 +225,9 @@ class GroupCommit(Generic[T, P, R]):
             self._bell.put(None)
             return
         try:
-            self._is_done(self._taken())
+            with self._making:
+                made = self._ready_before() or self._made_of(self._taken())
+            self._settle(made)
         finally:
             self._committing.release()
         with self._lock:
@@ -240,13 +249,14 @@ class GroupCommit(Generic[T, P, R]):
         while self._waiting or self._made is not None or not self._closed:
             self._gather(due)
             with self._committing:
-                watched = self._watched + (0 if self._made is None else self._made.watched)
-                is_done = self._is_ready_done() or self._is_done(self._taken())
-                if is_done:
+                with self._making:
+                    made = self._ready_before() or self._made_of(self._taken())
+                self._settle(made)
+                if made is not None:
                     # Those of this group will come again, and others came meanwhile: half of them
                     # all makes a group worth its commit, while the other half is on its way.
-                    self._hoped = (watched + self._watched + 1) // 2
-                self._was_busy = is_done or self._is_done_elsewhere
+                    self._hoped = (made.watched + self._watched + 1) // 2
+                self._was_busy = made is not None or self._is_done_elsewhere
                 self._is_done_elsewhere = False
                 due = self._rest()
 
@@ -260,11 +270,19 @@ class GroupCommit(Generic[T, P, R]):
 
     def _gather(self, due: float | None) -> None:
         """Wait for something to commit; rests are due after so many seconds at the latest."""
+        if self._has_ready():
+            with suppress(Empty):
+                self._bell.get_nowait()  # what it rang for is here
+            return
         if self._waiting or self._was_busy:
             due = NOTED_S if due is None else min(due, NOTED_S)
         self._sleep(1, due)
-        if 0 < self._watched < self._hoped:
+        if not self._has_ready() and 0 < self._watched < self._hoped:
             self._sleep(self._hoped, LINGER_S)
+
+    def _has_ready(self) -> bool:
+        """Tell whether somebody made a group ready."""
+        return self._made is not None
 
     def _sleep(self, watched: int, seconds: float | None) -> None:
         """Sleep until so many items are watched, but no longer than this."""
@@ -280,41 +298,29 @@ class GroupCommit(Generic[T, P, R]):
             self._rings_at = None
         self._is_asleep = False
 
-    def _taken(self) -> list[tuple[T, Settled | None]]:
+    def _taken(self, most: int = MOST) -> list[tuple[T, Settled | None]]:
         with self._lock:
             waiting = self._waiting
-            batch = [waiting.popleft() for _ in range(min(len(waiting), MOST))]
+            batch = [waiting.popleft() for _ in range(min(len(waiting), most, MOST))]
             self._watched -= sum([settled is not None for _, settled in batch])
         return batch
 
-    def _is_done(self, taken: list[tuple[T, Settled | None]]) -> bool:
-        """Make durable what can be; False where that is nothing."""
-        made = self._made_of(taken)
-        if made is not None:
-            self._settle(made)
-        return made is not None
-
-    def _is_ready_done(self) -> bool:
-        """Make the group durable that somebody made ready; False where there is none."""
+    def _ready_before(self) -> _Made[P] | None:
+        """Take the group that somebody made ready; nothing where there is none."""
         made, self._made = self._made, None
-        if made is not None:
-            self._settle(made)
-        return made is not None
+        return made
 
     def _made_of(self, taken: list[tuple[T, Settled | None]]) -> _Made[P] | None:
-        """Make a group ready; nothing where all of it was refused."""
+        """Make a group ready; nothing where nothing was taken."""
         batch = self._checked(taken)
-        if not batch:
-            self.done_with += len(taken)
-            return None
         waiters = [settled for _, settled in batch]
+        ready: P | None = None
         try:
-            ready = self._ready([item for item, _ in batch])
+            if batch:
+                ready = self._ready([item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - as below: who handed it in gets the error
             self._refuse(waiters, error)
-            self.done_with += len(taken)
-            return None
-        return _Made(ready, waiters, len(taken))
+        return _Made(ready, waiters, len(taken)) if taken else None
 
     def _checked(self, batch: list[tuple[T, Settled | None]]) -> list[tuple[T, Settled | None]]:
         check = self._check
@@ -330,20 +336,26 @@ class GroupCommit(Generic[T, P, R]):
                     self.after_group()
         return good
 
-    def _settle(self, made: _Made[P]) -> None:
+    def _settle(self, made: _Made[P] | None) -> None:
+        """Make a group durable, if there is one, and tell whoever waits for it."""
+        if made is not None:
+            if made.ready is not None:
+                self._committed(made.ready, made.waiters)
+            self.done_with += made.count
+
+    def _committed(self, ready: P, waiters: list[Settled | None]) -> None:
         began = time.monotonic()
         try:
-            results = self._commit(made.ready)
+            results = self._commit(ready)
         except Exception as error:  # noqa: BLE001 - a thread's outermost edge: callers get the error
             self.writing()
-            self._refuse(made.waiters, error)
+            self._refuse(waiters, error)
         else:
             self._took_s = time.monotonic() - began
-            for settled, result in zip(made.waiters, results, strict=True):
+            for settled, result in zip(waiters, results, strict=True):
                 if settled is not None:
                     settled.set_result(result)
             self.after_group()
-        self.done_with += made.count
 
     def _refuse(self, waiters: list[Settled | None], error: Exception) -> None:
         for settled in waiters:
@@ -353,11 +365,14 @@ class GroupCommit(Generic[T, P, R]):
 
 
 class _Made(Generic[P]):
-    """A group that is ready to be committed, and who waits for what of it."""
+    """A group that is ready to be committed, and who waits for what of it.
+
+    Without anything `ready` all of it was refused; it is counted when its turn comes.
+    """
 
     __slots__ = ("count", "ready", "waiters", "watched")
 
-    def __init__(self, ready: P, waiters: list[Settled | None], count: int) -> None:
+    def __init__(self, ready: P | None, waiters: list[Settled | None], count: int) -> None:
         self.ready = ready
         self.waiters = waiters
         self.count = count
