@@ -28,11 +28,14 @@ class Place(Protocol):
         """Count the bytes that are taken here; 0 where nothing was ever written."""
         ...
 
-    def writing(self, schema: str, *, sync: str = "FULL") -> Connection:
-        """Open for writing; `schema` is the file that makes the tables where there are none."""
+    def writing(self, schema: str, *, sync: str = "FULL", is_lean: bool = False) -> Connection:
+        """Open for writing; `schema` is the file that makes the tables where there are none.
+
+        `is_lean` where nobody waits for what is written: it takes little memory.
+        """
         ...
 
-    def lasting(self, schema: str, *, sync: str = "FULL") -> Connection:
+    def lasting(self, schema: str, *, sync: str = "FULL", is_lean: bool = False) -> Connection:
         """Open for writing for as long as a process runs: what is lost is opened anew."""
         ...
 

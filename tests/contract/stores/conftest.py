@@ -46,7 +46,9 @@ class MemoryPlace:
             return 0
         return int(self._held.pragma("page_count")) * int(self._held.pragma("page_size"))
 
-    def writing(self, schema: str, *, sync: str = "FULL") -> SqliteConnection:
+    def writing(
+        self, schema: str, *, sync: str = "FULL", is_lean: bool = False
+    ) -> SqliteConnection:
         if self._held is None:
             self._held = opened(self.name, schema, vfs="memdb", sync=sync)
         return opened(self.name, schema, vfs="memdb", sync=sync)

@@ -200,19 +200,23 @@ class PostgresPlace:
         )
         return int(str(found))
 
-    def writing(self, schema: str, *, sync: str = "FULL") -> PostgresConnection:
+    def writing(
+        self, schema: str, *, sync: str = "FULL", is_lean: bool = False
+    ) -> PostgresConnection:
         """Open for writing; the tables are those that migrations make, whatever `schema` says.
 
         Every commit is synced: what a file keeps when its process is killed, a server that is
         killed would lose with anything less.
         """
-        del schema, sync
+        del schema, sync, is_lean
         self.store.migrated()
         return self.store.connected(self.schema)
 
-    def lasting(self, schema: str, *, sync: str = "FULL") -> RenewedConnection:
+    def lasting(
+        self, schema: str, *, sync: str = "FULL", is_lean: bool = False
+    ) -> RenewedConnection:
         """Open for writing for as long as the process runs, also when the server goes and comes."""
-        return RenewedConnection(lambda: self.writing(schema, sync=sync))
+        return RenewedConnection(lambda: self.writing(schema, sync=sync, is_lean=is_lean))
 
     def reading(self) -> RenewedConnection:
         """Open for reading, also when the server goes and comes meanwhile."""

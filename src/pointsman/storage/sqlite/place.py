@@ -7,11 +7,15 @@ from pathlib import PosixPath
 
 from pointsman.storage.place import Place, Where
 from pointsman.storage.sqlite.database import (
+    CACHE_KIB,
     SqliteConnection,
     opened,
     opened_for_reading,
     sqlite_errors_told,
 )
+
+LEAN_CACHE_KIB = 4 * 1024
+"""For whoever need not have its pages at hand."""
 
 
 class SqlitePlace(PosixPath):
@@ -21,9 +25,12 @@ class SqlitePlace(PosixPath):
         """Count the bytes of the file."""
         return self.stat().st_size if self.exists() else 0
 
-    def writing(self, schema: str, *, sync: str = "FULL") -> SqliteConnection:
+    def writing(
+        self, schema: str, *, sync: str = "FULL", is_lean: bool = False
+    ) -> SqliteConnection:
         """Open for writing, making the tables where there are none."""
-        return opened(str(self), schema, sync=sync)
+        cache_kib = LEAN_CACHE_KIB if is_lean else CACHE_KIB
+        return opened(str(self), schema, sync=sync, cache_kib=cache_kib)
 
     lasting = writing
     """A file is not lost while a process runs."""

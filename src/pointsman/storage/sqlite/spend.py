@@ -27,6 +27,7 @@ from pointsman.storage.sqlite.place import place_of
 SQL = named_blocks(sql_text("spend_queries.sql"))
 LINGER_S = 0.5
 FLUSH_S = 10
+LOG_PAGES = 4000
 MOST_UNWRITTEN = 100_000
 """So many calls wait at most while the disk takes nothing."""
 
@@ -85,8 +86,8 @@ class SpendStore:
         self._place = place = place_of(where)
         self._names = {"writer": writer}
         with place.told_errors():
-            self._connection = place.lasting("spend.sql", sync="NORMAL")
-            self._reading = place.lasting("spend.sql", sync="NORMAL")
+            self._connection = place.lasting("spend.sql", sync="NORMAL", is_lean=True)
+            self._reading = place.lasting("spend.sql", sync="NORMAL", is_lean=True)
             self._reading_lock = threading.Lock()
             last = self._reading.execute(SQL["cost_all"], self._bound("", "", 0, 0)).fetchone()
         self._changed = threading.Condition()
@@ -214,6 +215,7 @@ class SpendStore:
             if batch is None:
                 return
             if self._is_committed(batch):
+                self._tend()
                 with self._changed:
                     self._writing, self._written = None, batch.number
                     self._changed.notify_all()
@@ -233,6 +235,11 @@ class SpendStore:
 
     def _has_work(self) -> bool:
         return bool(self._pending.calls) or self._writing is not None or self._is_closing
+
+    def _tend(self) -> None:
+        # Sessions come in random order: what is written back seldom is written back once.
+        with suppress(apsw.Error, LedgerError):
+            self._connection.tend(LOG_PAGES)
 
     def _is_committed(self, batch: _Batch) -> bool:
         try:
