@@ -35,6 +35,7 @@ from pointsman.storage.home import Home, open_home
 from pointsman.storage.ledger import LedgerWriter
 from pointsman.storage.sqlite import spend as module
 from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.sqlite.place import LEAN_CACHE_KIB
 from pointsman.storage.sqlite.spend import SpendAmounts, SpendKey, SpendStore
 from pointsman.storage.sqlite.spend_reading import Asked, By, SpendReader
 from pointsman.turns.prices import Price
@@ -131,6 +132,19 @@ def test_sums_add_up_over_more_calls_than_one_statement_takes(
     assert totals(path, "all") == [("", 25 * 1_001)]
     found = dict(totals(path, "session"))
     assert found == {each: 25 * sessions.count(each) for each in sessions}
+
+
+def test_the_log_of_sums_stays_short_and_takes_little_memory(
+    store: SpendStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOG_PAGES", 20)
+    for number in range(60):
+        put(store, *[replace(SPENT, session_id=f"{number}-{each}") for each in range(50)])
+    # Far more was logged than this: it was written back in between.
+    assert (tmp_path / "spend.db-wal").stat().st_size < 150 * 4_200
+    assert (tmp_path / "spend.db").stat().st_size > 300_000
+    assert totals(tmp_path / "spend.db", "all") == [("", 60 * 50 * 25)]
+    assert store._connection.execute("PRAGMA cache_size").get == -LEAN_CACHE_KIB
 
 
 def test_a_home_whose_sums_are_in_another_order_goes_on(tmp_path: Path) -> None:

@@ -215,10 +215,10 @@ class SpendStore:
             if batch is None:
                 return
             if self._is_committed(batch):
-                self._tend()
                 with self._changed:
                     self._writing, self._written = None, batch.number
                     self._changed.notify_all()
+                self._tend()
             elif self._is_closing:
                 return
 
