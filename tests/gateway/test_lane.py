@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterable
@@ -92,6 +93,26 @@ def test_a_turn_is_recorded_as_it_is_at_length(tmp_path: Path) -> None:
                 headers.append([*answer.headers])
     assert found[0] == found[1]
     assert headers[0] == headers[1]
+
+
+def test_a_turn_that_is_alone_waits_for_no_round_of_the_loop_others_do() -> None:
+    taken: list[list[object]] = []
+    is_alone = True
+    stage = lane.Stage(taken.append, lambda: is_alone)  # type: ignore[arg-type] # any turn will do
+
+    async def comes_round() -> None:
+        nonlocal is_alone
+        stage.put("first")  # type: ignore[arg-type] # see above
+        assert taken == [["first"]]
+        is_alone = False
+        stage.put("second")  # type: ignore[arg-type] # see above
+        is_alone = True
+        stage.put("third")  # type: ignore[arg-type] # see above: not before the one that waits
+        assert taken == [["first"]]
+        await asyncio.sleep(0)
+
+    asyncio.run(comes_round())
+    assert taken == [["first"], ["second", "third"]]
 
 
 def test_turns_that_come_together_each_get_their_own_answer_decision_and_end(

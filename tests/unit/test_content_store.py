@@ -221,6 +221,53 @@ def test_texts_are_kept_while_their_log_cannot_be_written_back(store_of, monkeyp
     assert [store.text(each) for each in seals] == [f"text {number}" for number in range(5)]
 
 
+class Told:
+    """Waits for one text, and remembers which thread told that it is durable."""
+
+    def __init__(self):
+        self.done = threading.Event()
+        self.thread = None
+
+    def set_result(self, _result):
+        self.thread = threading.get_ident()
+        self.done.set()
+
+
+def _served_alone(store):
+    """Serve an event loop that is alone; gives what it does when it comes round."""
+    work = []
+    store.serve_loop(lambda: None, work.append, lambda: True)
+    return work
+
+
+def test_a_loop_that_is_alone_keeps_a_text_itself(store_of):
+    store, own = store_of("full"), 0
+    work = _served_alone(store)
+    for number in range(50):
+        told = Told()
+        seal = store.hand_in(f"text {number}", lambda told=told: told)
+        while work:
+            work.pop()()
+        assert told.done.wait(60)
+        assert store.text(seal) == f"text {number}"
+        own += told.thread == threading.get_ident()
+    # Its thread may be at what it does between two groups; then it commits, as ever.
+    assert own > 0
+
+
+def test_a_loop_that_is_alone_does_not_wait_for_an_erasure(store_of):
+    store, told = store_of("full"), Told()
+    work = _served_alone(store)
+    with store._writing:  # as whoever erases holds it
+        seal = store.hand_in(SECRET, lambda: told)
+        while work:
+            work.pop()()
+        assert not told.done.is_set()
+    assert told.done.wait(60)
+    assert told.thread != threading.get_ident()
+    assert store.text(seal) == SECRET
+
+
 def test_threads_keep_read_and_erase_at_once(store_of):
     store = store_of("full")
     errors = []

@@ -186,11 +186,11 @@ class Recorder:
     def serve_loop(self, told: Callable[[], None], soon: Soon, alone: Callable[[], bool]) -> None:
         """Serve an event loop: tell it of durable groups, and let it say when one may begin.
 
-        While it is `alone` with one request, it writes the ledger itself; the text beside it is
-        left to its thread, so that both are synced at once.
+        While it is `alone` with one request, it writes text and ledger itself, one after the other:
+        that takes less time than to wake threads and win the interpreter's lock back from them.
         """
         self._ledger.serve_loop(told, soon, alone)
-        self._content.serve_loop(told, soon)
+        self._content.serve_loop(told, soon, alone)
 
     def begin(self) -> None:
         """Have what was handed in written from now on; returns once that needs no lock of ours."""

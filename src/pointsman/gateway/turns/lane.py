@@ -102,8 +102,7 @@ class ShortTurn:
         self.failed = failed
         # Who sees it through watches for that.
         self.request.reply.when_left(None)
-        self.request.handler = self
-        self.connection.serve_at_length(self.request)
+        self.connection.serve_at_length(self.request, self)
 
     async def __call__(self, _asked: Asked, receive: Receive, send: Send) -> None:
         """Serve the request at length."""
@@ -124,17 +123,28 @@ class ShortTurn:
 
 
 class Stage:
-    """Turns that wait for the same steps, and take them when the event loop comes round."""
+    """Turns that wait for the same steps, and take them when the event loop comes round.
 
-    __slots__ = ("_steps", "_waiting")
+    While a turn is `alone` it takes them at once: nobody is to be waited for.
+    """
 
-    def __init__(self, steps: Callable[[list[ShortTurn]], None]) -> None:
+    __slots__ = ("_alone", "_steps", "_waiting")
+
+    def __init__(
+        self,
+        steps: Callable[[list[ShortTurn]], None],
+        alone: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._steps = steps
+        self._alone = alone
         self._waiting: list[ShortTurn] = []
 
     def put(self, *turns: ShortTurn) -> None:
         """Have turns wait."""
         if turns and not self._waiting:
+            if self._alone():
+                self._steps([*turns])
+                return
             asyncio.get_running_loop().call_soon(self._run)
         self._waiting += turns
 
@@ -154,9 +164,11 @@ class Lane:
 
     def __init__(self, endpoint: ModelEndpoint) -> None:
         self.endpoint = endpoint
-        self.begun = Stage(self._understand_all)
-        self.understood = Stage(self._begin)
-        self.answered = Stage(self._answer)
+        alone = endpoint.parts.is_alone
+        self.begun = Stage(self._understand_all, alone)
+        self.understood = Stage(self._begin, alone)
+        self.answered = Stage(self._answer, alone)
+        # Not at once: whoever tells that something is durable is still at the ledger.
         self.durable = Stage(self._finish)
         self._out: list[ShortTurn] = []
         """Turns whose answers are out, and whose ends are to be taken into account."""

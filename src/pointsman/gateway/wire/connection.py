@@ -345,21 +345,21 @@ class Connection(asyncio.Protocol):
         self._current = request
         lane: Lane | None = getattr(request.handler, "lane", None)
         if lane is None:
-            self.serve_at_length(request)
+            self.serve_at_length(request, request.handler)
         else:
             lane.take(self, request)
 
-    def serve_at_length(self, request: Request) -> None:
+    def serve_at_length(self, request: Request, handler: Handler | PointsmanError) -> None:
         """Serve a request in a task of its own."""
         house = self._house
-        request.task = house.loop.create_task(self._served(request))
+        request.task = house.loop.create_task(self._served(request, handler))
         house.tasks.add(request.task)
 
-    async def _served(self, request: Request) -> None:
+    async def _served(self, request: Request, handler: Handler | PointsmanError) -> None:
         """Have a request served; never leave a caller waiting for what nobody writes."""
         house, reply = self._house, request.reply
         try:
-            await house.service.served(request.asked(self.client), request.handler, reply)
+            await house.service.served(request.asked(self.client), handler, reply)
         finally:
             house.tasks.discard(request.task)
             if not reply.is_whole:

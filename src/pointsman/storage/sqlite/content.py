@@ -64,9 +64,13 @@ class ContentStore:
             self._group.hand_in(self._kept(seal, text), expect())
         return seal
 
-    def serve_loop(self, told: Callable[[], None], soon: Soon) -> None:
-        """Serve an event loop: tell it of durable groups, and let it say when one may begin."""
+    def serve_loop(self, told: Callable[[], None], soon: Soon, alone: Callable[[], bool]) -> None:
+        """Serve an event loop: tell it of durable groups, and let it say when one may begin.
+
+        While it says that it is `alone`, it commits itself, unless it would wait for an erasure.
+        """
         self._group.after_group, self._group.soon = told, soon
+        self._group.alone = lambda: alone() and not self._writing.locked()
 
     def hurry(self, writing: SimpleQueue[None]) -> bool:
         """Begin what was put off; True where `writing` will be told that it is being written."""
