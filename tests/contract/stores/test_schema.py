@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -136,3 +138,33 @@ def _columns(folder: Path, place: str, name: str) -> set[str]:
 
             connection.execute(SQL["prepare"])
         return {str(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")}
+
+
+def test_a_store_that_is_dropped_keeps_no_connection(postgres_server: PostgresServer) -> None:
+    """At once: whoever opens many in a row would use up the server's connections otherwise."""
+    url = postgres_server.fresh()
+    opened(url).migrated()
+    gc.disable()
+    try:
+        for _ in range(5):
+            store = opened(url)
+            place = store.place("ledger")
+            assert place.exists()
+            place.looking().close()
+            del store, place
+            assert connections(url) == 0
+    finally:
+        gc.enable()
+
+
+def connections(url: str) -> int:
+    """Count who is connected, beside whoever asks; a server takes a moment to see one off."""
+    mine = "datname = current_database() AND pid <> pg_backend_pid()"
+    with psycopg.connect(url, autocommit=True) as connection:
+        for _ in range(200):
+            row = connection.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {mine}")
+            found = int(row.fetchone()[0])  # type: ignore[index] # a count is always one row
+            if not found:
+                break
+            time.sleep(0.01)
+    return found

@@ -55,8 +55,10 @@ class PostgresStore:
         self.shown = _without_secrets(self._conninfo)
         self._lock = threading.Lock()
         self._idle: defaultdict[str, list[Raw]] = defaultdict(list)
-        self._places: dict[str, PostgresPlace] = {}
+        self.existing: set[str] = set()
+        """Schemas that were found: none goes again."""
         self._migrated = False
+        # INVARIANT: nothing here leads back to the store, so that whoever drops it closes these.
         weakref.finalize(self, _close_all, self._idle)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -71,10 +73,7 @@ class PostgresStore:
 
     def place(self, name: str) -> PostgresPlace:
         """Give the part of the database that is one store's."""
-        found = self._places.get(name)
-        if found is None:
-            found = self._places[name] = PostgresPlace(self, name)
-        return found
+        return PostgresPlace(self, name)
 
     def prepare(self) -> str:
         """Make the tables where there are none; give the address without secrets."""
@@ -174,7 +173,6 @@ class PostgresPlace:
         self.store = store
         self._name = name
         self.schema = f"pointsman_{name}"
-        self._exists = False
 
     def __str__(self) -> str:
         return f"{self.store.shown} ({self.schema})"
@@ -186,10 +184,12 @@ class PostgresPlace:
 
     def exists(self) -> bool:
         """Tell whether the store's tables were ever made."""
-        if not self._exists:
+        known = self.store.existing
+        if self.schema not in known:
             found = self._asked("SELECT 1 FROM pg_namespace WHERE nspname = ?", self.schema)
-            self._exists = found is not None
-        return self._exists
+            if found is not None:
+                known.add(self.schema)
+        return self.schema in known
 
     def size(self) -> int:
         """Count the bytes of the store's tables and indexes."""
