@@ -115,6 +115,10 @@ class Ship:
     def is_alive(self) -> bool:
         return bool(self.pid) and _is_alive(self.pid)
 
+    def wants_a_key(self) -> bool:
+        """Tell whether it refuses whoever brings no key."""
+        return httpx.get(f"{self.url}/v1/models", timeout=30, trust_env=False).status_code == 401
+
     def get(self, path: str) -> httpx.Response:
         headers = {"authorization": f"Bearer {ADMIN_TOKEN}"}
         return httpx.get(f"{self.url}{path}", headers=headers, timeout=30, trust_env=False)
@@ -189,6 +193,8 @@ class Fleet:
         told = self.ships[0].post("/api/keys", {"name": "test"}).json()
         for ship in self.ships:
             ship.key = told["key"]
+            # Until it knows of the key it serves this machine without one, as nobody's.
+            eventually(ship.wants_a_key)
 
     def start(self, number: int) -> Ship:
         """Start a replica, at the port it had before."""
