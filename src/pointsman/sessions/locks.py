@@ -8,7 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-MOST_HELD: Final = 100_000
+MOST_HELD: Final = 20_000
+"""Of sessions, those that went on last: a turn that waits for a tool is stored besides."""
 
 
 class TurnLock(Struct, frozen=True):

@@ -10,6 +10,8 @@ from pointsman.kernel.entry import Draft, Entry
 Row = tuple[int | str | bytes | None, ...]
 
 ROWS_STEP: Final = 8
+FEWEST_ROWS: Final = 4
+"""Those of a turn that is alone: its decision, its facts, the end of the one before, the stamp."""
 _NOTHING: Final[Row] = ("", *[None] * 10)
 
 
@@ -28,4 +30,5 @@ def appended_rows(
     ]
     rows.append(("stamp", number, *[None] * 5, stamp, *[None] * 3))
     # Rows that say nothing: few sizes of the statement are ever compiled.
-    return rows + [_NOTHING] * (-len(rows) % ROWS_STEP)
+    lacking = -len(rows) % ROWS_STEP if len(rows) > FEWEST_ROWS else FEWEST_ROWS - len(rows)
+    return rows + [_NOTHING] * lacking
