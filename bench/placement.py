@@ -29,7 +29,7 @@ from pointsman.placement.policy_rule import GivenPolicyCondition, GivenPolicyRul
 from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.sensitivity import Sensitivity
 from pointsman.placement.table import Sensitive
-from pointsman.sessions.ruling import Policies, ruled
+from pointsman.recording.ruling import Policies, ruled
 from pointsman.turns.decide import decide as decide_turn
 
 PROMISED_US = 15

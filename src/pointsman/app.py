@@ -25,20 +25,20 @@ from pointsman.placement.explain import ShownPlacement
 from pointsman.placement.facts import FACTS_FORM as PLACEMENT_FACTS_FORM
 from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
 from pointsman.placement.facts import with_seal as with_content_seal
+from pointsman.recording.desk import Desk
+from pointsman.recording.gathering import Gathering
+from pointsman.recording.placement_gathering import PlacementGathering
+from pointsman.recording.placing import Turn
+from pointsman.recording.ruling import placed, ruled
+from pointsman.recording.rulings import policies_of
+from pointsman.recording.taints import TaintedSession, Taints, tainted_sessions
 from pointsman.runs.audit.recorded_turns import (
     check_recorded,
     has_recorded,
     recent_turns,
     shown_turn,
 )
-from pointsman.runs.desk import Desk
-from pointsman.runs.gathering import Gathering
 from pointsman.runs.machine import SystemClock, Ulids
-from pointsman.runs.placement_gathering import PlacementGathering
-from pointsman.runs.placing import Turn
-from pointsman.runs.rulings import policies_of
-from pointsman.runs.taints import TaintedSession, Taints, tainted_sessions
-from pointsman.sessions.ruling import placed, ruled
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.ledger_policies import LedgerPolicies, opened_policies

@@ -19,7 +19,7 @@ from pointsman.cli.main import main
 from pointsman.errors import WeightsError
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.providers.embedded import minilm
-from pointsman.runs.learning.text_vectors import TextVectors
+from pointsman.recording.text_vectors import TextVectors
 from pointsman.runs.machine import SystemClock
 from pointsman.signals.embedding import text_vector
 from pointsman.signals.minilm import MiniLM

@@ -9,10 +9,10 @@ from pathlib import Path
 from pointsman.app import Pointsman
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.kernel.record import Aside, Names
-from pointsman.runs.placing import Turn
-from pointsman.runs.rulings import policies_of
-from pointsman.runs.waiting import Blocking, Waits
-from pointsman.sessions.ruling import Policies, ruled
+from pointsman.recording.placing import Turn
+from pointsman.recording.ruling import Policies, ruled
+from pointsman.recording.rulings import policies_of
+from pointsman.recording.waiting import Blocking, Waits
 from pointsman.storage.policies import InForce
 from pointsman.turns.facts import BudgetLeft, Override, TurnFacts
 from pointsman.turns.pattern_row import PatternRow

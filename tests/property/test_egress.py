@@ -17,6 +17,8 @@ from tests.models import chain_model, placement_model
 from tests.models.placement_model import Plain
 from tests.property.turns_drawn import HOME, WORDS, Draw
 
+from pointsman.calls import flow
+from pointsman.calls.locks import TurnLock
 from pointsman.errors import InputError
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Document
@@ -26,12 +28,10 @@ from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.sensitivity import Sensitivity
 from pointsman.placement.table import PlacementFile
-from pointsman.runs.placing import Turn, facts_of_turn
-from pointsman.runs.rulings import policies_of
-from pointsman.runs.taints import held_by
-from pointsman.sessions import flow
-from pointsman.sessions.locks import TurnLock
-from pointsman.sessions.ruling import Ruling
+from pointsman.recording.placing import Turn, facts_of_turn
+from pointsman.recording.ruling import Ruling
+from pointsman.recording.rulings import policies_of
+from pointsman.recording.taints import held_by
 from pointsman.storage.policies import InForce
 from pointsman.turns.facts import TurnFacts, read_facts, turn_facts
 from pointsman.turns.override import split_override

@@ -34,9 +34,9 @@ from pointsman.placement.trace import OUTCOME_FORM, TRACE_FORM, Placed
 from pointsman.providers.dialects.conversation import Entry, entry_words, plain_words
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.spans import with_model
-from pointsman.runs.recorder import Made
-from pointsman.runs.rulings import turn_draft, turn_made
-from pointsman.sessions.ruling import Placing, Policies, Ruling
+from pointsman.recording.recorder import Made
+from pointsman.recording.ruling import Placing, Policies, Ruling
+from pointsman.recording.rulings import turn_draft, turn_made
 from pointsman.turns import trace as turn_trace
 from pointsman.turns.decide import decide as decide_turn
 from pointsman.turns.decide import run_chain, written

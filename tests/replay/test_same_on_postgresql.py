@@ -14,11 +14,11 @@ from pointsman.kernel.entry import Draft
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.decide import DECISION_VERSION as PLACEMENT_VERSION
 from pointsman.placement.policy import POLICY_FORM as PLACEMENT_POLICY_FORM
+from pointsman.recording.recorder import Made, Pinned, Recorder
+from pointsman.recording.waiting import Blocking
 from pointsman.runs.agency.agent_ruling import SELFREP
 from pointsman.runs.audit.replay import replay_all
 from pointsman.runs.audit.verify import verify_ledger
-from pointsman.runs.recorder import Made, Pinned, Recorder
-from pointsman.runs.waiting import Blocking
 from pointsman.storage.home import open_home
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.testing.time import CountedIds, FrozenClock

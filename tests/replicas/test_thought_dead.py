@@ -17,7 +17,7 @@ from pointsman.errors import BudgetUnavailable
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME
 from pointsman.providers.messages import Usage
-from pointsman.runs.recorder import Recorder
+from pointsman.recording.recorder import Recorder
 from pointsman.runs.replicas import replica as replicas
 from pointsman.runs.replicas.replica import LOST_AFTER, Replica, Shared, _lost
 from pointsman.runs.replicas.shared_health import SharedHealth

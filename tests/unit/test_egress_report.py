@@ -13,11 +13,11 @@ from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH
 from pointsman.kernel.record import Aside, Names, Outcome, outcome_draft
 from pointsman.placement.trace import Placed
+from pointsman.recording.placing import Turn, facts_of_turn
+from pointsman.recording.ruling import Ruling, ruled
+from pointsman.recording.rulings import policies_of, turn_made
+from pointsman.recording.waiting import Blocking
 from pointsman.runs.audit import egress
-from pointsman.runs.placing import Turn, facts_of_turn
-from pointsman.runs.rulings import policies_of, turn_made
-from pointsman.runs.waiting import Blocking
-from pointsman.sessions.ruling import Ruling, ruled
 from pointsman.testing import CountedIds, FrozenClock, a_home
 
 MODELS = (

@@ -5,12 +5,7 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
-from pointsman.kernel.canonical import ContentId
-from pointsman.kernel.instant import Instant
-from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
-from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.placement.ready import ReadyPlacement
-from pointsman.sessions.flow import (
+from pointsman.calls.flow import (
     Call,
     Called,
     EgressRefused,
@@ -22,8 +17,13 @@ from pointsman.sessions.flow import (
     continued,
     turn,
 )
-from pointsman.sessions.locks import TurnLock
-from pointsman.sessions.ruling import Policies, Ruling, ruled
+from pointsman.calls.locks import TurnLock
+from pointsman.kernel.canonical import ContentId
+from pointsman.kernel.instant import Instant
+from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
+from pointsman.placement.policy import BUILT_IN, placement_policy
+from pointsman.placement.ready import ReadyPlacement
+from pointsman.recording.ruling import Policies, Ruling, ruled
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.condition import Condition
 from pointsman.turns.facts import Override, TurnFacts

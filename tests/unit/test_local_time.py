@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pointsman.kernel.instant import read_instant
-from pointsman.runs import gathering
+from pointsman.recording import gathering
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from pointsman.kernel.json_text import read_json
 from pointsman.kernel.record import read_recorded
 from pointsman.placement.explain import placement_screen, placement_value
 from pointsman.placement.facts import PlacementFacts, read_placement_facts
-from pointsman.runs.placing import facts_given
+from pointsman.recording.placing import facts_given
 from pointsman.signals.sensitivity import sensitivity
 from pointsman.storage.sqlite.content import ContentStore
 from pointsman.testing import a_home, assert_replays

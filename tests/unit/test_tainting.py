@@ -10,7 +10,7 @@ from tests.unit.placed_home import IBAN, LOCAL, a_turn, kinds, ledger, placement
 
 from pointsman import NotFound, Pointsman
 from pointsman.placement.facts import Taint
-from pointsman.runs.taints import LOOK_S
+from pointsman.recording.taints import LOOK_S
 from pointsman.testing import CountedIds, FrozenClock, a_home, assert_replays
 
 

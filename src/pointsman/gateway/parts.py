@@ -11,6 +11,8 @@ from msgspec import Struct, field
 from pointsman.access.budgets import BudgetPort
 from pointsman.access.keyring import Keyring
 from pointsman.app import Pointsman
+from pointsman.calls.flow import Fallback
+from pointsman.calls.locks import TurnLock, TurnLocks
 from pointsman.errors import PolicyElsewhere
 from pointsman.gateway.api.feed import Feed
 from pointsman.gateway.api.login import Logins
@@ -20,9 +22,7 @@ from pointsman.gateway.telemetry.tracing import Tracing
 from pointsman.gateway.turns.durable import LoopBridge
 from pointsman.providers.live import LiveProviders
 from pointsman.providers.port import Deadlines
-from pointsman.runs.health import LiveHealth
-from pointsman.sessions.flow import Fallback
-from pointsman.sessions.locks import TurnLock, TurnLocks
+from pointsman.recording.health import LiveHealth
 from pointsman.storage.ledger_policies import LedgerPolicies
 from pointsman.storage.settings import Settings
 from pointsman.storage.sqlite.sessions import SessionStore

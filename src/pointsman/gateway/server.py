@@ -19,6 +19,7 @@ from pointsman.access.budgets import Budgets
 from pointsman.access.keyring import ACCESS, Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
+from pointsman.calls.locks import TurnLocks
 from pointsman.gateway.api.feed import Feed
 from pointsman.gateway.api.feed_events import event_of
 from pointsman.gateway.api.policy_writing import follow_policy
@@ -34,9 +35,8 @@ from pointsman.kernel.entry import Entry
 from pointsman.providers.embedded.provider import EmbeddedProvider
 from pointsman.providers.http_provider import Surroundings
 from pointsman.providers.live import LiveProviders
-from pointsman.runs.health import LiveHealth
-from pointsman.runs.transitions import transition_draft
-from pointsman.sessions.locks import TurnLocks
+from pointsman.recording.health import LiveHealth
+from pointsman.recording.transitions import transition_draft
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.settings import Server, Settings
 from pointsman.storage.sqlite.sessions import SessionStore

@@ -19,6 +19,7 @@ from pointsman.access.caps import Cap, Owners
 from pointsman.access.keyring import Keyring
 from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.app import Pointsman
+from pointsman.calls.locks import TurnLock
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.feed import Feed
 from pointsman.gateway.api.shapes import ReplicaRow, SharedReport
@@ -27,7 +28,6 @@ from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
 from pointsman.runs.replicas.replica import Replica, Shared
 from pointsman.runs.replicas.shared_health import SharedHealth
-from pointsman.sessions.locks import TurnLock
 from pointsman.storage.ledger_policies import LedgerPolicies
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.postgres.shared.pool import Pool

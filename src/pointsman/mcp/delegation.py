@@ -15,6 +15,7 @@ import anyio
 import msgspec
 from msgspec import Raw, Struct
 
+from pointsman.calls.flow import Record
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.mcp.service import Service
 from pointsman.mcp.visitor import Admitted
@@ -35,7 +36,6 @@ from pointsman.sessions.delegate_call import (
 )
 from pointsman.sessions.effects import AskEgress, AskRoute, RouteAnswer
 from pointsman.sessions.events.session import SessionEnded
-from pointsman.sessions.flow import Record
 from pointsman.sessions.include import handed_over
 from pointsman.sessions.tool import DenyAll, NoTools
 from pointsman.sessions.update import Update

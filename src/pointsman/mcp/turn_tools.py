@@ -23,9 +23,9 @@ from pointsman.mcp.shapes import (
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
 from pointsman.mcp.visitor import Admitted, Need
 from pointsman.mcp.working import in_thread, with_progress
+from pointsman.recording.gathering import Around
 from pointsman.runs.audit.replay import ReplayReport
 from pointsman.runs.audit.turn_shapes import RouteDecided
-from pointsman.runs.gathering import Around
 from pointsman.signals.tokens import count_tokens
 from pointsman.turns.explain import Shown, shown_value, why_screen
 from pointsman.turns.facts import TurnFacts

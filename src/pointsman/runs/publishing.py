@@ -14,7 +14,7 @@ from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
 from pointsman.placement.policy import POLICY_FORM as PLACEMENT_FORM
-from pointsman.runs.recorder import Recorder
+from pointsman.recording.recorder import Recorder
 from pointsman.signals.detectors import detect
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.chain_rows import HeldLease

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pointsman.kernel.number import ZERO, billionths_text
 from pointsman.providers.messages import RedactedThinking, Thinking, ToolUse
+from pointsman.recording.ruling import Ruling
 from pointsman.sessions.effects import Replied
 from pointsman.sessions.events.calls import LlmCallCompleted, LlmCallFailed
 from pointsman.sessions.events.routing import PatternMatched
 from pointsman.sessions.message import MessageUsage, Metadata, Status, cost_text, routing_record
-from pointsman.sessions.ruling import Ruling
 from pointsman.turns.registry import provider_of
 
 FINGERPRINT_KIND = "v1"

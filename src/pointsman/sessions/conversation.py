@@ -1,6 +1,6 @@
 """One turn of a conversation as a generator of effects: from the user's message to the turn's end.
 
-The routing of its first call and the lock of the others are `sessions.flow`; this adds what a
+The routing of its first call and the lock of the others are `calls.flow`; this adds what a
 conversation has beside them: events, messages, tools, workers, and an end for every way it can go.
 """
 
@@ -10,10 +10,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from pointsman.calls.flow import Call, Called, Ended, Flow, Record, continued
+from pointsman.calls.flow import turn as routed
+from pointsman.calls.locks import TurnLock
 from pointsman.errors import LedgerError, PointsmanError
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ZERO, billionths_text
 from pointsman.providers.messages import Request, StopReason, Text, Tool, ToolUse
+from pointsman.recording.ruling import Ruling
 from pointsman.sessions import effects
 from pointsman.sessions.call_events import (
     answer_message,
@@ -31,12 +35,8 @@ from pointsman.sessions.events.session import (
     TurnStarted,
     TurnStop,
 )
-from pointsman.sessions.flow import Call, Called, Ended, Flow, Record, continued
-from pointsman.sessions.flow import turn as routed
 from pointsman.sessions.history import Manner
-from pointsman.sessions.locks import TurnLock
 from pointsman.sessions.message import Metadata, SessionMessage
-from pointsman.sessions.ruling import Ruling
 from pointsman.sessions.tally import Tally, after_call, turn_completed
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.tool_cycle import Scene, ToolCycle

@@ -12,16 +12,16 @@ from typing import Literal, TypeAlias, TypeVar, cast
 from msgspec import Struct
 
 from pointsman.access.spent import Spent
+from pointsman.calls.flow import Called, Record, RecordPlacement
+from pointsman.calls.locks import TurnLock
 from pointsman.kernel.instant import Instant
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import Block, Request, Response, Role, ToolUse
+from pointsman.recording.ruling import Placing, Ruling
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import DelegateResult, Delegation
 from pointsman.sessions.events.session import CancelReason
-from pointsman.sessions.flow import Called, Record, RecordPlacement
-from pointsman.sessions.locks import TurnLock
 from pointsman.sessions.message import Metadata, SessionMessage
-from pointsman.sessions.ruling import Placing, Ruling
 from pointsman.sessions.tool import (
     Answered,
     Asked,

@@ -20,7 +20,7 @@ from pointsman.providers.messages import (
     ToolResult,
     ToolUse,
 )
-from pointsman.sessions.ruling import Ruling
+from pointsman.recording.ruling import Ruling
 
 Status = Literal["complete", "partial", "cancelled", "error"]
 Mode = Literal["override", "manual", "rule", "pattern", "delegate", "default"]

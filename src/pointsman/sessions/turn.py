@@ -7,14 +7,14 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from pointsman.calls.flow import Fallback
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import Image, OutputFormat, Text
+from pointsman.recording.ruling import Policies, Ruling
 from pointsman.sessions.events.delegation import InsufficientContextRequest
 from pointsman.sessions.events.session import CancelReason, TurnStop
-from pointsman.sessions.flow import Fallback
 from pointsman.sessions.history import History
 from pointsman.sessions.message import SessionMessage
-from pointsman.sessions.ruling import Policies, Ruling
 from pointsman.sessions.tally import Tally
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.tool_cycle import CONFIRM_S

@@ -6,10 +6,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from pointsman.calls.flow import RuleKind
 from pointsman.providers.messages import ToolResult, ToolUse
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.session import TurnStop
-from pointsman.sessions.flow import RuleKind
 from pointsman.sessions.message import MessageUsage
 from pointsman.sessions.tool import Asked
 from pointsman.sessions.turn import EndStatus

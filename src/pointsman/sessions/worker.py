@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from pointsman.calls.flow import Record
 from pointsman.sessions import effects
 from pointsman.sessions.conversation import conversation_turn
 from pointsman.sessions.delegate_call import (
@@ -26,7 +27,6 @@ from pointsman.sessions.events.delegation import (
     FailureMode,
 )
 from pointsman.sessions.events.session import Disposition, SessionCreated, SessionEnded
-from pointsman.sessions.flow import Record
 from pointsman.sessions.turn import Turn, TurnEnd
 
 _FENCE: Final = "```"

@@ -22,7 +22,7 @@ from pointsman.access.spent import Spent
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import DAY, Instant, read_instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.runs.recorder import Recorder
+from pointsman.recording.recorder import Recorder
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.spend import SpendAmounts
 from pointsman.storage.sqlite.spend_reading import Asked, By, SpendReader

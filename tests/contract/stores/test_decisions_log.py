@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from pointsman.kernel.instant import Instant
-from pointsman.runs.desk import Desk
-from pointsman.runs.taints import Taints
+from pointsman.recording.desk import Desk
+from pointsman.recording.taints import Taints
 from pointsman.runs.workflows.branch_log import BranchLog, Distribution
 from pointsman.runs.workflows.branch_view import log_value
 from pointsman.runs.workflows.branching import Asked, Branching

@@ -12,8 +12,8 @@ from pointsman.errors import MissingSnapshot
 from pointsman.kernel.entry import Draft, Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.verification import FaultCode
+from pointsman.recording.recorder import Recorder
 from pointsman.runs.audit.verify import verify_ledger
-from pointsman.runs.recorder import Recorder
 from pointsman.storage.home import Home
 from pointsman.storage.ledger import Receipt
 from pointsman.storage.sqlite.reading import LedgerReader

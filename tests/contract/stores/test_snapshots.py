@@ -12,7 +12,7 @@ from pointsman.errors import IntegrityFailure, MissingSnapshot
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
-from pointsman.runs.recorder import Recorder
+from pointsman.recording.recorder import Recorder
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.reading import LedgerReader
 

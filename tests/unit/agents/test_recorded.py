@@ -19,10 +19,10 @@ from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Aside, Names, read_recorded
 from pointsman.kernel.replay import Verdict
+from pointsman.recording.recorder import ARTIFACT, SHARED_ARTIFACT, Recorder
+from pointsman.recording.waiting import Blocking
 from pointsman.runs.agency.agent_ruling import agent_made
 from pointsman.runs.audit.replay import replay_all, replay_named
-from pointsman.runs.recorder import ARTIFACT, SHARED_ARTIFACT, Recorder
-from pointsman.runs.waiting import Blocking
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.sqlite.reading import LedgerReader
 

@@ -10,6 +10,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from pointsman.access.spent import Spent
+from pointsman.calls.flow import Called, Fallback, Record, RecordPlacement
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
@@ -26,6 +27,7 @@ from pointsman.providers.messages import (
     ToolUse,
     Usage,
 )
+from pointsman.recording.ruling import Policies
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.conversation import conversation_turn
 from pointsman.sessions.delegate_call import (
@@ -57,11 +59,9 @@ from pointsman.sessions.effects import (
     Tell,
 )
 from pointsman.sessions.events.session import CancelReason, SessionCreated
-from pointsman.sessions.flow import Called, Fallback, Record, RecordPlacement
 from pointsman.sessions.history import History
 from pointsman.sessions.message import SessionMessage, check_message
 from pointsman.sessions.prompts import worker_prompt
-from pointsman.sessions.ruling import Policies
 from pointsman.sessions.tool import Answered, ConfirmationRequest, ToolDefinition, ToolOutcome
 from pointsman.sessions.turn import Turn, TurnEnd, TurnLimits
 from pointsman.sessions.worker import Hire, worker

@@ -16,6 +16,7 @@ from tests.unit.sessions.play import (
     wants,
 )
 
+from pointsman.calls.flow import Fallback
 from pointsman.providers.messages import Text, ToolResult
 from pointsman.sessions.effects import CallModel
 from pointsman.sessions.events.calls import LlmCallStarted
@@ -31,7 +32,6 @@ from pointsman.sessions.events.tools import (
     ToolConfirmationResolved,
     ToolFailed,
 )
-from pointsman.sessions.flow import Fallback
 from pointsman.sessions.tool import Answered, ConfirmationRequest, ToolOutcome
 from pointsman.sessions.transcript import everything
 from pointsman.turns.pattern_row import PatternRow

@@ -29,9 +29,9 @@ from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, 
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import instant_text
 from pointsman.placement.policy import read_placement
-from pointsman.runs.placing import Turn
-from pointsman.runs.rulings import policies_of
-from pointsman.sessions.ruling import Policies, ruled
+from pointsman.recording.placing import Turn
+from pointsman.recording.ruling import Policies, ruled
+from pointsman.recording.rulings import policies_of
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.sqlite.turn_index import RuleHits
 from pointsman.turns.decide import DECISION_VERSION

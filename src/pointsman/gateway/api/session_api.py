@@ -23,7 +23,7 @@ from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.names import meant_by
 from pointsman.kernel.record import Names
-from pointsman.runs.pins import Pinning, pinning_draft
+from pointsman.recording.pins import Pinning, pinning_draft
 
 _PIN = "/api/sessions/{id}/pin"
 _TAINT = "/api/sessions/{id}/clear-taint"

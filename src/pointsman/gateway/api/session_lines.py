@@ -8,7 +8,7 @@ from pointsman.app import Pointsman
 from pointsman.gateway.api.shapes import SessionRow, TaintRow
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.runs.taints import TaintedSession
+from pointsman.recording.taints import TaintedSession
 from pointsman.storage.sqlite.turn_index import SessionLine, TurnIndex
 
 

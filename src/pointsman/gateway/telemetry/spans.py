@@ -12,8 +12,8 @@ from pointsman.kernel.instant import Instant
 from pointsman.turns.registry import provider_of
 
 if TYPE_CHECKING:
+    from pointsman.calls.call_end import CallEnd
     from pointsman.gateway.turns.turn import LiveTurn
-    from pointsman.runs.call_end import CallEnd
 
 _OPERATIONS = {"embeddings": "embeddings", "completions": "text_completion"}
 

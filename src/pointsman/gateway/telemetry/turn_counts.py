@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pointsman.gateway.telemetry.metrics import Metrics
-from pointsman.sessions.ruling import Ruling
+from pointsman.recording.ruling import Ruling
 
 if TYPE_CHECKING:
+    from pointsman.calls.call_end import CallEnd
     from pointsman.gateway.turns.turn import LiveTurn
-    from pointsman.runs.call_end import CallEnd
     from pointsman.turns.trace import Evaluation, ValidationFailure
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pointsman.calls.call_end import CallEnd
 from pointsman.errors import PointsmanError
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
@@ -25,7 +26,8 @@ from pointsman.kernel.number import ONE, SCALE, Billionths, billionths
 from pointsman.kernel.record import Names
 from pointsman.kernel.wb1 import Salted, unit_bytes
 from pointsman.providers.dialects.speaker import speaker
-from pointsman.runs.call_end import CallEnd
+from pointsman.recording.ruling import Ruling
+from pointsman.recording.rulings import policies_of
 from pointsman.runs.learning.learning import Run, run_learned, run_of_call
 from pointsman.runs.learning.rubric import Rubric, judge_request, verdict, words_asked, words_of
 from pointsman.runs.learning.shadowing import (
@@ -36,8 +38,6 @@ from pointsman.runs.learning.shadowing import (
     shadow_ruling,
     shadowed_draft,
 )
-from pointsman.runs.rulings import policies_of
-from pointsman.sessions.ruling import Ruling
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.sqlite.patterns import Origin, PatternStore
 from pointsman.turns.exploring import was_explored

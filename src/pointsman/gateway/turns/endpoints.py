@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pointsman.access.keys import Principal
+from pointsman.calls.flow import Called, Ended, Flow, Record, RecordPlacement
 from pointsman.errors import LedgerError, NotAuthenticated, PointsmanError
 from pointsman.gateway.access import caller_of
 from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
@@ -25,7 +26,6 @@ from pointsman.gateway.turns.watch import Watch
 from pointsman.providers.dialects.loss import CannotSay
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.port import Dialect, UpstreamError
-from pointsman.sessions.flow import Called, Ended, Flow, Record, RecordPlacement
 from pointsman.storage.policies import InForce
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pointsman.calls.flow import Ended
 from pointsman.errors import ModelNotPermitted, OverBudget, PrivacyBlocked, RoutingFailed
-from pointsman.sessions.flow import Ended
-from pointsman.sessions.ruling import Ruling
+from pointsman.recording.ruling import Ruling
 
 _FAILURES: dict[str, type[RoutingFailed]] = {
     "privacy_blocked": PrivacyBlocked,

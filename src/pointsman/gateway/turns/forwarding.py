@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from pointsman.calls.flow import WORTH_ANOTHER, Called
 from pointsman.errors import InputError
 from pointsman.gateway.http import EVENTS, JSON, Headers, Send
 from pointsman.gateway.turns.carriage import (
@@ -39,7 +40,6 @@ from pointsman.providers.http_exchange import Exchange
 from pointsman.providers.http_provider import HttpProvider
 from pointsman.providers.messages import StopReason, Usage
 from pointsman.providers.port import Answer, Dialect, Outgoing, UpstreamError
-from pointsman.sessions.flow import WORTH_ANOTHER, Called
 
 Begin = Callable[[], Exchange | None]
 """Sends a request that is written already, where a connection rests."""

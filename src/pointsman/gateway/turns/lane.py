@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from pointsman.calls.flow import Call, Flow, Record
 from pointsman.errors import PointsmanError, RoutingFailed
 from pointsman.gateway.http import Asked, Receive, Send
 from pointsman.gateway.turns.endpoints import ModelEndpoint, run_on
@@ -23,7 +24,6 @@ from pointsman.gateway.turns.forwarding import Begin, Forwarding
 from pointsman.gateway.turns.turn_flow import new_flow
 from pointsman.providers.http_provider import what_is_unreadable
 from pointsman.providers.messages import Usage
-from pointsman.sessions.flow import Call, Flow, Record
 
 if TYPE_CHECKING:
     from pointsman.gateway.turns.turn import LiveTurn

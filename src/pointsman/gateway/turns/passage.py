@@ -7,6 +7,7 @@ import time
 
 from msgspec.structs import replace
 
+from pointsman.calls.flow import Called
 from pointsman.gateway.http import EVENTS, JSON, Send
 from pointsman.gateway.turns.turn import End, LiveTurn
 from pointsman.providers.dialects.spans import with_model
@@ -14,7 +15,6 @@ from pointsman.providers.dialects.tap import tap, usage_of
 from pointsman.providers.failures import failure_inside
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import Answer, Operation, Outgoing, UpstreamError
-from pointsman.sessions.flow import Called
 
 
 class Passage:

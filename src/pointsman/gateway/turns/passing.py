@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.access.keys import Principal
+from pointsman.calls.flow import Called, Fallback, Record
 from pointsman.errors import InputError, PointsmanError
 from pointsman.gateway.http import Asked, Send
 from pointsman.gateway.parts import Parts
@@ -27,7 +28,6 @@ from pointsman.providers.dialects.look import Look, look
 from pointsman.providers.dialects.spans import unique
 from pointsman.providers.http_provider import HttpProvider
 from pointsman.providers.port import Operation
-from pointsman.sessions.flow import Called, Fallback, Record
 from pointsman.storage.policies import InForce
 from pointsman.turns.override import Mode
 

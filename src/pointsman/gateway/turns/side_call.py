@@ -8,6 +8,7 @@ import time
 from pointsman.access.budgets import Refused, Reservation
 from pointsman.access.charges import output_bound, quoted
 from pointsman.access.spent import Spent
+from pointsman.calls.call_end import CallEnd, outcome_of
 from pointsman.errors import InputError, LedgerError
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.durable import Durability
@@ -17,9 +18,8 @@ from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.failures import failure_inside
 from pointsman.providers.messages import Request, Response, Usage
 from pointsman.providers.port import Outgoing, UpstreamError
-from pointsman.runs.call_end import CallEnd, outcome_of
+from pointsman.recording.ruling import Ruling
 from pointsman.runs.learning.rubric import words_of
-from pointsman.sessions.ruling import Ruling
 from pointsman.signals.tokens import count_tokens
 from pointsman.turns.call_event import Result
 from pointsman.version import VERSION

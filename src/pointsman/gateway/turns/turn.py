@@ -1,6 +1,6 @@
 """One turn over HTTP: rule it, record it, call the model, and let the answer out once it may.
 
-The flow itself is `sessions.flow`; this drives it. INVARIANT: no byte of an answer leaves before
+The flow itself is `calls.flow`; this drives it. INVARIANT: no byte of an answer leaves before
 its decision is durable, and after the first one no other model takes over.
 """
 
@@ -14,6 +14,9 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from pointsman.calls.call_end import CallEnd, outcome_of
+from pointsman.calls.flow import Fallback, Record, RecordPlacement
+from pointsman.calls.locks import TurnLock
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
 from pointsman.gateway.http import Headers
 from pointsman.gateway.parts import Parts
@@ -27,10 +30,7 @@ from pointsman.kernel.record import Aside, Names, outcome_draft
 from pointsman.providers.dialects.prefix import with_text_of_last_user
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import Deadlines, UpstreamError
-from pointsman.runs.call_end import CallEnd, outcome_of
-from pointsman.sessions.flow import Fallback, Record, RecordPlacement
-from pointsman.sessions.locks import TurnLock
-from pointsman.sessions.ruling import Placing, Ruling
+from pointsman.recording.ruling import Placing, Ruling
 from pointsman.storage.policies import InForce
 from pointsman.turns.call_event import Result
 from pointsman.turns.override import Mode

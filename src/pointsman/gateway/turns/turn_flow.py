@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from pointsman.calls.flow import Flow, continued, turn
+from pointsman.calls.locks import TurnLock
 from pointsman.gateway.turns.turn import LiveTurn
-from pointsman.runs.gathering import Around
-from pointsman.runs.placing import Turn
-from pointsman.runs.rulings import policies_of
-from pointsman.sessions.flow import Flow, continued, turn
-from pointsman.sessions.locks import TurnLock
+from pointsman.recording.gathering import Around
+from pointsman.recording.placing import Turn
+from pointsman.recording.rulings import policies_of
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
 

@@ -44,6 +44,8 @@ from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.content import Sealed, sealed
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.kernel.record import DECISION, Aside, Names, read_recorded
+from pointsman.recording.desk import Desk
+from pointsman.recording.waiting import Blocking
 from pointsman.runs.agency.agency_record import (
     Caller,
     CallTold,
@@ -59,9 +61,7 @@ from pointsman.runs.agency.agent_snapshots import AgentSnapshots
 from pointsman.runs.agency.live_agents import LiveAgents
 from pointsman.runs.approvals.action_making import Wanted, wish_wanted
 from pointsman.runs.approvals.approvals import Approvals
-from pointsman.runs.desk import Desk
 from pointsman.runs.jobs.job_log import STARTED
-from pointsman.runs.waiting import Blocking
 from pointsman.signals.detectors import detect
 from pointsman.storage.agents_file import AgentsInForce
 from pointsman.storage.home import Home

@@ -10,7 +10,7 @@ from pointsman.agents.selfrep import SELFREP_FORM
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.content import Sealed
-from pointsman.runs.recorder import Made, Pinned
+from pointsman.recording.recorder import Made, Pinned
 
 SELFREP = "selfrep"
 BRAINSTATE = "brainstate"

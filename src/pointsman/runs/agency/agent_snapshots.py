@@ -17,7 +17,7 @@ from pointsman.errors import MissingSnapshot, RouterNoSnapshot
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
-from pointsman.runs.desk import Desk
+from pointsman.recording.desk import Desk
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader

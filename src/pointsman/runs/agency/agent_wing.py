@@ -8,12 +8,12 @@ from __future__ import annotations
 from msgspec import Struct
 
 from pointsman.kernel.instant import Clock, IdSource
+from pointsman.recording.desk import Desk
 from pointsman.runs.agency.agency import Agency
 from pointsman.runs.agency.agent_privacy import LET_THROUGH
 from pointsman.runs.agency.live_agents import LiveAgents
 from pointsman.runs.approvals.approvals import Approvals
 from pointsman.runs.approvals.effects import Effects
-from pointsman.runs.desk import Desk
 from pointsman.runs.workflows.branch_approvals import BranchApprovals
 from pointsman.runs.workflows.branching import Branching
 from pointsman.storage.agents_file import AgentsFiles

@@ -49,6 +49,7 @@ from pointsman.errors import (
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH, Clock, IdSource, Instant
+from pointsman.recording.desk import Desk
 from pointsman.runs.approvals.action_making import Making, Wanted
 from pointsman.runs.approvals.action_record import (
     ActionRecord,
@@ -59,7 +60,6 @@ from pointsman.runs.approvals.action_record import (
     step_draft,
 )
 from pointsman.runs.approvals.effects import NOT_HERE, Effects
-from pointsman.runs.desk import Desk
 from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.home import Home
 from pointsman.storage.ledger import Receipt

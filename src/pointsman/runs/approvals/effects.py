@@ -27,8 +27,8 @@ from pointsman.errors import ActionRefused
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource
+from pointsman.recording.desk import Desk
 from pointsman.runs.approvals.action_record import ActionRecord, found_action
-from pointsman.runs.desk import Desk
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.storage.sqlite.semantic import (

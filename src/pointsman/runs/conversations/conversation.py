@@ -13,6 +13,8 @@ from pointsman.errors import InputError, NotFound, UnknownModel
 from pointsman.kernel.number import MicroUsd, billionths_text, microusd_text
 from pointsman.kernel.record import Names
 from pointsman.providers.messages import Image
+from pointsman.recording.pins import Pinning, pinning_draft
+from pointsman.recording.waiting import Blocking
 from pointsman.runs.conversations.conversation_house import House, Kit
 from pointsman.runs.conversations.driver import Seat
 from pointsman.runs.conversations.kept_messages import kept_messages
@@ -20,8 +22,6 @@ from pointsman.runs.conversations.staging import Said, Stage, Standing
 from pointsman.runs.conversations.telling import Telling
 from pointsman.runs.conversations.turn_run import TurnRun
 from pointsman.runs.learning.learning import learned, scored
-from pointsman.runs.pins import Pinning, pinning_draft
-from pointsman.runs.waiting import Blocking
 from pointsman.sessions.effects import RouteAnswer
 from pointsman.sessions.events.feedback import FeedbackExplicit, FeedbackImplicit
 from pointsman.sessions.events.session import CancelReason, Disposition, SessionEnded

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from pointsman.access.budgets import BudgetPort
 from pointsman.access.caps import Cap, Owners, caps_of
+from pointsman.calls.flow import Fallback
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.live import LiveProviders
-from pointsman.runs.desk import Desk
-from pointsman.runs.gathering import Gathering
-from pointsman.runs.health import LiveHealth
-from pointsman.runs.placing import Turn as Placed
+from pointsman.recording.desk import Desk
+from pointsman.recording.gathering import Gathering
+from pointsman.recording.health import LiveHealth
+from pointsman.recording.placing import Turn as Placed
 from pointsman.sessions.delegate_call import TIMEOUT_S
-from pointsman.sessions.flow import Fallback
 from pointsman.sessions.tool import Confirmer, Memory, NoPrompt, NoTools, Skills, ToolSet
 from pointsman.storage.home import Home
 from pointsman.storage.policies import InForce, PolicyFiles

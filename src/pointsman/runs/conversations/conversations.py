@@ -16,6 +16,9 @@ from pointsman.kernel.number import microusd_text
 from pointsman.providers.embedded.provider import EmbeddedProvider
 from pointsman.providers.http_provider import Surroundings
 from pointsman.providers.live import LiveProviders
+from pointsman.recording.health import LiveHealth
+from pointsman.recording.transitions import transition_draft
+from pointsman.recording.waiting import Blocking
 from pointsman.runs.conversations.conversation import Conversation, Opening
 from pointsman.runs.conversations.conversation_house import Equip, Ground, House, Kit, bare
 from pointsman.runs.conversations.event_stream import Event, events_of
@@ -23,9 +26,6 @@ from pointsman.runs.conversations.hiring import session_created, workspace_hash
 from pointsman.runs.conversations.kept_messages import kept_messages
 from pointsman.runs.conversations.reopening import Reopening
 from pointsman.runs.conversations.telling import Telling
-from pointsman.runs.health import LiveHealth
-from pointsman.runs.transitions import transition_draft
-from pointsman.runs.waiting import Blocking
 from pointsman.sessions.events.session import SessionResumed
 from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.rollup import Rollup, WorkerMessages, rollup

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pointsman.calls.flow import Record
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.runs.conversations.conversation_house import House, Kit
 from pointsman.runs.conversations.driver import Desires, Driver, Seat
@@ -21,7 +22,6 @@ from pointsman.sessions.delegate_call import (
 )
 from pointsman.sessions.events.delegation import DelegateFailed
 from pointsman.sessions.events.session import CancelReason
-from pointsman.sessions.flow import Record
 from pointsman.sessions.update import Told, Update
 from pointsman.sessions.worker import worker
 from pointsman.storage.policies import InForce

@@ -13,16 +13,17 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from pointsman.access.caps import Owners
+from pointsman.calls.flow import Record, RecordPlacement
 from pointsman.errors import PointsmanError
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import ToolResult, ToolUse
-from pointsman.runs.awaiting import Awaited
+from pointsman.recording.awaiting import Awaited
+from pointsman.recording.placing import Turn as Placed
 from pointsman.runs.conversations.conversation_house import House
 from pointsman.runs.conversations.kept_messages import message_row
 from pointsman.runs.conversations.model_call import ModelCall, Order
 from pointsman.runs.conversations.telling import Where, handed_in
-from pointsman.runs.placing import Turn as Placed
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import MOST_AT_ONCE, DelegateResult, Delegation
 from pointsman.sessions.effects import (
@@ -48,7 +49,6 @@ from pointsman.sessions.effects import (
     Tell,
 )
 from pointsman.sessions.events.session import CancelReason
-from pointsman.sessions.flow import Record, RecordPlacement
 from pointsman.sessions.message import SessionMessage, check_message
 from pointsman.sessions.tool import Answered, Asked, Confirmer, ToolContext, ToolOutcome, ToolSet
 from pointsman.sessions.transcript import estimated_tokens, everything

@@ -17,6 +17,8 @@ from pointsman.access.budgets import Refused, Reservation
 from pointsman.access.caps import Owners
 from pointsman.access.charges import output_bound, quoted
 from pointsman.access.spent import Spent
+from pointsman.calls.call_end import CallEnd, outcome_of
+from pointsman.calls.flow import WORTH_ANOTHER, Called
 from pointsman.errors import InputError
 from pointsman.kernel.record import Names, outcome_draft
 from pointsman.providers.dialects.speaker import speaker
@@ -32,11 +34,9 @@ from pointsman.providers.streaming import (
     Started,
     Stopped,
 )
-from pointsman.runs.call_end import CallEnd, outcome_of
+from pointsman.recording.waiting import Blocking
 from pointsman.runs.conversations.conversation_house import House
-from pointsman.runs.waiting import Blocking
 from pointsman.sessions.effects import Replied
-from pointsman.sessions.flow import WORTH_ANOTHER, Called
 from pointsman.sessions.update import (
     MessageComplete,
     TextDelta,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from pointsman.calls.flow import Record
 from pointsman.runs.conversations.conversation_house import House
 from pointsman.runs.conversations.driver import Desires, Driver, Seat
 from pointsman.runs.conversations.event_stream import Event, events_of
@@ -17,7 +18,6 @@ from pointsman.sessions.effects import AskEgress, AskRoute, RouteAnswer, Steps
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.calls import LlmCallCompleted, LlmCallFailed, LlmCallStarted
 from pointsman.sessions.events.session import TurnCancelled, TurnCompleted, TurnStarted
-from pointsman.sessions.flow import Record
 from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.recovery import Unfinished, closed, closed_worker
 from pointsman.sessions.tool import DenyAll, NoTools

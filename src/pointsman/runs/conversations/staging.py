@@ -15,14 +15,14 @@ from pointsman.providers.messages import (
     Text,
     Tool,
 )
+from pointsman.recording.gathering import Around, look_of
+from pointsman.recording.placing import Turn as Placed
+from pointsman.recording.ruling import placed
+from pointsman.recording.rulings import policies_of
 from pointsman.runs.conversations.conversation_house import House, Kit
 from pointsman.runs.conversations.driver import Seat
-from pointsman.runs.gathering import Around, look_of
-from pointsman.runs.placing import Turn as Placed
-from pointsman.runs.rulings import policies_of
 from pointsman.sessions.history import History, Manner
 from pointsman.sessions.prompts import planner_prompt
-from pointsman.sessions.ruling import placed
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.transcript import estimated_tokens, everything
 from pointsman.sessions.turn import Turn, TurnLimits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pointsman.runs.awaiting import Awaited
+from pointsman.recording.awaiting import Awaited
 from pointsman.runs.conversations.conversation_house import House
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.envelope import Envelope, event_draft, sealed_payload

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
+from pointsman.calls.flow import Record
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.runs.conversations.asking import Question, ShownConfirmer
 from pointsman.runs.conversations.conversation_house import House, Kit
@@ -16,7 +17,6 @@ from pointsman.sessions.delegate_call import DelegateResult, Delegation
 from pointsman.sessions.effects import AskEgress, AskRoute, RouteAnswer
 from pointsman.sessions.events.calls import LlmCallCompleted
 from pointsman.sessions.events.session import CancelReason
-from pointsman.sessions.flow import Record
 from pointsman.sessions.message import MessageUsage
 from pointsman.sessions.shown import shown
 from pointsman.sessions.tool import Confirmer, DenyAll

@@ -31,6 +31,8 @@ from pointsman.kernel.document import Json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.kernel.record import Names
+from pointsman.recording.desk import Desk
+from pointsman.recording.waiting import Blocking
 from pointsman.runs.agency.agency import Agency
 from pointsman.runs.agency.agency_record import Caller, trust_draft
 from pointsman.runs.agency.agent_calling import AgentCalling, Called
@@ -45,7 +47,6 @@ from pointsman.runs.agency.agent_reply import (
 from pointsman.runs.agency.council_sitting import Sitting
 from pointsman.runs.approvals.action_making import Wanted
 from pointsman.runs.approvals.approvals import Approvals
-from pointsman.runs.desk import Desk
 from pointsman.runs.jobs.job_flow import Answered, Chosen, Gated, Judged, Plan, Thought
 from pointsman.runs.jobs.job_log import (
     ITERATION,
@@ -63,7 +64,6 @@ from pointsman.runs.jobs.job_log import (
     vote_name,
 )
 from pointsman.runs.jobs.job_record import JobRecord
-from pointsman.runs.waiting import Blocking
 from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.reading import ContentReader

@@ -22,6 +22,8 @@ from pointsman.kernel.content import Retain, Sealed, sealed
 from pointsman.kernel.document import Json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
+from pointsman.recording.desk import Desk
+from pointsman.recording.waiting import Blocking
 from pointsman.runs.agency.agency import LOCAL, Agency
 from pointsman.runs.agency.agency_record import Caller, job_ref
 from pointsman.runs.agency.agent_calling import AgentCalling, Call
@@ -29,7 +31,6 @@ from pointsman.runs.agency.council_sitting import council_bytes, recorded_counci
 from pointsman.runs.agency.model_agents import ModelAgents
 from pointsman.runs.approvals.approvals import Approvals
 from pointsman.runs.conversations.conversations import Conversations
-from pointsman.runs.desk import Desk
 from pointsman.runs.jobs.job_doing import LiveDoing, Office, recalled
 from pointsman.runs.jobs.job_flow import Plan, reflected
 from pointsman.runs.jobs.job_log import (
@@ -48,7 +49,6 @@ from pointsman.runs.jobs.job_log import (
 from pointsman.runs.jobs.job_record import JobRecord, job_record, started_jobs, unfinished
 from pointsman.runs.jobs.job_replay import JobVerdict, replay_job
 from pointsman.runs.jobs.job_request import JobRequest, given_job
-from pointsman.runs.waiting import Blocking
 from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.home import Home
 from pointsman.storage.policies import PolicyFiles

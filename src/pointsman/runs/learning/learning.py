@@ -7,11 +7,11 @@ from contextlib import closing
 
 from msgspec import Struct
 
+from pointsman.calls.call_end import CallEnd
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd, billionths_text, microusd_text
+from pointsman.recording.gathering import look_of
 from pointsman.runs.audit.recorded_turns import was_explored_turn
-from pointsman.runs.call_end import CallEnd
-from pointsman.runs.gathering import look_of
 from pointsman.sessions.call_events import FINGERPRINT_KIND
 from pointsman.sessions.events.routing import PatternRecorded
 from pointsman.storage.home import Home

@@ -10,10 +10,10 @@ from contextlib import closing
 
 from msgspec import Struct
 
+from pointsman.calls.call_end import END_FORM, CallEnd
 from pointsman.errors import MissingSnapshot
 from pointsman.kernel.record import DECISION, OUTCOME, OUTCOME_FORM
 from pointsman.runs.audit.recorded_turns import was_explored_turn
-from pointsman.runs.call_end import END_FORM, CallEnd
 from pointsman.runs.learning.learning import Run, run_of_call
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors

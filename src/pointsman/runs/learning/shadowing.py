@@ -11,13 +11,13 @@ from typing import Final
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from pointsman.calls.flow import may_call
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.number import Billionths
 from pointsman.kernel.record import Names
-from pointsman.sessions.flow import may_call
-from pointsman.sessions.ruling import Policies, Ruling, ruled_under
+from pointsman.recording.ruling import Policies, Ruling, ruled_under
 from pointsman.turns.exploring import may_leave, shadow_model
 
 SHADOWED: Final = "event.turn.shadowed"

@@ -23,7 +23,7 @@ from pointsman.kernel.canonical import Form
 from pointsman.kernel.entry import Draft, Entry
 from pointsman.kernel.instant import DAY, LATEST, SECOND, Clock, IdSource, Instant
 from pointsman.kernel.record import OUTCOME, Names, Outcome, outcome_draft
-from pointsman.runs.recorder import Recorder
+from pointsman.recording.recorder import Recorder
 from pointsman.runs.replicas.replica_epoch import EpochKeeper
 from pointsman.runs.replicas.shared_health import SharedHealth
 from pointsman.storage.postgres.shared.pool import Pool

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.kernel.instant import Clock
-from pointsman.runs.health import CREDENTIAL, LiveHealth
+from pointsman.recording.health import CREDENTIAL, LiveHealth
 from pointsman.turns.availability import AvailabilityState, Transition, after, health
 from pointsman.turns.call_event import CallEvent, Result
 from pointsman.turns.facts import Health

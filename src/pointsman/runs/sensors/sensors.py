@@ -23,7 +23,7 @@ from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.record import Names
-from pointsman.runs.desk import Desk
+from pointsman.recording.desk import Desk
 from pointsman.runs.sensors.sensor_event import (
     MILLISECOND,
     Event,

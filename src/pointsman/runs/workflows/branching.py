@@ -27,8 +27,8 @@ from pointsman.kernel.canonical import ContentId, Form
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.record import Aside, Names, decision_draft
 from pointsman.kernel.snapshot import snapshot_draft
-from pointsman.runs.desk import Desk
-from pointsman.runs.recorder import Made, Recorder
+from pointsman.recording.desk import Desk
+from pointsman.recording.recorder import Made, Recorder
 from pointsman.runs.workflows.branch_approvals import BranchApprovals
 from pointsman.runs.workflows.branch_inputs import cache_key, input_artifacts
 from pointsman.storage.decision_files import DecisionFiles, DecisionsInForce, policy_of

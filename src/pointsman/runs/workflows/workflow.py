@@ -23,7 +23,7 @@ from pointsman.kernel.canonical import canonical_json, content_id
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.kernel.record import Names
-from pointsman.runs.desk import Desk
+from pointsman.recording.desk import Desk
 from pointsman.runs.workflows.actions import Acting, Done, check_allowed
 from pointsman.runs.workflows.branching import Asked, Branching
 from pointsman.runs.workflows.templates import filled

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.runs.learning.text_vectors import TextVectors
+from pointsman.recording.text_vectors import TextVectors
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.home import Home
 from pointsman.storage.policies import InForce, PolicyFiles

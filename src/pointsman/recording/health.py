@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from pointsman.kernel.instant import Clock
-from pointsman.runs.rates import ProviderRates
+from pointsman.recording.rates import ProviderRates
 from pointsman.turns.availability import ALL_HEALTHY, Report, Transition, after, at, health, reports
 from pointsman.turns.call_event import CallEvent, Result
 from pointsman.turns.facts import Health

@@ -18,7 +18,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Aside, DecisionRecord, Names, Room, decision_draft
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, snapshot_draft
-from pointsman.runs.waiting import Waits
+from pointsman.recording.waiting import Waits
 from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.home import Home
 from pointsman.storage.ledger import Health, LedgerWriter, Listener, Making, Receipt

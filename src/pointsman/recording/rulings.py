@@ -10,8 +10,8 @@ from pointsman.placement import decide as placement
 from pointsman.placement import facts as placement_facts
 from pointsman.placement import policy as placement_policy
 from pointsman.placement import trace as placement_trace
-from pointsman.runs.recorder import Made
-from pointsman.sessions.ruling import Placing, Policies, Ruling
+from pointsman.recording.recorder import Made
+from pointsman.recording.ruling import Placing, Policies, Ruling
 from pointsman.storage.policies import InForce
 from pointsman.turns import decide as turns
 from pointsman.turns import facts as turn_facts

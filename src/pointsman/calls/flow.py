@@ -11,9 +11,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from pointsman.calls.locks import TurnLock
 from pointsman.placement.facts import PlacementFacts
-from pointsman.sessions.locks import TurnLock
-from pointsman.sessions.ruling import (
+from pointsman.recording.ruling import (
     Placing,
     Policies,
     Ruling,

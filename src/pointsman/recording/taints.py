@@ -16,7 +16,7 @@ from pointsman.kernel.record import Names
 from pointsman.placement.facts import Taint
 from pointsman.placement.policy import PlacementPolicy
 from pointsman.placement.sensitivity import staying
-from pointsman.sessions.ruling import Placing
+from pointsman.recording.ruling import Placing
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from pointsman.kernel.content import Sealed
 from pointsman.placement.facts import GivenPlacement, PlacementFacts
 from pointsman.placement.sensitivity import Sensitivity
-from pointsman.runs.placing import Turn, facts_given, facts_of_turn
-from pointsman.runs.taints import Taints
+from pointsman.recording.placing import Turn, facts_given, facts_of_turn
+from pointsman.recording.taints import Taints
 from pointsman.signals.sensitivity import sensitivity
 from pointsman.storage.home import Home
 from pointsman.storage.policies import InForce

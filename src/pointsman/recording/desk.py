@@ -19,11 +19,11 @@ from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import Taint
-from pointsman.runs.recorder import Recorder
-from pointsman.runs.rulings import placement_made, policies_of, turn_draft, turn_made
-from pointsman.runs.taints import Taints, cleared_draft, held_by, taint_draft
-from pointsman.runs.waiting import Blocking, Waits
-from pointsman.sessions.ruling import Placing, Ruling
+from pointsman.recording.recorder import Recorder
+from pointsman.recording.ruling import Placing, Ruling
+from pointsman.recording.rulings import placement_made, policies_of, turn_draft, turn_made
+from pointsman.recording.taints import Taints, cleared_draft, held_by, taint_draft
+from pointsman.recording.waiting import Blocking, Waits
 from pointsman.signals.redaction import redacted
 from pointsman.storage.home import Home
 from pointsman.storage.ledger import Receipt

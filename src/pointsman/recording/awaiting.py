@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pointsman.runs.waiting import Expecting
+from pointsman.recording.waiting import Expecting
 
 
 class Awaited(Expecting):

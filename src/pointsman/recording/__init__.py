@@ -1,0 +1,1 @@
+"""The world gathered into facts, facts ruled, and rulings recorded: once, for every surface."""
