@@ -80,6 +80,8 @@ def _said(outcome: TurnOutcome, trace: Trace, want: dict[str, Any]) -> dict[str,
         "validation_failure": main.validation_failure,
         "verdicts": [each.verdict for each in trace.chain],
         "attempts": [each.rule_name for each in rule.rule_attempts],
+        "lost": [each.candidate_model for each in main.rule_attempts],
+        "lost_reasons": [each.reason for each in main.rule_attempts],
         "banners": [banner.code for banner in outcome.banners],
         "banner_texts": [banner.text for banner in outcome.banners],
         "banner_parts": [part for part in want.get("banner_parts", []) if part in text],
@@ -104,6 +106,7 @@ def _pattern(said: Evaluation) -> dict[str, Any]:
 
 TOLD = _cases(
     "global_default.yaml",
+    "choices.yaml",
     "worked_examples.yaml",
     "validation.yaml",
     "workspaces.yaml",

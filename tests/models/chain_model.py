@@ -5,7 +5,6 @@ write them, and says what must come out. Patterns must stay in what `re` and RE2
 """
 
 import re
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +12,8 @@ Plain = dict[str, Any]
 
 EMBEDDED = "embedded:smollm2-135m"
 EMBEDDED_ENTRY: Plain = {"location": "local", "tier": "fast", "aliases": ["local"],
-                         "capabilities": {"max_context_tokens": 2048, "supports_tools": False,
+                         "capabilities": {"max_context_tokens": 2048, "max_output_tokens": 1024,
+                                          "supports_tools": False,
                                           "supports_structured_output": True},
                          "price": {"input": 0, "output": 0}}  # fmt: skip
 TIERS = ["fast", "balanced", "deep"]
@@ -143,6 +143,7 @@ class _Chain:
         self.facts = facts
         self.session = facts.get("session", {})
         self.is_worker = bool(self.session.get("is_worker"))
+        self.chosen_here = False  # a local model was chosen by hand and could not serve
         self.workspace = self._workspace(home)
         self.override, self.message = self._split()
 
@@ -151,7 +152,10 @@ class _Chain:
         for slot in (self._override, self._sticky, self._rule, self._pattern, self._delegate,
                      self._workspace_default, self._global_default):  # fmt: skip
             chain.append(slot())
-            is_over = chain[-1]["policy"] == "delegate_request"
+            is_named = not self.is_worker and self.facts.get("named_model") is not None
+            is_over = chain[-1]["policy"] in (
+                ["delegate_request", "manual_sticky"] if is_named else ["delegate_request"]
+            )
             if chain[-1]["verdict"] == "chose" or (is_over and chain[-1]["verdict"] == "rejected"):
                 break
         last = chain[-1]
@@ -202,7 +206,8 @@ class _Chain:
         needs = (entry or {}).get("capabilities", {})
         most = needs.get("max_context_tokens")
         vetoes = [
-            ("privacy_blocked", facts.get("privacy_level") == "local" and is_cloud),
+            ("privacy_blocked", (facts.get("privacy_level") == "local" and is_cloud)
+             or (self.chosen_here and (entry is None or is_cloud))),
             ("not_permitted", allowed is not None and model not in map(canonical, allowed)),
             ("not_configured", entry is None
              or (configured is not None and model not in map(canonical, configured))),
@@ -228,9 +233,13 @@ class _Chain:
         price = entry.get("price") or ({"input": 0} if entry["location"] == "local" else None)
         if not left or price is None:
             return bool(left)
-        if not any(Decimal(str(price.get(kind, 0))) for kind in ("input", "output")):
+        if not any(exact(price.get(kind, 0), 6) for kind in ("input", "output")):
             return False
-        cost = exact(exact(price["input"], 6) * tokens(self.facts, model) / 10**6, 6)
+        # The longest answer: as asked for, at most as the model can, else 4,096 tokens.
+        answer = self.facts.get("max_output_tokens") or 4096
+        answer = min(answer, entry.get("capabilities", {}).get("max_output_tokens", answer))
+        dollars = exact(price["input"], 6) * tokens(self.facts, model)
+        cost = exact((dollars + exact(price.get("output", 0), 6) * answer) / 10**6, 6)
         return any(each <= 0 or cost > each for each in left)
 
     def _said(self, policy: str, candidate: str | None, rule: str | None = None) -> Plain:
@@ -240,11 +249,21 @@ class _Chain:
                 "validation_failure": failure, "rule_name": rule, "rule_attempts": []}  # fmt: skip
 
     def _override(self) -> Plain:
-        return self._said("per_message_override", None if self.is_worker else self.override)
+        return self._by_hand("per_message_override", self.override)
 
     def _sticky(self) -> Plain:
-        sticky = None if self.is_worker else self.session.get("sticky_model")
-        return self._said("manual_sticky", sticky and canonical(sticky))
+        chosen = self.facts.get("named_model") or self.session.get("sticky_model")
+        return self._by_hand("manual_sticky", chosen and canonical(chosen))
+
+    def _by_hand(self, policy: str, chosen: str | None) -> Plain:
+        """A local model that a person chose is never replaced by one in the cloud."""
+        said = self._said(policy, None if self.is_worker else chosen)
+        if said["verdict"] == "rejected" and self._is_local(chosen):
+            self.chosen_here = True
+        return said
+
+    def _is_local(self, model: str | None) -> bool:
+        return self.models.get(model or "", {}).get("location") == "local"
 
     def _rule(self) -> Plain:
         """The first rule that matches and validates; the rejected ones before it are named."""
@@ -293,8 +312,27 @@ class _Chain:
         return min(named, key=lambda name: name == EMBEDDED, default=None)
 
     def _workspace_default(self) -> Plain:
-        default = self.workspace.get("default")
-        return self._said("workspace_default", default and canonical(default))
+        return self._first("workspace_default", self.workspace.get("default"))
 
     def _global_default(self) -> Plain:
-        return self._said("global_default", canonical(self.routing.get("global_default", EMBEDDED)))
+        """The defaults in order; then the local model, where the turn may not leave."""
+        default = self.routing.get("global_default", EMBEDDED)
+        listed = [default] if isinstance(default, str) else default
+        stays = self.facts.get("privacy_level") == "local" or self.chosen_here
+        own = [name for name in self.models if self._is_local(name) and name != EMBEDDED]
+        last = (own or [EMBEDDED])[0]
+        if stays and last not in map(canonical, listed):
+            return self._first("global_default", [*listed, last])
+        return self._first("global_default", default)
+
+    def _first(self, policy: str, default: str | list[str] | None) -> Plain:
+        """The first of a list that validates; the others lost, and are told of."""
+        if default is None or isinstance(default, str):
+            return self._said(policy, default and canonical(default))
+        lost: list[str] = []
+        for name in default:
+            said = self._said(policy, canonical(name))
+            if said["verdict"] == "chose":
+                break
+            lost.append("")
+        return {**said, "rule_attempts": lost if len(default) > 1 else []}

@@ -90,13 +90,18 @@ class Draw(random.Random):
             }
         return entry
 
+    def default(self, known: list[str]) -> str | list[str]:
+        if not self.chance(3):
+            return self.spelled(self.choice(known))
+        return [self.spelled(name) for name in self.sample(known, self.randint(1, 3))]
+
     def spelled(self, name: str) -> str:
         return name.replace(":", "/", 1) if self.chance(4) else name
 
     def routing(self, known: list[str]) -> Plain:
         drawn: Plain = {"schema_version": 1, "rules": self.rules(known, "g")}
         if not self.chance(4):
-            drawn["global_default"] = self.spelled(self.choice(known))
+            drawn["global_default"] = self.default(known)
         if self.chance(2):
             tiers = self.some(chain_model.TIERS, 1)
             drawn["tiers"] = {tier: self.spelled(self.choice(known)) for tier in tiers}
@@ -112,7 +117,7 @@ class Draw(random.Random):
     def workspace(self, known: list[str], number: int) -> Plain:
         drawn: Plain = {"rules": self.rules(known, f"w{number}") if self.chance(2) else []}
         if not self.chance(3):
-            drawn["default"] = self.spelled(self.choice(known))
+            drawn["default"] = self.default(known)
         if self.chance(3):
             drawn["tiers"] = {tier: self.choice(known) for tier in chain_model.TIERS}
         if self.chance(3):
@@ -195,6 +200,8 @@ class Draw(random.Random):
                 for name in self.some(["day", "month"])
             ],
             "excluded_models": lambda: [self.spelled(self.choice(known))],
+            "named_model": lambda: self.spelled(self.choice([*known, "p:gone"])),
+            "max_output_tokens": lambda: self.choice([1, 100, 32_000]),
         }
         drawn |= {name: make() for name, make in optional.items() if self.chance(2)}
         return drawn | {name: make() for name, make in rare.items() if self.chance(6)}

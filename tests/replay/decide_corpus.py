@@ -85,7 +85,8 @@ ROWS = nearest_first(
 def policies():
     """Give policies, as bytes, in a fixed order."""
     workspace = Workspace("/w/größe", "acme:b", None, None, RULES[3:4])
-    for default, rules in product((None, EMBEDDED_MODEL, *NAMES), ((), RULES, RULES[::-1])):
+    defaults = (None, EMBEDDED_MODEL, *NAMES, (NAMES[3], NAMES[0], EMBEDDED_MODEL))
+    for default, rules in product(defaults, ((), RULES, RULES[::-1])):
         ready = a_policy(
             default,
             *NAMES,
@@ -108,6 +109,9 @@ def turns():
         yield some_facts(message, override=Override("a", "acme:a"), privacy_level="local")
         yield some_facts(
             message, sticky_model=NAMES[2], configured=(EMBEDDED_MODEL,), has_images=True
+        )
+        yield some_facts(
+            message, named_model=NAMES[number % 4], max_output_tokens=number, has_images=number > 9
         )
         yield some_facts(message, delegate_tier="fast", is_worker=True, network_state="offline")
         yield some_facts(message, override=Override("a", "acme:a"), placement=PLACED[number % 3])

@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 import pytest
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from pointsman.calls.flow import (
@@ -29,7 +30,7 @@ from pointsman.turns.condition import Condition
 from pointsman.turns.facts import Override, TurnFacts
 from pointsman.turns.policy import Rule
 from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import GivenModel, GivenPrice, ModelsFile, registry
+from pointsman.turns.registry import EMBEDDED_MODEL, GivenModel, GivenPrice, ModelsFile, registry
 
 ID = ContentId("sha256:" + "0" * 64)
 FAILED = Called(is_done=False, error_class="timeout")
@@ -46,7 +47,8 @@ def turns_under(default: str, *rules: str, **models: GivenModel) -> ReadyPolicy:
     named = {name.replace("_", ":"): model for name, model in models.items()}
     known = registry(ModelsFile(1, models=named), lambda _name: None)
     made = tuple(Rule(f"to {use}", Condition(has_images=False), use) for use in rules)
-    return a_policy(default, models=known, rules=made)
+    local = (name for name, model in named.items() if model.location == "local")
+    return a_policy(default, models=known, rules=made, local_model=next(local, UNSET))
 
 
 TWO_CLOUD_ONE_LOCAL = turns_under(
@@ -136,6 +138,12 @@ def test_a_failure_that_another_model_would_share_is_not_tried_again() -> None:
     assert (ended.status, ended.attempts) == ("failed", 1)
 
 
+def test_a_model_the_request_names_has_no_fallback() -> None:
+    told, ended = driven(policies(), FAILED, facts=some_facts(named_model="c:small"))
+    assert told[-1] == "call c:small"
+    assert (ended.status, ended.attempts) == ("failed", 1)
+
+
 @pytest.mark.parametrize(
     "facts",
     [
@@ -144,24 +152,66 @@ def test_a_failure_that_another_model_would_share_is_not_tried_again() -> None:
     ],
     ids=["override", "sticky"],
 )
-def test_a_model_the_caller_named_has_no_fallback_unless_configured(facts: TurnFacts) -> None:
-    told, ended = driven(policies(), FAILED, facts=facts)
-    assert told[-1] == "call c:small"
-    assert (ended.status, ended.attempts) == ("failed", 1)
-    told, ended = driven(
-        policies(), FAILED, DONE, facts=facts, fallback=Fallback(for_named_models=True)
-    )
+def test_a_pinned_model_or_an_alias_that_fails_is_followed_as_any_other(facts: TurnFacts) -> None:
+    told, ended = driven(policies(), FAILED, DONE, facts=facts)
     assert told[-1] == "call c:big"
     assert ended.status == "done"
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        some_facts(override=Override("mine", "l:m")),
+        some_facts(sticky_model="l:m"),
+        some_facts(named_model="l:m"),
+    ],
+    ids=["override", "sticky", "named"],
+)
+def test_a_local_model_chosen_by_hand_is_never_followed_by_a_cloud_one(facts: TurnFacts) -> None:
+    told, ended = driven(policies(), FAILED, facts=facts)
+    assert [each for each in told if each.startswith("call")] == ["call l:m"]
+    assert ended.status == "failed"
+
+
+def test_a_rejected_alias_falls_to_the_model_the_request_names_and_no_further() -> None:
+    facts = some_facts(
+        override=Override("big", "c:big"), named_model="c:small", excluded_models=("c:big",)
+    )
+    assert driven(policies(), DONE, facts=facts)[0][-1] == "call c:small"
+    both_away = replace(facts, excluded_models=("c:big", "c:small"))
+    told, ended = driven(policies(), facts=both_away)
+    assert told == ["record turn AUTO_LOCAL nobody"]
+    assert ended.status == "no_model"
+
+
 def test_a_turn_that_no_model_may_take_is_recorded_and_calls_nobody() -> None:
     turns = turns_under("c:big", c_big=a_model("cloud"))
-    told, ended = driven(
-        policies(turns), about=asked(privacy_level="local"), facts=some_facts(privacy_level="local")
-    )
+    away = some_facts(privacy_level="local", excluded_models=(EMBEDDED_MODEL,))
+    told, ended = driven(policies(turns), about=asked(privacy_level="local"), facts=away)
     assert told == ["record turn PRIVACY_LOCAL nobody"]
     assert (ended.status, ended.attempts) == ("no_model", 0)
+
+
+@pytest.mark.parametrize(
+    ("named", "models", "served"),
+    [
+        ("l:two", {"l_one": a_model("local", 0), "l_two": a_model("local", 0)}, "l:two"),
+        (UNSET, {"l_one": a_model("local", 0), "l_two": a_model("local", 0)}, "l:one"),
+        (UNSET, {}, EMBEDDED_MODEL),
+    ],
+    ids=["placement.yaml names it", "the first of models.yaml", "the embedded one"],
+)
+def test_a_turn_that_must_stay_is_taken_by_the_placements_own_local_model(
+    named: str | UnsetType, models: dict[str, GivenModel], served: str
+) -> None:
+    turns = turns_under("c:big", c_big=a_model("cloud"), **models)
+    under = policies(turns, local_model=named)
+    ruling = ruled(under, asked(privacy_level="local"), some_facts(privacy_level="local"))
+    assert (ruling.model, ruling.trace.chain[-1].reason) == (
+        served,
+        "placement keeps this turn here",
+    )
+    assert [each.candidate_model for each in ruling.trace.chain[-1].rule_attempts] == ["c:big"]
 
 
 def test_when_nobody_is_left_the_turn_ends_with_the_last_failure() -> None:
@@ -212,7 +262,8 @@ def test_a_binding_placement_keeps_every_fallback_here() -> None:
     )  # fmt: skip
     here = {"about": asked(privacy_level="local"), "facts": some_facts(privacy_level="local")}
     told, ended = driven(policies(turns), FAILED, FAILED, **here)  # type: ignore[arg-type] # keywords
-    assert [each for each in told if each.startswith("call")] == ["call l:one", "call l:two"]
+    calls = [each for each in told if each.startswith("call")]
+    assert calls == ["call l:one", "call l:two"]
     assert ended.status == "failed"
 
 
@@ -252,7 +303,8 @@ def test_an_escalation_without_a_network_finds_nobody() -> None:
 
 def test_a_binding_auto_whose_models_are_all_away_has_no_model() -> None:
     turns = turns_under("c:big", c_big=a_model("cloud"), l_m=a_model("local", 0))
-    told, ended = driven(policies(turns, auto="binding"))
+    away = some_facts(excluded_models=("l:m",))
+    told, ended = driven(policies(turns, auto="binding"), facts=away)
     assert told == ["record turn AUTO_LOCAL nobody"]
     assert ended.status == "no_model"
 

@@ -259,16 +259,27 @@ def test_no_cloud_model_is_reachable_when_a_turn_must_stay_local() -> None:
     assert {KNOWN[each.model].location for each in proof.reachable} == {"local"}
     assert {each.slot for each in proof.reachable} == {
         "per_message_override", "manual_sticky", "rule", "pattern", "delegate_request",
+        "global_default",
     }  # fmt: skip
-    assert proof.explanation.endswith("such turns fail where rule b does not apply")
+    assert proof.explanation.endswith(
+        "such turns fall back on ollama:own (local model for what must stay)"
+    )
 
 
 def test_the_proof_says_what_serves_turns_that_must_stay_local() -> None:
     assert local_proof(policy()).explanation.endswith(
         "such turns fall back on embedded:smollm2-135m (global default)"
     )
-    nothing = local_proof(policy(global_default="acme:big")).explanation
-    assert nothing.endswith("such turns fail unless a user names embedded:smollm2-135m")
+    cloud = local_proof(policy(global_default=["acme:big", "acme:small"])).explanation
+    assert cloud.endswith("such turns fall back on ollama:own (local model for what must stay)")
+
+
+def test_a_second_rule_for_every_turn_is_told_as_a_second_choice() -> None:
+    found = review(policy(rules=[rule("a", {}, "acme:big"), rule("b", {}, "acme:small")]))
+    assert [(each.code, each.rule_name, each.by) for each in found] == [
+        (Concern.SECOND_CHOICE, "b", "a")
+    ]
+    assert found[0].message.endswith("`global_default: [acme:big, acme:small]` says the same")
 
 
 def test_a_registry_without_local_models_leaves_nothing_reachable() -> None:

@@ -12,11 +12,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from pointsman.kernel.number import MicroUsd
+from pointsman.turns.estimate import highest_cost
 from pointsman.turns.prices import Price
 from pointsman.turns.prices import cost as cost_of
-
-DEFAULT_OUTPUT_TOKENS = 4_096
-"""What is reserved for an answer when neither the request nor the model bounds it."""
 
 MOST_TOKENS = 100_000_000
 """No call uses more than this of any kind of token."""
@@ -92,20 +90,8 @@ def quoted(
     """Give what a call may cost; `output_tokens` bounds its answer (`output_bound`)."""
     known = price or Price()
     tokens = Tokens(input_tokens, output_tokens)
-    # Input that is written to a cache costs more than plain input, and only the provider knows
-    # beforehand how much of it will be.
-    rate = known.input
-    if rate is not None and known.cache_write is not None:
-        rate = max(rate, known.cache_write)
-    worst = Price(input=rate, output=known.output)
-    return Quote(model, known, price_version, tokens, _cost(worst, tokens))
-
-
-def output_bound(asked: int | None, most: int | None) -> int:
-    """Give how long an answer can be: as asked for, as the model can, else a default."""
-    if asked is None or asked <= 0:
-        asked = DEFAULT_OUTPUT_TOKENS
-    return asked if most is None or most <= 0 else min(asked, most)
+    highest = highest_cost(known, input_tokens, output_tokens)
+    return Quote(model, known, price_version, tokens, highest)
 
 
 def charged(quote: Quote, used: Used | None) -> Charge:

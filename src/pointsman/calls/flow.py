@@ -21,12 +21,8 @@ from pointsman.recording.ruling import (
     ruled,
     ruled_after_failure,
 )
+from pointsman.turns.estimate import call_estimate
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.trace import Slot
-from pointsman.turns.validation import estimated_cost
-
-BY_HAND: tuple[Slot, ...] = ("per_message_override", "manual_sticky")
-"""The slots where the caller named the model."""
 
 WORTH_ANOTHER: Final = (
     "rate_limit", "auth", "server_error", "network", "timeout", "context_overflow",
@@ -153,8 +149,8 @@ def _may_go_on(fallback: Fallback, ruling: Ruling, called: Called, attempts: int
         return False
     if attempts >= fallback.most_attempts:
         return False
-    slot = ruling.trace.chain[ruling.outcome.winner_index].policy
-    return fallback.for_named_models or slot not in BY_HAND
+    # A request that names its model gets that one or a refusal.
+    return ruling.facts.named_model != ruling.model
 
 
 def _is_affordable(policies: Policies, fallback: Fallback, before: Ruling, after: Ruling) -> bool:
@@ -162,8 +158,10 @@ def _is_affordable(policies: Policies, fallback: Fallback, before: Ruling, after
     if fallback.max_price_ratio is None:
         return True
     models = policies.turns.models
-    first = estimated_cost(models[before.model], before.facts.tokens_for(before.model))
-    then = estimated_cost(models[after.model], after.facts.tokens_for(after.model))
+    first, then = (
+        call_estimate(models[name], facts.tokens_for(name), facts.asked_output)
+        for name, facts in ((before.model, before.facts), (after.model, after.facts))
+    )
     if then is None or first is None:
         return False
     return then <= first * fallback.max_price_ratio

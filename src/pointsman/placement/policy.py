@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
@@ -88,6 +88,7 @@ class PlacementPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     taint: Literal["session", "off"]
     policy_rules: tuple[PolicyRule, ...]
     is_unreadable: bool = False
+    local_model: str | UnsetType = UNSET
 
     @property
     def reads_content(self) -> bool:
@@ -183,6 +184,7 @@ def placement_policy(table: PlacementFile) -> PlacementPolicy:
         stays_local=tuple(sorted(set(table.sensitive.stays_local))),
         taint=table.sensitive.taint,
         policy_rules=exact_rules(table.policy_rules),
+        local_model=table.local_model,
     )
 
 

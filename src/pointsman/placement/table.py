@@ -137,7 +137,10 @@ class Sensitive(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlacementFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """`placement.yaml` as it is written."""
+    """`placement.yaml` as it is written.
+
+    `local_model` takes the turns that must stay here and that no other candidate can take.
+    """
 
     router_version: Version
     defaults: Defaults
@@ -146,6 +149,7 @@ class PlacementFile(Struct, frozen=True, forbid_unknown_fields=True):
     invariants: Annotated[tuple[Invariant, ...], Meta(min_length=1)]
     auto: Literal["advisory", "binding"] = "advisory"
     sensitive: Sensitive = Sensitive()
+    local_model: Annotated[str, Meta(min_length=3, max_length=191)] | UnsetType = UNSET
     policy_rules: tuple[GivenPolicyRule, ...] = ()
 
 

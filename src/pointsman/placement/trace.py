@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from pointsman.kernel.canonical import Form
 from pointsman.placement.facts import HumanOverride, Network
@@ -76,12 +76,16 @@ class PlacementTrace(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Placed(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A placement as a fact of another decision: what it leaves open, and by which rule."""
+    """A placement as a fact of another decision: what it leaves open, and by which rule.
+
+    `local_model` is the one that placement.yaml names to take what must stay here.
+    """
 
     policy_id: str
     rule_id: str
     gate: Gate
     reason: str
+    local_model: str | UnsetType = UNSET
 
 
 OUTCOME_FORM = Form(PlacementOutcome)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import ContentId
@@ -44,10 +44,10 @@ class Placing(Struct, frozen=True):
         is_asked = inputs.policy_action != "none" or facts.failed is not None
         return self.outcome.gate == "open" and not looked and not is_asked
 
-    def as_fact(self, policy_id: ContentId) -> Placed:
-        """Give what this placement leaves to whoever chooses a model."""
+    def as_fact(self, policy_id: ContentId, local_model: str | UnsetType) -> Placed:
+        """Return this placement as a fact of the choice of a model."""
         outcome = self.outcome
-        return Placed(policy_id, outcome.rule_id, outcome.gate, outcome.reason)
+        return Placed(policy_id, outcome.rule_id, outcome.gate, outcome.reason, local_model)
 
 
 class Ruling(Struct, frozen=True):
@@ -77,7 +77,8 @@ def ruled(policies: Policies, asked: PlacementFacts, facts: TurnFacts) -> Ruling
 
 def ruled_under(policies: Policies, placing: Placing, facts: TurnFacts) -> Ruling:
     """Decide which model takes a turn whose placement is decided."""
-    facts = with_placement(facts, placing.as_fact(policies.placement_id))
+    own = policies.placement.policy.local_model
+    facts = with_placement(facts, placing.as_fact(policies.placement_id, own))
     return Ruling(placing, facts, *decide(policies.turns, facts))
 
 

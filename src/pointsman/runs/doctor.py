@@ -93,13 +93,14 @@ def _configuration(home: Home, in_force: InForce) -> Iterator[Finding]:
         yield Finding("fault", "configuration", str(problem), hint)
     if not in_force.problems:
         policy = in_force.ready.policy
-        detail = f"models: {len(policy.models)}, default {policy.global_default}"
+        defaults = in_force.ready.defaults
+        detail = f"models: {len(policy.models)}, default {', '.join(defaults)}"
         yield Finding("ok", "configuration", detail)
-        default = policy.global_default or ""
-        provider = in_force.models.providers.get(provider_of(default))
-        needs = [] if provider is None else missing_secrets(provider, home.path)
-        if needs:
-            yield Finding("warning", "default", f"{default} lacks {', '.join(needs)}", "set it")
+        for default in defaults:
+            provider = in_force.models.providers.get(provider_of(default))
+            needs = [] if provider is None else missing_secrets(provider, home.path)
+            if needs:
+                yield Finding("warning", "default", f"{default} lacks {', '.join(needs)}", "set it")
 
 
 def _origin(in_force: InForce) -> Iterator[Finding]:

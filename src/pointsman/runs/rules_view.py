@@ -16,7 +16,7 @@ from pointsman.storage.home import Home
 from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.policy_file import LastGood
 from pointsman.storage.publications import PUBLISHED_FILES
-from pointsman.turns.policy import TurnPolicy
+from pointsman.turns.policy import TurnPolicy, model_names
 from pointsman.turns.review import (
     Finding,
     Proof,
@@ -219,7 +219,7 @@ def _problem_value(problem: Problem) -> dict[str, str]:
 
 
 def _default(policy: TurnPolicy, scoped: Scoped) -> str | None:
-    return scoped.scope.default or policy.global_default
+    return ", ".join(scoped.scope.defaults or model_names(policy.global_default)) or None
 
 
 def _kept(home: Home, name: str) -> bytes | None:

@@ -5,7 +5,7 @@ Pure, and never raises on valid facts. Document 002 §4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
 from msgspec import UNSET, Struct
@@ -23,7 +23,7 @@ from pointsman.turns.look import Look
 from pointsman.turns.pattern import PatternSettings, Recommendation, recommend
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.ready import ReadyPolicy, Scope
-from pointsman.turns.registry import TIERS
+from pointsman.turns.registry import TIERS, model_id
 from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
@@ -35,12 +35,15 @@ from pointsman.turns.trace import (
     Trace,
     TurnOutcome,
 )
-from pointsman.turns.validation import is_plain, rejection
+from pointsman.turns.validation import Rejection, is_plain, rejection
 
 DECISION_VERSION = 1
 
 _NO_OVERRIDE = "no @model token in message"
-_NAMED = "sticky model of this session"
+_STICKY = "sticky model of this session"
+_NAMED = "named in the request"
+_KEPT_HERE = "placement keeps this turn here"
+_CHOSEN_HERE = "a local model was chosen by hand"
 
 Policy = Callable[["Turn"], Evaluation]
 
@@ -48,17 +51,52 @@ Policy = Callable[["Turn"], Evaluation]
 class Turn:
     """One turn on its way through the chain."""
 
-    __slots__ = ("facts", "look", "ready", "scope")
+    __slots__ = ("facts", "local_choice", "look", "ready", "scope")
 
     def __init__(self, ready: ReadyPolicy, facts: TurnFacts) -> None:
         self.ready = ready
         self.facts = facts
         self.look: Look = ready.look(facts)
         self.scope: Scope = ready.scope(facts.workspace_path)
+        self.local_choice = ""
+        """A local model that was chosen by hand and rejected: no cloud model may replace it."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the request itself names its model."""
+        return self.facts.named_model is not UNSET and not self.facts.is_worker
+
+    @property
+    def must_stay(self) -> bool:
+        """Whether a placement keeps the turn on this machine."""
+        placed = self.facts.placement
+        if placed is None:
+            return self.facts.privacy_level == "local"
+        return placed.gate == "local"
+
+    @property
+    def local_model(self) -> str:
+        """The model that takes what must stay here: placement.yaml's, else models.yaml's."""
+        placed = self.facts.placement
+        if placed is None or placed.local_model is UNSET:
+            return self.ready.local_model
+        return model_id(placed.local_model)
+
+    def veto(self, candidate: str) -> Rejection | None:
+        """Return why a candidate may not take the turn; None where it may."""
+        if self.local_choice and not self.is_local(candidate):
+            reason = f"{candidate} is in the cloud, and {self.local_choice} was chosen by hand"
+            return Rejection("privacy_blocked", reason)
+        return rejection(candidate, self.ready.models, self.facts)
+
+    def is_local(self, name: str) -> bool:
+        """Tell whether a model runs on this machine."""
+        model = self.ready.models.get(name)
+        return model is not None and model.location == "local"
 
 
-class _Named(Struct, frozen=True):
-    """A decision for the model that its caller named, with its bytes."""
+class _ByHand(Struct, frozen=True):
+    """A decision for the model that its caller chose, with its bytes."""
 
     outcome: TurnOutcome
     trace: Trace
@@ -66,12 +104,13 @@ class _Named(Struct, frozen=True):
 
 
 def decide(ready: ReadyPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]:
-    """Run the chain; a model that was named and that no veto looks at is taken without it."""
-    named = facts.sticky_model
-    if named is not None and facts.override is None and not facts.is_worker:
-        model = ready.models.get(named)
-        if model is not None and is_plain(named, model, facts):
-            found = _named(named)
+    """Run the chain; a model chosen by hand that no veto looks at is taken without it."""
+    named = facts.named_model
+    chosen = facts.sticky_model if named is UNSET else named
+    if chosen is not None and facts.override is None and not facts.is_worker:
+        model = ready.models.get(chosen)
+        if model is not None and is_plain(chosen, model, facts):
+            found = _chosen_by_hand(chosen, _STICKY if named is UNSET else _NAMED)
             return found.outcome, found.trace
     return run_chain(ready, facts)
 
@@ -86,8 +125,7 @@ def run_chain(ready: ReadyPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]
         if chain[-1].verdict == "chose":
             winner = len(chain) - 1
             break
-        if chain[-1].policy == "delegate_request" and chain[-1].verdict == "rejected":
-            # The planner asked for a tier: no default may stand in for it (companion D-002-20).
+        if chain[-1].verdict == "rejected" and _is_last(turn, chain[-1]):
             break
     if winner >= 0 and chain[winner].policy == "rule":
         chain += _outranked(turn)
@@ -96,18 +134,38 @@ def run_chain(ready: ReadyPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]
     return outcome, Trace(tuple(chain))
 
 
+def _is_last(turn: Turn, rejected: Evaluation) -> bool:
+    """Tell whether no later slot may stand in for a rejected candidate."""
+    if rejected.policy == "manual_sticky":
+        # A request that names its model gets it, or a refusal (companion D-002-33).
+        return turn.is_named
+    # The planner asked for a tier: no default may stand in for it (companion D-002-20).
+    return rejected.policy == "delegate_request"
+
+
 def _override(turn: Turn) -> Evaluation:
     override = turn.facts.override
     if override is None or turn.facts.is_worker:
         return _silent("per_message_override", _NO_OVERRIDE)
-    return _judged(turn, "per_message_override", override.model, f'override "@{override.alias}"')
+    reason = f'override "@{override.alias}"'
+    return _by_hand(turn, "per_message_override", override.model, reason)
 
 
 def _sticky(turn: Turn) -> Evaluation:
-    sticky = turn.facts.sticky_model
+    named, sticky = turn.facts.named_model, turn.facts.sticky_model
+    if named is not UNSET and not turn.facts.is_worker:
+        return _by_hand(turn, "manual_sticky", named, _NAMED)
     if sticky is None or turn.facts.is_worker:
         return _silent("manual_sticky", "no sticky model set")
-    return _judged(turn, "manual_sticky", sticky, _NAMED)
+    return _by_hand(turn, "manual_sticky", sticky, _STICKY)
+
+
+def _by_hand(turn: Turn, slot: Slot, candidate: str, reason: str) -> Evaluation:
+    """Judge a choice made by hand; a local one that is rejected keeps the turn on this machine."""
+    judged = _judged(turn, slot, candidate, reason)
+    if judged.verdict == "rejected" and turn.is_local(candidate):
+        turn.local_choice = turn.local_choice or candidate
+    return judged
 
 
 def _rule(turn: Turn) -> Evaluation:
@@ -117,7 +175,7 @@ def _rule(turn: Turn) -> Evaluation:
         if not each.matches(turn.look):
             continue
         name, use = each.rule.name, each.rule.use
-        veto = rejection(use, turn.ready.models, turn.facts)
+        veto = turn.veto(use)
         if veto is None:
             return Evaluation("rule", "chose", use, f'rule "{name}" matched', name, tuple(attempts))
         attempts.append(RuleAttempt(name, use, veto.code, veto.reason))
@@ -209,17 +267,46 @@ def _delegate(turn: Turn) -> Evaluation:
 
 
 def _workspace_default(turn: Turn) -> Evaluation:
-    default = turn.scope.default
-    if default is None:
+    if not turn.scope.defaults:
         return _silent("workspace_default", "no workspace default set")
-    return _judged(turn, "workspace_default", default, "workspace default")
+    return _first_default(turn, "workspace_default", turn.scope.defaults, "workspace default")
 
 
 def _global_default(turn: Turn) -> Evaluation:
-    default = turn.ready.policy.global_default
-    if default is None:
+    """Ask the defaults in order, then the local model where the turn may go nowhere else."""
+    defaults = turn.ready.defaults
+    if not defaults:
         return _silent("global_default", "no global default set")
-    return _judged(turn, "global_default", default, "global default")
+    found = _first_default(turn, "global_default", defaults, "global default")
+    stays = turn.must_stay or bool(turn.local_choice)
+    if found.verdict == "chose" or not stays or turn.local_model in defaults:
+        return found
+    attempts = found.rule_attempts or (_attempt(found),)
+    own = _judged(
+        turn, "global_default", turn.local_model, _KEPT_HERE if turn.must_stay else _CHOSEN_HERE
+    )
+    if own.verdict == "rejected":
+        attempts = (*attempts, _attempt(own))
+    return replace(own, rule_attempts=attempts)
+
+
+def _first_default(turn: Turn, slot: Slot, names: Sequence[str], reason: str) -> Evaluation:
+    """Take the first of a list of defaults that validates; what lost before it is told."""
+    attempts: list[RuleAttempt] = []
+    for number, name in enumerate(names, 1):
+        said = reason if len(names) == 1 else f"{reason}, {number} of {len(names)}"
+        judged = _judged(turn, slot, name, said)
+        if judged.verdict == "rejected" and len(names) > 1:
+            attempts.append(_attempt(judged))
+        if judged.verdict == "chose" or number == len(names):
+            break
+    return replace(judged, rule_attempts=tuple(attempts)) if attempts else judged
+
+
+def _attempt(rejected: Evaluation) -> RuleAttempt:
+    """Return a rejected candidate of a list, as it stands beside the one that is told about."""
+    failure = rejected.validation_failure or "not_configured"
+    return RuleAttempt("", rejected.candidate_model or "", failure, rejected.reason)
 
 
 _CHAIN: tuple[Policy, ...] = (
@@ -241,7 +328,7 @@ def _silent(slot: Slot, reason: str) -> Evaluation:
 
 def _judged(turn: Turn, slot: Slot, candidate: str, reason: str) -> Evaluation:
     """Let a slot's candidate pass the vetoes, or say which one it failed."""
-    veto = rejection(candidate, turn.ready.models, turn.facts)
+    veto = turn.veto(candidate)
     if veto is None:
         return Evaluation(slot, "chose", candidate, reason)
     return Evaluation(slot, "rejected", candidate, veto.reason, validation_failure=veto.code)
@@ -282,18 +369,18 @@ def _evidence(found: Recommendation | Weighed) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _named(model: str) -> _Named:
-    """Give what the chain says when a session's own model takes the turn; a test compares both."""
-    chosen = Evaluation("manual_sticky", "chose", model, _NAMED)
+def _chosen_by_hand(model: str, reason: str) -> _ByHand:
+    """Return what the chain says when the model chosen by hand takes the turn."""
+    chosen = Evaluation("manual_sticky", "chose", model, reason)
     trace = Trace((_silent("per_message_override", _NO_OVERRIDE), chosen))
     outcome = TurnOutcome(model, 1, ())
-    return _Named(outcome, trace, _written(outcome, trace))
+    return _ByHand(outcome, trace, _written(outcome, trace))
 
 
 def written(outcome: TurnOutcome, trace: Trace) -> Decided:
-    """Give the canonical bytes of a decision; those of a named model are there already."""
+    """Return the canonical bytes of a decision; those of a choice by hand are there already."""
     if outcome.winner_index == 1:
-        known = _named(outcome.chosen_model)
+        known = _chosen_by_hand(outcome.chosen_model, trace.chain[1].reason)
         if known.trace is trace:
             return known.written
     return _written(outcome, trace)

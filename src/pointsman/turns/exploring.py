@@ -83,10 +83,9 @@ def _is_here(ready: ReadyPolicy, name: str) -> bool:
 
 def _used(ready: ReadyPolicy, scope: Scope) -> Sequence[str]:
     """Name the models a policy sends turns to, in the order it names them."""
-    defaults = (scope.default, ready.policy.global_default)
     rules = (each.rule.use for each in scope.rules)
-    named = (*scope.tiers.values(), *rules, *defaults)
-    return [*dict.fromkeys(name for name in named if name is not None)]
+    named = (*scope.tiers.values(), *rules, *scope.defaults, *ready.defaults)
+    return [*dict.fromkeys(named)]
 
 
 def _is_local(facts: TurnFacts) -> bool:

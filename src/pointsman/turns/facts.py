@@ -73,6 +73,15 @@ class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
     placement: Placed | None = None
     pattern_evidence: Evidence | UnsetType = UNSET
     explore_draw: Share | UnsetType = UNSET
+    named_model: str | UnsetType = UNSET
+    """The model that the request itself names: it takes the turn, or no model does."""
+    max_output_tokens: int | UnsetType = UNSET
+    """How long an answer the request allows."""
+
+    @property
+    def asked_output(self) -> int | None:
+        """The longest answer the request allows; None where it says nothing."""
+        return None if self.max_output_tokens is UNSET else self.max_output_tokens
 
     def tokens_for(self, model: str) -> int:
         """Give the estimate for a model, else the one for any."""
@@ -133,6 +142,8 @@ class GivenFacts(Struct, frozen=True, forbid_unknown_fields=True):
     allowed_models: tuple[str, ...] | None = None
     budgets: tuple[GivenBudget, ...] = ()
     excluded_models: tuple[str, ...] = ()
+    named_model: str | None = None
+    max_output_tokens: Count | None = None
 
 
 def read_facts(document: Document) -> GivenFacts:
@@ -168,6 +179,8 @@ def turn_facts(given: GivenFacts, override: Override | None, message: str) -> Tu
         allowed_models=_ids(given.allowed_models),
         budgets=tuple(map(_budget, given.budgets)),
         excluded_models=_ids(given.excluded_models) or (),
+        named_model=UNSET if given.named_model is None else model_id(given.named_model),
+        max_output_tokens=UNSET if given.max_output_tokens is None else given.max_output_tokens,
     )
 
 

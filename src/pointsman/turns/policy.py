@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
@@ -48,6 +48,10 @@ class GivenTiers(Struct, frozen=True, forbid_unknown_fields=True):
     deep: str | None = None
 
 
+GivenDefault = str | Annotated[tuple[str, ...], Meta(min_length=1)]
+"""One model, or several that are asked in their order."""
+
+
 class GivenRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One rule, as it is written. There is no fallback list: document 002 §4.6."""
 
@@ -59,7 +63,7 @@ class GivenRule(Struct, frozen=True, forbid_unknown_fields=True):
 class GivenWorkspace(Struct, frozen=True, forbid_unknown_fields=True):
     """What holds in one workspace, as it is written."""
 
-    default: str | None = None
+    default: GivenDefault | None = None
     pattern: GivenPattern | None = None
     tiers: GivenTiers | None = None
     rules: tuple[GivenRule, ...] = ()
@@ -78,7 +82,7 @@ class RoutingFile(Struct, frozen=True, forbid_unknown_fields=True):
     """`routing.yaml` as it is written."""
 
     schema_version: Literal[1]
-    global_default: str | None = None
+    global_default: GivenDefault | None = None
     tiers: GivenTiers = GivenTiers()
     pattern: GivenPattern = GivenPattern()
     pattern_disagreement: GivenDisagreement = GivenDisagreement()
@@ -104,11 +108,15 @@ class Disagreement(Struct, frozen=True, forbid_unknown_fields=True):
     min_sample_size: int
 
 
+Default = str | tuple[str, ...]
+"""The one model of a default, or several in the order they are asked."""
+
+
 class Workspace(Struct, frozen=True, forbid_unknown_fields=True):
     """What holds in one workspace; None where the global section does."""
 
     path: str
-    default: str | None
+    default: Default | None
     pattern: PatternSettings | None
     tiers: dict[str, str] | None
     rules: tuple[Rule, ...]
@@ -124,9 +132,12 @@ class Budget(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TurnPolicy(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that decides about turns, besides the facts."""
+    """Everything that decides about turns, besides the facts.
 
-    global_default: str | None
+    `local_model` is the first local model of models.yaml; the embedded one where it names none.
+    """
+
+    global_default: Default | None
     tiers: dict[str, str]
     pattern: PatternSettings
     pattern_disagreement: Disagreement
@@ -135,6 +146,7 @@ class TurnPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     workspaces: tuple[Workspace, ...]
     budgets: tuple[Budget, ...]
     models: dict[str, Model]
+    local_model: str | UnsetType = UNSET
 
 
 NO_ROUTING = RoutingFile(schema_version=1)
@@ -154,7 +166,7 @@ def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> Tu
     rules = _rules(routing.rules, tuple(name for name in theirs if name is not None))
     shared = tuple(rule.name for rule in rules)
     return TurnPolicy(
-        global_default=model_id(default),
+        global_default=_default(default),
         tiers={**_registry_tiers(models), **_tiers(routing.tiers)},
         pattern=pattern_settings(routing.pattern),
         pattern_disagreement=Disagreement(
@@ -167,7 +179,7 @@ def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> Tu
         workspaces=tuple(
             Workspace(
                 path=normal_path(path, home),
-                default=None if given.default is None else model_id(given.default),
+                default=None if given.default is None else _default(given.default),
                 pattern=None if given.pattern is None else pattern_settings(given.pattern),
                 tiers=None if given.tiers is None else _tiers(given.tiers),
                 rules=_rules(given.rules, shared),
@@ -179,7 +191,26 @@ def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> Tu
             for each in routing.budgets
         ),
         models=models,
+        local_model=_first_local(models),
     )
+
+
+def model_names(default: Default | None) -> tuple[str, ...]:
+    """Return the models of a default in the order they are asked."""
+    if default is None:
+        return ()
+    return (default,) if isinstance(default, str) else default
+
+
+def _default(given: GivenDefault) -> Default:
+    """Return a default as policies hold it: a list of one is that one."""
+    names = tuple(model_id(name) for name in model_names(given))
+    return names[0] if len(names) == 1 else names
+
+
+def _first_local(models: Mapping[str, Model]) -> str | UnsetType:
+    local = (name for name, model in models.items() if model.location == "local")
+    return next((name for name in local if name != EMBEDDED_MODEL), UNSET)
 
 
 def normal_path(path: str, home: str) -> str:
@@ -242,7 +273,7 @@ class _Check:
         self._home = home
 
     def problems(self, routing: RoutingFile, document: Document) -> Iterable[Problem]:
-        yield from self._known(routing.global_default, document, ("global_default",))
+        yield from self._known_default(routing.global_default, document, ("global_default",))
         yield from self._known_tiers(routing.tiers, document, ("tiers",))
         yield from pattern_problems(routing.pattern, document, ("pattern",))
         yield from self._rule_problems(routing.rules, document, ("rules",))
@@ -257,7 +288,7 @@ class _Check:
     def _workspace_problems(
         self, given: GivenWorkspace, document: Document, at: Path, global_names: set[str]
     ) -> Iterable[Problem]:
-        yield from self._known(given.default, document, (*at, "default"))
+        yield from self._known_default(given.default, document, (*at, "default"))
         if given.pattern is not None:
             yield from pattern_problems(given.pattern, document, (*at, "pattern"))
         if given.tiers is not None:
@@ -305,6 +336,20 @@ class _Check:
     def _known_tiers(self, tiers: GivenTiers, document: Document, at: Path) -> Iterable[Problem]:
         for tier in TIERS:
             yield from self._known(getattr(tiers, tier), document, (*at, tier))
+
+    def _known_default(
+        self, default: GivenDefault | None, document: Document, at: Path
+    ) -> Iterable[Problem]:
+        if default is None or isinstance(default, str):
+            yield from self._known(default, document, at)
+            return
+        seen: set[str] = set()
+        for index, name in enumerate(default):
+            yield from self._known(name, document, (*at, index))
+            if model_id(name) in seen:
+                message = f"`{name}` stands in this list already"
+                yield document.problem((*at, index), Code.DUPLICATE_KEY, message)
+            seen.add(model_id(name))
 
     def _known(self, name: str | None, document: Document, at: Path) -> Iterable[Problem]:
         if name is not None and model_id(name) not in self._models:

@@ -14,8 +14,8 @@ from pointsman.turns.condition import Condition, Test, needed_patterns, reads_te
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.look import Look, Patterns
 from pointsman.turns.pattern import PatternSettings
-from pointsman.turns.policy import Rule, TurnPolicy, Workspace, normal_path
-from pointsman.turns.registry import aliases
+from pointsman.turns.policy import Default, Rule, TurnPolicy, Workspace, model_names, normal_path
+from pointsman.turns.registry import EMBEDDED_MODEL, aliases
 from pointsman.turns.text_patterns import TextPatterns
 
 
@@ -40,7 +40,7 @@ class Scope(Struct, frozen=True):
     a certain message pattern matches.
     """
 
-    default: str | None
+    defaults: tuple[str, ...]
     pattern: PatternSettings
     tiers: Mapping[str, str]
     rules: tuple[ReadyRule, ...]
@@ -62,6 +62,9 @@ class ReadyPolicy:
         self.policy = policy
         self.models = policy.models
         self.aliases = aliases(policy.models)
+        self.defaults = model_names(policy.global_default)
+        self.local_model = EMBEDDED_MODEL if policy.local_model is UNSET else policy.local_model
+        """The model that takes what must stay here where no other candidate can."""
         self._patterns = Patterns(TextPatterns(), TextPatterns())
         shared = self._rules(policy.rules)
         self._anywhere = self._made(None, policy.pattern, policy.tiers, shared)
@@ -105,7 +108,7 @@ class ReadyPolicy:
 
     def _made(
         self,
-        default: str | None,
+        default: Default | None,
         pattern: PatternSettings,
         tiers: Mapping[str, str],
         rules: tuple[ReadyRule, ...],
@@ -115,7 +118,7 @@ class ReadyPolicy:
         for number, each in enumerate(rules):
             for hit in sorted(each.needed or ()):
                 by_pattern[hit] = (*by_pattern.get(hit, ()), number)
-        return Scope(default, pattern, tiers, rules, always, by_pattern)
+        return Scope(model_names(default), pattern, tiers, rules, always, by_pattern)
 
     def _rules(self, rules: tuple[Rule, ...]) -> tuple[ReadyRule, ...]:
         patterns = self._patterns

@@ -36,6 +36,10 @@ class Concern(Meaning):
     """One kind of warning; `meaning` is the sentence the documentation shows."""
 
     UNREACHABLE = "turns.rule_unreachable", "an earlier rule matches every turn"
+    SECOND_CHOICE = (
+        "turns.rule_second_choice",
+        "the rule serves where an earlier model cannot",
+    )
     SHADOWED = "turns.rule_shadowed", "an earlier rule asks for no more than this one"
     CONTRADICTION = "turns.rule_never_matches", "what the rule asks for cannot all be true"
     UNFIT = "turns.rule_model_unfit", "the model cannot take the turns the rule is for"
@@ -123,7 +127,19 @@ def _rule_findings(
             yield from _unfit(ready.models[rule.use], rule, own.parts, scoped.workspace)
     for later, earlier in _covered(asked, scoped.own):
         is_always = not asked[earlier].parts
-        yield _covering(rules[later], rules[earlier], scoped.workspace, is_always=is_always)
+        if is_always and not asked[later].parts and rules[later].use != rules[earlier].use:
+            yield _second_choice(rules[later], rules[earlier], scoped.workspace)
+        else:
+            yield _covering(rules[later], rules[earlier], scoped.workspace, is_always=is_always)
+
+
+def _second_choice(rule: Rule, by: Rule, workspace: str | None) -> Finding:
+    """Tell of a second rule for every turn: it works, and a list of defaults says it better."""
+    message = (
+        f"`{rule.name}` serves only where {by.use} of `{by.name}` is rejected or fails:"
+        f" `global_default: [{by.use}, {rule.use}]` says the same"
+    )
+    return Finding(Concern.SECOND_CHOICE, message, workspace, rule.name, by.name)
 
 
 def _covering(rule: Rule, by: Rule, workspace: str | None, *, is_always: bool) -> Finding:
@@ -186,7 +202,7 @@ def _budget_findings(ready: ReadyPolicy) -> Iterator[Finding]:
             yield Finding(Concern.UNPRICED, message)
     for scoped in _scopes(ready):
         defaults = _defaults(ready, scoped)
-        if (scoped.workspace is None or scoped.scope.default) and not any(
+        if (scoped.workspace is None or scoped.scope.defaults) and not any(
             _is_free(policy.models[name]) for name in defaults
         ):
             names = ", ".join(f"`{each.name}`" for each in policy.budgets)
@@ -197,7 +213,7 @@ def _budget_findings(ready: ReadyPolicy) -> Iterator[Finding]:
 
 
 def _defaults(ready: ReadyPolicy, scoped: Scoped) -> list[str]:
-    return [name for name in (scoped.scope.default, ready.policy.global_default) if name]
+    return [*dict.fromkeys((*scoped.scope.defaults, *ready.defaults))]
 
 
 def _is_free(model: Model) -> bool:
@@ -265,7 +281,7 @@ def _explained(blocked: int, cloud: int, reachable: Sequence[Source]) -> str:
     proved = f"{blocked} of {cloud} ways to a cloud model are blocked when a turn must stay local"
     sure = [each for each in reachable if each.slot == "global_default"]
     if sure:
-        return f"{proved}; such turns fall back on {sure[-1].model} ({sure[-1].where})"
+        return f"{proved}; such turns fall back on {sure[0].model} ({sure[0].where})"
     rules = [each for each in reachable if each.slot == "rule"]
     if rules:
         return (
@@ -288,10 +304,12 @@ def _sources(ready: ReadyPolicy) -> Iterator[Source]:
     for each in scoped:
         yield from _inferred(ready, each)
     for each in scoped:
-        if each.scope.default is not None:
-            yield Source("workspace_default", f"default{_inside(each)}", each.scope.default)
-    if ready.policy.global_default is not None:
-        yield Source("global_default", "global default", ready.policy.global_default)
+        for name in each.scope.defaults:
+            yield Source("workspace_default", f"default{_inside(each)}", name)
+    for name in ready.defaults:
+        yield Source("global_default", "global default", name)
+    if ready.local_model in ready.models and ready.local_model not in ready.defaults:
+        yield Source("global_default", "local model for what must stay", ready.local_model)
 
 
 def _inferred(ready: ReadyPolicy, scoped: Scoped) -> Iterator[Source]:

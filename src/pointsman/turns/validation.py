@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from pointsman.kernel.number import MicroUsd, divided, microusd_text
+from pointsman.kernel.number import microusd_text
+from pointsman.turns.estimate import call_estimate
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.prices import PER_TOKENS
 from pointsman.turns.registry import Model, provider_of
 from pointsman.turns.trace import ValidationFailure
 
@@ -56,13 +56,6 @@ def is_plain(candidate: str, model: Model, facts: TurnFacts) -> bool:
         and not (facts.has_system_prompt or facts.requires_structured_output)
         and (most is None or facts.tokens_for(candidate) <= most)
     )
-
-
-def estimated_cost(model: Model, input_tokens: int) -> MicroUsd | None:
-    """Give what reading the input will cost at least; None where no price is known."""
-    if model.price is None or model.price.input is None:
-        return None
-    return MicroUsd(divided(model.price.input * input_tokens, PER_TOKENS))
 
 
 def _privacy(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
@@ -144,7 +137,7 @@ def _structured_output(candidate: str, model: Model, facts: TurnFacts) -> Reject
 def _budget(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
     if not facts.budgets:
         return None
-    cost = estimated_cost(model, facts.tokens_for(candidate))
+    cost = call_estimate(model, facts.tokens_for(candidate), facts.asked_output)
     if cost is None:
         reason = f"the price of {candidate} is unknown, and a budget is in force"
         return Rejection("over_budget", reason)
@@ -152,8 +145,8 @@ def _budget(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
         return None
     for budget in facts.budgets:
         if budget.left_microusd <= 0 or cost > budget.left_microusd:
-            left = microusd_text(budget.left_microusd)
-            reason = f"budget {budget.name} has ${left} left, {candidate} needs more"
+            left, needed = microusd_text(budget.left_microusd), microusd_text(cost)
+            reason = f"budget {budget.name} has ${left} left, {candidate} may need ${needed}"
             return Rejection("over_budget", reason)
     return None
 

@@ -4,17 +4,16 @@ import pytest
 from msgspec import Struct
 
 from pointsman.access.charges import (
-    DEFAULT_OUTPUT_TOKENS,
     MOST_TOKENS,
     Charge,
     Quote,
     Tokens,
     charged,
-    output_bound,
     quoted,
 )
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
+from pointsman.turns.estimate import DEFAULT_OUTPUT_TOKENS, output_bound
 from pointsman.turns.prices import Price
 
 PRICE = Price(

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from pointsman.cli.main import main
 from pointsman.errors import DocumentError, WeightsError
+from pointsman.recording import text_vectors
 from pointsman.recording.text_vectors import TextVectors
 from pointsman.runs.doctor import examined
-from pointsman.runs.learning import text_vectors
 from pointsman.signals.embedding import hashed_letters, text_vector
 from pointsman.signals.minilm import MiniLM
 from pointsman.storage.settings import read_settings

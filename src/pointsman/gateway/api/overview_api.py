@@ -73,7 +73,7 @@ class OverviewApi:
             tainted_sessions=len(pointsman.tainted()),
             ledger=LedgerState(writable=ledger.is_writable, cause=ledger.cause),
             configuration=tuple(str(each) for each in in_force.problems),
-            default_model=in_force.ready.policy.global_default,
+            default_model=", ".join(in_force.ready.defaults),
             behind=behind,
         )
 

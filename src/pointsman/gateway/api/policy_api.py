@@ -37,7 +37,7 @@ from pointsman.storage.sqlite.turn_index import RuleHits
 from pointsman.turns.decide import DECISION_VERSION
 from pointsman.turns.explain import Shown, shown_value
 from pointsman.turns.facts import FACTS_FORM
-from pointsman.turns.policy import POLICY_FORM, TurnPolicy, read_routing, turn_policy
+from pointsman.turns.policy import POLICY_FORM, TurnPolicy, model_names, read_routing, turn_policy
 from pointsman.turns.ready import ReadyPolicy
 from pointsman.turns.registry import read_models, registry
 from pointsman.turns.review import Finding, Scoped, condition_text, local_proof, review, scopes
@@ -183,7 +183,7 @@ def _scope(
 ) -> RuleScope:
     return RuleScope(
         workspace=scoped.workspace,
-        default=scoped.scope.default or policy.global_default,
+        default=", ".join(scoped.scope.defaults or model_names(policy.global_default)) or None,
         rules=tuple(_lines(scoped, hits, findings)),
     )
 

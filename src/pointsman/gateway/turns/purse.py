@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from pointsman.access.budgets import Refused, Reservation
 from pointsman.access.caps import Owners, caps_of
-from pointsman.access.charges import Quote, output_bound, quoted
+from pointsman.access.charges import Quote, quoted
 from pointsman.access.spent import Spent
 from pointsman.errors import OverBudget
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.incoming import Incoming
 from pointsman.providers.messages import Usage
 from pointsman.storage.policies import InForce
+from pointsman.turns.estimate import output_bound
 
 if TYPE_CHECKING:
     from pointsman.gateway.sharing import Sharing

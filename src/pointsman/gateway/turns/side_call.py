@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from pointsman.access.budgets import Refused, Reservation
-from pointsman.access.charges import output_bound, quoted
+from pointsman.access.charges import quoted
 from pointsman.access.spent import Spent
 from pointsman.calls.call_end import CallEnd, outcome_of
 from pointsman.errors import InputError, LedgerError
@@ -22,6 +22,7 @@ from pointsman.recording.ruling import Ruling
 from pointsman.runs.learning.rubric import words_of
 from pointsman.signals.tokens import count_tokens
 from pointsman.turns.call_event import Result
+from pointsman.turns.estimate import output_bound
 from pointsman.version import VERSION
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from pointsman.access.budgets import Refused, Reservation
 from pointsman.access.caps import Owners
-from pointsman.access.charges import output_bound, quoted
+from pointsman.access.charges import quoted
 from pointsman.access.spent import Spent
 from pointsman.calls.call_end import CallEnd, outcome_of
 from pointsman.calls.flow import WORTH_ANOTHER, Called
@@ -47,6 +47,7 @@ from pointsman.sessions.update import (
 )
 from pointsman.storage.policies import InForce
 from pointsman.turns.call_event import Result
+from pointsman.turns.estimate import output_bound
 from pointsman.turns.registry import provider_of
 
 OVER_BUDGET: Final = "over_budget"
