@@ -58,6 +58,7 @@ from pointsman.turns.registry import read_models, registry
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:
+    from pointsman.calls.services import CallServices
     from pointsman.runs.agency.agency import Agency
     from pointsman.runs.agency.agent_wing import AgentWing
     from pointsman.runs.approvals.approvals import Approvals
@@ -110,6 +111,8 @@ class Pointsman:
         self.asked = self._placements.asked
         """Gather what the placement of a turn may look at; each turn asks, so it is one call."""
         self.desk = Desk(self.home, self.files, writer, (self.clock, self.ids), self._taints)
+        self.calls: CallServices | None = None
+        """What model calls share, where a gateway has opened it; else conversations open theirs."""
         self._agents: AgentWing | None = None
         self._opening = threading.Lock()
 
@@ -177,7 +180,7 @@ class Pointsman:
         from pointsman.runs.conversations.equipment import home_kit  # noqa: PLC0415
 
         parts = (self.home, self.files, self.desk, self.gathering, self.clock, self.ids)
-        return open_conversations(Ground(*parts, self.asked), equip=home_kit)
+        return open_conversations(Ground(*parts, self.asked), equip=home_kit, calls=self.calls)
 
     @cached_property
     def jobs(self) -> Jobs:

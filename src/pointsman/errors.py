@@ -44,6 +44,9 @@ PointsmanError
 │   └── NotConfigured      the provider lacks a key or an address       HTTP 503
 ├── RoutingFailed          no model may take the turn                   exit 1, HTTP 503
 │   ├── PrivacyBlocked     privacy keeps every model from it            HTTP 403
+│   ├── ModelIncapable     no model that may take it can                HTTP 400
+│   ├── ModelNotConfigured a model without its key or address           HTTP 503
+│   ├── RateLimited        our own limit of a provider is used up       HTTP 429
 │   ├── ConfirmationNeeded a policy wants a human's yes first           HTTP 403
 │   ├── ModelNotPermitted  the key may use none of them                 HTTP 403
 │   ├── OverBudget         a budget has too little left                 HTTP 402
@@ -415,6 +418,10 @@ class RoutingFailed(PointsmanError):
     code = "routing_failed"
     exit_code = 1
     http_status = 503
+    is_final: bool = False
+    """Whether waiting cannot mend it, whatever its status says."""
+    retry_after_s: float | None = None
+    """When it may be tried again."""
 
 
 class PrivacyBlocked(RoutingFailed):
@@ -422,6 +429,27 @@ class PrivacyBlocked(RoutingFailed):
 
     code = "routing.privacy_blocked"
     http_status = 403
+
+
+class ModelIncapable(RoutingFailed):
+    """no model that may take this turn can do what it needs"""
+
+    code = "routing.incapable"
+    http_status = 400
+
+
+class ModelNotConfigured(RoutingFailed):
+    """the model lacks a key or an address"""
+
+    code = "routing.not_configured"
+    is_final = True
+
+
+class RateLimited(RoutingFailed):
+    """the limit of requests or tokens a minute is used up"""
+
+    code = "routing.rate_limited"
+    http_status = 429
 
 
 class ConfirmationNeeded(RoutingFailed):

@@ -61,8 +61,8 @@ POINTS = {
     "the decision is durable": Point("gateway.turns.durable", "Durability", "arrived", "after"),
     "somebody waits for that": Point("gateway.turns.durable", "Durability", "reached", "after"),
     "the first bytes are out": Point("gateway.wire.connection", "Connection", "write", "after"),
-    "the end is about to be noted": Point("gateway.turns.turn", "LiveTurn", "call_ended", "before"),
-    "the end is noted": Point("gateway.turns.turn", "LiveTurn", "call_ended", "after"),
+    "the end is about to be noted": Point("calls.model_call", "ModelCall", "_finish", "before"),
+    "the end is noted": Point("calls.model_call", "ModelCall", "_finish", "after"),
 }
 
 

@@ -44,6 +44,8 @@ def with_parts(live: Running, **changes: Any) -> None:
     """Put other telemetry in the place of the gateway's own."""
     for name, value in changes.items():
         msgspec.structs.force_setattr(live.parts, name, value)
+        if name == "tracing":
+            live.parts.calls.listener.tracing = value
 
 
 @pytest.fixture
@@ -255,8 +257,8 @@ def test_every_rejected_candidate_is_counted_also_where_a_later_rule_wins(
     live = serve(town.home)
     headers = {"x_pointsman_privacy": "local"}
     assert live.chat("hello", headers=headers).headers["x-pointsman-rule"] == "third"
-    # Nobody matches: the default is the only candidate, and is rejected.
-    assert live.chat("something else", headers=headers).status_code == 403
+    # No rule matches: the default is rejected, and the local model takes the turn.
+    assert live.chat("something else", headers=headers).status_code == 200
     told = 'pointsman_rejections_total{reason="privacy_blocked"} 3'
     assert told in live.get("/metrics").text
 

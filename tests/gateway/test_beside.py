@@ -166,13 +166,13 @@ def test_a_connection_that_breaks_is_a_shadow_that_failed(shadowed: Town, serve:
 
 
 def test_nothing_is_run_again_over_a_budget(shadowed: Town, serve: Any) -> None:
-    # Enough for a small answer of the cheap model; the dear one may cost more than is left.
+    # Enough for the cheap model; what the dear one may cost is more than is left.
     budgets = [{"name": "day", "each": "all", "per": "day", "limit_usd": 0.006}]
     write_home(shadowed.home, routing={**routing(), "budgets": budgets})
     shadowed.openai.then(says("fine"))
     live = serve(shadowed.home)
     assert live.chat("hello").status_code == 200
-    settled(live, shadow_over_budget=1)
+    live.outcomes(1)
     assert not shadowed.anthropic.requests
     assert not live.entries(SHADOW)
 

@@ -88,19 +88,29 @@ def test_switched_off_the_failure_is_told(ruled: Town) -> None:
     assert not ruled.openai.requests
 
 
-@pytest.mark.parametrize("named", ["model", "alias", "inline"])
-def test_a_named_model_has_no_fallback_unless_configured(ruled: Town, named: str) -> None:
-    model = {"model": "claude:opus", "alias": "opus", "inline": "auto"}[named]
-    text = "@opus hello" if named == "inline" else "hello"
+@pytest.mark.parametrize("model", ["claude:opus", "opus"])
+def test_a_named_model_has_no_fallback_unless_configured(ruled: Town, model: str) -> None:
     ruled.anthropic.then(*DOWN)
     with running(ruled.home) as live:
-        assert live.chat(text, model=model).status_code == 502
+        assert live.chat("hello", model=model).status_code == 502
     assert not ruled.openai.requests
     write_home(ruled.home, pointsman={"fallback": {"for_named_models": True}})
     ruled.anthropic.then(*DOWN)
     with running(ruled.home) as live:
-        told = live.chat(text, model=model)
+        told = live.chat("hello", model=model)
         assert told.headers["x-pointsman-fallback-from"] == "claude:opus"
+        assert told.headers["x-pointsman-notice"] == "turns.choice_rejected"
+
+
+def test_a_model_chosen_in_the_text_is_followed_by_another_and_the_caller_is_told(
+    ruled: Town,
+) -> None:
+    ruled.anthropic.then(*DOWN)
+    with running(ruled.home) as live:
+        told = live.chat("@opus hello")
+        assert told.status_code == 200
+        assert told.headers["x-pointsman-fallback-from"] == "claude:opus"
+        assert told.headers["x-pointsman-notice"] == "turns.choice_rejected"
 
 
 def test_a_fallback_may_not_cost_more_than_agreed(ruled: Town) -> None:

@@ -41,7 +41,7 @@ def kept(town: Town) -> Town:
     write_home(
         town.home,
         placement=keeps("secret"),
-        routing={"schema_version": 1, "global_default": "house:llama"},
+        routing={"schema_version": 1, "global_default": ["open:big", "claude:opus"]},
     )
     return town
 
@@ -65,8 +65,10 @@ def test_a_request_may_not_loosen_what_its_key_says(town: Town, level: str) -> N
         made = live.post("/api/keys", {"name": "careful", "privacy": "local"}, **admin(live)).json()
         headers = {"authorization": f"Bearer {made['key']}", "x-pointsman-privacy": level}
         told = live.chat("hello", headers=headers)
-        assert told.status_code == 403
-        assert told.json()["error"]["code"].endswith("privacy_blocked")
+        assert told.headers["x-pointsman-model"] == "house:llama"
+        named = live.chat("hello", headers=headers, model="open:big")
+        assert named.status_code == 403
+        assert named.json()["error"]["code"].endswith("privacy_blocked")
     assert_nothing_left(town)
 
 
@@ -85,11 +87,15 @@ def test_a_level_that_does_not_exist_is_refused(live: Running) -> None:
 
 @pytest.mark.parametrize("model", ["open:big", "claude:opus", "gpt-5", "big"])
 def test_a_named_cloud_model_is_refused_what_must_stay(kept: Town, model: str) -> None:
-    """The caller's choice is vetoed; a model of this machine takes the turn."""
     with running(kept.home) as live:
         told = live.chat(f"the key is {SECRET}", model=model)
-        assert told.headers["x-pointsman-model"] == "house:llama"
-        live.outcomes(1)
+        if model == "gpt-5":
+            # This name is mapped to `auto`.
+            assert told.headers["x-pointsman-model"] == "house:llama"
+        else:
+            assert told.status_code == 403
+            assert told.headers["x-should-retry"] == "false"
+            assert told.json()["error"]["code"] == "routing.privacy_blocked"
     assert_nothing_left(kept)
 
 
@@ -119,7 +125,7 @@ PLACES: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_a_secret_anywhere_in_a_request_stays(kept: Town, place: str, is_stream: bool) -> None:
     with running(kept.home) as live:
-        body = {"model": "open:big", "messages": PLACES[place], "stream": is_stream}
+        body = {"model": "auto", "messages": PLACES[place], "stream": is_stream}
         told = live.post("/v1/chat/completions", body)
         assert told.headers["x-pointsman-model"] == "house:llama"
         live.outcomes(1)
@@ -143,7 +149,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 def test_a_secret_in_any_other_field_stays(kept: Town, field: str) -> None:
     """Bytes pass through unchanged, so everything in them counts."""
     with running(kept.home) as live:
-        told = live.chat("hello", model="open:big", **FIELDS[field])
+        told = live.chat("hello", **FIELDS[field])
         assert told.headers["x-pointsman-model"] == "house:llama"
         live.outcomes(1)
     assert_nothing_left(kept)
@@ -151,10 +157,10 @@ def test_a_secret_in_any_other_field_stays(kept: Town, field: str) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses"])
 def test_a_secret_in_a_system_prompt_of_any_format_stays(kept: Town, path: str) -> None:
-    body: dict[str, Any] = {"model": "open:big", "input": "hello", "instructions": f"key {SECRET}"}
+    body: dict[str, Any] = {"model": "auto", "input": "hello", "instructions": f"key {SECRET}"}
     if path == "/v1/messages":
         system = [{"type": "text", "text": f"key {SECRET}", "cache_control": {"type": "ephemeral"}}]
-        body = {"model": "claude:opus", "max_tokens": 9, "messages": [HELLO], "system": system}
+        body = {"model": "auto", "max_tokens": 9, "messages": [HELLO], "system": system}
     with running(kept.home) as live:
         assert live.post(path, body).headers["x-pointsman-model"] == "house:llama"
         live.outcomes(1)
@@ -180,27 +186,25 @@ def test_a_tool_result_that_must_stay_ends_a_turn_that_a_cloud_model_began(kept:
 def test_what_was_held_keeps_later_turns_here_until_it_is_cleared(kept: Town) -> None:
     headers = {"x-session-id": "s"}
     with running(kept.home) as live:
-        live.chat(f"key {SECRET}", model="open:big", headers=headers)
-        later = live.chat("and now?", model="open:big", headers=headers)
-        other = live.chat("and now?", model="open:big", headers={"x-session-id": "other"})
+        live.chat(f"key {SECRET}", headers=headers)
+        later = live.chat("and now?", headers=headers)
+        other = live.chat("and now?", headers={"x-session-id": "other"})
         assert later.headers["x-pointsman-model"] == "house:llama"
         assert other.headers["x-pointsman-model"] == "open:big"
     with running(kept.home) as live:
-        again = live.chat("and now?", model="open:big", headers=headers)
+        again = live.chat("and now?", headers=headers)
         assert again.headers["x-pointsman-model"] == "house:llama"
         live.parts.pointsman.clear_taint("s", "rotated the key")
-        cleared = live.chat("and now?", model="open:big", headers=headers)
+        cleared = live.chat("and now?", headers=headers)
         assert cleared.headers["x-pointsman-model"] == "open:big"
         live.outcomes(1)
     assert_nothing_left(kept, but=2)
 
 
-def test_without_a_local_model_what_must_stay_is_refused(town: Town) -> None:
-    write_home(
-        town.home,
-        placement=keeps("secret"),
-        routing={"schema_version": 1, "global_default": "open:big"},
-    )
+def test_where_no_local_model_can_take_it_what_must_stay_is_refused(town: Town) -> None:
+    placement = {**keeps("secret"), "local_model": "embedded:none"}
+    routing = {"schema_version": 1, "global_default": "open:big"}
+    write_home(town.home, placement=placement, routing=routing)
     with running(town.home) as live:
         told = live.chat(f"key {SECRET}")
         assert told.status_code == 403

@@ -110,6 +110,10 @@ class BudgetPort(Protocol):
         """Give the money back: the call cost nothing."""
         ...
 
+    def forget(self, reservation: Reservation) -> None:
+        """Give back what was set aside for a call that is never made. Does not wait."""
+        ...
+
     def standings(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[Standing, ...]:
         """Give how the budgets stand that apply to a caller."""
         ...
@@ -200,6 +204,10 @@ class Budgets:
         """Give the money back: the call cost nothing. False when it was settled or released."""
         with self._lock:
             return self._taken(reservation.number) is not None
+
+    def forget(self, reservation: Reservation) -> None:
+        """Give the money back: the call is never made."""
+        self.release(reservation)
 
     def standings(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[Standing, ...]:
         """Give how the budgets stand that apply to a caller."""

@@ -1,7 +1,7 @@
 """What a call may cost, and what it did cost: whole micro-dollars, cached tokens at their prices.
 
-The provider's numbers are taken when they can be true, and replaced by the estimate, visibly, when
-they cannot.
+The provider's numbers are believed as long as they can be true; what cannot is replaced by the
+estimate, visibly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ MOST_TOKENS = 100_000_000
 
 ABSURD_TIMES = 10
 ABSURD_FROM_MICROUSD = 100_000
-"""A cost that is past ten times its estimate, and past ten cents, is not believed."""
+"""A cost past ten times its estimate, and past ten cents, raises an alarm. It is charged all the
+same: the provider will ask for it, and a cap that leaves it out would be passed unseen."""
 
 
 class Used(Protocol):
@@ -101,11 +102,7 @@ def charged(quote: Quote, used: Used | None) -> Charge:
         filled, is_exact = quote.price, True
         if tokens.cached_input_tokens or tokens.cache_creation_input_tokens:
             filled, is_exact = _filled(quote.price, tokens)
-        cost = _cost(filled, tokens)
-        if cost is None or quote.amount_microusd is None:
-            return Charge(tokens, cost, is_estimated=not is_exact)
-        if not _is_absurd(cost, quote.amount_microusd):
-            return Charge(tokens, cost, is_estimated=not is_exact)
+        return Charge(tokens, _cost(filled, tokens), is_estimated=not is_exact)
     return Charge(quote.tokens, quote.amount_microusd, is_estimated=True)
 
 
@@ -149,5 +146,13 @@ def _cost(price: Price, tokens: Tokens) -> MicroUsd | None:
     )
 
 
-def _is_absurd(cost: MicroUsd, estimate: MicroUsd) -> bool:
+def is_absurd(quote: Quote, used: Used | None, cost: MicroUsd | None) -> bool:
+    """Tell whether a provider's bill is out of all proportion, or cannot be true."""
+    if used is None or used.input_tokens is None or used.output_tokens is None:
+        return False
+    if believable(used) is None:
+        return True
+    estimate = quote.amount_microusd
+    if estimate is None or cost is None:
+        return False
     return cost > max(ABSURD_TIMES * estimate, ABSURD_FROM_MICROUSD)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Raw, Struct
 
+from pointsman.access.charges import Quote
 from pointsman.access.spent import Spent
 from pointsman.kernel.canonical import Form
-from pointsman.kernel.record import Outcome
+from pointsman.kernel.entry import Draft
+from pointsman.kernel.number import MicroUsd
+from pointsman.kernel.record import Names, Outcome
+
+ABSURD_CHARGE: Final = "event.spend.absurd"
+"""A provider's bill that is out of all proportion to the estimate; `ref` is the decision."""
 
 
 class CallEnd(Struct, frozen=True, forbid_unknown_fields=True):
-    """The detail of a call's outcome entry; `spent` is None where nothing is charged."""
+    """The detail of a call's outcome entry; `spent` is None where nothing is charged.
+
+    A call that was refused its money before it was made has no attempts.
+    """
 
     model: str
     location: str
@@ -25,9 +36,25 @@ class CallEnd(Struct, frozen=True, forbid_unknown_fields=True):
     spent: Spent | None
 
 
+class AbsurdCharge(Struct, frozen=True, forbid_unknown_fields=True):
+    """A bill beside what the call was estimated to cost at most; None where no price is known."""
+
+    model: str
+    estimated_microusd: MicroUsd | None
+    charged_microusd: MicroUsd | None
+
+
 END_FORM = Form(CallEnd)
+ABSURD_FORM = Form(AbsurdCharge)
 
 
 def outcome_of(end: CallEnd) -> Outcome:
-    """Give an end as the ledger's outcome."""
+    """Return an end as the ledger's outcome."""
     return Outcome("failed" if end.error_class else "done", Raw(END_FORM.encode(end)))
+
+
+def charge_alarm_draft(names: Names, quote: Quote, end: CallEnd) -> Draft:
+    """Make the entry that raises the alarm about a bill."""
+    charged = None if end.spent is None else end.spent.cost_microusd
+    told = AbsurdCharge(end.model, quote.amount_microusd, charged)
+    return Draft(ABSURD_CHARGE, names.id, names.ref, names.at, ABSURD_FORM.encode(told))

@@ -13,6 +13,7 @@ from pointsman.access.keyring import Keyring
 from pointsman.app import Pointsman
 from pointsman.calls.flow import Fallback
 from pointsman.calls.locks import TurnLock, TurnLocks
+from pointsman.calls.services import CallServices
 from pointsman.errors import PolicyElsewhere
 from pointsman.gateway.api.feed import Feed
 from pointsman.gateway.api.login import Logins
@@ -43,6 +44,7 @@ class Parts(Struct, frozen=True):
     metrics: Metrics
     keyring: Keyring
     budgets: BudgetPort
+    calls: CallServices
     feed: Feed
     log: Log
     tracing: Tracing | None = None
@@ -85,12 +87,6 @@ def fallback_of(settings: Settings) -> Fallback:
     return Fallback(
         given.mode == "on", given.most_attempts, given.for_named_models, given.max_price_ratio
     )
-
-
-def deadlines_of(settings: Settings) -> Deadlines:
-    """Give how long a provider may take."""
-    limits = settings.limits
-    return Deadlines(limits.connect_s, limits.head_s, limits.idle_s, limits.total_s)
 
 
 def check_own_files(parts: Parts) -> None:

@@ -20,15 +20,17 @@ from pointsman.access.keyring import ACCESS, Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
 from pointsman.calls.locks import TurnLocks
+from pointsman.calls.services import CallServices, deadlines_of
 from pointsman.gateway.api.feed import Feed
 from pointsman.gateway.api.feed_events import event_of
 from pointsman.gateway.api.policy_writing import follow_policy
 from pointsman.gateway.asgi import LOOPBACK, Gateway, Routes
-from pointsman.gateway.parts import Parts, deadlines_of, fallback_of, stored_lock
+from pointsman.gateway.parts import Parts, fallback_of, stored_lock
 from pointsman.gateway.routes import served
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.gateway.telemetry.metrics import Metrics
 from pointsman.gateway.telemetry.tracing import opened_tracing
+from pointsman.gateway.telemetry.turn_counts import CallTelemetry
 from pointsman.gateway.turns.durable import UNWATCHED
 from pointsman.gateway.wire.server import BACKLOG, Serving
 from pointsman.kernel.entry import Entry
@@ -82,25 +84,40 @@ def opened(
         sharing = None
         if kept_in is not None:
             sharing = _shared(stack, pointsman, kept_in, settings, keyring)
-        parts = Parts(
-            pointsman=pointsman,
-            settings=settings,
+        metrics, tracing, deadlines = Metrics(), opened_tracing(), deadlines_of(settings)
+        calls = CallServices(
+            desk=pointsman.desk,
+            clock=pointsman.clock,
+            ids=pointsman.ids,
+            price_table_id=pointsman.files.prices.id,
             providers=LiveProviders(
                 home, pointsman.in_force().models, EmbeddedProvider(), surroundings
             ),
             health=LiveHealth(pointsman.clock) if sharing is None else sharing.health,
+            budgets=_budgets(stack, pointsman) if sharing is None else sharing.budgets,
+            deadlines=lambda: deadlines,
+            listener=CallTelemetry(metrics, tracing),
+            run_blocking=None if sharing is None else sharing.run,
+        )
+        pointsman.calls = calls
+        parts = Parts(
+            pointsman=pointsman,
+            settings=settings,
+            providers=calls.providers,
+            health=calls.health,
             locks=TurnLocks(lambda name: stored_lock(sessions, name)),
             sessions=sessions,
-            metrics=Metrics(),
+            metrics=metrics,
             keyring=keyring,
-            budgets=_budgets(stack, pointsman) if sharing is None else sharing.budgets,
+            budgets=calls.budgets,
+            calls=calls,
             feed=Feed(event_of),
             log=Log(pointsman.clock, is_on=settings.telemetry.logs == "json"),
-            tracing=opened_tracing(),
+            tracing=tracing,
             new_admin_token=token.shown_once,
             sharing=sharing,
             fallback=fallback_of(settings),
-            deadlines=deadlines_of(settings),
+            deadlines=deadlines,
         )
         stack.callback(_let_go, parts)
         recorder.listen(lambda entries, seconds: _committed(parts, entries, seconds))

@@ -86,7 +86,12 @@ class Complaint(Struct, frozen=True):
     """What an error's body says: codes, most telling first, and words."""
 
     codes: tuple[str, ...] = ()
-    words: str = ""
+    said: str = ""
+
+    @property
+    def words(self) -> str:
+        """What it says, in lower case."""
+        return self.said.lower()
 
     @property
     def is_overflow(self) -> bool:
@@ -114,7 +119,7 @@ def complaint_of(body: bytes) -> Complaint | None:
         return None
     error = value.get("error")
     if isinstance(error, str):
-        return Complaint((), error.lower())
+        return Complaint((), error)
     if isinstance(error, dict):
         inner = error.get("innererror")
         deeper = inner.get("code") if isinstance(inner, dict) else None
@@ -128,7 +133,7 @@ def _complaint(code: object, kind: object, deeper: object, words: object) -> Com
     codes = [each for each in (code, kind, deeper) if isinstance(each, str)]
     return Complaint(
         tuple(each for each in codes if _CODE.fullmatch(each)),
-        words.lower() if isinstance(words, str) else "",
+        words if isinstance(words, str) else "",
     )
 
 
@@ -149,6 +154,8 @@ def failure_of(
         body=body,
         retry_after_s=retry_after_s(headers, now_s),
         is_policy_refusal=is_refusal,
+        said=complaint.said,
+        headers=headers,
     )
 
 
@@ -179,6 +186,7 @@ def failure_inside(name: str, body: bytes) -> UpstreamError | None:
         status=200,
         body=body,
         is_policy_refusal=complaint.is_refusal,
+        said=complaint.said,
     )
 
 

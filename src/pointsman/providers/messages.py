@@ -164,6 +164,11 @@ class Usage(Struct, frozen=True):
     cache_creation_input_tokens: int = 0
     reasoning_tokens: int = 0
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether both input and output were told."""
+        return self.input_tokens is not None and self.output_tokens is not None
+
 
 class Response(Struct, frozen=True):
     """A whole answer."""

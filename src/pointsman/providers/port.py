@@ -117,6 +117,8 @@ class UpstreamError(PointsmanError):
         is_policy_refusal: bool = False,
         attempts: int = 1,
         credential: str = "",
+        said: str = "",
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message, where=where, hint=hint)
         self.error_class = error_class
@@ -126,6 +128,14 @@ class UpstreamError(PointsmanError):
         self.is_policy_refusal = is_policy_refusal
         self.attempts = attempts
         self.credential = credential
+        self.said = said
+        """The provider's own words; they may repeat the user's, so they go to the caller alone."""
+        self.headers = headers or {}
+
+    @property
+    def is_final(self) -> bool:
+        """Whether waiting cannot mend it: a key of ours is refused, or the request is wrong."""
+        return self.error_class in {"auth", "invalid_request", "context_overflow"}
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuilt, (type(self), self.message, {**self.__dict__}))

@@ -9,9 +9,10 @@ import time
 from decimal import Decimal
 from functools import cached_property, lru_cache
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.recording.text_vectors import TextVectors
@@ -47,7 +48,10 @@ class Around(Struct, frozen=True):
     """What a model call says beside its message, and what is known about its caller."""
 
     input_tokens: int
+    named_model: str | None = None
+    """The model that the request itself names."""
     sticky_model: str | None = None
+    max_output_tokens: int | None = None
     workspace_path: str | None = None
     has_images: bool = False
     has_tool_calls_in_history: bool = False
@@ -143,6 +147,8 @@ class Gathering:
             budgets=around.budgets,
             price_table_id=self._files.prices.id,
             tokenizer=TOKENIZER,
+            named_model=around.named_model or UNSET,
+            max_output_tokens=_bound(around.max_output_tokens),
         )
         if around.is_worker or not self._has_patterns():
             return facts
@@ -227,6 +233,11 @@ class Gathering:
             if provider_of(name) == EMBEDDED_PROVIDER
             or is_resolved(providers.get(provider_of(name)), self._home.path)
         )
+
+
+def _bound(asked: int | None) -> int | UnsetType:
+    """Return how long an answer the request allows; what is no length says nothing."""
+    return UNSET if asked is None or not 0 < asked <= MAX_INT else asked
 
 
 def look_of(facts: TurnFacts, touched: Surroundings = NOTHING_TOUCHED) -> Fingerprint:

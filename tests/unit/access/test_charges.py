@@ -9,6 +9,7 @@ from pointsman.access.charges import (
     Quote,
     Tokens,
     charged,
+    is_absurd,
     quoted,
 )
 from pointsman.kernel.number import MicroUsd
@@ -105,14 +106,15 @@ def test_an_unknown_cache_price_counts_as_plain_input_and_is_flagged() -> None:
         Usage(10, 10, 0, -1),
         Usage(10, MOST_TOKENS + 1),
         Usage(10, 2**70),
-        Usage(10, 1_000_000),
         Wrong(input_tokens=1.5),
         Wrong(output_tokens="7"),
         Wrong(output_tokens=True),
         Wrong(cached_input_tokens=None),
     ],
 )
-def test_usage_that_is_missing_or_absurd_is_charged_by_the_estimate(usage: Usage | None) -> None:
+def test_usage_that_is_missing_or_cannot_be_true_is_charged_by_the_estimate(
+    usage: Usage | None,
+) -> None:
     assert charged(quote(), usage) == Charge(
         Tokens(1_000, 1_000), MicroUsd(18_750), is_estimated=True
     )
@@ -126,3 +128,34 @@ def test_a_dear_but_believable_answer_is_charged_as_told() -> None:
 def test_what_is_free_costs_nothing_however_much_is_used() -> None:
     assert charged(quote(FREE), Usage(10_000_000, 10_000_000)).cost_microusd == 0
     assert charged(quote(FREE), None).cost_microusd == 0
+
+
+def test_a_bill_out_of_all_proportion_is_charged_and_raises_an_alarm() -> None:
+    used = Usage(10, 1_000_000)
+    charge = charged(quote(), used)
+    assert charge == Charge(Tokens(10, 1_000_000), MicroUsd(15_000_030), is_estimated=False)
+    assert is_absurd(quote(), used, charge.cost_microusd)
+
+
+@pytest.mark.parametrize(
+    ("used", "cost", "is_told"),
+    [
+        (Usage(10, 10), 187_500, False),
+        (Usage(10, 10), 187_501, True),
+        (Usage(10, 10), None, False),
+        (Usage(10, None), 9_999_999, False),
+        (None, 9_999_999, False),
+        (Usage(10, -1), 18_750, True),
+    ],
+)
+def test_an_alarm_needs_ten_times_the_estimate(
+    used: Usage | None, cost: int | None, is_told: bool
+) -> None:
+    spent = None if cost is None else MicroUsd(cost)
+    assert is_absurd(quote(), used, spent) is is_told
+
+
+def test_below_ten_cents_no_bill_is_absurd() -> None:
+    small = quote(inputs=1, outputs=1)
+    assert not is_absurd(small, Usage(1, 1), MicroUsd(100_000))
+    assert is_absurd(small, Usage(1, 1), MicroUsd(100_001))

@@ -127,7 +127,7 @@ class McpEndpoint:
             ground = Ground(
                 own.home, own.files, own.desk, own.gathering, own.clock, own.ids, own.asked
             )
-            self._house = House(ground, parts.providers, parts.health, parts.budgets, store)
+            self._house = House(ground, parts.calls, store)
         return self._house
 
 

@@ -23,6 +23,8 @@ COUNTERS: Final = {
     "pointsman_fallbacks_total": "turns that another model took over, by the one that failed",
     "pointsman_tokens_total": "tokens, by model and type",
     "pointsman_spend_microusd_total": "what calls cost, in millionths of a dollar, by model",
+    "pointsman_refused_calls_total": "calls a budget refused after the decision, by model",
+    "pointsman_absurd_charges_total": "bills out of all proportion to their estimate, by model",
     "pointsman_refused_keys_total": "requests whose key was not taken, by reason",
     "pointsman_privacy_local_total": "turns that had to stay on this machine, by placement rule",
     "pointsman_beside_total": "what was done beside turns, by kind and result; dropped: no room",

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from pointsman.errors import NotAuthenticated, PointsmanError
 from pointsman.gateway.telemetry.logs import Line
+from pointsman.gateway.telemetry.trace_context import TraceContext
 from pointsman.gateway.telemetry.tracing import CallSpan
 from pointsman.kernel.instant import Instant
 from pointsman.turns.registry import provider_of
 
 if TYPE_CHECKING:
     from pointsman.calls.call_end import CallEnd
+    from pointsman.calls.model_call import ModelCall
     from pointsman.gateway.turns.turn import LiveTurn
 
 _OPERATIONS = {"embeddings": "embeddings", "completions": "text_completion"}
@@ -47,35 +49,35 @@ def line_of(
     )
 
 
-def call_span(live: LiveTurn, end: CallEnd, at: Instant) -> CallSpan:
-    """Give a call as a span."""
-    spent, ruling = end.spent, live.ruling
-    took_ns = (live.out_ns or time.perf_counter_ns()) - (live.called_ns or live.started)
-    first_ns = live.first_byte_ns - live.called_ns
+def call_span(call: ModelCall, end: CallEnd, at: Instant) -> CallSpan:
+    """Return a call as a span."""
+    spent, order = end.spent, call.order
+    about = order.context
+    took_ns = (call.out_ns or time.perf_counter_ns()) - (call.called_ns or order.started_ns)
+    first_ns = call.first_byte_ns - call.called_ns
     name = provider_of(end.model)
-    configured = live.in_force.models.providers.get(name)
-    winner = -1 if ruling is None else ruling.outcome.winner_index
+    configured = order.in_force.models.providers.get(name)
     return CallSpan(
-        operation=_OPERATIONS.get(live.request.operation, "chat"),
+        operation=_OPERATIONS.get(about.operation, "chat"),
         provider=name if configured is None else configured.kind,
         model=end.model,
         upstream_model=end.model.partition(":")[2],
-        requested_model=live.request.meant.requested,
+        requested_model=about.requested_model,
         started_ns=at * 1000 - took_ns,
         ended_ns=at * 1000,
         first_chunk_s=first_ns / 1e9 if end.is_stream and first_ns > 0 else None,
         input_tokens=None if spent is None else spent.input_tokens,
         output_tokens=None if spent is None else spent.output_tokens,
         cached_input_tokens=None if spent is None else spent.cached_input_tokens,
-        session_id=live.session_id,
+        session_id=about.session_id,
         stop_reason=end.stop_reason,
         error_class=end.error_class,
         status=end.status,
-        turn_id=live.turn_id,
-        decision_id=live.decision_id,
-        policy=live.policy,
-        rule="" if ruling is None or winner < 0 else ruling.trace.chain[winner].rule_name or "",
-        placement_rule="" if ruling is None else ruling.placing.outcome.rule_id,
-        fallback_from=live.fallen_from,
-        parent=live.trace,
+        turn_id=about.turn_id,
+        decision_id=order.decision_id,
+        policy=about.policy,
+        rule=about.rule,
+        placement_rule=about.placement_rule,
+        fallback_from=about.fallen_from,
+        parent=about.trace if isinstance(about.trace, TraceContext) else None,
     )

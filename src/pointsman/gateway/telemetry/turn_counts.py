@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pointsman.gateway.telemetry.metrics import Metrics
+from pointsman.gateway.telemetry.spans import call_span
 from pointsman.recording.ruling import Ruling
 
 if TYPE_CHECKING:
     from pointsman.calls.call_end import CallEnd
-    from pointsman.gateway.turns.turn import LiveTurn
+    from pointsman.calls.model_call import ModelCall
+    from pointsman.gateway.telemetry.tracing import Tracing
+    from pointsman.kernel.instant import Instant
     from pointsman.turns.trace import Evaluation, ValidationFailure
 
 
@@ -33,26 +36,40 @@ def _count_rejection(metrics: Metrics, failure: ValidationFailure) -> None:
     metrics.count("pointsman_rejections_total", (("reason", failure),))
 
 
-def count_end(live: LiveTurn, end: CallEnd) -> None:
-    """Count how a call ended, how long it took, and what it used."""
-    metrics = live.parts.metrics
-    counted = metrics.of_model(end.model)
-    if end.error_class:
-        failed = (("model", end.model), ("result", end.error_class))
-        metrics.count("pointsman_upstream_requests_total", failed)
-    else:
-        counted.done.value += 1
-    counted.request.observe(end.elapsed_us / 1e6)
-    if live.first_byte_ns:
-        own_ns = live.first_byte_ns - live.started - live.upstream_ns
-        metrics.overhead.observe(own_ns / 1e9 if own_ns > 0 else 0.0)
-        if end.is_stream:
-            labels = (("model", end.model),)
-            metrics.observe("pointsman_first_byte_seconds", labels, end.first_byte_us / 1e6)
-    spent = end.spent
-    if spent is None:
-        return
-    live.parts.health.used(end.model, spent.output_tokens)
-    counted.input.value += spent.input_tokens
-    counted.output.value += spent.output_tokens
-    counted.cost.value += spent.cost_microusd or 0
+class CallTelemetry:
+    """The one listener of a gateway's calls: counts them, and tells of them as spans."""
+
+    def __init__(self, metrics: Metrics, tracing: Tracing | None) -> None:
+        self._metrics = metrics
+        self.tracing = tracing
+
+    def call_ended(self, call: ModelCall, end: CallEnd, at: Instant) -> None:
+        """Count how a call ended, how long it took, and what it used."""
+        metrics = self._metrics
+        counted = metrics.of_model(end.model)
+        if not end.attempts:
+            metrics.count("pointsman_refused_calls_total", (("model", end.model),))
+            return
+        if end.error_class:
+            failed = (("model", end.model), ("result", end.error_class))
+            metrics.count("pointsman_upstream_requests_total", failed)
+        else:
+            counted.done.value += 1
+        overhead_ns = call.order.context.overhead_ns
+        if overhead_ns is not None:
+            metrics.overhead.observe(overhead_ns / 1e9)
+            counted.request.observe(end.elapsed_us / 1e6)
+            if end.is_stream:
+                labels = (("model", end.model),)
+                metrics.observe("pointsman_first_byte_seconds", labels, end.first_byte_us / 1e6)
+        spent = end.spent
+        if spent is not None:
+            counted.input.value += spent.input_tokens
+            counted.output.value += spent.output_tokens
+            counted.cost.value += spent.cost_microusd or 0
+        if self.tracing is not None:
+            self.tracing.call_ended(call_span(call, end, at))
+
+    def absurd_charge(self, _call: ModelCall, end: CallEnd) -> None:
+        """Count a bill that is out of all proportion."""
+        self._metrics.count("pointsman_absurd_charges_total", (("model", end.model),))

@@ -149,7 +149,7 @@ class Beside:
         live = work.live
         asked = speaker(live.request.dialect).read_request(live.stripped_body())
         call = SideCall(self._parts, live, ruling, "shadow", live.input_tokens)
-        response = await call.made(replace(asked, is_stream=False))
+        response = await call.make(replace(asked, is_stream=False))
         self._count("shadow", call.result)
         if response is None or call.end is None:
             return None
@@ -174,7 +174,7 @@ class Beside:
         question = message if isinstance(message, str) else ""
         request = judge_request(self._rubric, question, said.words)
         call = SideCall(self._parts, live, ruling, "judge", count_tokens(words_asked(request)))
-        response = await call.made(request)
+        response = await call.make(request)
         score = None if response is None else verdict(words_of(response))
         is_malformed = response is not None and score is None
         self._count("judge", "malformed" if is_malformed else call.result)

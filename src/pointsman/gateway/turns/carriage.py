@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from pointsman.calls.answering import unreadable
 from pointsman.errors import InputError
 from pointsman.providers.dialects.speaker import Reader, Writer, speaker
-from pointsman.providers.port import Dialect, UpstreamError
+from pointsman.providers.port import Dialect
 from pointsman.providers.streaming import Broken
 
 HELD_BYTES = 1 << 20
@@ -134,9 +135,3 @@ class Edited:
         for edit in self._edits:
             lines = edit(lines)
         return lines
-
-
-def unreadable(name: str, error: InputError) -> UpstreamError:
-    """Give the error of an answer that is not of its dialect."""
-    message = f"the answer of `{name}` cannot be read: {error.message}"
-    return UpstreamError(message, error_class="server_error", status=200)

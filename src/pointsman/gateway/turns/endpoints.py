@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pointsman.access.keys import Principal
 from pointsman.calls.flow import Called, Ended, Flow, Record, RecordPlacement
 from pointsman.errors import LedgerError, NotAuthenticated, PointsmanError
 from pointsman.gateway.access import caller_of
-from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
+from pointsman.gateway.http import JSON, Asked, Headers, Receive, Send, answer
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.telemetry.metrics import Cell
 from pointsman.gateway.telemetry.spans import line_of
 from pointsman.gateway.turns.beside import Beside
-from pointsman.gateway.turns.failures import failure_of, refused
+from pointsman.gateway.turns.failures import refusal_of, refusal_of_continued
 from pointsman.gateway.turns.forwarding import Forwarding
 from pointsman.gateway.turns.incoming import incoming
 from pointsman.gateway.turns.overheard import Overheard
-from pointsman.gateway.turns.turn import LiveTurn
+from pointsman.gateway.turns.passed_headers import request_id_header
+from pointsman.gateway.turns.statuses import is_final, status_of, told_message
+from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn
 from pointsman.gateway.turns.turn_flow import go_on, new_flow, prepared
 from pointsman.gateway.turns.watch import Watch
 from pointsman.providers.dialects.loss import CannotSay
@@ -31,6 +34,9 @@ from pointsman.storage.policies import InForce
 if TYPE_CHECKING:
     from pointsman.gateway.turns.lane import Lane
 
+
+LEDGER_RETRY_S: Final = 1
+"""When a caller may try again that was refused because the ledger could not be written."""
 
 Drive = Callable[[LiveTurn, Send], Awaitable[None]]
 """Runs a turn, or the rest of it, until its caller was answered."""
@@ -53,12 +59,12 @@ class ModelEndpoint:
     async def __call__(self, asked: Asked, receive: Receive, send: Send) -> None:
         """Serve one request."""
         self.parts.metrics.in_flight += 1
-        await self.seen_through(lambda: self.understood(asked), self.driven, receive, send)
+        await self.run_to_end(lambda: self.understood(asked), self.driven, receive, send)
 
-    async def seen_through(
+    async def run_to_end(
         self, understood: Callable[[], LiveTurn], drive: Drive, receive: Receive, send: Send
     ) -> None:
-        """See one request to its end; what goes wrong is told in the vendor's own shape."""
+        """Serve one request to its end; what goes wrong is told in the vendor's own shape."""
         status = 200
         live: LiveTurn | None = None
         failed: PointsmanError | None = None
@@ -137,25 +143,36 @@ class ModelEndpoint:
         _check_went_well(live, ended, last)
 
     async def _refuse(self, send: Send, error: PointsmanError, live: LiveTurn | None) -> int:
-        upstream = error if isinstance(error, UpstreamError) else None
         if isinstance(error, NotAuthenticated):
             self.parts.metrics.refused_key(error)
-        status = error.http_status if upstream is None else _upstream_status(upstream)
-        headers = [JSON]
-        if live is not None and live.is_decided and not isinstance(error, LedgerError):
-            headers += live.headers()
-        if upstream is not None and upstream.retry_after_s is not None:
-            headers.append((b"retry-after", str(int(upstream.retry_after_s) + 1).encode()))
-        message = f"{error.message} ({error.hint})" if error.hint else error.message
-        body = speaker(self._dialect).write_error(status, _code_of(error), message)
+        status = status_of(error)
+        headers = [JSON, *self._refusal_headers(error, live)]
+        retry_after_s = getattr(error, "retry_after_s", None)
+        if retry_after_s is None and isinstance(error, LedgerError):
+            retry_after_s = LEDGER_RETRY_S
+        if retry_after_s is not None and all(name != b"retry-after" for name, _ in headers):
+            headers.append((b"retry-after", b"%d" % math.ceil(retry_after_s)))
+        if is_final(error, status):
+            headers.append((b"x-should-retry", b"false"))
+        body = speaker(self._dialect).write_error(status, _code_of(error), told_message(error))
         await answer(send, status, body, headers)
         return status
+
+    def _refusal_headers(self, error: PointsmanError, live: LiveTurn | None) -> Headers:
+        """Return what a refusal says of its turn and its provider."""
+        upstream = error.headers if isinstance(error, UpstreamError) else NO_HEADERS
+        if live is not None and live.is_decided and not isinstance(error, LedgerError):
+            return live.headers(upstream)
+        own_id = self.parts.pointsman.ids.new_id() if live is None else live.turn_id
+        return [request_id_header(self._dialect, upstream, own_id)]
 
 
 def _check_went_well(live: LiveTurn, ended: Ended, last: Forwarding | None) -> None:
     """Raise what the caller is told of a turn that did not end well."""
-    if ended.status in {"no_model", "refused"}:
-        raise failure_of(ended) if ended.status == "no_model" else refused(ended, live.model)
+    if ended.status == "no_model":
+        raise refusal_of(live)
+    if ended.status == "refused":
+        raise refusal_of_continued(ended, live.model)
     if ended.status == "failed" and last is not None and not last.has_begun:
         raise last.error or UpstreamError("the provider failed", error_class="other")
 
@@ -207,13 +224,3 @@ def _code_of(error: PointsmanError) -> str:
     if isinstance(error.__cause__, CannotSay):
         return error.__cause__.refusal.value
     return error.error_class if isinstance(error, UpstreamError) else error.code
-
-
-def _upstream_status(error: UpstreamError) -> int:
-    """Give the status a caller sees: the provider's own where it says something to the caller."""
-    if error.error_class in {"rate_limit", "invalid_request", "context_overflow"}:
-        usual = 429 if error.error_class == "rate_limit" else 400
-        return error.status if 400 <= error.status < 500 else usual
-    if error.error_class == "timeout":
-        return 504
-    return 502

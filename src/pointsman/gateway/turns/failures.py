@@ -1,29 +1,86 @@
-"""How a turn that no model takes is told: the status and the code of the veto behind it."""
+"""How a turn that no model takes is told: the deciding cause, when it clears, what else there is.
+
+The same for a named model and for `auto`, in every wire format.
+"""
 
 from __future__ import annotations
 
-from pointsman.calls.flow import Ended
-from pointsman.errors import ModelNotPermitted, OverBudget, PrivacyBlocked, RoutingFailed
-from pointsman.recording.ruling import Ruling
+from collections.abc import Iterator
+from typing import Final, get_args
 
-_FAILURES: dict[str, type[RoutingFailed]] = {
+from msgspec import UNSET, Struct
+
+from pointsman.calls.flow import Ended
+from pointsman.errors import (
+    ModelIncapable,
+    ModelNotConfigured,
+    ModelNotPermitted,
+    OverBudget,
+    PrivacyBlocked,
+    RateLimited,
+    RoutingFailed,
+)
+from pointsman.gateway.parts import Parts
+from pointsman.gateway.turns.turn import LiveTurn
+from pointsman.kernel.instant import SECOND, instant_text
+from pointsman.recording.ruling import Ruling
+from pointsman.runs.provider_view import cause_text, clears_text, provider_rows
+from pointsman.turns.registry import provider_of
+from pointsman.turns.trace import ValidationFailure
+
+_KINDS: Final[dict[ValidationFailure, type[RoutingFailed]]] = {
     "privacy_blocked": PrivacyBlocked,
     "not_permitted": ModelNotPermitted,
+    "not_configured": ModelNotConfigured,
+    "provider_unavailable": RoutingFailed,
     "over_budget": OverBudget,
 }
+"""What every veto is told as; the others say that a model lacks a capability."""
+
+_ORDER: Final[tuple[ValidationFailure, ...]] = get_args(ValidationFailure)
 
 
-def veto_of(ruling: Ruling, model: str) -> RoutingFailed:
-    """Give the error of a model that was named and may not take the turn."""
-    for each in ruling.trace.chain:
-        if each.verdict == "rejected" and each.candidate_model == model:
-            kind = _FAILURES.get(each.validation_failure or "", RoutingFailed)
-            return kind(f"{kind.__doc__}: {model}: {each.reason}")
-    return RoutingFailed()
+class _Lost(Struct, frozen=True):
+    """A candidate that was rejected, and why."""
+
+    model: str
+    failure: ValidationFailure
+    reason: str
 
 
-def refused(ended: Ended, model: str) -> PrivacyBlocked:
-    """Give the error of a call that goes on in its turn and may not."""
+def refusal_of(live: LiveTurn) -> RoutingFailed:
+    """Return the error of a turn that no model may take."""
+    parts, ruling = live.parts, live.ruled()
+    lost = list(dict.fromkeys(_lost(ruling)))
+    if not lost:
+        return RoutingFailed()
+    cause = _deciding(ruling, lost)
+    kind = _KINDS.get(cause.failure, ModelIncapable)
+    out = [each.model for each in lost if each.failure == "provider_unavailable"]
+    if kind is RoutingFailed and _are_limited(parts, out):
+        kind = RateLimited
+    reasons = "; ".join(f"{each.model}: {each.reason}" for each in lost)
+    error = kind(f"{(kind.__doc__ or '').partition(chr(10))[0]}: {reasons}")
+    if cause.failure == "provider_unavailable":
+        error.hint = "; ".join(_hints(parts, ruling, out))
+        error.retry_after_s = _retry_after_s(parts, out)
+    elif kind is OverBudget:
+        error.hint = "; ".join(_resets(live))
+    return error
+
+
+def _resets(live: LiveTurn) -> Iterator[str]:
+    """Say when the budgets that are used up start anew."""
+    if live.parts.sharing is not None:
+        # They are asked over the network; the decision itself says what was left.
+        return
+    for each in live.parts.budgets.standings(live.owners, live.caps, live.asked_at):
+        if each.resets_at is not None:
+            yield f"budget {each.name} starts anew at {instant_text(each.resets_at)}"
+
+
+def refusal_of_continued(ended: Ended, model: str) -> PrivacyBlocked:
+    """Return the error of a call that goes on in its turn and may not."""
     rule = "" if ended.placing is None else ended.placing.outcome.rule_id
     return PrivacyBlocked(
         f"`{model}` began this turn and may not see what came back: {rule}",
@@ -31,12 +88,65 @@ def refused(ended: Ended, model: str) -> PrivacyBlocked:
     )
 
 
-def failure_of(ended: Ended) -> RoutingFailed:
-    """Give the error of a turn that no model may take: the veto that all its candidates share."""
-    chain = () if ended.ruling is None else ended.ruling.trace.chain
-    vetoes = [each for each in chain if each.verdict == "rejected"]
-    codes = {each.validation_failure for each in vetoes}
-    kind = _FAILURES.get(vetoes[0].validation_failure or "") if len(codes) == 1 else None
-    reasons = "; ".join(f"{each.candidate_model}: {each.reason}" for each in vetoes)
-    message = (kind or RoutingFailed).__doc__ or ""
-    return (kind or RoutingFailed)(f"{message}: {reasons}" if reasons else message)
+def _lost(ruling: Ruling) -> Iterator[_Lost]:
+    for each in ruling.trace.chain:
+        for attempt in each.rule_attempts:
+            yield _Lost(attempt.candidate_model, attempt.validation_failure, attempt.reason)
+        if each.verdict == "rejected" and not each.rule_attempts:
+            failure = each.validation_failure or "not_configured"
+            yield _Lost(each.candidate_model or "", failure, each.reason)
+
+
+def _deciding(ruling: Ruling, lost: list[_Lost]) -> _Lost:
+    """Choose the cause that is told: a choice by hand speaks for itself."""
+    facts = ruling.facts
+    by_hand = [
+        each
+        for each in ruling.trace.chain
+        if each.policy in {"per_message_override", "manual_sticky"} and each.verdict == "rejected"
+    ]
+    if by_hand and (facts.named_model is not UNSET or _is_kept_local(ruling)):
+        own = by_hand[-1]
+        failure = own.validation_failure or "not_configured"
+        return _Lost(own.candidate_model or "", failure, own.reason)
+    # What waiting can mend comes first; else the first in the order of the vetoes.
+    mended = [each for each in lost if each.failure == "provider_unavailable"]
+    return (mended or sorted(lost, key=lambda each: _ORDER.index(each.failure)))[0]
+
+
+def _is_kept_local(ruling: Ruling) -> bool:
+    """Tell whether a local model chosen by hand kept every cloud model from the turn."""
+    return any("was chosen by hand" in each.reason for each in _lost(ruling))
+
+
+def _are_limited(parts: Parts, models: list[str]) -> bool:
+    limited = parts.health.rates.out() if parts.health.rates.is_limited else {}
+    return bool(models) and all(provider_of(model) in limited for model in models)
+
+
+def _hints(parts: Parts, ruling: Ruling, models: list[str]) -> Iterator[str]:
+    """Say why the candidates are out, when that ends, and who else is configured."""
+    scopes = {*models, *map(provider_of, models)}
+    rows = provider_rows(parts.health.reports(models), parts.pointsman.clock.now())
+    for row in rows:
+        name = row.provider if row.model == "*" else row.model
+        if name in scopes and row.cause is not None:
+            clears = clears_text(row)
+            yield f"{name}: {cause_text(row)}" + (f", clears {clears}" if clears else "")
+    configured = ruling.facts.configured or ()
+    others = sorted({provider_of(name) for name in configured} - {*map(provider_of, models)})
+    if others:
+        yield f"other configured providers: {', '.join(others)}"
+
+
+def _retry_after_s(parts: Parts, models: list[str]) -> float:
+    """Return when the first of the candidates may be tried again."""
+    now = parts.pointsman.clock.now()
+    scopes = {*models, *map(provider_of, models)}
+    waits = [
+        (each.clears_at - now) / SECOND
+        for each in parts.health.reports(models)
+        if each.clears_at is not None and (each.model or each.provider) in scopes
+    ]
+    limited = (each.free_in_s for each in parts.health.rates.rows() if each.provider in scopes)
+    return max(1.0, min((*waits, *(each for each in limited if each > 0)), default=1.0))

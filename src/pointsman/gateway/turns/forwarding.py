@@ -13,10 +13,12 @@ from functools import partial
 
 import msgspec
 from msgspec import Raw
-from msgspec.structs import replace
 
-from pointsman.calls.flow import WORTH_ANOTHER, Called
-from pointsman.errors import InputError
+from pointsman.calls.answering import called_after, unreadable, untranslatable, written_request
+from pointsman.calls.flow import Called
+from pointsman.calls.model_call import ModelCall
+from pointsman.calls.usage import StreamedAnswer, WholeAnswer
+from pointsman.errors import InputError, OverBudget, PointsmanError
 from pointsman.gateway.http import EVENTS, JSON, Headers, Send
 from pointsman.gateway.turns.carriage import (
     HELD_BYTES,
@@ -25,10 +27,9 @@ from pointsman.gateway.turns.carriage import (
     Edited,
     Passed,
     Translated,
-    unreadable,
 )
 from pointsman.gateway.turns.notice import notice_of
-from pointsman.gateway.turns.turn import End, LiveTurn
+from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn
 from pointsman.providers.dialects.chat.stream_usage import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.spans import with_model
@@ -52,12 +53,16 @@ class Forwarding:
 
     # How every call begins stands with the class: it is written down only where it changes.
     has_begun = False
-    error: UpstreamError | None = None
+    error: PointsmanError | None = None
     _size = 0
+    _upstream: Mapping[str, str] = NO_HEADERS
+    """What the provider's head says."""
     _wants_usage = True
     _has_asked_usage = False
     _first = b""
     """What a stream began with."""
+
+    call: ModelCall
 
     def __init__(self, live: LiveTurn, model: str, send: Send) -> None:
         self.live = live
@@ -82,7 +87,7 @@ class Forwarding:
         else:
             asked = speaker(request.dialect).read_request(self.live.stripped_body())
             self._wants_usage = asked.wants_usage
-            body = speaker(self._dialect).write_request(asked, self._name).body
+            body = written_request(self._dialect, asked, self._name)
         passed = self._passed(request.asked.headers) if self.is_same else ()
         return Outgoing(self._dialect, self._name, body, look.is_stream, passed)
 
@@ -104,12 +109,20 @@ class Forwarding:
 
     async def run(self) -> Called:
         """Call the model and let its answer out; says how it went."""
-        live = self.live
-        reserving = live.purse.reserve(self.model, live.input_tokens)
-        if reserving is not None:
-            await reserving
-        live.called(self.model)
-        return await self.seen_through(None)
+        call = self.call = self.live.open_call(self.model)
+        try:
+            reserving = call.reserve()
+            if reserving is not None:
+                await reserving
+        except OverBudget as error:
+            return self.refused(error)
+        call.begin()
+        return await self.run_to_end(None)
+
+    def refused(self, error: OverBudget) -> Called:
+        """Take note that no money was left for the call; says so to the flow."""
+        self.error = error
+        return called_after(error)
 
     def written(self) -> Begin | None:
         """Give what sends the request at once, where the caller's words may pass as they are."""
@@ -118,7 +131,7 @@ class Forwarding:
             return None
         return partial(provider.begun, provider.written(self.outgoing()), self.live.deadlines())
 
-    async def seen_through(self, begun: Exchange | None) -> Called:
+    async def run_to_end(self, begun: Exchange | None) -> Called:
         """Let the answer of a call out, also one that was sent already; says how it went."""
         live = self.live
         try:
@@ -126,12 +139,8 @@ class Forwarding:
         except UpstreamError as error:
             return self._failed(error)
         except InputError as error:
-            # The provider's dialect cannot say what the caller asks: another's may.
-            told = UpstreamError(
-                error.message, hint=error.hint, error_class="invalid_request", status=400
-            )
-            told.__cause__ = error
-            return replace(self._failed(told), is_worth_another=True)
+            return self._failed(untranslatable(error))
+        self._upstream = answer.headers
         try:
             if live.request.look.is_stream:
                 return await self._stream(answer)
@@ -153,26 +162,25 @@ class Forwarding:
 
     async def _whole(self, answer: Answer) -> Called:
         live = self.live
-        body = await answer.read()
-        live.heard()
+        body = told = await answer.read()
+        self.call.heard()
         usage, reason = self.end_of(body)
         if reason is None:
             _check_is_answer(self._provider.name, body)
         if not self.is_same:
             body = self._translated(body)
-        size = len(body)
         if live.fallen_from and (words := notice_of(live)):
             body = with_words_before(live.request.dialect, body, words)
         await live.hold(reason or "")
         await live.durability.reached()
-        live.first_byte_ns = time.perf_counter_ns()
-        self.send.whole(200, self.headers(body), body)
-        self.done(answer.attempts, usage=usage, reason=reason, size=size)
+        self.call.first_byte_ns = time.perf_counter_ns()
+        self.send.whole(200, self.headers(body, answer.headers), body)
+        self.done(answer.attempts, told, usage, reason or "")
         return Called(is_done=True)
 
-    def headers(self, body: bytes) -> Headers:
-        """Give the headers of a whole answer."""
-        return [JSON, *self.live.headers(), (b"content-length", b"%d" % len(body))]
+    def headers(self, body: bytes, upstream: Mapping[str, str]) -> Headers:
+        """Return the headers of a whole answer."""
+        return [JSON, *self.live.headers(upstream), (b"content-length", b"%d" % len(body))]
 
     def _translated(self, body: bytes) -> bytes:
         asked = speaker(self.live.request.dialect)
@@ -192,7 +200,7 @@ class Forwarding:
             # Never the text again.
             await self._more(carriage.broken("upstream_error", error.message))
             self.send.end()
-            return self._failed(error, usage_bytes=self._size)
+            return self._failed(error)
         except asyncio.CancelledError:
             if seen.stop_reason is not None:
                 # The caller had its whole answer and hung up before the last byte of the stream.
@@ -200,12 +208,12 @@ class Forwarding:
             raise
         if seen.is_broken:
             broken = UpstreamError("the stream ended with an error", error_class="server_error")
-            return self._failed(broken, usage_bytes=self._size)
+            return self._failed(broken)
         self._streamed(answer, seen)
         return Called(is_done=True)
 
     def _streamed(self, answer: Answer, seen: Tap) -> None:
-        self.done(answer.attempts, usage=seen.usage, reason=seen.stop_reason, size=self._size)
+        self.call.succeed(StreamedAnswer(seen), seen.stop_reason or "", answer.attempts)
 
     async def _carried(self, answer: Answer, seen: Tap, carriage: Carriage) -> None:
         """Let a stream out from its first content on, to its end, which takes no write alone."""
@@ -213,7 +221,6 @@ class Forwarding:
         is_bound = False
         async for piece in answer:
             seen.feed(piece)
-            self.live.stream_events += piece.count(b"data:")
             out = carriage.fed(piece)
             self._size += len(out)
             if seen.stop_reason is not None and not is_bound:
@@ -225,7 +232,7 @@ class Forwarding:
             is_due = self.has_begun or seen.has_content or self._size > HELD_BYTES
             # The last piece goes out with what ends the stream, unless it does not end well.
             if is_due and (not answer.is_over or seen.stop_reason is None):
-                await self._let_out(waiting)
+                await self._let_out(waiting, seen)
         seen.end()
         if seen.stop_reason is None and not seen.is_broken:
             held = b"".join((self._first, *waiting, carriage.held()))
@@ -233,24 +240,23 @@ class Forwarding:
         if not self.has_begun:
             _check_is_sound(seen)
         waiting.append(carriage.ended())
-        await self._end(b"".join(waiting))
+        await self._end(b"".join(waiting), seen)
 
-    async def _let_out(self, waiting: list[bytes]) -> None:
+    async def _let_out(self, waiting: list[bytes], seen: Tap) -> None:
         data = b"".join(waiting)
         waiting.clear()
         if self.has_begun:
             await self._more(data)
         else:
             self._first = data
-            headers = await self._begun(data)
+            headers = await self._begun(seen)
             await self.send.begin(200, headers, data)
 
-    async def _end(self, data: bytes) -> None:
+    async def _end(self, data: bytes, seen: Tap) -> None:
         if self.has_begun:
-            self.live.answer_bytes += len(data)
             self.send.end(data)
         else:
-            headers = await self._begun(data)
+            headers = await self._begun(seen)
             self.send.at_once(200, headers, data)
 
     def _carriage(self) -> Carriage:
@@ -269,32 +275,28 @@ class Forwarding:
         writer = target.stream_writer(self.model, int(time.time()), wants_usage=self._wants_usage)
         return Translated(self._provider.name, speaker(self._dialect).stream_reader(), writer)
 
-    async def _begun(self, first: bytes) -> Headers:
+    async def _begun(self, seen: Tap) -> Headers:
         """Wait until a byte may leave; gives the headers that go before it."""
-        live = self.live
-        live.heard()
+        live, call = self.live, self.call
+        call.heard()
         await live.durability.reached()
-        live.first_byte_ns = time.perf_counter_ns()
+        call.first_byte_ns = time.perf_counter_ns()
+        call.progress = StreamedAnswer(seen)
         self.has_begun = True
-        live.answer_bytes += len(first)
-        return [EVENTS, (b"cache-control", b"no-cache"), *live.headers()]
+        return [EVENTS, (b"cache-control", b"no-cache"), *live.headers(self._upstream)]
 
     async def _more(self, data: bytes) -> None:
         if data:
-            self.live.answer_bytes += len(data)
             await self.send.more(data)
 
-    def done(self, attempts: int, *, usage: Usage, reason: str | None, size: int) -> None:
-        """Take into account that the call ended well."""
-        end = End("success", None, usage, reason or "", size, attempts)
-        self.live.call_ended(self.model, end)
+    def done(self, attempts: int, body: bytes, usage: Usage, reason: str) -> None:
+        """Settle a call whose whole answer is out; `body` is the provider's own."""
+        self.call.succeed(WholeAnswer(self._dialect, body, usage), reason, attempts)
 
-    def _failed(self, error: UpstreamError, usage_bytes: int = 0) -> Called:
+    def _failed(self, error: UpstreamError) -> Called:
         self.error = error
-        end = End(error.error_class, error, None, "", usage_bytes, error.attempts)
-        self.live.call_ended(self.model, end)
-        worth = error.error_class in WORTH_ANOTHER
-        return Called(False, error.error_class, self.has_begun, worth)  # noqa: FBT003 - not done
+        self.call.fail(error)
+        return called_after(error, has_content=self.has_begun)
 
 
 def _check_is_answer(name: str, body: bytes) -> None:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from pointsman.calls.flow import Call, Flow, Record
-from pointsman.errors import PointsmanError, RoutingFailed
+from pointsman.errors import OverBudget, PointsmanError, RoutingFailed
 from pointsman.gateway.http import Asked, Receive, Send
 from pointsman.gateway.turns.endpoints import ModelEndpoint, run_on
 from pointsman.gateway.turns.forwarding import Begin, Forwarding
@@ -48,7 +48,7 @@ class ShortTurn:
 
     __slots__ = (
         "begin", "body", "connection", "exchange", "failed", "first", "flow", "is_called",
-        "is_over", "is_understood", "live", "reason", "request", "ruled", "usage", "way",
+        "is_over", "is_understood", "live", "reason", "refused", "request", "ruled", "usage", "way",
         "written",
     )  # fmt: skip
 
@@ -70,6 +70,8 @@ class ShortTurn:
         self.exchange: Exchange | None = None
         self.failed: Exception | None = None
         self.is_understood = False
+        self.refused: OverBudget | None = None
+        """Why its first call was not made; the flow goes on from there."""
         self.is_called = False
         """Whether its money is set aside: its first call is to be seen through."""
         self.is_over = False
@@ -78,7 +80,7 @@ class ShortTurn:
     @property
     def is_capped(self) -> bool:
         """Whether a budget applies."""
-        return self.is_understood and bool(self.live.purse.caps)
+        return self.is_understood and bool(self.live.caps)
 
     def answered(self) -> None:
         """Learn that the provider's answer is here, or must be looked at."""
@@ -106,7 +108,7 @@ class ShortTurn:
 
     async def __call__(self, _asked: Asked, receive: Receive, send: Send) -> None:
         """Serve the request at length."""
-        await self.way.endpoint.seen_through(self._understood, self._rest, receive, send)
+        await self.way.endpoint.run_to_end(self._understood, self._rest, receive, send)
 
     def _understood(self) -> LiveTurn:
         if not self.is_understood:
@@ -116,8 +118,10 @@ class ShortTurn:
     async def _rest(self, live: LiveTurn, send: Send) -> None:
         if self.failed is not None:
             raise self.failed
-        if self.is_called:
-            await run_on(self.flow, live, self.first, await self.first.seen_through(self.exchange))
+        if self.refused is not None:
+            await run_on(self.flow, live, self.first, self.first.refused(self.refused))
+        elif self.is_called:
+            await run_on(self.flow, live, self.first, await self.first.run_to_end(self.exchange))
         else:
             await self.way.endpoint.driven(live, send)
 
@@ -251,8 +255,14 @@ class Lane:
             raise RoutingFailed
         live.number = call.number
         first = turn.first = Forwarding(live, call.model, turn.request.reply)
-        live.purse.reserve(call.model, live.input_tokens)
-        live.called(call.model)
+        opened = first.call = live.open_call(call.model)
+        try:
+            opened.reserve()
+        except OverBudget as error:
+            turn.refused = error
+            turn.go_on()
+            return
+        opened.begin()
         turn.is_called = True
         begin = None
         with suppress(PointsmanError):
@@ -287,12 +297,13 @@ class Lane:
             turn.go_on()
             return
         turn.body, turn.usage, turn.reason = body, usage, reason
-        turn.live.heard()
+        turn.first.call.heard()
         turn.live.hold_here()
 
     @staticmethod
     def _wait(turn: ShortTurn) -> None:
-        headers = turn.first.headers(turn.body)
+        exchange = turn.exchange
+        headers = turn.first.headers(turn.body, {} if exchange is None else exchange.headers)
         turn.written = turn.request.reply.written(200, headers, turn.body)
         turn.live.durability.then(turn.durable)
 
@@ -303,7 +314,8 @@ class Lane:
         else:
             reply = turn.request.reply
             reply.when_left(None)
-            turn.live.first_byte_ns = turn.live.out_ns = time.perf_counter_ns()
+            call = turn.first.call
+            call.first_byte_ns = call.out_ns = time.perf_counter_ns()
             reply.out(200, turn.written)
 
     def _end(self, turn: ShortTurn) -> None:
@@ -313,9 +325,7 @@ class Lane:
         attempts = 1 if exchange is None else exchange.attempts
         self.ended(
             turn,
-            lambda: turn.first.done(
-                attempts, usage=turn.usage, reason=turn.reason, size=len(turn.body)
-            ),
+            lambda: turn.first.done(attempts, turn.body, turn.usage, turn.reason),
         )
 
     def ended(self, turn: ShortTurn, note: Callable[[], None]) -> None:

@@ -4,38 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from pointsman.calls.answering import called_after
 from pointsman.calls.flow import Called
+from pointsman.calls.model_call import ModelCall
+from pointsman.calls.usage import StreamedAnswer, WholeAnswer
+from pointsman.errors import OverBudget, PointsmanError
 from pointsman.gateway.http import EVENTS, JSON, Send
-from pointsman.gateway.turns.turn import End, LiveTurn
+from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn
 from pointsman.providers.dialects.spans import with_model
 from pointsman.providers.dialects.tap import tap, usage_of
 from pointsman.providers.failures import failure_inside
-from pointsman.providers.messages import Usage
 from pointsman.providers.port import Answer, Operation, Outgoing, UpstreamError
 
 
 class Passage:
     """One call to the model that was named."""
 
+    _call: ModelCall
+
     def __init__(self, live: LiveTurn, operation: Operation, send: Send) -> None:
         self.live = live
         self.send = send
         self.has_begun = False
-        self.error: UpstreamError | None = None
+        self.error: PointsmanError | None = None
         self._operation: Operation = operation
-        self._size = 0
+        self._upstream: Mapping[str, str] = NO_HEADERS
 
     async def run(self) -> Called:
         """Make the call and let its answer out; says how it went."""
         live, model = self.live, self.live.model
         provider, name = live.parts.providers.of(model, live.in_force.models)
-        reserving = live.purse.reserve(model, live.input_tokens)
-        if reserving is not None:
-            await reserving
-        live.called(model)
+        call = self._call = live.open_call(model)
+        try:
+            reserving = call.reserve()
+            if reserving is not None:
+                await reserving
+        except OverBudget as error:
+            self.error = error
+            return called_after(error)
+        call.begin()
         request = live.request
         body, is_stream = with_model(request.asked.body, name), request.look.is_stream
         outgoing = Outgoing(request.dialect, name, body, is_stream, operation=self._operation)
@@ -43,6 +54,7 @@ class Passage:
             answer = await provider.send(outgoing, live.deadlines())
         except UpstreamError as error:
             return self._failed(error)
+        self._upstream = answer.headers
         try:
             await (self._stream(answer) if is_stream else self._whole(provider.name, answer))
         except UpstreamError as error:
@@ -52,20 +64,18 @@ class Passage:
         return Called(is_done=True)
 
     async def _whole(self, name: str, answer: Answer) -> None:
-        live = self.live
         body = await answer.read()
-        live.heard()
+        self._call.heard()
         inside = failure_inside(name, body)
         if inside is not None:
             raise inside
         await self._begin([JSON, (b"content-length", str(len(body)).encode())])
-        self._size = len(body)
         await self.send({"type": "http.response.body", "body": body})
         usage = usage_of("chat", body)
         if self._operation == "embeddings":
             # What is only read makes no output, and says nothing about it.
             usage = replace(usage, output_tokens=0)
-        self._done(answer, usage, "end")
+        self._call.succeed(WholeAnswer("chat", body, usage), "end", answer.attempts)
 
     async def _stream(self, answer: Answer) -> None:
         """Let a stream out as it comes; one that breaks off is broken off here, too."""
@@ -73,37 +83,31 @@ class Passage:
         try:
             async for piece in answer:
                 if not self.has_begun:
-                    self.live.heard()
+                    self._call.heard()
+                    self._call.progress = StreamedAnswer(seen)
                     await self._begin([EVENTS, (b"cache-control", b"no-cache")])
                 seen.feed(piece)
-                self._size += len(piece)
-                self.live.answer_bytes += len(piece)
                 await self.send({"type": "http.response.body", "body": piece, "more_body": True})
         except asyncio.CancelledError:
             if seen.stop_reason is not None:
-                self._done(answer, seen.usage, seen.stop_reason)
+                self._call.succeed(StreamedAnswer(seen), seen.stop_reason, answer.attempts)
             raise
         seen.end()
         if not self.has_begun:
             raise UpstreamError("the stream ended before it began", error_class="network")
         await self.send({"type": "http.response.body", "body": b""})
-        self._done(answer, seen.usage, seen.stop_reason or "end")
+        self._call.succeed(StreamedAnswer(seen), seen.stop_reason or "end", answer.attempts)
 
     async def _begin(self, headers: list[tuple[bytes, bytes]]) -> None:
         """Let the head out, once the decision is durable."""
         live = self.live
         await live.durability.reached()
-        live.first_byte_ns = time.perf_counter_ns()
+        self._call.first_byte_ns = time.perf_counter_ns()
         self.has_begun = True
-        told = [*headers, *live.headers()]
+        told = [*headers, *live.headers(self._upstream)]
         await self.send({"type": "http.response.start", "status": 200, "headers": told})
-
-    def _done(self, answer: Answer, usage: Usage, reason: str) -> None:
-        end = End("success", None, usage, reason, self._size, answer.attempts)
-        self.live.call_ended(self.live.model, end)
 
     def _failed(self, error: UpstreamError) -> Called:
         self.error = error
-        end = End(error.error_class, error, None, "", self._size, error.attempts)
-        self.live.call_ended(self.live.model, end)
-        return Called(False, error.error_class, self.has_begun, False)  # noqa: FBT003 - not done
+        self._call.fail(error)
+        return replace(called_after(error, has_content=self.has_begun), is_worth_another=False)

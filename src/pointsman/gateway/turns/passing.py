@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from pointsman.access.keys import Principal
 from pointsman.calls.flow import Called, Fallback, Record
-from pointsman.errors import InputError, PointsmanError
+from pointsman.errors import InputError
 from pointsman.gateway.http import Asked, Send
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.endpoints import ModelEndpoint
-from pointsman.gateway.turns.failures import veto_of
+from pointsman.gateway.turns.failures import refusal_of
 from pointsman.gateway.turns.identity import Named, conversation
 from pointsman.gateway.turns.incoming import Incoming, privacy_of
 from pointsman.gateway.turns.names import meant_by
@@ -84,7 +83,7 @@ class PassEndpoint(ModelEndpoint):
             self._dialect,
             asked,
             seen,
-            _only(caller, meant.model),
+            caller,
             conversation(caller.key_id, asked.headers, named),
             meant,
             privacy_of(asked, caller),
@@ -120,13 +119,9 @@ class PassEndpoint(ModelEndpoint):
             passage = Passage(live, self._operation, send)
             reply = await passage.run()
         if passage is None:
-            raise self._refusal(live)
+            raise refusal_of(live)
         if passage.error is not None and not passage.has_begun:
             raise passage.error
-
-    @staticmethod
-    def _refusal(live: LiveTurn) -> PointsmanError:
-        return veto_of(live.ruled(), live.request.meant.model)
 
 
 def _look(body: _Body, operation: Operation) -> Look:
@@ -143,10 +138,3 @@ def _look(body: _Body, operation: Operation) -> Look:
         "max_completion_tokens": 1 if operation == "embeddings" else body.max_tokens,
     }
     return look("chat", msgspec.json.encode(value))
-
-
-def _only(caller: Principal, model: str) -> Principal:
-    """Give a caller that may use no model but this one, if it may use it at all."""
-    allowed = caller.allowed_models
-    is_allowed = allowed is None or model in allowed
-    return replace(caller, allowed_models=(model,) if is_allowed else ())

@@ -1,28 +1,21 @@
-"""One call beside a turn: decided, paid for and recorded like every other; nobody waits for it."""
+"""A call beside a turn, under a decision of its own: a shadow run, or a judge's verdict."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 
-from pointsman.access.budgets import Refused, Reservation
-from pointsman.access.charges import quoted
-from pointsman.access.spent import Spent
-from pointsman.calls.call_end import CallEnd, outcome_of
-from pointsman.errors import InputError, LedgerError
+from pointsman.calls.answering import Answered, ask_whole
+from pointsman.calls.call_end import CallEnd
+from pointsman.calls.model_call import OVER_BUDGET, CallOrder, ModelCall, PlainContext
+from pointsman.errors import LedgerError, OverBudget
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.turn import LiveTurn
-from pointsman.kernel.record import Aside, Names, outcome_draft
-from pointsman.providers.dialects.speaker import speaker
-from pointsman.providers.failures import failure_inside
-from pointsman.providers.messages import Request, Response, Usage
-from pointsman.providers.port import Outgoing, UpstreamError
+from pointsman.kernel.record import Aside, Names
+from pointsman.providers.messages import Request, Response
+from pointsman.providers.port import UpstreamError
 from pointsman.recording.ruling import Ruling
-from pointsman.runs.learning.rubric import words_of
-from pointsman.signals.tokens import count_tokens
-from pointsman.turns.call_event import Result
-from pointsman.turns.estimate import output_bound
 from pointsman.version import VERSION
 
 
@@ -39,59 +32,65 @@ class SideCall:
         self._input_tokens = input_tokens
         self._began = time.perf_counter_ns()
         self.decision_id = parts.pointsman.ids.new_id()
-        self.result = "over_budget"
+        self.result = OVER_BUDGET
         self.end: CallEnd | None = None
 
-    async def made(self, request: Request) -> Response | None:
-        """Make the call; None where it may not be paid for, or failed."""
-        reserved = await self._reserved(request)
-        if isinstance(reserved, Refused):
+    async def make(self, request: Request) -> Response | None:
+        """Record the decision and make the call; None where it may not be paid for, or failed."""
+        call = self._open(request)
+        try:
+            reserving = call.reserve()
+            if reserving is not None:
+                await reserving
+        except OverBudget:
             return None
         try:
-            await self._recorded()
+            await self._record()
         except LedgerError:
-            self._give_back(reserved)
+            call.abandon()
             raise
-        self._parts.health.begin(self._ruling.model, self._input_tokens)
+        call.begin()
         try:
-            response, attempts = await self._answered(request)
+            answered = await self._ask(request)
         except UpstreamError as error:
             self.result = "failed"
-            self._ended(reserved, error.error_class, error, None, error.attempts)
+            self.end = call.fail(error)
             return None
         except asyncio.CancelledError:
-            self._ended(reserved, "cancelled", None, None, 1)
+            call.cancel()
             raise
+        call.first_byte_ns = time.perf_counter_ns()
         self.result = "done"
-        self._ended(reserved, "success", None, response, attempts)
-        return response
+        stop_reason = answered.response.stop_reason
+        self.end = call.succeed(answered.written, stop_reason, answered.attempts)
+        return answered.response
 
-    def _give_back(self, reserved: Reservation) -> None:
-        """Free what was set aside for a call that is never made."""
-        sharing = self._parts.sharing
-        if sharing is not None:
-            sharing.budgets.forget(reserved)
-        else:
-            self._parts.budgets.release(reserved)
-
-    async def _reserved(self, request: Request) -> Reservation | Refused:
-        parts, live, model = self._parts, self._live, self._ruling.model
-        known = live.in_force.ready.models.get(model)
-        most = None if known is None else known.capabilities.max_output_tokens
-        quote = quoted(
-            model,
-            None if known is None else known.price,
-            parts.pointsman.files.prices.id,
+    def _open(self, request: Request) -> ModelCall:
+        live, ruling = self._live, self._ruling
+        context = PlainContext(
+            live.turn_id,
+            live.session_id,
+            policy=self._kind,
+            placement_rule=ruling.placing.outcome.rule_id,
+            requested_model=live.requested_model,
+            trace=live.trace,
+        )
+        order = CallOrder(
+            ruling.model,
+            1,
+            self.decision_id,
+            live.in_force,
+            live.owners,
+            live.caps,
             self._input_tokens,
-            output_bound(request.max_output_tokens, most),
+            request.max_output_tokens,
+            False,  # noqa: FBT003 - no stream
+            context,
+            self._began,
         )
-        if parts.sharing is not None:
-            return await live.purse.set_aside(parts.sharing, quote)
-        return parts.budgets.reserve(
-            live.purse.owners, quote, live.purse.caps, parts.pointsman.clock.now()
-        )
+        return ModelCall(self._parts.calls, order)
 
-    async def _recorded(self) -> None:
+    async def _record(self) -> None:
         """Record the decision, and wait for it: nothing acts before its decision is durable."""
         parts, live = self._parts, self._live
         elapsed_us = (time.perf_counter_ns() - self._began) // 1_000
@@ -101,68 +100,7 @@ class SideCall:
         parts.pointsman.desk.hand_in(names, live.in_force, self._ruling, aside, durable, self._kind)
         await durable.reached()
 
-    async def _answered(self, request: Request) -> tuple[Response, int]:
+    async def _ask(self, request: Request) -> Answered:
         parts, live = self._parts, self._live
         provider, name = parts.providers.of(self._ruling.model, live.in_force.models)
-        dialect = provider.dialects[0]
-        try:
-            body = speaker(dialect).write_request(request, name).body
-        except InputError as error:
-            raise UpstreamError(error.message, error_class="invalid_request", status=400) from error
-        answer = await provider.send(Outgoing(dialect, name, body, False), live.deadlines())  # noqa: FBT003 - no stream
-        try:
-            said = await answer.read()
-        finally:
-            await answer.close()
-        inside = failure_inside(provider.name, said)
-        if inside is not None:
-            raise inside
-        try:
-            return speaker(dialect).read_response(said), answer.attempts
-        except InputError as error:
-            message = f"the answer of `{provider.name}` cannot be read: {error.message}"
-            raise UpstreamError(message, error_class="server_error", status=200) from error
-
-    def _ended(
-        self,
-        reserved: Reservation,
-        result: Result,
-        error: UpstreamError | None,
-        response: Response | None,
-        attempts: int,
-    ) -> None:
-        """Take the end of the call into account: availability, money, the ledger."""
-        parts, model = self._parts, self._ruling.model
-        models = self._live.in_force.ready.models
-        is_refusal = error is not None and error.is_policy_refusal
-        parts.health.ended(model, result, models, is_policy_refusal=is_refusal)
-        known = models.get(model)
-        elapsed_us = (time.perf_counter_ns() - self._began) // 1_000
-        self.end = CallEnd(
-            model=model,
-            location="cloud" if known is None else known.location,
-            number=1,
-            is_stream=False,
-            status=200 if error is None else error.status,
-            error_class="" if result == "success" else result,
-            attempts=attempts,
-            stop_reason="" if response is None else response.stop_reason,
-            elapsed_us=elapsed_us,
-            first_byte_us=elapsed_us,
-            spent=self._settled(reserved, response),
-        )
-        pointsman = parts.pointsman
-        name = reserved.id or pointsman.ids.new_id()
-        names = Names(name, self.decision_id, pointsman.clock.now())
-        pointsman.desk.recorder().note(outcome_draft(names, outcome_of(self.end)))
-
-    def _settled(self, reserved: Reservation, response: Response | None) -> Spent | None:
-        """Charge what was answered; what was not costs nothing."""
-        budgets = self._parts.budgets
-        if response is None:
-            budgets.release(reserved)
-            return None
-        if response.usage.output_tokens is not None:
-            return budgets.settle(reserved, response.usage)
-        guessed = Usage(self._input_tokens, count_tokens(words_of(response)))
-        return budgets.settle(reserved, guessed, is_estimated=True)
+        return await ask_whole(provider, name, request, live.deadlines())

@@ -8,31 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from msgspec import Struct
-
-from pointsman.calls.call_end import CallEnd, outcome_of
+from pointsman.access.caps import Owners, caps_of
+from pointsman.calls.call_end import CallEnd
 from pointsman.calls.flow import Fallback, Record, RecordPlacement
 from pointsman.calls.locks import TurnLock
+from pointsman.calls.model_call import CallOrder, ModelCall
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
 from pointsman.gateway.http import Headers
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.spans import call_span
 from pointsman.gateway.telemetry.trace_context import trace_context
-from pointsman.gateway.telemetry.turn_counts import count_end, count_ruling
+from pointsman.gateway.telemetry.turn_counts import count_ruling
 from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.incoming import Incoming
-from pointsman.gateway.turns.purse import Purse
-from pointsman.kernel.record import Aside, Names, outcome_draft
+from pointsman.gateway.turns.passed_headers import passed_headers, request_id_header
+from pointsman.kernel.record import Aside, Names
 from pointsman.providers.dialects.prefix import with_text_of_last_user
-from pointsman.providers.messages import Usage
-from pointsman.providers.port import Deadlines, UpstreamError
+from pointsman.providers.port import Deadlines
 from pointsman.recording.ruling import Placing, Ruling
 from pointsman.storage.policies import InForce
-from pointsman.turns.call_event import Result
 from pointsman.turns.override import Mode
 from pointsman.turns.trace import Evaluation
 from pointsman.version import VERSION
@@ -41,15 +40,7 @@ if TYPE_CHECKING:
     from pointsman.gateway.sharing import Ahead, Sharing
 
 
-class End(Struct, frozen=True):
-    """How one call ended."""
-
-    result: Result
-    error: UpstreamError | None = None
-    usage: Usage | None = None
-    stop_reason: str = ""
-    answer_bytes: int = 0
-    attempts: int = 1
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class LiveTurn:
@@ -60,12 +51,11 @@ class LiveTurn:
     ruling: Ruling | None = None
     fallen_as: tuple[str, ...] = ()
     number = 0
-    first_byte_ns = answer_bytes = 0
-    out_ns = 0
-    """When the last byte was out, where that is not now."""
-    input_tokens = stream_events = 0
-    end: CallEnd | None = None
-    upstream_ns = called_ns = _waiting_ns = 0
+    input_tokens = 0
+    call: ModelCall | None = None
+    """The call under way, or the last one."""
+    _earlier_ns = 0
+    """The providers' time in earlier calls of this turn."""
     model = ""
     """The model that serves now."""
     winner: Evaluation | None = None
@@ -85,7 +75,11 @@ class LiveTurn:
         self.fallen_from: tuple[str, ...] = ()
         self.locked: TurnLock | None = None
         self.ahead: Ahead | None = None
-        self.purse = Purse(parts, request, in_force)
+        self.owners = Owners(
+            request.caller.key_id, request.conversation.id, request.workspace or ""
+        )
+        budgets = in_force.ready.policy.budgets
+        self.caps = (*caps_of(budgets), *request.caller.caps) if budgets else request.caller.caps
 
     @property
     def trace_id(self) -> str:
@@ -111,9 +105,43 @@ class LiveTurn:
         return self.ruling
 
     @property
+    def end(self) -> CallEnd | None:
+        """How its last call ended."""
+        return None if self.call is None else self.call.end
+
+    @property
     def elapsed_us(self) -> int:
         """How long it has taken, until its answer was out."""
-        return ((self.out_ns or time.perf_counter_ns()) - self.started) // 1000
+        out_ns = 0 if self.call is None else self.call.out_ns
+        return ((out_ns or time.perf_counter_ns()) - self.started) // 1000
+
+    @property
+    def operation(self) -> str:
+        """What is asked of the model beside an answer."""
+        return self.request.operation
+
+    @property
+    def requested_model(self) -> str:
+        """The name the caller gave."""
+        return self.request.meant.requested
+
+    @property
+    def rule(self) -> str:
+        """The rule that chose the model."""
+        return "" if self.winner is None else self.winner.rule_name or ""
+
+    @property
+    def placement_rule(self) -> str:
+        """The rule by which the turn may be where it goes."""
+        return "" if self.ruling is None else self.ruling.placing.outcome.rule_id
+
+    @property
+    def overhead_ns(self) -> int | None:
+        """How long the first byte took, less the providers' time; None before it left."""
+        call = self.call
+        if call is None or not call.first_byte_ns:
+            return None
+        return max(0, call.first_byte_ns - self.started - self._earlier_ns - call.upstream_ns)
 
     def lock(self) -> TurnLock | None:
         """Give the lock of the turn that this request goes on in, if it does."""
@@ -126,7 +154,7 @@ class LiveTurn:
     async def look_ahead(self, sharing: Sharing) -> None:
         """Look at what other replicas may have changed: what memory says must not win over it."""
         is_new = not self.request.look.is_continuation
-        asked = (self.session_id, self.purse.owners, self.purse.caps, self.asked_at)
+        asked = (self.session_id, self.owners, self.caps, self.asked_at)
         self.ahead = await sharing.run(lambda: sharing.ahead(*asked, is_new=is_new))
 
     def let_go(self, sharing: Sharing) -> None:
@@ -196,18 +224,21 @@ class LiveTurn:
         return Aside(elapsed_us, self.trace_id, self.session_id, False, VERSION)  # noqa: FBT003 - no preview
 
     def cancelled(self) -> None:
-        """Note that the caller hung up while a model was at work."""
-        if self.purse.reservation is not None:
-            self.call_ended(self.model, End("cancelled", answer_bytes=self.answer_bytes))
+        """Settle the call under way: its caller hung up, or nothing of it may leave."""
+        if self.call is not None:
+            self.call.cancel()
 
-    def headers(self) -> Headers:
-        """Give what every answer says about its decision; never anything of the message."""
+    def headers(self, upstream: Mapping[str, str] = NO_HEADERS) -> Headers:
+        """Return what every answer says about its decision; never anything of the message."""
         found = [
             (b"x-pointsman-turn", self.turn_id.encode()),
             (b"x-pointsman-decision", self.decision_id.encode()),
             (b"x-pointsman-requested-model", _header(self.request.meant.requested)),
             (b"x-pointsman-model", _header(self.model)),
+            request_id_header(self.request.dialect, upstream, self.turn_id),
         ]
+        if upstream:
+            found += passed_headers(upstream)
         winner = self.winner
         if self.locked is not None:
             found.append((b"x-pointsman-policy", b"turn_lock"))
@@ -215,53 +246,45 @@ class LiveTurn:
             found.append((b"x-pointsman-policy", winner.policy.encode()))
             if winner.rule_name:
                 found.append((b"x-pointsman-rule", _header(winner.rule_name)))
-        if self.fallen_from:
-            found.append((b"x-pointsman-fallback-from", _header(", ".join(self.fallen_from))))
+        rejected = self._rejected_choices()
+        if rejected:
+            found.append((b"x-pointsman-notice", b"turns.choice_rejected"))
+        if rejected or self.fallen_from:
+            names = dict.fromkeys((*rejected, *self.fallen_from))
+            found.append((b"x-pointsman-fallback-from", _header(", ".join(names))))
         return found
 
-    def called(self, model: str) -> None:
-        """Note that a model is called; what passes until `heard` is the provider's time."""
-        self.parts.health.begin(model, self.input_tokens)
-        self.called_ns = self._waiting_ns = time.perf_counter_ns()
+    def _rejected_choices(self) -> list[str]:
+        """Name the models chosen by hand that did not take the turn."""
+        ruling = self.ruling
+        if ruling is None or not ruling.outcome.banners or self.winner is None:
+            return []
+        return [
+            each.candidate_model or ""
+            for each in ruling.trace.chain[:2]
+            if each.verdict == "rejected"
+        ]
 
-    def heard(self) -> None:
-        """Note that the provider has begun to answer, or has failed to."""
-        if self._waiting_ns:
-            self.upstream_ns += time.perf_counter_ns() - self._waiting_ns
-            self._waiting_ns = 0
-
-    def call_ended(self, model: str, end: End) -> None:
-        """Take the end of a call into account: availability, money, the ledger, the counts."""
-        if self._waiting_ns:
-            self.heard()
-        parts, models = self.parts, self.in_force.ready.models
-        known, error = models.get(model), end.error
-        is_refusal = error is not None and error.is_policy_refusal
-        parts.health.ended(model, end.result, models, is_policy_refusal=is_refusal)
-        reserved = self.purse.reservation
-        first_ns = self.first_byte_ns - self.started
-        told = CallEnd(
-            model=model,
-            location="cloud" if known is None else known.location,
-            number=self.number,
-            is_stream=self.request.look.is_stream,
-            status=200 if error is None else error.status,
-            error_class="" if end.result == "success" else end.result,
-            attempts=end.attempts,
-            stop_reason=end.stop_reason,
-            elapsed_us=self.elapsed_us,
-            first_byte_us=first_ns // 1000 if first_ns > 0 else 0,
-            spent=self.purse.settled(end, self.input_tokens, self.stream_events),
+    def open_call(self, model: str) -> ModelCall:
+        """Make ready to call a model; its money is to be reserved first."""
+        if self.call is not None:
+            self._earlier_ns += self.call.upstream_ns
+        look = self.request.look
+        order = CallOrder(
+            model,
+            self.number,
+            self.decision_id,
+            self.in_force,
+            self.owners,
+            self.caps,
+            self.input_tokens,
+            look.max_output_tokens,
+            look.is_stream,
+            self,
+            self.started,
         )
-        pointsman = parts.pointsman
-        # Shared budgets count a call's end by its entry, under the id that was reserved for it.
-        entry_id = "" if reserved is None else reserved.id
-        names = Names(entry_id or pointsman.ids.new_id(), self.decision_id, pointsman.clock.now())
-        pointsman.desk.recorder().note(outcome_draft(names, outcome_of(told)))
-        self.end = told
-        count_end(self, told)
-        if parts.tracing is not None:
-            parts.tracing.call_ended(call_span(self, told, names.at))
+        call = self.call = ModelCall(self.parts.calls, order)
+        return call
 
     async def hold(self, stop_reason: str) -> None:
         """Bind the session to the model that served, for the calls that go on in this turn.

@@ -49,7 +49,7 @@ def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
 
 def _facts_around(live: LiveTurn) -> Around:
     """Gather what the request says beside its message."""
-    parts, request, purse = live.parts, live.request, live.purse
+    parts, request = live.parts, live.request
     look, now, ahead = request.look, live.asked_at, live.ahead
     live.input_tokens = count_tokens(look.all_text())
     if ahead is not None:
@@ -57,12 +57,17 @@ def _facts_around(live: LiveTurn) -> Around:
         availability = {**parts.health.now(), **ahead.denied}
     else:
         pinned = "" if request.meant.model else parts.sessions.pinned(live.session_id)
-        budgets = parts.budgets.left(purse.owners, purse.caps, now) if purse.caps else ()
+        budgets = parts.budgets.left(live.owners, live.caps, now) if live.caps else ()
         availability = parts.health.now()
+    named = request.meant.model
+    # With fallback for named models, a name is a wish like a pin: another model may take the turn.
+    is_wish = live.fallback().for_named_models
     return Around(
         turn_id=live.turn_id,
         input_tokens=live.input_tokens,
-        sticky_model=request.meant.model or pinned or None,
+        named_model=None if is_wish else named or None,
+        sticky_model=(named if is_wish else "") or pinned or None,
+        max_output_tokens=look.max_output_tokens,
         workspace_path=request.workspace,
         has_images=look.has_images,
         has_tool_calls_in_history=look.has_tool_calls_in_history,

@@ -154,7 +154,8 @@ class Look:
     @property
     def approx_chars(self) -> int:
         """About how many characters the request has; the bytes of pictures do not count."""
-        return len(self.all_text()) if self.has_images else len(self._body)
+        holds_image = conversation.may_hold_image(self._body)
+        return len(self.all_text()) if holds_image else len(self._body)
 
     def everything(self) -> str:
         """Give every text that leaves with the request: unknown fields and names, too."""
@@ -202,7 +203,8 @@ class Look:
                 yield from conversation.words(each.content)
 
     def _find_images(self) -> bool:
-        return any(conversation.has_image(each) for each in self._entries)
+        """Tell whether a picture stands in the new message of the user (002 §5.3.1)."""
+        return self._last >= 0 and conversation.has_image(self._entries[self._last])
 
 
 def look(dialect: Dialect, body: bytes) -> Look:

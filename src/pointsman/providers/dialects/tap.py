@@ -12,12 +12,15 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.providers.dialects import stops
+from pointsman.providers.dialects.said import said_in_stream
 from pointsman.providers.dialects.usage import ChatUsage, MessagesUsage, ResponsesUsage
 from pointsman.providers.messages import StopReason, Usage
 from pointsman.providers.port import Dialect
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _LAST_BYTES = 4096
+SAMPLED_BYTES = 32 * 1024
+"""How much of a stream is kept to estimate its tokens from, should it be cut."""
 _NO_USAGE = Usage()
 
 
@@ -108,8 +111,8 @@ class Tap:
     """Reads along with one stream."""
 
     __slots__ = (
-        "_content", "_dialect", "_is_blind", "_latest", "_pieces", "_size", "_wanted",
-        "has_content", "is_broken", "stop_reason", "usage",
+        "_content", "_dialect", "_is_blind", "_latest", "_pieces", "_sample", "_sampled", "_size",
+        "_total", "_wanted", "events", "has_content", "is_broken", "stop_reason", "usage",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect) -> None:
@@ -120,6 +123,10 @@ class Tap:
         self._size = 0
         self._is_blind = False
         self._latest = b""
+        self._sample: list[bytes] = []
+        self._sampled = self._total = 0
+        self.events = 0
+        """How many events have come by."""
         self.has_content = False
         """Whether the first byte of the answer's content has come by."""
         self.is_broken = False
@@ -129,6 +136,11 @@ class Tap:
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream, cut in any way."""
+        self._total += len(data)
+        self.events += data.count(b"data:")
+        if self._sampled < SAMPLED_BYTES:
+            self._sampled += len(data)
+            self._sample.append(data)
         if self._pieces or not data.endswith(b"\n"):
             data = self._whole_lines(data)
             if not data:
@@ -140,6 +152,11 @@ class Tap:
             if mark in data:
                 self._read(data)
                 return
+
+    def said(self) -> tuple[str, float]:
+        """Return words of the answer, and which share of its bytes they stand in."""
+        words = said_in_stream(self._dialect, b"".join(self._sample))
+        return words, self._sampled / self._total if self._total else 1.0
 
     def end(self) -> None:
         """Learn that nothing more comes: what waits for the end of its line is whole now."""

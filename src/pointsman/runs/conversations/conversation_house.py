@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from pointsman.access.budgets import BudgetPort
 from pointsman.access.caps import Cap, Owners, caps_of
 from pointsman.calls.flow import Fallback
+from pointsman.calls.services import CallServices
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.placement.facts import PlacementFacts
-from pointsman.providers.live import LiveProviders
 from pointsman.recording.desk import Desk
 from pointsman.recording.gathering import Gathering
 from pointsman.recording.health import LiveHealth
@@ -97,11 +97,19 @@ class House(Struct, frozen=True):
     """Everything a session uses, shared by all sessions of a process that have one patron."""
 
     ground: Ground
-    providers: LiveProviders
-    health: LiveHealth
-    budgets: BudgetPort
+    calls: CallServices
     store: ConversationStore
     patron: Patron = Patron()
+
+    @property
+    def budgets(self) -> BudgetPort:
+        """What may be spent."""
+        return self.calls.budgets
+
+    @property
+    def health(self) -> LiveHealth:
+        """Who is out."""
+        return self.calls.health
 
     def caps(self, in_force: InForce) -> tuple[Cap, ...]:
         """Give what bounds the spending: the policy's budgets, and the patron's own."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pointsman.access.book import OpenBook, opened_book
 from pointsman.access.budgets import Budgets
+from pointsman.calls.services import CallServices, deadlines_of
 from pointsman.errors import NotFound
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import microusd_text
@@ -59,7 +60,7 @@ class Listed(Struct, frozen=True):
 class Conversations:
     """The conversations of one home, in one process."""
 
-    def __init__(self, house: House, book: OpenBook, equip: Equip = bare) -> None:
+    def __init__(self, house: House, book: OpenBook | None, equip: Equip = bare) -> None:
         self.house = house
         self._equip = equip
         self._book = book
@@ -160,8 +161,8 @@ class Conversations:
 
     async def close(self) -> None:
         """Let go of every connection and process, then of the home."""
-        if self._is_open:
-            await self.house.providers.close()
+        if self._is_open and self._book is not None:
+            await self.house.calls.providers.close()
         self.let_go()
 
     def let_go(self) -> None:
@@ -169,7 +170,8 @@ class Conversations:
         if self._is_open:
             self._is_open = False
             self.house.store.close()
-            self._book.close()
+            if self._book is not None:
+                self._book.close()
 
     def _row(self, session_id: str) -> SessionRow:
         row = self.house.store.session(session_id)
@@ -208,20 +210,38 @@ def open_conversations(
     *,
     equip: Equip = bare,
     surroundings: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
+    calls: CallServices | None = None,
 ) -> Conversations:
-    """Open what conversations need in a home."""
+    """Open what conversations need in a home; `calls` are those of a gateway in this process."""
     ground.gathering.vectors.begin()
-    in_force, retain = ground.files.in_force(), ground.files.settings().value.retain
+    retain = ground.files.settings().value.retain
     recorder = ground.desk.recorder()
     store = ConversationStore(ground.home.place(CONVERSATIONS), retain)
+    if calls is not None:
+        # One process spends from one purse and knows one health.
+        return Conversations(House(ground, calls, store), None, equip)
     book = opened_book(ground.home, f"chat-{recorder.chain}")
+    calls = _open_calls(ground, Budgets(book), surroundings)
+    return Conversations(House(ground, calls, store), book, equip)
+
+
+def _open_calls(ground: Ground, budgets: Budgets, surroundings: Surroundings) -> CallServices:
+    models = ground.files.in_force().models
     health = LiveHealth(ground.clock)
-    providers = LiveProviders(ground.home.path, in_force.models, EmbeddedProvider(), surroundings)
-    health.rates.follow(in_force.models)
+    providers = LiveProviders(ground.home.path, models, EmbeddedProvider(), surroundings)
+    health.rates.follow(models)
     providers.listener = health.rates.follow
-    house = House(ground, providers, health, Budgets(book), store)
     health.listener = lambda changes: _record(ground, changes)
-    return Conversations(house, book, equip)
+    return CallServices(
+        desk=ground.desk,
+        clock=ground.clock,
+        ids=ground.ids,
+        price_table_id=ground.files.prices.id,
+        providers=providers,
+        health=health,
+        budgets=budgets,
+        deadlines=lambda: deadlines_of(ground.files.settings().value),
+    )
 
 
 def _record(ground: Ground, changes: tuple[Transition, ...]) -> None:

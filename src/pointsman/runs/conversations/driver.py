@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from pointsman.access.caps import Owners
 from pointsman.calls.flow import Record, RecordPlacement
+from pointsman.calls.model_call import CallOrder, PlainContext
 from pointsman.errors import PointsmanError
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import PlacementFacts
@@ -22,7 +23,7 @@ from pointsman.recording.awaiting import Awaited
 from pointsman.recording.placing import Turn as Placed
 from pointsman.runs.conversations.conversation_house import House
 from pointsman.runs.conversations.kept_messages import message_row
-from pointsman.runs.conversations.model_call import ModelCall, Order
+from pointsman.runs.conversations.model_call import ShownCall
 from pointsman.runs.conversations.telling import Where, handed_in
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import MOST_AT_ONCE, DelegateResult, Delegation
@@ -114,7 +115,7 @@ class Driver:
         self._durable = Awaited()
         self._stopping = asyncio.Event()
         self._reason: CancelReason = "user_cancel"
-        self._call: ModelCall | None = None
+        self._call: ShownCall | None = None
         self._decision_id = ""
         self._messages: list[SessionMessage] = []
         self._started_ns = time.perf_counter_ns()
@@ -244,16 +245,23 @@ class Driver:
 
     async def _called(self, effect: CallModel) -> Replied:
         seat = self._seat
-        order = Order(
+        house, ruling, request = self._house, effect.ruling, effect.request
+        # The first call of a turn is paid for by the estimate its decision was made with.
+        tokens = effect.input_tokens if ruling is None else ruling.facts.tokens_for(effect.model)
+        order = CallOrder(
             model=effect.model,
             number=effect.number,
-            request=effect.request,
             decision_id=self._decision_id,
-            owners=self._house.owners(seat.owners),
-            input_tokens=effect.input_tokens,
             in_force=self._in_force,
+            owners=house.owners(seat.owners),
+            caps=house.caps(self._in_force),
+            input_tokens=tokens,
+            asked_output=request.max_output_tokens,
+            is_stream=request.is_stream,
+            context=PlainContext(seat.turn_id, seat.session_id),
+            started_ns=time.perf_counter_ns(),
         )
-        call = ModelCall(self._house, order, self._desires.show, self._durable.reached)
+        call = ShownCall(house, order, request, self._desires.show, self._durable.reached)
         self._call = call
         try:
             if self.is_cancelled:

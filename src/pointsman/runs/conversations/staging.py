@@ -106,9 +106,9 @@ class Stage:
         facts = self._facts(seat, standing, said, request)
         facts = replace(facts, estimated_input_tokens=self._tokens(request))
         turn = self._turn(seat, standing, said, facts, request)
-        is_bare = bool(tools) and not self._has_toolmaker(turn)
+        is_bare = bool(tools) and not self._can_use_tools(turn)
         if is_bare:
-            # Nobody who may take this can use tools: a conversation without them beats none.
+            # A conversation without tools beats none, and a model chosen by hand beats tools.
             tools, request = (), replace(request, tools=())
             facts = replace(
                 facts, has_tool_definitions=False, estimated_input_tokens=self._tokens(request)
@@ -155,6 +155,7 @@ class Stage:
             sticky_model=None if seat.is_worker else standing.sticky_model,
             workspace_path=seat.workspace,
             has_images=any(isinstance(each, Image) for each in said.more),
+            max_output_tokens=said.most_output_tokens,
             has_tool_calls_in_history=bool(looked.tool_names),
             has_tools=bool(request.tools),
             has_system_prompt=bool(request.system),
@@ -173,9 +174,13 @@ class Stage:
         mode: Mode = "off" if seat.is_worker else "strict"
         return ground.gathering.facts_of_call(self._in_force, said.text, around, now, mode)
 
-    def _has_toolmaker(self, turn: Turn) -> bool:
-        """Tell whether any configured model can call tools: a local one, where the turn stays."""
+    def _can_use_tools(self, turn: Turn) -> bool:
+        """Tell whether the model chosen by hand can call tools, else whether any that may serve."""
         models, configured = self._in_force.ready.models, turn.facts.configured
+        override, sticky = turn.facts.override, turn.facts.sticky_model
+        chosen = models.get(sticky or "" if override is None else override.model)
+        if chosen is not None:
+            return chosen.capabilities.supports_tools
         must_stay = placed(turn.policies, turn.asked).outcome.gate == "local"
         return any(
             models[name].capabilities.supports_tools

@@ -1,0 +1,325 @@
+"""One model call, once: reserve, send, classify, settle, outcome entry.
+
+Turns, fallbacks, shadow runs, judges, pass-through endpoints, conversations and delegations drive
+it; this is the one place that charges a call, tells its health and writes its outcome entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from pointsman.access.budgets import BudgetPort, Refused, Reservation
+from pointsman.access.caps import Cap, Owners
+from pointsman.access.charges import Quote, is_absurd, quoted
+from pointsman.access.spent import Spent
+from pointsman.calls.call_end import CallEnd, charge_alarm_draft, outcome_of
+from pointsman.calls.services import CallServices
+from pointsman.calls.usage import completed_usage
+from pointsman.errors import OverBudget
+from pointsman.kernel.record import Names, outcome_draft
+from pointsman.providers.messages import Usage
+from pointsman.providers.port import UpstreamError
+from pointsman.storage.policies import InForce
+from pointsman.turns.call_event import Result
+from pointsman.turns.estimate import output_bound
+
+OVER_BUDGET: Final = "over_budget"
+"""The class of a call that was never made, because its budget had too little left by then."""
+
+
+class Progress(Protocol):
+    """What has come of an answer so far: what the provider told of its usage, and its words."""
+
+    @property
+    def usage(self) -> Usage:
+        """What the provider told."""
+        ...
+
+    def output_tokens(self) -> int:
+        """Estimate the tokens of the answer; asked only where the provider did not tell."""
+        ...
+
+
+class CallContext(Protocol):
+    """What surrounds a call, for the listener; never anything of a message."""
+
+    @property
+    def turn_id(self) -> str:
+        """The turn it belongs to."""
+        ...
+
+    @property
+    def session_id(self) -> str:
+        """The session of the turn."""
+        ...
+
+    @property
+    def operation(self) -> str:
+        """What is asked of the model: empty for an answer, else `embeddings` and the like."""
+        ...
+
+    @property
+    def requested_model(self) -> str:
+        """The name its caller gave."""
+        ...
+
+    @property
+    def policy(self) -> str:
+        """The slot that chose the model."""
+        ...
+
+    @property
+    def rule(self) -> str:
+        """The rule that chose it."""
+        ...
+
+    @property
+    def placement_rule(self) -> str:
+        """The rule by which the turn may be where it goes."""
+        ...
+
+    @property
+    def fallen_from(self) -> tuple[str, ...]:
+        """The models that failed before it."""
+        ...
+
+    @property
+    def trace(self) -> object:
+        """The caller's trace context."""
+        ...
+
+    @property
+    def overhead_ns(self) -> int | None:
+        """How long the answer's first byte took, less the providers' time; None for no request."""
+        ...
+
+
+class PlainContext(Struct, frozen=True):
+    """The surroundings of a call that answers no request over HTTP."""
+
+    turn_id: str
+    session_id: str
+    policy: str = ""
+    rule: str = ""
+    placement_rule: str = ""
+    requested_model: str = ""
+    operation: str = ""
+    fallen_from: tuple[str, ...] = ()
+    trace: object = None
+    overhead_ns: int | None = None
+
+
+class CallOrder(Struct, frozen=True):
+    """Which model is called, for whom, under which decision, within which budgets."""
+
+    model: str
+    number: int
+    decision_id: str
+    in_force: InForce
+    owners: Owners
+    caps: Sequence[Cap]
+    input_tokens: int
+    asked_output: int | None
+    is_stream: bool
+    context: CallContext
+    started_ns: int
+    """When the work began that this call is part of: its latency counts from there."""
+
+
+class ModelCall:
+    """A call on its way, from its reservation to its outcome entry."""
+
+    __slots__ = (
+        "_reservation", "_waiting_ns", "called_ns", "end", "first_byte_ns", "order", "out_ns",
+        "progress", "services", "upstream_ns",
+    )  # fmt: skip
+
+    def __init__(self, services: CallServices, order: CallOrder) -> None:
+        self.services = services
+        self.order = order
+        self.end: CallEnd | None = None
+        self.called_ns = self.upstream_ns = self._waiting_ns = 0
+        self.first_byte_ns = 0
+        """When the first byte of the answer left; 0 before."""
+        self.out_ns = 0
+        """When the last byte was out, where that is not now."""
+        self.progress: Progress | None = None
+        """What has come of the answer, once some of it left; before that a failure is free."""
+        self._reservation: Reservation | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether money is set aside for the call, and its end is still to be told."""
+        return self._reservation is not None
+
+    def reserve(self) -> Awaitable[None] | None:
+        """Set aside what the call may cost; raise `OverBudget` where no budget has so much left.
+
+        Where budgets are shared with other replicas, the result is to be awaited.
+        """
+        services, order = self.services, self.order
+        quote = self._quote()
+        if services.run_blocking is not None:
+            return self._reserve_shared(services.run_blocking, quote)
+        now = services.clock.now()
+        self._take(services.budgets.reserve(order.owners, quote, order.caps, now))
+        return None
+
+    def begin(self) -> None:
+        """Tell that the provider is called now; what passes until `heard` is its time."""
+        order = self.order
+        self.services.health.begin(order.model, order.input_tokens)
+        self.called_ns = self._waiting_ns = time.perf_counter_ns()
+
+    def heard(self) -> None:
+        """Tell that the provider has begun to answer, or has failed to."""
+        if self._waiting_ns:
+            self.upstream_ns += time.perf_counter_ns() - self._waiting_ns
+            self._waiting_ns = 0
+
+    def abandon(self) -> None:
+        """Give the money back for a call that is never made."""
+        reservation, self._reservation = self._reservation, None
+        if reservation is not None:
+            self.services.budgets.forget(reservation)
+
+    def succeed(self, answer: Progress, stop_reason: str, attempts: int) -> CallEnd:
+        """Settle a call that was answered."""
+        self.progress = answer
+        return self._finish("success", None, stop_reason, attempts)
+
+    def fail(self, error: UpstreamError) -> CallEnd:
+        """Settle a call that failed; one of which nothing was let out costs nothing."""
+        return self._finish(error.error_class, error, "", error.attempts)
+
+    def cancel(self, attempts: int = 1) -> None:
+        """Settle a call whose caller hung up, if one is under way."""
+        if self.is_open:
+            self._finish("cancelled", None, "", attempts)
+
+    def _quote(self) -> Quote:
+        order = self.order
+        known = order.in_force.ready.models.get(order.model)
+        most = None if known is None else known.capabilities.max_output_tokens
+        return quoted(
+            order.model,
+            None if known is None else known.price,
+            self.services.price_table_id,
+            order.input_tokens,
+            output_bound(order.asked_output, most),
+        )
+
+    async def _reserve_shared(self, run: Callable[..., Awaitable[object]], quote: Quote) -> None:
+        services, order = self.services, self.order
+        asked = (order.owners, quote, order.caps, services.clock.now())
+        asking = asyncio.ensure_future(run(lambda: services.budgets.reserve(*asked)))
+        try:
+            found = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            # A caller who hangs up now must not leave money behind that no call settles.
+            asking.add_done_callback(lambda done: _forget(services.budgets, done))
+            raise
+        self._take(found)
+
+    def _take(self, found: object) -> None:
+        if isinstance(found, Refused):
+            self._note_refusal()
+            raise OverBudget(found.message)
+        if isinstance(found, Reservation):
+            self._reservation = found
+
+    def _note_refusal(self) -> None:
+        """Record that the call was never made: whoever asks why a turn failed finds the cause."""
+        self._note(OVER_BUDGET, 402, "", 0, None, self.services.ids.new_id())
+
+    def _finish(
+        self, result: Result, error: UpstreamError | None, stop_reason: str, attempts: int
+    ) -> CallEnd:
+        """Take the end of the call into account: health, money, the ledger, the listener."""
+        if self._waiting_ns:
+            self.heard()
+        services, order = self.services, self.order
+        models = order.in_force.ready.models
+        is_refusal = error is not None and error.is_policy_refusal
+        services.health.ended(order.model, result, models, is_policy_refusal=is_refusal)
+        reservation, self._reservation = self._reservation, None
+        spent = None if reservation is None else self._settle(reservation, result)
+        if spent is not None:
+            services.health.used(order.model, spent.output_tokens)
+        # Shared budgets count a call's end by its entry, under the id that was reserved for it.
+        name = (reservation.id if reservation is not None else "") or services.ids.new_id()
+        status = 200 if error is None else error.status
+        failed = "" if result == "success" else result
+        end = self._note(failed, status, stop_reason, attempts, spent, name)
+        if reservation is not None and self._is_absurd(reservation.quote, spent):
+            self._raise_alarm(reservation.quote, end)
+        return end
+
+    def _is_absurd(self, quote: Quote, spent: Spent | None) -> bool:
+        if spent is None or self.progress is None:
+            return False
+        return is_absurd(quote, self.progress.usage, spent.cost_microusd)
+
+    def _settle(self, reservation: Reservation, result: Result) -> Spent | None:
+        """Charge what was used; a call that failed before its first word costs nothing."""
+        budgets, progress = self.services.budgets, self.progress
+        if progress is None:
+            budgets.release(reservation)
+            return None
+        usage = progress.usage
+        if result == "success" and usage.is_complete:
+            return budgets.settle(reservation, usage)
+        guessed = completed_usage(usage, self.order.input_tokens, progress.output_tokens())
+        return budgets.settle(reservation, guessed, is_estimated=True)
+
+    def _note(
+        self,
+        error_class: str,
+        status: int,
+        stop_reason: str,
+        attempts: int,
+        spent: Spent | None,
+        name: str,
+    ) -> CallEnd:
+        """Write the outcome entry, and tell the listener."""
+        services, order = self.services, self.order
+        known = order.in_force.ready.models.get(order.model)
+        first_ns = self.first_byte_ns - order.started_ns
+        end = self.end = CallEnd(
+            model=order.model,
+            location="cloud" if known is None else known.location,
+            number=order.number,
+            is_stream=order.is_stream,
+            status=status,
+            error_class=error_class,
+            attempts=attempts,
+            stop_reason=stop_reason,
+            elapsed_us=((self.out_ns or time.perf_counter_ns()) - order.started_ns) // 1000,
+            first_byte_us=first_ns // 1000 if first_ns > 0 else 0,
+            spent=spent,
+        )
+        names = Names(name, order.decision_id, services.clock.now())
+        services.desk.recorder().note(outcome_draft(names, outcome_of(end)))
+        if services.listener is not None:
+            services.listener.call_ended(self, end, names.at)
+        return end
+
+    def _raise_alarm(self, quote: Quote, end: CallEnd) -> None:
+        services = self.services
+        names = Names(services.ids.new_id(), self.order.decision_id, services.clock.now())
+        services.desk.recorder().note(charge_alarm_draft(names, quote, end))
+        if services.listener is not None:
+            services.listener.absurd_charge(self, end)
+
+
+def _forget(budgets: BudgetPort, done: asyncio.Future[object]) -> None:
+    """Give back what was set aside for a caller who had left by then."""
+    if not done.cancelled() and done.exception() is None:
+        found = done.result()
+        if isinstance(found, Reservation):
+            budgets.forget(found)

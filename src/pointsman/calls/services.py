@@ -1,0 +1,54 @@
+"""What the model calls of a process share: budgets, health, ledger, providers, and one listener."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from pointsman.access.budgets import BudgetPort
+from pointsman.calls.call_end import CallEnd
+from pointsman.kernel.instant import Clock, IdSource, Instant
+from pointsman.providers.live import LiveProviders
+from pointsman.providers.port import Deadlines
+from pointsman.recording.desk import Desk
+from pointsman.recording.health import LiveHealth
+from pointsman.storage.settings import Settings
+
+if TYPE_CHECKING:
+    from pointsman.calls.model_call import ModelCall
+
+
+class CallListener(Protocol):
+    """Learns how every call of a process ended: turns, shadow runs, judges, conversations alike."""
+
+    def call_ended(self, call: ModelCall, end: CallEnd, at: Instant) -> None:
+        """Count the call, and tell of it. Does not wait."""
+        ...
+
+    def absurd_charge(self, call: ModelCall, end: CallEnd) -> None:
+        """Raise the alarm about a bill that is out of all proportion to its estimate."""
+        ...
+
+
+class CallServices(Struct, frozen=True):
+    """The parts that every call uses."""
+
+    desk: Desk
+    clock: Clock
+    ids: IdSource
+    price_table_id: str
+    providers: LiveProviders
+    health: LiveHealth
+    budgets: BudgetPort
+    deadlines: Callable[[], Deadlines]
+    listener: CallListener | None = None
+    run_blocking: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
+    """Runs what waits for the network in a thread; None where budgets are kept in this process."""
+
+
+def deadlines_of(settings: Settings) -> Deadlines:
+    """Return how long a provider may take."""
+    limits = settings.limits
+    return Deadlines(limits.connect_s, limits.head_s, limits.idle_s, limits.total_s)
