@@ -242,3 +242,47 @@ def test_no_message_text_is_in_any_header(town: Town, live: Running) -> None:
 
 def admin(live: Running) -> dict[str, str]:
     return {"authorization": f"Bearer {live.admin}"}
+
+
+def said(*words: str) -> list[dict[str, str]]:
+    """A conversation in which the user and a model take turns."""
+    roles = ("user", "assistant")
+    return [{"role": roles[n % 2], "content": each} for n, each in enumerate(words)]
+
+
+def served(live: Running, *words: str, **headers: str) -> str:
+    body = {"model": "auto", "messages": said(*words)}
+    told = live.post("/v1/chat/completions", body, **headers)
+    assert told.status_code == 200, told.text
+    return str(told.headers["x-pointsman-model"])
+
+
+def test_a_conversation_that_opens_like_a_tainted_one_is_free(town: Town) -> None:
+    with running(town.home) as live:
+        assert served(live, "good morning", x_pointsman_privacy="local") == "house:llama"
+        assert served(live, "good morning") == "open:big"
+        assert served(live, "good morning", "hello", "how are you?") == "house:llama"
+    with running(town.home) as live:
+        assert served(live, "good morning") == "open:big"
+        assert served(live, "good morning", "hello", "how are you?") == "house:llama"
+        assert served(live, "good morning!", "hello", "how are you?") == "open:big"
+
+
+def test_what_is_said_later_taints_only_what_follows_it(town: Town) -> None:
+    with running(town.home) as live:
+        assert served(live, "one", "1", "two", x_pointsman_privacy="local") == "house:llama"
+        assert served(live, "one", "1", "two", "2", "three") == "house:llama"
+        assert served(live, "one", "1", "other", "2", "three") == "open:big"
+
+
+def test_a_refused_call_taints_nothing(town: Town) -> None:
+    headers = {"x-session-id": "s", "x-pointsman-privacy": "local"}
+    with running(town.home) as live:
+        assert live.chat("hello", model="open:big", headers=headers).status_code == 403
+        later = live.chat("hello", headers={"x-session-id": "s"})
+        assert later.headers["x-pointsman-model"] == "open:big"
+        assert not live.entries("event.placement.tainted")
+
+
+def test_an_empty_level_is_refused(live: Running) -> None:
+    assert live.chat("hello", headers={"x-pointsman-privacy": ""}).status_code == 400

@@ -36,8 +36,8 @@ OPTION = b',"stream_options":{"include_usage":true}'
 @pytest.fixture
 def asking(town: Town, serve: Any) -> Running:
     """A gateway that asks one provider what its streams use."""
-    towards = {**town.models["providers"]["open"], "stream_usage": "ask"}
-    providers = {**town.models["providers"], "open": towards}
+    silent = {**town.models["providers"]["house"], "stream_usage": "as_asked"}
+    providers = {**town.models["providers"], "house": silent}
     write_home(town.home, models={**town.models, "providers": providers})
     return serve(town.home)
 
@@ -159,9 +159,13 @@ def test_whole_answers_and_other_formats_are_asked_nothing(
     assert "stream_options" not in town.openai.texts() + town.local.texts()
 
 
-def test_as_asked_is_the_default_and_does_nothing(
-    town: Town, live: Running, monkeypatch: pytest.MonkeyPatch
+def test_with_as_asked_nothing_is_asked(
+    town: Town, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    towards = {**town.models["providers"]["open"], "stream_usage": "as_asked"}
+    providers = {**town.models["providers"], "open": towards}
+    write_home(town.home, models={**town.models, "providers": providers})
+    live = serve(town.home)
     monkeypatch.setattr(forwarding, "asking_usage", None)
     monkeypatch.setattr(forwarding, "UnaskedUsage", None)
     monkeypatch.setattr(forwarding, "Edited", None)

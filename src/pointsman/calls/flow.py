@@ -52,6 +52,7 @@ class RecordPlacement(Struct, frozen=True):
     """Record what was decided about the text of a call that goes on in its turn."""
 
     placing: Placing
+    is_refused: bool = False
 
 
 class Call(Struct, frozen=True):
@@ -118,10 +119,11 @@ def continued(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> Flow
     by the table again, only by what it brings.
     """
     placing = placed(policies, asked)
-    if not placing.is_advice:
-        yield RecordPlacement(placing)
     is_let_go = lock.is_escalated and placing.trace.terminated_at == "autoModeLogic"
-    if not is_let_go and not may_call(policies, placing, lock.model):
+    is_refused = not is_let_go and not may_call(policies, placing, lock.model)
+    if not placing.is_advice:
+        yield RecordPlacement(placing, is_refused)
+    if is_refused:
         return Ended("refused", None, 0, placing=placing)
     called = yield Call(lock.model, lock.calls + 1, None)
     if called is None or called.is_done:

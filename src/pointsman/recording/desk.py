@@ -6,6 +6,7 @@ Ids and instants come from the clock and the source it is given; nothing is made
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from typing import cast
 
@@ -30,6 +31,9 @@ from pointsman.storage.ledger import Receipt
 from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.turns.facts import with_seal
+
+TaintName = Callable[[], str] | None
+"""Names what a taint is to hold, where that is not the session; asked only where one is noted."""
 
 POLICY_INVALID = "event.routing.policy_invalid"
 POLICY_REFUSED = "event.policy.refused"
@@ -81,7 +85,7 @@ class Desk:
         receipt = cast(Receipt, waits.reached()[-1])
         return receipt.entry.at
 
-    def hand_in(
+    def hand_in(  # noqa: PLR0913, PLR0917 - what one turn's entries need
         self,
         names: Names,
         in_force: InForce,
@@ -89,8 +93,12 @@ class Desk:
         aside: Aside,
         waits: Waits,
         linked: str = "",
+        taint_as: TaintName = None,
     ) -> None:
         """Hand a turn in: its text, its policies if they are new, and both its decisions.
+
+        What must stay taints what `taint_as` names, else the session; a turn that no model takes
+        taints nothing.
 
         INVARIANT: whoever acts on it waits for all of it first. Text and decision are synced side
         by side, so that keeping the text costs no second wait. The decision is expected last.
@@ -106,7 +114,8 @@ class Desk:
                 first = Names(self._ids.new_id(), names.ref, names.at)
                 made = placement_made(policies, placing, seal, ledger)
                 recorder.decide(first, made, aside, waits.expect())
-            self._record_taint(recorder, in_force, placing, aside)
+            if ruling.model:
+                self._record_taint(recorder, in_force, placing, aside, taint_as)
         settled = waits.expect()
 
         def draft() -> Draft:
@@ -125,16 +134,25 @@ class Desk:
         self.hand_in_placement(names, in_force, placing, aside, waits)
         waits.reached()
 
-    def hand_in_placement(
-        self, names: Names, in_force: InForce, placing: Placing, aside: Aside, waits: Waits
+    def hand_in_placement(  # noqa: PLR0913 - what one entry needs
+        self,
+        names: Names,
+        in_force: InForce,
+        placing: Placing,
+        aside: Aside,
+        waits: Waits,
+        *,
+        is_refused: bool = False,
+        taint_as: TaintName = None,
     ) -> None:
-        """Hand in a placement that no choice of a model follows."""
+        """Hand in a placement that no choice of a model follows; a refused call taints nothing."""
         recorder = self.recorder()
         self._record_invalid(in_force, recorder)
         content = placing.facts.content
         seal = content if isinstance(content, Sealed) else recorder.hand_in_text(content, waits)
         made = placement_made(policies_of(in_force), placing, seal, self._home.identity.ledger)
-        self._record_taint(recorder, in_force, placing, aside)
+        if not is_refused:
+            self._record_taint(recorder, in_force, placing, aside, taint_as)
         recorder.decide(names, made, aside, waits.expect())
 
     def tell_invalid(self, in_force: InForce) -> None:
@@ -183,14 +201,20 @@ class Desk:
         recorder.append(Draft(POLICY_REFUSED, *names, payload)).result()
 
     def _record_taint(
-        self, recorder: Recorder, in_force: InForce, placing: Placing, aside: Aside
+        self,
+        recorder: Recorder,
+        in_force: InForce,
+        placing: Placing,
+        aside: Aside,
+        taint_as: TaintName,
     ) -> None:
         """Note that a session now holds what must stay; a preview leaves no such trace."""
-        facts, session_id = placing.facts, placing.facts.session_id
-        if aside.is_preview or not session_id or facts.taint is not None:
+        facts = placing.facts
+        if aside.is_preview or not facts.session_id or facts.taint is not None:
             return
         rule_id = held_by(in_force.placement.policy, placing)
         if rule_id:
+            session_id = (taint_as() if taint_as is not None else "") or facts.session_id
             names = Names(self._ids.new_id(), session_id, self._clock.now())
             taint = Taint(facts.question_id, rule_id)
             recorder.append(taint_draft(names, taint))

@@ -37,7 +37,7 @@ class PlacementGathering:
         """
         taint = None
         if in_force.placement.policy.taint != "off":
-            taint = self._taints.of(about.session_id)
+            taint = self._taints.of(about.session_id, about.items)
         found = None
         if in_force.placement.policy.stays_local:
             found = self._sensitivity(in_force, facts.message if text is None else text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from msgspec import Struct
@@ -28,6 +29,8 @@ class Turn(Struct, frozen=True):
     turn_id: str
     session_id: str
     asked_at: Instant
+    items: Callable[[], Iterable[str]] | None = None
+    """Names what stands in the history, where the session is known by its opening alone."""
 
 
 def facts_of_turn(

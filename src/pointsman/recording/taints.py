@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -25,6 +25,9 @@ _EVENTS: Final = "event.placement."
 LOOK_S: Final = 0.25
 OVERLAP: Final = 60 * SECOND
 """Clocks of two processes may differ a little, and entries become visible when they are synced."""
+
+ITEM: Final = "#"
+"""Stands between a session that is known by its opening and the item that taints it."""
 
 TAINTED: Final = "event.placement.tainted"
 CLEARED: Final = "event.placement.cleared"
@@ -50,7 +53,7 @@ class TaintedSession(Struct, frozen=True):
 def held_by(policy: PlacementPolicy, placing: Placing) -> str:
     """Name the rule by which a placement's text must stay; empty where it merely fits here.
 
-    A text that somebody wanted to send out all the same was refused, and the session still held it.
+    A text that a human wanted to send out all the same stays, and the session still held it.
     """
     if policy.taint == "off":
         return ""
@@ -85,18 +88,27 @@ class Taints:
     def __init__(self, database: Where) -> None:
         self._database = database
         self._held: dict[str, Taint] = {}
+        self._by_item: set[str] = set()
         self._reader: LedgerReader | None = None
         self._looked_at = float("-inf")
         self._seen_until = EPOCH
         self._lock = threading.Lock()
 
-    def of(self, session_id: str) -> Taint | None:
-        """Give the taint of a session, if it has one now."""
+    def of(self, session_id: str, items: Callable[[], Iterable[str]] | None = None) -> Taint | None:
+        """Return the taint of a session, if it has one now.
+
+        `items` names what stands in the history of a session that is known by its opening alone:
+        two conversations may open alike, so a taint holds for what they share, not for the name.
+        """
         if not session_id:
             return None
         if time.monotonic() - self._looked_at > LOOK_S:
             self.look()
-        return self._held.get(session_id)
+        if items is None:
+            return self._held.get(session_id)
+        if session_id not in self._by_item:
+            return None
+        return next((self._held[name] for name in items() if name in self._held), None)
 
     def look(self) -> None:
         """See at once what another process recorded. Blocks."""
@@ -108,10 +120,16 @@ class Taints:
     def note(self, session_id: str, taint: Taint | None) -> None:
         """Take into account what this process just recorded."""
         with self._lock:
-            if taint is None:
-                self._held.pop(session_id, None)
-            else:
-                self._held[session_id] = taint
+            self._set(session_id, taint)
+
+    def _set(self, name: str, taint: Taint | None) -> None:
+        if taint is None:
+            self._held.pop(name, None)
+            return
+        self._held[name] = taint
+        session_id, mark, _ = name.rpartition(ITEM)
+        if mark:
+            self._by_item.add(session_id)
 
     def close(self) -> None:
         """Let go of the ledger."""
@@ -131,9 +149,9 @@ class Taints:
             entry = stored.entry
             self._seen_until = max(self._seen_until, entry.at)
             if entry.kind == TAINTED:
-                self._held[entry.ref] = TAINT_FORM.decode(entry.payload)
+                self._set(entry.ref, TAINT_FORM.decode(entry.payload))
             elif entry.kind == CLEARED:
-                self._held.pop(entry.ref, None)
+                self._set(entry.ref, None)
 
 
 def tainted_sessions(ledger: LedgerReader) -> list[TaintedSession]:

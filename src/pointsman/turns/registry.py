@@ -46,8 +46,8 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     """One upstream as `models.yaml` names it.
 
     `path` is the GGUF file of an embedded one. `speaks` names wire formats beyond those of its
-    kind; `allow_private` lets its host name lead into a private network. With `stream_usage: ask`
-    it is asked what a streamed chat answer used, whether or not the caller wants to know.
+    kind; `allow_private` lets its host name lead into a private network. It is asked what a
+    streamed chat answer used, also where its caller does not ask, unless `stream_usage: as_asked`.
     """
 
     kind: Literal["openai", "anthropic", "ollama", "embedded"]
@@ -55,7 +55,7 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     path: str = ""
     speaks: tuple[Literal["chat", "responses", "messages"], ...] = ()
     allow_private: bool = False
-    stream_usage: Literal["as_asked", "ask"] = "as_asked"
+    stream_usage: Literal["as_asked", "ask"] = "ask"
     api_key: SecretRef | tuple[SecretRef, ...] | None = None
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
@@ -240,7 +240,7 @@ def _path_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
 
 def _usage_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     for name, provider in models.providers.items():
-        if provider.kind == "anthropic" and provider.stream_usage == "ask":
+        if provider.kind == "anthropic" and provider.stream_usage == "as_asked":
             at: Path = ("providers", name, "stream_usage")
             message = "an `anthropic` provider always tells what a stream used"
             yield document.problem(at, Code.INVALID_VALUE, message, "leave `stream_usage` out")

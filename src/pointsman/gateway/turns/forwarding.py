@@ -94,7 +94,8 @@ class Forwarding:
     def _asking_usage(self, body: bytes) -> bytes:
         """Ask what the stream uses, if the provider is to tell it always."""
         configured = self.live.in_force.models.providers.get(self._provider.name)
-        if configured is None or configured.stream_usage != "ask":
+        is_http = isinstance(self._provider, HttpProvider)
+        if configured is None or not is_http or configured.stream_usage != "ask":
             return body
         asking = asking_usage(body, self.live.request.look.stream_options)
         self._has_asked_usage = asking is not body

@@ -56,8 +56,6 @@ def privacy_of(asked: Asked, caller: Principal) -> Privacy:
     if b"x-pointsman-privacy" not in asked.headers:
         return own
     given = asked.header(b"x-pointsman-privacy")
-    if not given:
-        return own
     if given not in get_args(Privacy):
         raise InputError(
             f"`x-pointsman-privacy: {given[:40]}` is no privacy level",

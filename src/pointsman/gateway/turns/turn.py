@@ -31,6 +31,7 @@ from pointsman.kernel.record import Aside, Names
 from pointsman.providers.dialects.prefix import with_text_of_last_user
 from pointsman.providers.port import Deadlines
 from pointsman.recording.ruling import Placing, Ruling
+from pointsman.recording.taints import ITEM
 from pointsman.storage.policies import InForce
 from pointsman.turns.override import Mode
 from pointsman.turns.trace import Evaluation
@@ -197,7 +198,9 @@ class LiveTurn:
         self.decision_id = names.id
         linked = "fallback" if effect.kind == "fallback" else ""
         desk = self.parts.pointsman.desk
-        desk.hand_in(names, self.in_force, ruling, self._aside(), self.durability, linked)
+        desk.hand_in(
+            names, self.in_force, ruling, self._aside(), self.durability, linked, self._taint_name
+        )
         count_ruling(self.parts.metrics, ruling, self.winner)
 
     def check_confirmed(self, placing: Placing) -> None:
@@ -212,8 +215,32 @@ class LiveTurn:
         """Hand in what was decided about a call that goes on; the answer waits for it."""
         desk = self.parts.pointsman.desk
         desk.hand_in_placement(
-            self._names(), self.in_force, effect.placing, self._aside(), self.durability
+            self._names(),
+            self.in_force,
+            effect.placing,
+            self._aside(),
+            self.durability,
+            is_refused=effect.is_refused,
+            taint_as=self._taint_name,
         )
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether its session is known by the opening of the conversation alone."""
+        return self.request.conversation.source == "derived"
+
+    def items(self) -> list[str]:
+        """Name what the user said before this turn, as taints name it."""
+        names = [f"{self.session_id}{ITEM}{each}" for each in self.request.look.said_before()]
+        # What goes on in its turn has its own message in its past, too.
+        return names if self.locked is not None else names[:-1]
+
+    def _taint_name(self) -> str:
+        """Name what a taint of this turn is to hold: what was said; empty for the session."""
+        if not self.is_derived:
+            return ""
+        said = self.request.look.said_before()
+        return f"{self.session_id}{ITEM}{said[-1]}" if said else ""
 
     def _names(self) -> Names:
         pointsman = self.parts.pointsman

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pointsman.calls.flow import Flow, continued, turn
 from pointsman.calls.locks import TurnLock
 from pointsman.gateway.turns.turn import LiveTurn
@@ -18,7 +20,7 @@ def new_flow(live: LiveTurn) -> Flow:
     facts = pointsman.gathering.facts_of_call(
         in_force, request.look.last_user_text, _facts_around(live), live.asked_at, live.inline_mode
     )
-    about = Turn(live.turn_id, live.session_id, live.asked_at)
+    about = Turn(live.turn_id, live.session_id, live.asked_at, _items(live))
     asked = pointsman.asked(in_force, facts, about, request.look.everything)
     return turn(policies_of(in_force), asked, facts, live.fallback())
 
@@ -42,9 +44,13 @@ def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
         estimated_input_tokens={ANY_MODEL: live.input_tokens},
         tokenizer=TOKENIZER,
     )
-    about = Turn(lock.turn_id, live.session_id, pointsman.clock.now())
+    about = Turn(lock.turn_id, live.session_id, pointsman.clock.now(), _items(live))
     asked = pointsman.asked(in_force, facts, about, request.look.everything)
     return continued(policies_of(in_force), asked, lock)
+
+
+def _items(live: LiveTurn) -> Callable[[], list[str]] | None:
+    return live.items if live.is_derived else None
 
 
 def _facts_around(live: LiveTurn) -> Around:

@@ -5,6 +5,7 @@ INVARIANT: nothing here changes the body; what is not looked at passes through a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 import msgspec
@@ -150,6 +151,16 @@ class Look:
             system = [text for text in texts if not text.startswith(_VOLATILE_SYSTEM)]
         tools = conversation.tool_names(self._top.tools) if self._top.tools else []
         return msgspec.json.encode((system, tools, words))
+
+    def said_before(self) -> list[str]:
+        """Name the words of the user, one after the other: each by all that was said up to it."""
+        found: list[str] = []
+        told = hashlib.sha256()
+        for at, each in enumerate(self._entries):
+            if each.role == "user":
+                told.update(msgspec.json.encode(self._own_words(at)))
+                found.append(told.hexdigest()[:16])
+        return found
 
     @property
     def approx_chars(self) -> int:

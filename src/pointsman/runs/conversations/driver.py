@@ -200,7 +200,12 @@ class Driver:
         aside = Aside(elapsed_us, seat.turn_id, seat.session_id, False, VERSION)  # noqa: FBT003 - no preview
         if isinstance(effect, RecordPlacement):
             ground.desk.hand_in_placement(
-                names, self._in_force, effect.placing, aside, self._durable
+                names,
+                self._in_force,
+                effect.placing,
+                aside,
+                self._durable,
+                is_refused=effect.is_refused,
             )
             return names.id
         linked = "" if effect.kind == "turn" else effect.kind

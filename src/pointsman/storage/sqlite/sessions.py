@@ -50,6 +50,7 @@ class SessionStore:
         self._reading = place.lasting("sessions.sql")
         self._pinned: dict[str, str] = {}
         self._looked_at = float("-inf")
+        self._commits = self._commits_seen = 0
         self._group: GroupCommit[_Write, Sequence[_Write], None] = GroupCommit(
             "sessions", self._committed
         )
@@ -60,11 +61,12 @@ class SessionStore:
         return KeptSession() if row is None else KeptSession(*(str(part or "") for part in row))
 
     def pinned(self, session_id: str) -> str:
-        """Give the model a session is bound to; what another process pins counts in a second."""
-        now = time.monotonic()
-        if now - self._looked_at > LOOK_S:
+        """Return the model a session is bound to; what another process pins counts in a second."""
+        now, commits = time.monotonic(), self._commits
+        # A look that began before a pin was committed must not stand after its caller was answered.
+        if commits != self._commits_seen or now - self._looked_at > LOOK_S:
             self._pinned = {each.session_id: each.model for each in self.pins()}
-            self._looked_at = now
+            self._looked_at, self._commits_seen = now, commits
         return self._pinned.get(session_id, "")
 
     def pins(self) -> list[Pin]:
@@ -78,13 +80,18 @@ class SessionStore:
             self._pinned.pop(session_id, None)
         else:
             self._pinned[session_id] = model
-        return self._group.submit(("pin", (session_id, model, at)))
+        kept = self._group.submit(("pin", (session_id, model, at)))
+        kept.add_done_callback(self._count_commit)
+        return kept
 
     def lock(
         self, session_id: str, turn_id: str, decision_id: str, model: str, at: Instant
     ) -> Future[None]:
         """Remember the model of a turn that waits for a tool."""
         return self._group.submit(("lock", (session_id, turn_id, decision_id, model, at)))
+
+    def _count_commit(self, _kept: Future[None]) -> None:
+        self._commits += 1
 
     def close(self) -> None:
         """Write what was handed in and close."""

@@ -1,0 +1,150 @@
+"""A model that a request names serves, or the call is refused with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.gateway.conftest import Town
+from tests.gateway.house import Running, running, write_home
+
+from pointsman.testing import fails, says
+
+DOWN = [fails(503)] * 40
+PATHS = ["/v1/chat/completions", "/v1/responses", "/v1/messages"]
+TOOL = {"name": "look", "description": "look", "parameters": {"type": "object"}}
+
+
+def body(path: str, model: str, text: str = "hello", **more: Any) -> dict[str, Any]:
+    if path == "/v1/responses":
+        return {"model": model, "input": text, **more}
+    limit = {"max_tokens": 9} if path == "/v1/messages" else {}
+    return {"model": model, "messages": [{"role": "user", "content": text}], **limit, **more}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_named_model_that_is_out_is_refused_and_never_swapped(town: Town, path: str) -> None:
+    town.openai.then(*DOWN)
+    write_home(town.home, routing={"schema_version": 1, "global_default": "house:llama"})
+    with running(town.home) as live:
+        statuses = [live.post(path, body(path, "open:big")).status_code for _ in range(8)]
+        assert set(statuses) == {502, 503}
+        refused = live.post(path, body(path, "open:big"))
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) > 1
+        assert "5 failures in a row" in refused.text
+        assert "other configured providers" in refused.text
+        assert "house" in refused.text
+    assert not town.local.requests
+
+
+def test_a_named_local_model_that_cannot_use_tools_is_a_400(live: Running) -> None:
+    tools = [{"type": "function", "function": TOOL}]
+    told = live.post("/v1/chat/completions", body(PATHS[0], "local", tools=tools))
+    assert told.status_code == 400
+    assert told.json()["error"]["code"] == "routing.incapable"
+    assert told.headers["x-should-retry"] == "false"
+
+
+def test_a_key_that_may_not_use_the_named_model_gets_no_other(live: Running) -> None:
+    wanted = {"name": "one", "allowed_models": ["open:big"]}
+    made = live.post("/api/keys", wanted, authorization=f"Bearer {live.admin}").json()
+    told = live.post(PATHS[0], body(PATHS[0], "claude:opus"), authorization=f"Bearer {made['key']}")
+    assert told.status_code == 403
+    assert told.json()["error"]["code"] == "routing.not_permitted"
+
+
+def test_a_named_model_without_a_price_under_a_budget_is_a_402(town: Town) -> None:
+    models = {**town.models["models"], "open:odd": {"location": "cloud"}}
+    budgets = [{"name": "day", "limit_usd": 9}]
+    write_home(
+        town.home,
+        models={**town.models, "models": models},
+        routing={"schema_version": 1, "global_default": "house:llama", "budgets": budgets},
+    )
+    with running(town.home) as live:
+        told = live.post(PATHS[0], body(PATHS[0], "open:odd"))
+        assert told.status_code == 402
+        assert "unknown" in told.text
+    assert not town.local.requests
+
+
+def test_a_candidate_too_dear_for_the_budget_falls_through_to_the_next(town: Town) -> None:
+    rules = [{"when": {"message_matches": "arch"}, "use": "claude:opus", "name": "deep"}]
+    budgets = [{"name": "day", "limit_usd": 0.01}]
+    routing = {"schema_version": 1, "global_default": "house:llama", "rules": rules}
+    write_home(town.home, routing={**routing, "budgets": budgets})
+    with running(town.home) as live:
+        told = live.post(PATHS[0], body(PATHS[0], "auto", "arch", max_tokens=32_000))
+        assert told.headers["x-pointsman-model"] == "house:llama"
+        assert not town.anthropic.requests
+        small = live.post(PATHS[0], body(PATHS[0], "auto", "arch", max_tokens=1))
+        assert small.headers["x-pointsman-model"] == "claude:opus"
+
+
+def test_a_bare_name_of_one_model_is_that_model(town: Town, live: Running) -> None:
+    town.openai.then(says("hi"))
+    told = live.post(PATHS[0], body(PATHS[0], "small"))
+    assert told.headers["x-pointsman-model"] == "open:small"
+
+
+def test_a_bare_name_of_several_models_is_refused_with_their_names(town: Town) -> None:
+    models = {**town.models["models"], "house:big": {"location": "local"}}
+    given = {name: {**each, "aliases": []} for name, each in models.items()}
+    write_home(town.home, models={**town.models, "models": given})
+    with running(town.home) as live:
+        told = live.post(PATHS[0], body(PATHS[0], "big"))
+        assert told.status_code == 400
+        assert "open:big" in told.text
+        assert "house:big" in told.text
+
+
+def test_a_pinned_model_that_is_rejected_falls_through_and_the_caller_is_told(
+    town: Town, live: Running
+) -> None:
+    town.openai.then(*DOWN)
+    headers = {"x-session-id": "s"}
+    for _ in range(3):
+        live.post(PATHS[0], body(PATHS[0], "open:small"))
+        live.post(PATHS[0], body(PATHS[0], "open:big"))
+    assert live.post("/api/sessions/s/pin", {"model": "claude:opus"}).status_code == 200
+    town.anthropic.then(*DOWN[:3])
+    town.local.then(says("here"))
+    told = live.post(PATHS[0], body(PATHS[0], "auto"), **headers)
+    assert told.headers["x-pointsman-notice"] == "turns.choice_rejected"
+    assert told.headers["x-pointsman-fallback-from"].startswith("claude:opus")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_answer_has_a_request_id(town: Town, live: Running, path: str) -> None:
+    name = "request-id" if path == "/v1/messages" else "x-request-id"
+    good = live.post(path, body(path, "auto"))
+    assert good.headers[name]
+    unknown = live.post(path, body(path, "nobody"))
+    assert unknown.status_code == 404
+    assert unknown.headers[name]
+    assert unknown.headers["x-should-retry"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [(400, 400), (404, 404), (413, 413), (422, 422), (429, 429), (500, 502)]
+)
+@pytest.mark.parametrize("model", ["open:big", "auto"])
+def test_a_providers_own_error_keeps_its_status_and_its_words(
+    town: Town, live: Running, status: int, told: int, model: str
+) -> None:
+    town.openai.then(*[fails(status, message="bad thing happened")] * 5)
+    write_home(town.home, routing={"schema_version": 1, "global_default": "open:big"})
+    found = live.post(PATHS[0], body(PATHS[0], model))
+    assert found.status_code == told
+    assert "bad thing happened" in found.json()["error"]["message"]
+    assert (found.headers.get("x-should-retry") == "false") is (told not in {429, 502})
+
+
+def test_a_refused_key_of_ours_is_a_502_that_is_not_worth_a_retry(
+    town: Town, live: Running
+) -> None:
+    town.openai.then(*[fails(401)] * 5)
+    found = live.post(PATHS[0], body(PATHS[0], "open:big"))
+    assert found.status_code == 502
+    assert found.headers["x-should-retry"] == "false"
