@@ -9,7 +9,7 @@ DEMO := build/demo-home
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-properties campaign-egress campaign-expressions campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
-        campaign-postgres-crash campaign-replicas campaign-bulk-replay \
+        campaign-agreement campaign-postgres-crash campaign-replicas campaign-bulk-replay \
         bench-brainstate bench-agents bench-quality bench-dashboard web screenshots \
         bench-placement bench-branches bench-detection bench-gateway clean
 help: ## list the targets
@@ -135,6 +135,8 @@ campaign-differential: env ## the chain against a naive model on 200,000 turns
 	$(BIN)/python -m campaigns.differential
 campaign-egress: env ## nothing that must stay leaves, over 100,000 random conversations
 	$(BIN)/python -m campaigns.egress
+campaign-agreement: env ## 10,000 mixed calls: ledger, metrics, cost and budgets agree
+	$(BIN)/python -m campaigns.agreement
 campaign-gateway-crash: env ## kill the gateway at marked points: no answer without its decision
 	$(BIN)/python -m campaigns.gateway_crash
 campaign-gateway-memory: env ## memory stays flat over 200,000 requests

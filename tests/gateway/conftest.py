@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -34,6 +34,13 @@ def tmp_path() -> Iterator[Path]:
 def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Town]:
     monkeypatch.setenv("OPENAI_TEST_KEY", "sk-openai-upstream-key")
     monkeypatch.setenv("ANTHROPIC_TEST_KEY", "sk-ant-upstream-key")
+    with opened_town(tmp_path) as found:
+        yield found
+
+
+@contextmanager
+def opened_town(folder: Path) -> Iterator[Town]:
+    """Start three providers, and write a home that knows them."""
     with upstream() as openai, upstream() as anthropic, upstream() as local:
         models = {
             "schema_version": 1,
@@ -53,7 +60,7 @@ def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Town]:
             "accept": {"gpt-*": "auto", "claude-*": "claude:opus"},
         }
         home = write_home(
-            tmp_path / "home",
+            folder / "home",
             models=models,
             routing={"schema_version": 1, "global_default": "open:big"},
         )
