@@ -49,14 +49,19 @@ class Script:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
+        self._down = 0
+        """How many of the next requests fail: more than one call tries."""
 
     def __call__(self, request: Received) -> Sequence[Step]:
         if request.operation == "embeddings":
             return [Send(json_answer(embedding(request)))]
         roll = self._random.random()
-        if roll < 0.06:
+        if self._down or roll < 0.04:
+            self._down = (self._down or 4) - 1
+            return fails(500)(request)
+        if roll < 0.07:
             return fails(self._random.choice([400, 429, 500, 503]))(request)
-        if roll < 0.09:
+        if roll < 0.1:
             return [Reset()]
         if roll < 0.16 and request.json.get("tools"):
             return calls(("look", {}))(request)
