@@ -205,6 +205,8 @@ def test_a_tool_loop_is_told_call_by_call_and_refuses_nothing(town: Town, serve:
     page = read(live, "last")
     assert [each["number"] for each in page["calls"]] == [1, 2]
     assert (page["state"], page["refusals"]) == ("done", [])
+    left = live.get("/api/audit/egress").json()
+    assert (left["turns"], left["left"], left["departures"]) == (1, 1, 2)
 
 
 def test_a_turn_let_go_by_an_escalation_is_refused_nothing_by_the_table(
@@ -257,6 +259,8 @@ def test_a_call_that_a_budget_refused_after_the_decision_is_told(live: Running) 
     assert "Served: no model   (refused: over_budget, status 402)" in page["why"]
     (row,) = live.get("/api/turns").json()["turns"]
     assert (row["state"], row["served_model"]) == ("refused", "")
+    left = live.get("/api/audit/egress").json()
+    assert (left["left"], left["departures"], left["rows"]) == (0, 0, [])
 
 
 def test_shadow_runs_and_judges_are_told_apart_and_belong_to_the_turn(
@@ -282,6 +286,8 @@ def test_shadow_runs_and_judges_are_told_apart_and_belong_to_the_turn(
     (again,) = live.entries(SHADOW)
     assert read(live, again.id) == page
     assert "\nBeside the turn:\n  shadow run: claude:opus done" in page["why"]
+    left = live.get("/api/audit/egress").json()
+    assert (left["turns"], left["left"], left["departures"]) == (1, 1, 2)
 
 
 def test_who_was_not_asked_is_told_as_far_as_the_text_is_kept(ruled: Town, serve: Any) -> None:
@@ -295,6 +301,21 @@ def test_who_was_not_asked_is_told_as_far_as_the_text_is_kept(ruled: Town, serve
     ]
     assert page["not_asked_unknown"] == "1 rule reads the message: the message text was not kept"
     assert "not asked: cannot be told for all: 1 rule reads the message" in page["why"]
+
+
+def test_departures_and_turns_that_left_are_counted_apart(ruled: Town, live: Running) -> None:
+    ruled.anthropic.then(*DOWN)
+    live.chat("write code")
+    live.chat("hello")
+    live.chat("hello", model="house:llama")
+    live.outcomes(4)
+    told = live.get("/api/audit/egress").json()
+    assert (told["turns"], told["left"], told["departures"]) == (3, 2, 3)
+    assert [each["is_advice"] for each in told["rows"]] == [True] * 3
+    done = CliRunner().invoke(main, ["audit", "egress", "--home", str(live.home)])
+    first, *rows = done.output.splitlines()
+    assert first == "2 of 3 turns left this machine, in 3 departures"
+    assert all(", advice: AUTO_LOCAL, " in row for row in rows[:3])
 
 
 def test_an_id_that_names_no_turn_is_not_found(live: Running) -> None:
