@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from pointsman.runs.rules_test import Table, TableReport
     from pointsman.runs.workflows.branching import Branching
     from pointsman.storage.publications import Candidate
+    from pointsman.turns.story import TurnStory
 
 __all__ = ["Given", "Pointsman", "SystemClock", "Ulids", "home_path"]
 
@@ -331,8 +332,14 @@ class Pointsman:
         return FACTS_FORM.id(with_seal(facts, self._seal(facts.message)))
 
     def shown(self, name: str = "last") -> Shown:
-        """Give a recorded turn decision by its id, its turn's id, or `last`."""
+        """Read a turn's first decision by its id, its turn's id, or `last`."""
         return shown_turn(self.home, name)
+
+    def read_turn(self, name: str = "last") -> TurnStory:
+        """Read all of a turn by its id, or by that of any decision or call of it; or `last`."""
+        from pointsman.runs.audit.turn_story import read_story  # noqa: PLC0415 - as above
+
+        return read_story(self.home, name)
 
     def recent(self, most: int, before: Instant = LATEST) -> list[Shown]:
         """Give the latest turn decisions before an instant, the newest first."""

@@ -1,9 +1,15 @@
 """The installed command, as a person or a script uses it."""
 
+import fcntl
 import json
 import os
+import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +89,44 @@ def test_why_shows_what_route_showed(home: Home) -> None:
     routed = home.run("route", "hello").stdout
     assert home.run("why").stdout == routed
     assert home.run("why", routed.split()[1]).stdout == routed
+
+
+def on_a_terminal(home: Home, columns: int, *words: str) -> str:
+    """Run the command in a terminal of so many columns; give what it printed, without colours."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    environment = {**kept, "POINTSMAN_HOME": str(home.path), "TERM": "xterm"}
+    with subprocess.Popen(
+        [POINTSMAN, *words], stdout=theirs, stderr=theirs, env=environment
+    ) as run:
+        os.close(theirs)
+        said = b""
+        # A terminal whose other end is closed is an error on some systems, and empty on others.
+        with suppress(OSError):
+            while piece := os.read(ours, 65_536):
+                said += piece
+    os.close(ours)
+    assert run.returncode == 0, said
+    return re.sub(r"\x1b\[[0-9;]*m", "", said.decode()).replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("columns", [50, 80, 200])
+def test_why_is_as_wide_as_its_terminal_and_cuts_no_cause(home: Home, columns: int) -> None:
+    name = "deep for architecture and design reviews of everything that is older than a week"
+    rule = {"name": name, "when": {"message_matches": "."}, "use": "acme:gone"}
+    home.path.mkdir()
+    (home.path / "models.yaml").write_text(
+        "schema_version: 1\nproviders: {acme: {kind: openai}}\n"
+        "models: {'acme:gone': {location: cloud}}\n"
+    )
+    (home.path / "routing.yaml").write_text(json.dumps({"schema_version": 1, "rules": [rule]}))
+    home.run("route", "--facts", "-", text='{"message": "hi", "configured": []}')
+    screen = on_a_terminal(home, columns, "why")
+    cause = f'rule "{name}" -> acme:gone [not_configured] acme:gone lacks a key or an address'
+    assert cause in " ".join(screen.split())
+    assert max(map(len, screen.splitlines())) <= columns
+    assert any(cause in line for line in screen.splitlines()) == (columns == 200)
 
 
 @pytest.mark.req(155)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.acceptance.parlour import (
 from tests.gateway.house import entries, facts_of
 
 from pointsman.errors import InputError
+from pointsman.gateway.api.turn_catalog import TurnCatalog
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ONE, MicroUsd
 from pointsman.runs.conversations.conversation_house import Kit
@@ -32,6 +34,7 @@ from pointsman.sessions.update import (
     Update,
 )
 from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.sqlite.turn_index import Wanted
 from pointsman.testing import calls, says
 from pointsman.turns.fingerprint import Surroundings, fingerprint_of, hashed_vector
 
@@ -137,6 +140,13 @@ async def test_a_suggestion_is_offered_and_taken_or_dismissed(
         assert [(each.chosen, each.suggested) for each in offered] == [(HAIKU, SONNET)]
         assert "/route override" in offered[0].text
         assert over(found).model == model
+        story = parlour.pointsman.read_turn(over(found).turn_id)
+        assert (story.first.outcome.chosen_model, story.served_model) == (HAIKU, model)
+        assert [each.kind for each in story.later] == ["override"] * (answer == "override")
+        assert story.state == "done"
+        with closing(TurnCatalog(parlour.pointsman.home)) as catalog:
+            (row,) = catalog.looked()[0].turns(Wanted(), 10)
+        assert (row.state, row.served, row.calls, row.fallbacks) == ("done", model, 1, 0)
         types = parlour.types(conversation.id)
         assert event in types
         assert types.count("route.decided") == 1

@@ -226,9 +226,9 @@ def test_audit_lists_what_left_and_by_which_rule(home: Home) -> None:
     turn = home.turn()
     done = home.run("audit", "egress")
     assert done.exit_code == 0
-    assert done.stdout.splitlines()[0] == "1 of 1 turn left this machine"
+    assert done.stdout.splitlines()[0] == "1 of 1 turn left this machine, in 1 departure"
     row = done.stdout.splitlines()[1]
-    assert 'acme:big  by rule "all", AUTO_LOCAL, ' in row
+    assert 'acme:big  by rule "all", advice: AUTO_LOCAL, ' in row
     assert row.endswith(f"turn {turn}  (end of call not on record)")
     (value,) = home.json("audit", "egress")["rows"]
     assert (value["turn_id"], value["model"], value["gate"]) == (turn, "acme:big", "open")

@@ -106,7 +106,7 @@ async def test_what_nobody_foresaw_is_logged_and_told_without_details(
         raise RuntimeError("the secret inside")
 
     async with inside(depot.home) as (client, pointsman):
-        monkeypatch.setattr(pointsman, "shown", breaks)
+        monkeypatch.setattr(pointsman, "read_turn", breaks)
         with caplog.at_level(logging.ERROR, "pointsman.mcp"):
             line = await refused(client, "route_explain")
             with pytest.raises(MCPError) as told:

@@ -367,6 +367,26 @@ async def test_an_empty_screen_says_who_can_answer_until_something_is_said(tmp_p
         assert "Ready: " not in booth.screen
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+async def test_a_why_screen_is_as_wide_as_the_terminal_and_cuts_nothing(
+    tmp_path: Path, width: int
+) -> None:
+    name = "a rule " + "with a long name " * 6
+    rules = [{"name": name, "when": {"message_matches": "hi"}, "use": SONNET}]
+    files = {"routing": {**ROUTING, "rules": rules}}
+    async with a_booth(tmp_path, says("hello"), files=files, size=(width, 40)) as booth:
+        await booth.says("hi")
+        why = await booth.command("/model show")
+        lines = why.splitlines()
+        assert "with a long name " * 6 in " ".join(why.split())
+        wide = max(map(len, lines))
+        assert wide <= width
+        assert wide > 80 or width <= 80
+        assert booth.app._report_width == {60: 60, 80: 80, 120: 119}[width]
+        for line in lines:
+            assert not line.strip() or line.rstrip() in booth.screen
+
+
 async def test_a_why_screen_fits_into_eighty_columns(tmp_path: Path) -> None:
     async with a_booth(tmp_path, says("hello"), size=(80, 24)) as booth:
         await booth.says("hi")

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.acceptance.parlour import HAIKU, ROUTING, SONNET, Bench
 from tests.acceptance.test_conversation_facts import PATTERNED, learn
 from tests.gateway.house import stalls
@@ -20,6 +21,7 @@ from pointsman.runs.conversations.conversation_house import Kit
 from pointsman.sessions.tool import ConfirmationRequest, ToolOutcome
 from pointsman.testing import calls, fails, says
 from pointsman.testing.upstream_replies import Reply
+from pointsman.turns.story import TurnStory
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +54,15 @@ async def an_answer(booth: Booth) -> None:
 
 async def a_report(booth: Booth) -> None:
     await booth.says("/commit fix the auth bug")
+    pointsman = booth.app._pointsman
+    read = pointsman.read_turn
+
+    def with_round_times(name: str) -> TurnStory:
+        story = read(name)
+        timed = [replace(each, first_byte_us=240_000, elapsed_us=812_000) for each in story.calls]
+        return replace(story, calls=tuple(timed))
+
+    pointsman.read_turn = with_round_times  # type: ignore[method-assign] # a picture has no clock
     await booth.command("/model show")
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+import yaml
 from msgspec import Raw
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from pointsman.recording.ruling import Ruling, ruled
 from pointsman.recording.rulings import policies_of, turn_made
 from pointsman.recording.waiting import Blocking
 from pointsman.runs.audit import egress
+from pointsman.runs.starter import starter_text
 from pointsman.testing import CountedIds, FrozenClock, a_home
 
 MODELS = (
@@ -156,6 +158,47 @@ def test_a_turn_that_was_never_placed_is_told_as_such(home: Path) -> None:
         record(pointsman, {"placement": None})
     (row,) = pointsman.egress().rows
     assert (row.gate, row.placement_rule) == ("open", "")
+
+
+def test_advice_is_told_apart_from_a_rule_that_let_a_turn_leave(home: Path) -> None:
+    with a_home(home) as pointsman:
+        a_turn(pointsman, tokens=500)
+        a_turn(pointsman, tokens=500, privacy_level="cloud")
+    with a_home(home) as pointsman:
+        table = yaml.safe_load(starter_text("placement.yaml"))
+        table["policy_rules"] = [{"id": "go", "action": "force_cloud", "message": "by order"}]
+        (home / "placement.yaml").write_text(yaml.safe_dump(table))
+        a_turn(pointsman, tokens=500)
+        table["policy_rules"] = []
+        table["sensitive"] = {"stays_local": ["secret"]}
+        (home / "placement.yaml").write_text(yaml.safe_dump(table))
+        pointsman.reload()
+        a_turn(pointsman, "nothing special", tokens=500)
+    rows = pointsman.egress().rows
+    assert [(each.placement_rule, each.is_advice) for each in rows] == [
+        ("AUTO_LOCAL", True),
+        ("PRIVACY_CLOUD", False),
+        ("POLICY_FORCE_CLOUD", False),
+        ("AUTO_LOCAL", True),
+    ]
+
+
+def test_each_call_under_a_decision_is_a_departure_of_the_same_turn(home: Path) -> None:
+    clock = FrozenClock()
+    with Pointsman(home, clock=clock, ids=CountedIds()) as pointsman:
+        record(pointsman, {"winner_index": 0})
+        clock.advance(seconds=60)
+        record(pointsman, {"winner_index": 0}, linked="fallback")
+        for number in range(3):
+            names = Names(f"o-{number}", "by-hand-fallback", pointsman.clock.now())
+            draft = outcome_draft(names, Outcome("done", Raw(b"{}")))
+            pointsman.desk.recorder().append(draft).result()
+        a_turn(pointsman, tokens=500)
+    report = pointsman.egress()
+    assert (report.turns, report.left, report.departures) == (2, 2, 5)
+    assert [each.calls for each in report.rows] == [1, 3, 1]
+    late = pointsman.egress(clock.now())
+    assert (late.turns, late.left, late.departures) == (2, 2, 4)
 
 
 def test_a_model_that_the_policy_does_not_know_counts_as_one_in_the_cloud(home: Path) -> None:

@@ -272,14 +272,19 @@ def test_a_turn_that_may_leave_still_finds_a_model_here_without_a_network(home: 
     assert (turn.placed.rule_id, turn.placed.gate) == ("NETWORK_UNAVAILABLE", "open")
 
 
-def test_the_why_screen_of_a_placed_turn_says_so_and_fits_24_by_80(home: Path) -> None:
+def test_the_why_screen_of_a_placed_turn_says_so_and_cuts_no_cause(home: Path) -> None:
     long = "x" * 390
     written(home, policy_rules=[{"id": "here", "action": "force_local", "message": long}])
     with a_home(home) as pointsman:
-        lines = why_screen(a_turn(pointsman, "@big hello")).splitlines()
+        screen = why_screen(a_turn(pointsman, "@big hello"))
+        lines = screen.splitlines()
         assert lines[2].startswith("Placed: stays on this machine   (POLICY_FORCE_LOCAL: ")
-        assert len(lines) <= 24
         assert max(map(len, lines)) <= 80
+        assert screen.count("x") >= len(long)
+        assert "…" not in screen
+        short = {"id": "here", "action": "force_local", "message": "it stays in the house"}
+        written(home, policy_rules=[short])
+        assert len(why_screen(a_turn(pointsman, "hello", session="v")).splitlines()) <= 24
         written(home, policy_rules=[{"id": "never", "action": "block"}])
         assert "Placed: goes nowhere   (POLICY_BLOCK" in why_screen(a_turn(pointsman, session="t"))
         written(home)

@@ -10,12 +10,14 @@ from pointsman.kernel.instant import Instant
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.condition import Condition
 from pointsman.turns.decide import DECIDER, decide
-from pointsman.turns.explain import HEIGHT, WIDTH, Shown, why_screen
+from pointsman.turns.explain import Shown
 from pointsman.turns.facts import FACTS_FORM, with_seal
 from pointsman.turns.policy import POLICY_FORM, Rule
+from pointsman.turns.screen import WIDTH, why_screen
 from pointsman.turns.trace import Banner, Evaluation, Trace, TurnOutcome
 
 SEAL = Sealed("hmac-sha256:" + "0" * 64, 5)
+HEIGHT = 24
 
 
 def _shown(outcome: TurnOutcome, trace: Trace, **changes: object) -> Shown:
@@ -109,22 +111,27 @@ def test_a_rejection_is_shown_with_its_cause() -> None:
     assert "No model available for this turn." in screen
 
 
-def test_no_decision_is_too_long_or_too_wide_for_the_screen() -> None:
+def test_a_long_decision_is_told_whole_and_never_too_wide() -> None:
     chain = tuple(
         Evaluation(
             "rule",
             "rejected",
-            "p:" + "m" * 90,
-            "because " * 60,
+            f"p:{number}{'m' * 90}",
+            f"because{number} " * 60,
             validation_failure="not_configured",
         )
-        for _ in range(30)
+        for number in range(30)
     )
     outcome = TurnOutcome("", -1, (Banner("x", "tried " * 90),))
-    lines = why_screen(_shown(outcome, Trace(chain))).splitlines()
-    assert len(lines) == HEIGHT
+    screen = why_screen(_shown(outcome, Trace(chain)))
+    lines = screen.splitlines()
+    assert len(lines) > HEIGHT
     assert max(map(len, lines)) <= WIDTH
-    assert any("more lines" in line for line in lines)
+    assert [screen.count(f"because{n} ") + screen.count(f"because{n}\n") for n in range(30)] == (
+        [60] * 30
+    )
+    assert screen.count("tried") == 90
+    assert "…" not in screen
 
 
 def test_text_from_outside_cannot_move_the_cursor_of_the_why_screen() -> None:

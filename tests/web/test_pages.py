@@ -125,9 +125,20 @@ def test_the_why_view_shows_chain_facts_policy_and_what_followed(
     assert chain.locator(".slot.chose").get_by_text("deep for architecture").count() == 1
     assert chain.locator(".points.chose").count() == 1
     page.get_by_text("Architecture of the search index", exact=True).wait_for()
-    followed = page.locator(".happenings")
-    assert followed.get_by_text("server_error").is_visible()
-    assert followed.get_by_text("fallback", exact=True).is_visible()
+    followed = page.locator(".happenings .happening")
+    told = live.get(f"/api/turns/{fell['turn_id']}").json()
+    first, last = told["calls"]
+    assert [followed.nth(n).inner_text().split("\n")[0] for n in range(3)] == [
+        f"call 1 {first['model']} failed: server_error 500",
+        f"fallback to {last['model']} by global default",
+        f"call 2 {last['model']} done",
+    ]
+    assert f"{first['model']} failed: server_error 500" in followed.nth(1).inner_text()
+    assert f"${last['cost_usd']}" in followed.nth(2).inner_text()
+    chosen = page.locator("h2.chosen").inner_text()
+    assert chosen.split() == [first["model"], "→", last["model"]]
+    assert page.locator(".why-head .badge").inner_text() == "fell back"
+    assert page.locator(".not-asked li").count() == len(told["not_asked"]) > 0
     facts = page.locator(".card", has=page.get_by_role("heading", name="Facts"))
     policy = page.locator(".card", has=page.get_by_role("heading", name="Policy"))
     left, right = facts.bounding_box(), policy.bounding_box()
@@ -141,7 +152,9 @@ def test_the_replay_button_says_identical(open_page: Open, live: Running, seen: 
     rejected = next(each for each in turns(live) if each["is_preview"] and each["rejected"])
     page = open_page(f"#/turns/{rejected['turn_id']}")
     page.locator(".slot.rejected").wait_for()
-    assert page.locator(".slot.rejected").get_by_text("provider unavailable").count() == 1
+    lost = page.locator(".slot.rejected .attempts li")
+    assert "provider unavailable" in lost.inner_text()
+    assert "rule “" in lost.inner_text()
     page.keyboard.press("r")
     page.locator(".replayed").get_by_text("identical", exact=True).wait_for()
     assert page.locator(".replayed").get_by_text("byte for byte").count() == 1

@@ -18,7 +18,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.storage.home import open_home
 from pointsman.storage.sqlite import turn_index
 from pointsman.storage.sqlite.turn_index import Mark, Wanted, opened_index
-from pointsman.storage.sqlite.turn_rows import BUCKET, CallMade, Row, TurnMade
+from pointsman.storage.sqlite.turn_rows import BUCKET, CallMade, LaterMade, Row, TurnMade
 from pointsman.testing import fails
 
 RULES = [{"name": "code", "when": {"message_matches": "code"}, "use": "far:big"}]
@@ -181,6 +181,43 @@ def test_workers_stand_below_their_planner_with_what_they_cost(live: Running) ->
     assert [each["session_id"] for each in node["workers"]] == ["worker-1"]
     assert live.get("/api/sessions/worker-1").json()["parent"] == "planner"
     assert live.get("/api/sessions/nobody").status_code == 404
+
+
+def test_what_became_of_a_turn_follows_the_model_that_it_is_at(tmp_path: Path) -> None:
+    """The end of a failed call may be written after the decision that another model takes over."""
+
+    def made(name: str) -> TurnMade:
+        names = (f"t-{name}", f"d-{name}", "s", "m1", "rule", "r", "/w", "x", "", "")
+        return TurnMade(Instant(1000), *names, 0, False, False)
+
+    def ended(decision: str, model: str, error: str = "") -> CallMade:
+        return CallMade(decision, model, bool(error), error, 3, 1, 1, 1)
+
+    histories: dict[str, tuple[list[Row], str]] = {
+        "open": ([], "open"),
+        "done": ([ended("d-done", "m1")], "done"),
+        "mended": ([ended("d-mended", "m1", "network"), ended("d-mended", "m1")], "done"),
+        "budget": ([ended("d-budget", "m1", "over_budget")], "refused"),
+        "late": ([LaterMade("t-late", "f-late", "m2"), ended("d-late", "m1", "network"),
+                  ended("f-late", "m2")], "fallback"),
+        "last": ([LaterMade("t-last", "f-last", "m2"), ended("f-last", "m2"),
+                  ended("d-last", "m1", "network")], "fallback"),
+        "lost": ([ended("d-lost", "m1", "network"), LaterMade("t-lost", "f-lost", "m2"),
+                  ended("f-lost", "m2", "network")], "failed"),
+        "chosen": ([LaterMade("t-chosen", "f-chosen", "m2", is_fallback=False),
+                    ended("f-chosen", "m2")], "done"),
+    }  # fmt: skip
+    with closing(opened_index(tmp_path / TURNS_FILE)) as index:
+        for name, (rows_made, _) in histories.items():
+            index.take("serve-1", Mark(1, b""), [made(name), *rows_made])
+        found = {each.turn_id.removeprefix("t-"): each for each in index.turns(Wanted(), 100)}
+    assert {name: each.state for name, each in found.items()} == {
+        name: state for name, (_, state) in histories.items()
+    }
+    assert (found["chosen"].calls, found["chosen"].fallbacks, found["chosen"].served) == (
+        1, 0, "m2",
+    )  # fmt: skip
+    assert found["late"].cost_microusd == 6
 
 
 @pytest.mark.parametrize("rare", [0, 10_000])

@@ -17,7 +17,7 @@ export interface Placed {
   reason: string;
 }
 
-export type TurnState = "done" | "failed" | "fallback" | "refused" | "preview";
+export type TurnState = "open" | "done" | "failed" | "fallback" | "refused" | "preview";
 
 export interface TurnRow {
   turn_id: string;
@@ -109,18 +109,21 @@ export interface Providers {
 
 export type Verdict = "not_applicable" | "deferred" | "rejected" | "chose";
 
+/** A candidate that a veto rejected; without a rule's name it is a default. */
+export interface Attempt {
+  rule_name: string;
+  candidate_model: string;
+  validation_failure: string;
+  reason: string;
+}
+
 export interface Link {
   policy: string;
   verdict: Verdict;
   candidate_model: string | null;
   reason: string;
   rule_name: string | null;
-  rule_attempts: {
-    rule_name: string;
-    candidate_model: string;
-    validation_failure: string;
-    reason: string;
-  }[];
+  rule_attempts: Attempt[];
   confidence: number | null;
   pattern_alternatives: { model: string; score: number; sample_size: number }[] | null;
   validation_failure: string | null;
@@ -150,8 +153,61 @@ export interface Decided {
   chain: Link[];
 }
 
-export interface Turn extends Decided {
+export interface Call {
+  decision_id: string;
   at: string;
+  role: "turn" | "shadow" | "judge";
+  model: string;
+  number: number;
+  outcome: "done" | "failed" | "refused" | "unknown";
+  error_class: string;
+  status: number;
+  attempts: number;
+  stop_reason: string;
+  input_tokens: number;
+  output_tokens: number;
+  cached_input_tokens: number;
+  cache_creation_input_tokens: number;
+  cost_usd: string | null;
+  is_estimated: boolean;
+  first_byte_ms: number;
+  elapsed_ms: number;
+}
+
+export interface Later {
+  kind: "fallback" | "override";
+  decision_id: string;
+  at: string;
+  failed_model: string;
+  error_class: string;
+  status: number;
+  chosen_model: string;
+  policy: string;
+  rule_name: string | null;
+  chain: Link[];
+}
+
+export interface Refusal {
+  decision_id: string;
+  at: string;
+  model: string;
+  rule_id: string;
+  reason: string;
+}
+
+export interface Turn extends Decided {
+  session_id: string;
+  at: string;
+  is_preview: boolean;
+  state: TurnState;
+  served_model: string;
+  cost_usd: string;
+  calls: Call[];
+  fallbacks: Later[];
+  beside: Call[];
+  refusals: Refusal[];
+  not_asked: { policy: string; rule_name: string; model: string }[];
+  not_asked_unknown: string;
   why: string;
 }
 
@@ -444,6 +500,7 @@ export interface Egress {
   turns: number;
   previews: number;
   left: number;
+  departures: number;
   rows: EgressRow[];
   violations: EgressRow[];
   proved: boolean;
@@ -455,6 +512,7 @@ export interface Egress {
 export interface EgressRow {
   at: string;
   turn_id: string;
+  decision_id: string;
   session_id: string;
   model: string;
   slot: string;
@@ -464,6 +522,8 @@ export interface EgressRow {
   characters: number;
   tokens: number;
   call: string;
+  calls: number;
+  is_advice: boolean;
 }
 
 export interface HelpPages {

@@ -105,11 +105,12 @@ def _report_text(report: EgressReport) -> str:
     since = "" if report.since == EPOCH else f" since {instant_text(report.since)}"
     lines = [
         f"{report.left} of {counted(called, 'turn')} left this machine{since}"
+        + (f", in {counted(report.departures, 'departure')}" if report.departures else "")
         + (f" ({counted(report.previews, 'preview')} called nobody)" if report.previews else ""),
         *(_row(each) for each in report.rows[:MOST_LISTED]),
     ]
     if len(report.rows) > MOST_LISTED:
-        lines.append(f"… and {report.left - MOST_LISTED} more in --json")
+        lines.append(f"… and {len(report.rows) - MOST_LISTED} more in --json")
     lines += [f"VIOLATION {_row(each)}" for each in report.violations[:MOST_LISTED]]
     fault = report.ledger.fault
     if fault is not None:
@@ -124,9 +125,10 @@ def _report_text(report: EgressReport) -> str:
 
 def _row(row: Egress) -> str:
     by = f'rule "{row.rule}"' if row.rule else row.slot.replace("_", " ")
-    gate = row.placement_rule or "no placement"
+    gate = f"{'advice: ' if row.is_advice else ''}{row.placement_rule or 'no placement'}"
+    calls = f"{row.calls} calls, " if row.calls > 1 else ""
     return (
-        f"  {instant_text(row.at)[:19]}Z  {row.model}  by {by}, {gate}, "
+        f"  {instant_text(row.at)[:19]}Z  {row.model}  by {by}, {gate}, {calls}"
         f"{row.tokens} tokens  turn {row.turn_id}"
         + ("" if row.call == "ended" else "  (end of call not on record)")
     )

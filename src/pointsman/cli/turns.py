@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from shutil import get_terminal_size
 
 import click
 
@@ -12,8 +13,11 @@ from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import InputError
 from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
-from pointsman.turns.explain import Shown, shown_value, why_screen
+from pointsman.turns.explain import shown_value
 from pointsman.turns.facts import TurnFacts, read_facts
+from pointsman.turns.not_asked import preview_story
+from pointsman.turns.screen import WIDTH, why_screen
+from pointsman.turns.story import TurnStory, story_value
 
 _COLOURS = {
     "chose": "green",
@@ -35,17 +39,23 @@ def route(session: Session, message: str | None, facts: str | None, no_record: b
         given = _facts(pointsman, message, facts)
         session.warn((*pointsman.in_force().problems, *pointsman.warnings))
         shown = pointsman.route(given, is_preview=True, record=not no_record)
-    _show(session, shown)
+        story = preview_story(pointsman.in_force().ready, given, shown)
+    session.show(_text(story), shown_value(shown))
     sys.exit(0 if shown.outcome.chosen_model else 1)
 
 
 @click.command()
-@click.argument("turn", default="last")
+@click.argument("turn", default="last", metavar="[ID|last]")
 @command
 def why(session: Session, turn: str) -> None:
-    """Show why a recorded turn was decided as it was."""
+    """Show what happened in a turn, and why.
+
+    ID is a turn, any decision about it, fallbacks included, or a request id. Shows the chain with
+    every candidate that lost, then every call in order, and who served.
+    """
     with session.open() as pointsman:
-        _show(session, pointsman.shown(turn))
+        story = pointsman.read_turn(turn)
+    session.show(_text(story), story_value(story))
 
 
 def _facts(pointsman: Pointsman, message: str | None, name: str | None) -> TurnFacts:
@@ -59,9 +69,10 @@ def _facts(pointsman: Pointsman, message: str | None, name: str | None) -> TurnF
     return pointsman.facts(message or "")
 
 
-def _show(session: Session, shown: Shown) -> None:
-    text = why_screen(shown)
-    session.show(_coloured(text) if sys.stdout.isatty() else text, shown_value(shown))
+def _text(story: TurnStory) -> str:
+    if not sys.stdout.isatty():
+        return why_screen(story, WIDTH)
+    return _coloured(why_screen(story, get_terminal_size().columns))
 
 
 def _coloured(text: str) -> str:

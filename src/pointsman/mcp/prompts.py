@@ -13,7 +13,7 @@ from pointsman.mcp.resources import POLICY, TURN, YAML, Resources
 from pointsman.mcp.turn_tools import READ_TURN
 from pointsman.mcp.visitor import Visitor
 from pointsman.runs.starter import starter_text
-from pointsman.turns.explain import why_screen
+from pointsman.turns.screen import why_screen
 
 LONGEST: Final = 4_000
 
@@ -58,10 +58,11 @@ RULE: Final = Prompt(
 PROMPTS: Final = (WHY, RULE)
 
 _WHY: Final = (
-    "Below is the why-screen of a recorded routing decision. Explain in plain words which model "
-    "took the turn and which slot of the chain chose it, then go through the candidates that lost "
-    "and say why. End with the one change (a rule, a budget, a capability) that would have sent it "
-    "elsewhere. Say nothing that the screen does not show; route_explain has the whole chain."
+    "Below is the why-screen of a recorded turn. Explain in plain words which model was chosen, by "
+    "which slot of the chain, and which model served, then go through the candidates that lost and "
+    "the calls that failed and say why. End with the one change (a rule, a budget, a capability) "
+    "that would have sent it elsewhere. Say nothing that the screen does not show; route_explain "
+    "has the whole chain."
 )
 _RULE: Final = (
     "Write one rule for `routing.yaml` that does what this wish asks for:\n\n{wish}\n\nUse only "
@@ -90,8 +91,8 @@ class Prompts:
         raise NotFound(f"there is no prompt `{name[:100]}`", hint="prompts/list names them")
 
     def _why(self, turn: str) -> list[Part]:
-        shown = self._pointsman.shown(turn)
-        return [Part(_WHY), Part(why_screen(shown), TURN + shown.turn_id)]
+        story = self._pointsman.read_turn(turn)
+        return [Part(_WHY), Part(why_screen(story), TURN + story.first.turn_id)]
 
     def _rule(self, wish: str, visitor: Visitor) -> list[Part]:
         if not wish.strip():

@@ -12,8 +12,9 @@ from msgspec import Struct, structs
 
 from pointsman.app import Pointsman
 from pointsman.errors import NotFound
-from pointsman.mcp.turn_tools import MOST_LISTED, READ_TURN, READ_TURNS, explained, turn_row
+from pointsman.mcp.turn_tools import MOST_LISTED, READ_TURN, READ_TURNS, turn_row
 from pointsman.mcp.visitor import Need
+from pointsman.runs.audit.turn_shapes import turn_answer
 from pointsman.runs.workflows.branch_view import decision_value
 from pointsman.signals.detectors import detect
 from pointsman.signals.kinds import KINDS
@@ -122,7 +123,7 @@ class Resources:
         return _json({"turns": rows})
 
     def _turn(self, name: str) -> Read:
-        return _json(explained(self._pointsman.shown(name)))
+        return _json(turn_answer(self._pointsman.read_turn(name)))
 
     def _models(self) -> Read:
         """Give the models without their providers' addresses, headers and keys."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from pointsman.access.keys import KeyPrivacy
-from pointsman.runs.audit.turn_shapes import InstantText, RouteDecided
+from pointsman.runs.audit.turn_shapes import InstantText
 from pointsman.sessions.delegate_call import TIMEOUT_S, Words
 from pointsman.sessions.events.delegation import FailureMode
 from pointsman.turns.facts import GivenFacts
@@ -30,7 +30,12 @@ class ExplainInput(Struct, frozen=True, forbid_unknown_fields=True):
     """A turn that was recorded."""
 
     turn: Annotated[
-        str, Meta(min_length=1, max_length=512, description="a turn's or decision's id, or `last`")
+        str,
+        Meta(
+            min_length=1,
+            max_length=512,
+            description="the id of a turn, of any decision about it, or `last`",
+        ),
     ] = "last"
 
 
@@ -86,15 +91,6 @@ class CostInput(Struct, frozen=True, forbid_unknown_fields=True):
     session_id: Id | None = None
     key_id: Id | None = None
     since: Annotated[str | None, Meta(description="RFC 3339; from the day of it on, in UTC")] = None
-
-
-class TurnExplained(RouteDecided, frozen=True, kw_only=True):
-    """A recorded turn, with its why-screen."""
-
-    session_id: str
-    at: InstantText
-    is_preview: bool
-    why: str
 
 
 class TurnRow(Struct, frozen=True):

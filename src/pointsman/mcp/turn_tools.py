@@ -17,7 +17,6 @@ from pointsman.mcp.shapes import (
     ReplayAnswer,
     ReplayInput,
     ReplayRow,
-    TurnExplained,
     TurnRow,
 )
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
@@ -25,10 +24,13 @@ from pointsman.mcp.visitor import Admitted, Need
 from pointsman.mcp.working import in_thread, with_progress
 from pointsman.recording.gathering import Around
 from pointsman.runs.audit.replay import ReplayReport
-from pointsman.runs.audit.turn_shapes import RouteDecided
+from pointsman.runs.audit.turn_shapes import RouteDecided, TurnAnswer, turn_answer
 from pointsman.signals.tokens import count_tokens
-from pointsman.turns.explain import Shown, shown_value, why_screen
+from pointsman.turns.explain import Shown, shown_value
 from pointsman.turns.facts import TurnFacts
+from pointsman.turns.not_asked import preview_story
+from pointsman.turns.screen import why_screen
+from pointsman.turns.story import TurnStory
 
 READ_TURN: Final = Need("read", ("GET", "/api/turns/{id}"))
 READ_TURNS: Final = Need("read", ("GET", "/api/turns"))
@@ -40,8 +42,9 @@ PREVIEW: Final = (
     "it looked at as it would be now, or `facts` to decide on exactly these. Recorded as a preview."
 )
 EXPLAIN: Final = (
-    "Tell why a recorded turn went to its model: the why-screen, and every slot of the chain with "
-    "its candidate and the reason it won or lost. `last` is the newest turn."
+    "Tell what happened in a recorded turn, and why: the why-screen, every slot of the chain with "
+    "its candidates and the reason each won or lost, fallbacks, and every call in order with its "
+    "outcome and cost. `last` is the newest turn."
 )
 REPLAY: Final = (
     "Re-run recorded decisions on their recorded facts and policy and compare the bytes. Says how "
@@ -66,7 +69,7 @@ class TurnTools:
                 preview, Hints(is_read_only=True), self.preview,
             ),
             Tool(
-                "route_explain", "Explain a route", EXPLAIN, ExplainInput, TurnExplained,
+                "route_explain", "Explain a route", EXPLAIN, ExplainInput, TurnAnswer,
                 READ_TURN, Hints(is_read_only=True), self.explain,
             ),
             Tool(
@@ -77,13 +80,13 @@ class TurnTools:
 
     async def preview(self, call: Call[PreviewInput]) -> Answer:
         """Decide a turn; calls nobody."""
-        shown = await in_thread(lambda: self._previewed(call.given, call.by))
-        return Answer(shown_value(shown), why_screen(shown))
+        story = await in_thread(lambda: self._preview(call.given, call.by))
+        return Answer(shown_value(story.first), why_screen(story))
 
     async def explain(self, call: Call[ExplainInput]) -> Answer:
         """Show a recorded turn."""
-        shown = await in_thread(lambda: self._pointsman.shown(call.given.turn))
-        return Answer(explained(shown), why_screen(shown))
+        story = await in_thread(lambda: self._pointsman.read_turn(call.given.turn))
+        return Answer(turn_answer(story), why_screen(story))
 
     async def replay(self, call: Call[ReplayInput]) -> Answer:
         """Re-run what was recorded."""
@@ -99,14 +102,15 @@ class TurnTools:
             )
         return Answer(_replayed(report), _replay_text(report))
 
-    def _previewed(self, given: PreviewInput, by: Admitted) -> Shown:
+    def _preview(self, given: PreviewInput, by: Admitted) -> TurnStory:
         if (given.facts is None) == (not given.message):
             raise InputError("give either a `message` or `facts`")
         if given.facts is not None:
             facts = self._pointsman.given_facts(given.facts)
         else:
             facts = self._facts(given.message, by)
-        return self._pointsman.route(facts, is_preview=True, record=given.record)
+        shown = self._pointsman.route(facts, is_preview=True, record=given.record)
+        return preview_story(self._pointsman.in_force().ready, facts, shown)
 
     def _facts(self, message: str, by: Admitted) -> TurnFacts:
         """Gather what a call of this caller would be decided on, here and now."""
@@ -123,17 +127,6 @@ class TurnTools:
             budgets=house.budgets.left(owners, caps, now) if caps else (),
         )
         return pointsman.gathering.facts_of_call(in_force, message, around, now, "strict")
-
-
-def explained(shown: Shown) -> dict[str, object]:
-    """Give a recorded turn with its why-screen."""
-    return {
-        **shown_value(shown),
-        "session_id": shown.session_id,
-        "at": instant_text(shown.at),
-        "is_preview": shown.is_preview,
-        "why": why_screen(shown),
-    }
 
 
 def turn_row(shown: Shown) -> TurnRow:

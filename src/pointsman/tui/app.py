@@ -42,6 +42,7 @@ from pointsman.tui.top_line import TopLine, place_text
 from pointsman.tui.transcript import Earlier, Transcript
 from pointsman.tui.turn_view import RouteLabel
 from pointsman.tui.welcome import welcome_text
+from pointsman.turns.screen import WIDTH
 
 LOOK_S: Final = 1.0
 """How often what changes by itself is looked at: outages that clear, files that were edited."""
@@ -144,7 +145,9 @@ class ChatApp(App[int]):
             return
         self.conversation = self._farewell.conversation = opened
         self._farewell.owned = self.conversations if self._given is None else None
-        self.commands = Commands(self._pointsman, self.conversations, opened)
+        self.commands = Commands(
+            self._pointsman, self.conversations, opened, lambda: self._report_width
+        )
         await self._greet(opened)
         self._opened.set()
         self.set_interval(LOOK_S, self._look)
@@ -327,6 +330,11 @@ class ChatApp(App[int]):
     async def action_why(self) -> None:
         """Print why the last turn went where it did."""
         await self._obey(SlashCommand("model", "show"), "/model show")
+
+    @property
+    def _report_width(self) -> int:
+        """The columns of a report: above 80 the scrollbar takes one of them."""
+        return self.size.width - (self.size.width > WIDTH)
 
     def action_workers(self) -> None:
         """Show or hide what workers did."""

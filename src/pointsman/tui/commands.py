@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -24,7 +25,7 @@ from pointsman.sessions.feedback import Rating
 from pointsman.sessions.slash import SlashCommand, help_lines
 from pointsman.sessions.update import Notice
 from pointsman.tui.reports import cost_text, providers_text, sessions_text
-from pointsman.turns.explain import why_screen
+from pointsman.turns.screen import why_screen
 
 
 class Carried(Struct, frozen=True):
@@ -39,9 +40,14 @@ class Commands:
     """Carries commands out; those that change only the screen are the app's."""
 
     def __init__(
-        self, pointsman: Pointsman, conversations: Conversations, conversation: Conversation
+        self,
+        pointsman: Pointsman,
+        conversations: Conversations,
+        conversation: Conversation,
+        width: Callable[[], int],
     ) -> None:
         self._pointsman = pointsman
+        self._width = width
         self._conversations = conversations
         self._conversation = conversation
         self.last_turn_id = ""
@@ -73,8 +79,8 @@ class Commands:
                 )
 
     def why(self, turn_id: str) -> str:
-        """Give the why-screen of a turn, as `pointsman why` prints it."""
-        return why_screen(self._pointsman.shown(turn_id))
+        """Return the why-screen of a turn, as `pointsman why` prints it."""
+        return why_screen(self._pointsman.read_turn(turn_id), self._width())
 
     def active_text(self) -> str:
         """Say which model the session is bound to, or that rules count."""

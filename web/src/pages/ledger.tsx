@@ -109,7 +109,8 @@ function EgressCard() {
             <p>
               <Badge tone={found.proved ? "clear" : "danger"}>{found.proved ? "proved" : "not proved"}</Badge>{" "}
               <Badge tone={found.violations.length === 0 ? "clear" : "danger"}>{counted(found.violations.length, "violation")}</Badge>{" "}
-              {count(found.left)} of {counted(found.turns, "turn")} left this machine
+              {count(found.left)} of {counted(found.turns, "turn")} left this machine, in{" "}
+              {counted(found.departures, "departure")}
               {found.fault && <span> · <span class="mono">{found.fault.code}</span> {found.fault.message}</span>}
             </p>
             {found.rows.length > 0 && (
@@ -123,14 +124,14 @@ function EgressCard() {
                   </thead>
                   <tbody>
                     {found.rows.slice(0, 200).map((row) => (
-                      <tr key={row.turn_id + row.at}>
+                      <tr key={row.decision_id}>
                         <td><a href={href(["turns", row.turn_id])}><Time at={row.at} /></a></td>
                         <td><Model name={row.model} /></td>
                         <td>{row.rule || row.slot.replaceAll("_", " ")}</td>
-                        <td class="mono">{row.placement_rule}</td>
+                        <td class="mono">{row.is_advice ? `advice: ${row.placement_rule}` : row.placement_rule}</td>
                         <td class="number">{count(row.characters)}</td>
                         <td class="number">{count(row.tokens)}</td>
-                        <td>{row.call}</td>
+                        <td>{row.calls > 1 ? `${row.call}, ${count(row.calls)} calls` : row.call}</td>
                       </tr>
                     ))}
                   </tbody>

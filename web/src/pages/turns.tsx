@@ -10,7 +10,7 @@ import { CURL } from "./now";
 
 const NAMES = ["model", "policy", "rule", "session", "workspace", "state", "min_cost_usd", "text", "digest"] as const;
 type Name = (typeof NAMES)[number];
-const STATES = ["done", "fallback", "failed", "refused", "preview"];
+const STATES = ["open", "done", "fallback", "failed", "refused", "preview"];
 const LIMIT = 100;
 
 function filtersOf(route: Route): Record<Name, string> {

@@ -1,12 +1,13 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { ask, Failure, useLoad } from "../api";
-import { bytes, count, milliseconds, usd } from "../format";
+import { bytes, count, counted, milliseconds } from "../format";
 import { useKeys } from "../keys";
 import { Badge, Card, Empty, Model, StateBadge, Time, Trouble, Waiting } from "../parts/bits";
-import { Chain, slotName } from "../parts/chain";
+import { Chain, losers, Losers, NotAsked, slotName, slotShort } from "../parts/chain";
 import { Tree } from "../parts/json";
 import { href } from "../router";
-import type { Json, LinkedEntry, Replayed, Turn, TurnRecord } from "../types";
+import type { Call, Json, Later, LinkedEntry, Refusal, Replayed, Turn, TurnRecord } from "../types";
 
 function Replay({ result }: { result: Replayed }) {
   return (
@@ -52,47 +53,64 @@ function Replay({ result }: { result: Replayed }) {
   );
 }
 
-function numberOf(value: Json | undefined): number {
-  return typeof value === "number" ? value : 0;
-}
+const ROLES: Record<Call["role"], string> = { turn: "call", shadow: "shadow run", judge: "judge" };
 
-function Call({ entry }: { entry: LinkedEntry }) {
-  const end = (entry.detail.detail ?? {}) as { [key: string]: Json };
-  const spent = (end.spent ?? null) as { [key: string]: Json } | null;
-  const failed = String(end.error_class ?? "");
+function CallEvent({ call }: { call: Call }) {
+  const read = call.input_tokens + call.cached_input_tokens + call.cache_creation_input_tokens;
+  const cause = call.status > 0 && call.status !== 200 ? `${call.error_class} ${call.status}` : call.error_class;
   return (
     <div class="happening">
       <p>
-        <strong>call</strong> <Model name={String(end.model ?? "")} />{" "}
-        <Badge tone={failed ? "danger" : "clear"}>{failed || `${String(end.status ?? "")} ${String(end.stop_reason ?? "")}`}</Badge>
+        <strong>{ROLES[call.role]} {call.role === "turn" && call.number}</strong> <Model name={call.model} />{" "}
+        <Badge tone={call.outcome === "done" ? "clear" : call.outcome === "unknown" ? "quiet" : "danger"}>
+          {[call.outcome, cause].filter(Boolean).join(": ")}
+        </Badge>
       </p>
       <p class="dim">
-        {milliseconds(numberOf(end.elapsed_us) / 1000)}
-        {numberOf(end.first_byte_us) > 0 && ` · first byte ${milliseconds(numberOf(end.first_byte_us) / 1000)}`}
-        {spent && ` · ${count(numberOf(spent.input_tokens))} + ${count(numberOf(spent.output_tokens))} tokens`}
-        {spent && typeof spent.cost_microusd === "number" && ` · ${usd(spent.cost_microusd)}`}
-        {numberOf(end.attempts) > 1 && ` · ${numberOf(end.attempts)} attempts`}
+        {[
+          call.attempts > 1 ? `${call.attempts} attempts` : "",
+          read + call.output_tokens > 0 ? `${count(read)} + ${count(call.output_tokens)} tokens` : "",
+          call.cost_usd === null ? "price unknown" : call.outcome === "done" ? `${call.is_estimated ? "about " : ""}$${call.cost_usd}` : "",
+          call.first_byte_ms > 0 ? `first byte ${milliseconds(call.first_byte_ms)}` : "",
+          call.elapsed_ms > 0 ? `total ${milliseconds(call.elapsed_ms)}` : "",
+        ].filter(Boolean).join(" · ")}
       </p>
     </div>
   );
 }
 
-function Happening({ entry }: { entry: LinkedEntry }) {
-  if (entry.kind === "outcome") return <Call entry={entry} />;
+function LaterEvent({ later }: { later: Later }) {
+  const cause = [later.error_class, later.status > 0 && later.status !== 200 ? String(later.status) : ""].filter(Boolean).join(" ");
+  const lost = later.chain.flatMap(losers).filter((each) => each.candidate_model !== later.failed_model);
+  return (
+    <div class="happening">
+      <p>
+        <strong>{later.kind}</strong> to <Model name={later.chosen_model} />{" "}
+        <span class="dim">
+          by {slotShort(later.policy)}
+          {later.rule_name && <> “{later.rule_name}”</>}
+        </span>
+      </p>
+      {later.kind === "fallback" ? (
+        <p class="dim">{later.failed_model} failed{cause && `: ${cause}`}; decided again on the same facts without it</p>
+      ) : (
+        <p class="dim">the user took what similar turns speak for</p>
+      )}
+      <Losers lost={lost} />
+    </div>
+  );
+}
+
+function Happening({ entry, refusal }: { entry: LinkedEntry; refusal: Refusal | undefined }) {
   const decision = (entry.detail.decision ?? null) as { [key: string]: Json } | null;
   const outcome = (decision?.outcome ?? null) as { [key: string]: Json } | null;
-  if (entry.kind === "decision.turn.fallback") {
-    return (
-      <div class="happening">
-        <p><strong>fallback</strong> to <Model name={String(outcome?.chosen_model ?? "")} /></p>
-        <p class="dim">decided again on the same facts, without the model that failed</p>
-      </div>
-    );
-  }
   if (entry.kind === "decision.placement") {
     return (
       <div class="happening">
-        <p><strong>placement</strong> <span class="mono">{String(outcome?.rule_id ?? "")}</span></p>
+        <p>
+          <strong>placement</strong> <span class="mono">{String(outcome?.rule_id ?? "")}</span>{" "}
+          {refusal && <Badge tone="danger">refused: no call may go on to {refusal.model}</Badge>}
+        </p>
         <p class="dim">{String(outcome?.reason ?? "")}</p>
       </div>
     );
@@ -103,6 +121,28 @@ function Happening({ entry }: { entry: LinkedEntry }) {
       <Tree value={entry.detail} open={1} />
     </div>
   );
+}
+
+interface Event {
+  at: string;
+  key: string;
+  shown: ComponentChildren;
+}
+
+/** Everything that followed a turn's first decision, in order: calls, further decisions, the rest. */
+function events(turn: Turn, record: TurnRecord | null): Event[] {
+  const told = (entry: LinkedEntry): boolean => entry.kind === "outcome" || entry.kind.startsWith("decision.turn");
+  const found: Event[] = [
+    ...turn.calls.map((call, index) => ({ at: call.at, key: `call ${index}`, shown: <CallEvent call={call} /> })),
+    ...turn.fallbacks.map((each) => ({ at: each.at, key: each.decision_id, shown: <LaterEvent later={each} /> })),
+    ...turn.beside.map((call, index) => ({ at: call.at, key: `beside ${index}`, shown: <CallEvent call={call} /> })),
+    ...(record?.linked ?? []).filter((entry) => !told(entry)).map((entry) => ({
+      at: entry.at,
+      key: entry.id + entry.seq,
+      shown: <Happening entry={entry} refusal={turn.refusals.find((each) => each.decision_id === entry.id)} />,
+    })),
+  ];
+  return found.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
 }
 
 function Message({ record }: { record: TurnRecord }) {
@@ -171,9 +211,7 @@ export function Why({ id }: { id: string }) {
   const decided = turn.value;
   const winner = decided.winner_index >= 0 ? decided.chain[decided.winner_index] : undefined;
   const about = record.value;
-  const calls = about?.linked.filter((entry) => entry.kind === "outcome") ?? [];
-  const failed = calls.some((entry) => ((entry.detail.detail ?? {}) as { [key: string]: Json }).error_class);
-  const fell = about?.linked.some((entry) => entry.kind === "decision.turn.fallback") ?? false;
+  const followed = events(decided, about);
   return (
     <>
       <header class="why-head">
@@ -183,6 +221,9 @@ export function Why({ id }: { id: string }) {
           </p>
           <h2 class="chosen">
             {decided.chosen_model ? <Model name={decided.chosen_model} /> : "no model may take this turn"}
+            {decided.served_model !== "" && decided.served_model !== decided.chosen_model && (
+              <> <span aria-label="then">→</span> <Model name={decided.served_model} /></>
+            )}
           </h2>
           <p class="dim">
             {winner && (
@@ -192,15 +233,15 @@ export function Why({ id }: { id: string }) {
               </>
             )}
             <Time at={decided.at} />
-            {about?.session_id && (
-              <> · session <a class="mono" href={href(["sessions", about.session_id])}>{about.session_id}</a></>
+            {decided.session_id && (
+              <> · session <a class="mono" href={href(["sessions", decided.session_id])}>{decided.session_id}</a></>
             )}{" "}
             · decided in {milliseconds(decided.elapsed_ms) || "less than 0.01 ms"}
+            {decided.calls.length > 0 && <> · {counted(decided.calls.length, "call")}, ${decided.cost_usd}</>}
           </p>
         </div>
         <div class="actions">
-          {about?.is_preview && <StateBadge state="preview" />}
-          {about && !about.is_preview && (fell ? <StateBadge state="fallback" /> : failed ? <StateBadge state="failed" /> : !decided.chosen_model ? <StateBadge state="refused" /> : null)}
+          <StateBadge state={decided.state} />
           <button type="button" class="primary" onClick={run} disabled={replay === "running"}>
             Replay <kbd>r</kbd>
           </button>
@@ -218,21 +259,22 @@ export function Why({ id }: { id: string }) {
       ))}
       <Card title="Why this model" class="flush">
         <Chain decided={decided} />
+        <NotAsked turn={decided} />
       </Card>
       {record.failure && <Trouble failure={record.failure} />}
       {about && (
         <>
           <div class="columns even">
             <Message record={about} />
-            <Card title="What followed" side={<span class="dim">{about.linked.length} entries</span>}>
-              {about.linked.length === 0 ? (
-                <p class="pad dim">{about.is_preview ? "A preview calls nobody." : "No call is on record."}</p>
+            <Card title="What followed" side={<span class="dim">{counted(followed.length, "event")}</span>}>
+              {followed.length === 0 ? (
+                <p class="pad dim">{decided.is_preview ? "A preview calls no model." : "No call is on record."}</p>
               ) : (
                 <ol class="happenings">
-                  {about.linked.map((entry) => (
-                    <li key={entry.id + entry.seq}>
-                      <Time at={entry.at} />
-                      <Happening entry={entry} />
+                  {followed.map((each) => (
+                    <li key={each.key}>
+                      <Time at={each.at} />
+                      {each.shown}
                     </li>
                   ))}
                 </ol>

@@ -28,6 +28,7 @@ export function VerdictBadge({ verdict }: { verdict: Verdict }) {
 }
 
 const STATES: Record<TurnState, [Tone, string]> = {
+  open: ["quiet", "open"],
   done: ["clear", "done"],
   failed: ["danger", "failed"],
   fallback: ["caution", "fell back"],

@@ -1,6 +1,6 @@
 /** A turn's chain as a line of points: each slot may set them, and one does. Document 002 §7.4. */
 import { words } from "../format";
-import type { Decided, Link, Placed } from "../types";
+import type { Attempt, Decided, Link, Placed, Turn } from "../types";
 import { Badge, Model, VerdictBadge } from "./bits";
 
 const NAMES: Record<string, string> = {
@@ -44,31 +44,61 @@ function Points({ link, isPast }: { link: Link; isPast: boolean }) {
   );
 }
 
+/** The candidates of a slot that a veto rejected, the slot's own among them once. */
+export function losers(link: Link): Attempt[] {
+  const { candidate_model: model, validation_failure: code } = link;
+  const isTold = link.rule_attempts.some((each) => each.candidate_model === model && each.validation_failure === code);
+  if (model === null || code === null || isTold) return link.rule_attempts;
+  const own = { rule_name: link.rule_name ?? "", candidate_model: model, validation_failure: code, reason: link.reason };
+  return [...link.rule_attempts, own];
+}
+
+export function Losers({ lost }: { lost: Attempt[] }) {
+  if (lost.length === 0) return null;
+  return (
+    <ol class="attempts">
+      {lost.map((each, index) => (
+        <li key={index}>
+          <span class="buffer-mark" aria-hidden="true" />
+          {each.rule_name && <>rule “{each.rule_name}” → </>}
+          <Model name={each.candidate_model} /> <Badge tone="danger">{words(each.validation_failure)}</Badge>{" "}
+          <span class="dim">{each.reason}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
 function Said({ link }: { link: Link }) {
-  // The last attempt says all that the slot does, and those before it.
-  const isTold = link.verdict === "rejected" && link.rule_attempts.length > 0;
   return (
     <div class="said">
-      {link.candidate_model && !isTold && (
+      {link.candidate_model && !link.validation_failure && (
         <p class="candidate">
           <Model name={link.candidate_model} />
-          {link.validation_failure && <Badge tone="danger">{words(link.validation_failure)}</Badge>}
         </p>
       )}
-      {!isTold && <p class={link.verdict === "chose" ? "" : "dim"}>{link.reason}</p>}
-      {link.rule_attempts.length > 0 && (
-        <ol class="attempts">
-          {link.rule_attempts.map((each) => (
-            <li key={each.rule_name}>
-              <span class="buffer-mark" aria-hidden="true" />
-              rule “{each.rule_name}” → <Model name={each.candidate_model} />{" "}
-              <Badge tone="danger">{words(each.validation_failure)}</Badge>{" "}
-              <span class="dim">{each.reason}</span>
-            </li>
-          ))}
-        </ol>
-      )}
+      {!link.validation_failure && <p class={link.verdict === "chose" ? "" : "dim"}>{link.reason}</p>}
+      <Losers lost={losers(link)} />
       <Evidence link={link} />
+    </div>
+  );
+}
+
+/** Who would have taken the turn, had no earlier slot done so. */
+export function NotAsked({ turn }: { turn: Turn }) {
+  if (turn.not_asked.length === 0 && !turn.not_asked_unknown) return null;
+  return (
+    <div class="pad not-asked">
+      <p class="dim">not asked, since an earlier slot won:</p>
+      <ul>
+        {turn.not_asked.map((each, index) => (
+          <li key={index}>
+            {slotShort(each.policy)}
+            {each.rule_name && <> “{each.rule_name}”</>} → <Model name={each.model} />
+          </li>
+        ))}
+        {turn.not_asked_unknown && <li class="dim">cannot be told for all: {turn.not_asked_unknown}</li>}
+      </ul>
     </div>
   );
 }

@@ -22,11 +22,12 @@ from pointsman.kernel.json_text import read_json
 from pointsman.placement.explain import placement_value
 from pointsman.placement.facts import read_placement_facts
 from pointsman.providers.dialects.look import look
+from pointsman.runs.audit.turn_shapes import turn_answer
 from pointsman.runs.provider_view import provider_rows
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.place import Place
 from pointsman.storage.sqlite.spend_reading import By, SpendReader
-from pointsman.turns.explain import Shown, shown_value, why_screen
+from pointsman.turns.explain import shown_value
 from pointsman.turns.facts import read_facts
 from pointsman.version import VERSION
 
@@ -143,13 +144,11 @@ class Api:
         await answer_value(send, await in_thread(lambda: _spending(place)))
 
     async def turn(self, asked: Asked, _receive: Receive, send: Send) -> None:
-        """Tell why a turn was decided as it was."""
+        """Tell what happened in a turn, and why."""
         check_reader(self._parts, asked)
         name = named_parts("/api/turns/{id}", asked.path)["id"]
         pointsman = self._parts.pointsman
-        shown: Shown = await in_thread(lambda: pointsman.shown(name))
-        value = {**shown_value(shown), "at": instant_text(shown.at), "why": why_screen(shown)}
-        await answer_value(send, value)
+        await answer_value(send, await in_thread(lambda: turn_answer(pointsman.read_turn(name))))
 
     async def providers(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Tell which providers and models are out, since when, and until when."""

@@ -95,7 +95,10 @@ class BacktestAnswer(Struct, frozen=True):
 
 
 class EgressRow(Struct, frozen=True):
-    """One turn that left this machine."""
+    """One decision under which a turn left this machine, with its departures as `calls`.
+
+    `is_advice` marks a placement rule that let nothing leave: it only said where it would go.
+    """
 
     at: InstantText
     turn_id: str
@@ -109,6 +112,8 @@ class EgressRow(Struct, frozen=True):
     characters: int
     tokens: int
     call: Literal["ended", "not on record"]
+    calls: int
+    is_advice: bool
 
 
 class EgressFault(Struct, frozen=True):
@@ -119,12 +124,16 @@ class EgressFault(Struct, frozen=True):
 
 
 class EgressAnswer(Struct, frozen=True):
-    """What left this machine since an instant, and whether that is proved."""
+    """What left this machine since an instant, and whether that is proved.
+
+    `left` counts turns, `departures` the calls that left.
+    """
 
     since: InstantText
     turns: int
     previews: int
     left: int
+    departures: int
     rows: tuple[EgressRow, ...]
     violations: tuple[EgressRow, ...]
     proved: bool

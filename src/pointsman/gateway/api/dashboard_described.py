@@ -17,7 +17,7 @@ from pointsman.gateway.api.login import LoginBody
 from pointsman.kernel.schema import Schema
 from pointsman.runs.audit.turn_shapes import RouteDecided
 from pointsman.runs.bulk import bulk_view
-from pointsman.storage.sqlite.turn_index import TurnState
+from pointsman.turns.story import TurnState
 
 HTML: Final = "text/html"
 ANY: Final = "application/octet-stream"

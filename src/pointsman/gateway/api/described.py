@@ -30,7 +30,7 @@ from pointsman.gateway.api.hooks import HookTaken
 from pointsman.gateway.api.rpc_shapes import RpcAnswer, RpcBody
 from pointsman.gateway.api.turn_shapes import TurnsAnswer
 from pointsman.placement.facts import GivenPlacement
-from pointsman.runs.audit.turn_shapes import RouteDecided
+from pointsman.runs.audit.turn_shapes import RouteDecided, TurnAnswer
 from pointsman.turns.facts import GivenFacts
 
 _ROOM: Final = Parameter(
@@ -126,7 +126,10 @@ DESCRIBED: Final[dict[Key, Description]] = {
         "list the latest turns", "read", TurnsAnswer, parameters=TURN_FILTERS
     ),
     ("GET", "/api/turns/{id}"): Description(
-        "tell why a turn was decided as it was; `last` is the newest", "read", shapes.TurnAnswer
+        "tell what happened in a turn, and why; by the id of the turn, of any decision or call of "
+        "it, or `last`",
+        "read",
+        TurnAnswer,
     ),
     ("GET", "/api/decisions"): Description(
         "list the latest decisions of any kind",

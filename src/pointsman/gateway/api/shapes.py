@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from pointsman.kernel.record import Room
 from pointsman.placement.trace import Placed
-from pointsman.runs.audit.turn_shapes import InstantText, RouteDecided
+from pointsman.runs.audit.turn_shapes import InstantText
 from pointsman.runs.provider_view import ProviderRow
 from pointsman.storage.sqlite.spend_reading import Total
 
@@ -101,13 +101,6 @@ class ReadinessAnswer(Struct, frozen=True, omit_defaults=True):
     configuration: tuple[str, ...]
     policy: PolicyState
     shared: SharedReport | UnsetType = UNSET
-
-
-class TurnAnswer(RouteDecided, frozen=True, kw_only=True):
-    """A recorded turn, with its why-screen."""
-
-    at: InstantText
-    why: str
 
 
 class TurnRow(Struct, frozen=True):

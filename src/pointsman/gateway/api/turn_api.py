@@ -19,8 +19,9 @@ from pointsman.kernel.content import sealed
 from pointsman.kernel.instant import LATEST, Instant, instant_text
 from pointsman.kernel.number import microusd
 from pointsman.placement.trace import Gate, Placed
-from pointsman.storage.sqlite.turn_index import Listed, TurnState, Wanted
-from pointsman.turns.explain import Shown
+from pointsman.runs.audit.turn_story import recent_stories
+from pointsman.storage.sqlite.turn_index import Listed, Wanted
+from pointsman.turns.story import TurnState, TurnStory
 
 _RECORD: Final = "/api/turns/{id}/record"
 _REPLAY: Final = "/api/turns/{id}/replay"
@@ -54,8 +55,8 @@ class TurnApi:
         index, behind = self._catalog.looked()
         if behind and wanted == Wanted():
             # The rows are still being made: what is newest is read from the ledger itself.
-            found = [_shown_row(each) for each in self._parts.pointsman.recent(most)]
-            return TurnsAnswer(tuple(found), None, behind)
+            found = recent_stories(self._parts.pointsman.home, most)
+            return TurnsAnswer(tuple(map(_story_row, found)), None, behind)
         rows = index.turns(wanted, most + 1)
         page = rows[:most]
         more = f"{page[-1].at}.{page[-1].decision_id}" if len(rows) > most else None
@@ -146,7 +147,7 @@ def _row(row: Listed) -> ListedTurn:
         digest=row.digest,
         rejected=row.rejected,
         is_worker=bool(row.is_worker),
-        served_model=row.served,
+        served_model=row.served if row.calls > row.failed else "",
         state=row.state,
         fallbacks=row.fallbacks,
         calls=row.calls,
@@ -158,20 +159,27 @@ def _row(row: Listed) -> ListedTurn:
     )
 
 
-def _shown_row(shown: Shown) -> ListedTurn:
+def _story_row(story: TurnStory) -> ListedTurn:
+    shown, calls = story.first, story.calls
     chain, winner = shown.trace.chain, shown.outcome.winner_index
-    model = shown.outcome.chosen_model
     return ListedTurn(
         turn_id=shown.turn_id,
         decision_id=shown.decision_id,
         session_id=shown.session_id,
         at=instant_text(shown.at),
-        chosen_model=model,
+        chosen_model=shown.outcome.chosen_model,
         policy=chain[winner].policy if winner >= 0 else "",
         rule_name=chain[winner].rule_name if winner >= 0 else None,
         is_preview=shown.is_preview,
         placement=shown.placed,
-        served_model=model,
-        state="preview" if shown.is_preview else "done" if model else "refused",
         rejected=sum(each.verdict == "rejected" for each in chain),
+        served_model=story.served_model,
+        state=story.state,
+        fallbacks=sum(each.kind == "fallback" for each in story.later),
+        calls=len(calls),
+        error_class=next((each.error_class for each in reversed(calls) if each.error_class), ""),
+        cost_microusd=story.cost_microusd,
+        input_tokens=sum(each.input_tokens for each in calls),
+        output_tokens=sum(each.output_tokens for each in calls),
+        elapsed_ms=sum(each.elapsed_us for each in calls) / 1000,
     )

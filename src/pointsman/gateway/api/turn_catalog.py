@@ -19,12 +19,12 @@ from msgspec import Struct
 from pointsman.errors import LedgerBroken
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME
-from pointsman.runs.audit.recorded_turns import TURN
+from pointsman.runs.audit.recorded_turns import FALLBACK, OVERRIDE, TURN
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
 from pointsman.storage.sqlite.turn_index import Mark, TurnIndex, opened_index
-from pointsman.storage.sqlite.turn_rows import CallMade, FallbackMade, Row, TurnMade, WorkerMade
+from pointsman.storage.sqlite.turn_rows import CallMade, LaterMade, Row, TurnMade, WorkerMade
 
 TURNS_FILE: Final = "turns.db"
 LOOK_S: Final = 0.25
@@ -207,9 +207,9 @@ def _row(ledger: LedgerReader, number: int, entry: Entry) -> Row | None:
     if entry.kind == TURN:
         facts = next(iter(ledger.attachments(Stored(number, entry))), None)
         return _turn(entry, _NO_FACTS if facts is None else _FACTS.decode(facts))
-    if entry.kind == f"{TURN}.fallback":
+    if entry.kind in {FALLBACK, OVERRIDE}:
         chosen = _RECORDED.decode(entry.payload).decision.outcome.chosen_model
-        return FallbackMade(entry.ref, entry.id, chosen)
+        return LaterMade(entry.ref, entry.id, chosen, is_fallback=entry.kind == FALLBACK)
     if entry.kind == OUTCOME:
         return _call(entry)
     if entry.kind == DELEGATED:

@@ -8,7 +8,7 @@ from msgspec import Meta, Raw, Struct
 
 from pointsman.gateway.api.shapes import LedgerState, TurnRow
 from pointsman.runs.audit.turn_shapes import InstantText
-from pointsman.storage.sqlite.turn_index import TurnState
+from pointsman.turns.story import TurnState
 
 Object = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
 Behind = Annotated[int, Meta(description="entries of the ledger that the list does not know yet")]
@@ -22,7 +22,7 @@ class ListedTurn(TurnRow, frozen=True, kw_only=True):
     rejected: int = 0
     is_worker: bool = False
     served_model: str = ""
-    state: TurnState = "done"
+    state: TurnState = "open"
     fallbacks: int = 0
     calls: int = 0
     error_class: str = ""

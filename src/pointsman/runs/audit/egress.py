@@ -1,7 +1,8 @@
 """What left this machine, under which rule: read from the ledger, and only as good as the ledger.
 
-A recorded turn that chose a model in the cloud counts as having left, whether or not the end of
-its call is on record. A preview calls nobody.
+A decision that chose a model in the cloud counts as a departure, whether or not the end of its call
+is on record; each further call under it is one more. A preview calls no model, and a call that was
+refused before it was sent did not leave.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from msgspec import Struct
 from pointsman.errors import ReplayError
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import EPOCH, Instant
-from pointsman.kernel.record import OUTCOME, read_recorded
+from pointsman.kernel.record import read_recorded
 from pointsman.runs.audit.recorded_turns import TURN
+from pointsman.runs.audit.turn_story import PLACEMENT, order_of, read_calls, read_placement
 from pointsman.runs.audit.verify import LedgerReport, verify_ledger
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
@@ -28,7 +30,11 @@ MOST_ROWS: Final = 10_000
 
 
 class Egress(Struct, frozen=True):
-    """One turn that left, or was about to: to whom, by which rule, past which placement."""
+    """One decision under which a turn left, or was about to: to which model, by which rule.
+
+    `calls` are its departures. `is_advice` marks a placement rule that let nothing leave: the table
+    only said where it would have gone.
+    """
 
     at: Instant
     turn_id: str
@@ -42,6 +48,8 @@ class Egress(Struct, frozen=True):
     characters: int
     tokens: int
     call: Literal["ended", "not on record"]
+    calls: int = 1
+    is_advice: bool = False
 
     @property
     def is_violation(self) -> bool:
@@ -52,7 +60,8 @@ class Egress(Struct, frozen=True):
 class EgressReport(Struct, frozen=True):
     """What left since an instant, and whether the ledger that says so is intact.
 
-    `unreadable` counts turns of which nobody can tell any more whether they left.
+    `left` counts the turns that left, `departures` the calls that took them. `unreadable` counts
+    decisions of which it can no longer be told whether their turns left.
     """
 
     since: Instant
@@ -60,6 +69,7 @@ class EgressReport(Struct, frozen=True):
     previews: int
     unreadable: int
     left: int
+    departures: int
     rows: tuple[Egress, ...]
     violations: tuple[Egress, ...]
     ledger: LedgerReport
@@ -85,27 +95,28 @@ def egress(
 
 
 def _report(audit: _Audit, since: Instant, verified: LedgerReport) -> EgressReport:
-    turns = previews = unreadable = left = 0
+    turns = previews = unreadable = left = departures = 0
     rows: list[Egress] = []
     violations: list[Egress] = []
-    for stored in audit.turns(since):
-        turns += 1
+    for stored in audit.decisions(since):
+        earlier = audit.earlier_decisions(stored, since)
+        turns += not earlier
         try:
-            is_preview, row = audit.turn(stored)
+            is_preview, row = audit.look_at(stored)
         except ReplayError:
             unreadable += 1
             continue
         previews += is_preview
         if row is None:
             continue
-        left += 1
+        left += not any(map(audit.has_left, earlier))
+        departures += row.calls
         if row.is_violation:
             violations.append(row)
         if len(rows) < MOST_ROWS:
             rows.append(row)
-    return EgressReport(
-        since, turns, previews, unreadable, left, tuple(rows), tuple(violations), verified
-    )
+    counts = (turns, previews, unreadable, left, departures)
+    return EgressReport(since, *counts, tuple(rows), tuple(violations), verified)
 
 
 class _Audit:
@@ -115,12 +126,34 @@ class _Audit:
         self._ledger = ledger
         self._policies: dict[str, TurnPolicy] = {}
 
-    def turns(self, since: Instant) -> Iterator[Stored]:
-        """Give every recorded turn."""
+    def decisions(self, since: Instant) -> Iterator[Stored]:
+        """Return every decision about a turn: its first, fallbacks, shadow runs, judges."""
         return self._ledger.of_kind(TURN, since)
 
-    def turn(self, stored: Stored) -> tuple[bool, Egress | None]:
-        """Tell whether a turn was a preview, and give its row if it left."""
+    def earlier_decisions(self, stored: Stored, since: Instant) -> list[Stored]:
+        """Return the decisions about the same turn that were counted before this one.
+
+        They are looked up, not remembered: a ledger may hold millions of turns.
+        """
+        if stored.entry.kind == TURN:
+            return []
+        return [
+            each
+            for each in self._ledger.with_ref(stored.entry.ref)
+            if each.entry.kind.startswith(TURN)
+            and each.entry.at >= since
+            and order_of(each) < order_of(stored)
+        ]
+
+    def has_left(self, stored: Stored) -> bool:
+        """Tell whether a turn left under a decision, as far as it can be read."""
+        try:
+            return self.look_at(stored)[1] is not None
+        except ReplayError:
+            return False
+
+    def look_at(self, stored: Stored) -> tuple[bool, Egress | None]:
+        """Tell whether a decision was a preview, and return its row if the turn left under it."""
         entry = stored.entry
         _, record, aside = read_recorded(entry.payload)
         outcome = OUTCOME_FORM.decode(bytes(record.outcome))
@@ -130,10 +163,13 @@ class _Audit:
         # A model that its policy does not know counts as one in the cloud.
         if model is not None and model.location == "local":
             return False, None
+        calls = [*read_calls(self._ledger, stored, "turn")]
+        sent = [call for call in calls if call.outcome != "refused"]
+        if calls and not sent:
+            return False, None
         winner = TRACE_FORM.decode(bytes(record.trace)).chain[outcome.winner_index]
         facts = FACTS_FORM.decode(self._ledger.attachment(stored, record.facts_id))
         placed = facts.placement
-        ends = [each for each in self._ledger.with_ref(entry.id) if each.entry.kind == OUTCOME]
         return False, Egress(
             entry.at,
             entry.ref,
@@ -146,8 +182,22 @@ class _Audit:
             _gate(facts),
             _characters(facts),
             facts.tokens_for(outcome.chosen_model),
-            "ended" if ends else "not on record",
+            "ended" if sent else "not on record",
+            max(1, len(sent)),
+            self._is_advice(stored, facts),
         )
+
+    def _is_advice(self, stored: Stored, facts: TurnFacts) -> bool:
+        """Tell whether a turn was placed by the table of `auto`, which leaves everything open.
+
+        A placement without an entry of its own was made by the table alone (ADR 0011).
+        """
+        if facts.placement is None or _gate(facts) != "open" or facts.privacy_level != "auto":
+            return False
+        about = self._ledger.with_ref(stored.entry.ref)
+        placed = [each for each in about if each.entry.kind == PLACEMENT]
+        before = [each for each in placed if order_of(each) < order_of(stored)]
+        return not before or read_placement(before[-1])[1].terminated_at == "autoModeLogic"
 
     def _policy(self, name: str) -> TurnPolicy:
         found = self._policies.get(name)

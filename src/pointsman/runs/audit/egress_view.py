@@ -16,6 +16,7 @@ def egress_value(report: EgressReport) -> dict[str, object]:
         "turns": report.turns,
         "previews": report.previews,
         "left": report.left,
+        "departures": report.departures,
         "rows": [_row_value(each) for each in report.rows],
         "violations": [_row_value(each) for each in report.violations],
         "proved": report.is_proved,

@@ -7,7 +7,7 @@ from typing import Final
 
 from pointsman.errors import NotFound
 from pointsman.kernel.instant import LATEST, Instant
-from pointsman.kernel.record import DECISION, read_recorded
+from pointsman.kernel.record import DECISION, OUTCOME, read_recorded
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader, Stored
@@ -17,6 +17,8 @@ from pointsman.turns.facts import FACTS_FORM
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
 
 TURN: Final = DECISION + "turn"
+FALLBACK: Final = TURN + ".fallback"
+OVERRIDE: Final = TURN + ".override"
 
 
 def check_recorded(home: Home) -> None:
@@ -41,7 +43,7 @@ def shown_turn(home: Home, name: str) -> Shown:
     """Give a recorded turn decision by its id, its turn's id, or `last`."""
     check_recorded(home)
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
-        return _shown(ledger, turn_named(ledger, name))
+        return read_decision(ledger, turn_named(ledger, name))
 
 
 def recent_turns(home: Home, most: int, before: Instant = LATEST) -> list[Shown]:
@@ -49,7 +51,7 @@ def recent_turns(home: Home, most: int, before: Instant = LATEST) -> list[Shown]
     if not home.database.exists():
         return []
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
-        return [_shown(ledger, each) for each in ledger.recent(TURN, before, most)]
+        return [read_decision(ledger, each) for each in ledger.recent(TURN, before, most)]
 
 
 def was_explored_turn(stored: Stored) -> bool:
@@ -60,16 +62,32 @@ def was_explored_turn(stored: Stored) -> bool:
 
 
 def turn_named(ledger: LedgerReader, name: str) -> Stored:
-    """Give a turn by its id or its decision's id; `last` is the newest."""
+    """Find a turn by its id, or by that of any decision or call of it; `last` is the newest."""
     newest = ledger.newest(TURN) if name == "last" else None
-    named = [newest] if newest else [*ledger.with_id(name), *ledger.with_ref(name)]
-    found = next((each for each in named if each.entry.kind == TURN), None)
+    found = newest or _turn_about(ledger, name) or _turn_with(ledger, name)
     if found is None:
         raise NotFound(f"no turn is recorded as `{name[:100]}`")
     return found
 
 
-def _shown(ledger: LedgerReader, stored: Stored) -> Shown:
+def _turn_with(ledger: LedgerReader, name: str) -> Stored | None:
+    """Find the turn that a decision is about, or that a call acted in."""
+    named = ledger.with_id(name)
+    acted_on = [each.entry.ref for each in named if each.entry.kind == OUTCOME]
+    for each in (*named, *(found for ref in acted_on for found in ledger.with_id(ref))):
+        if each.entry.kind == TURN:
+            return each
+        if each.entry.kind.startswith(DECISION):
+            return _turn_about(ledger, each.entry.ref)
+    return None
+
+
+def _turn_about(ledger: LedgerReader, turn_id: str) -> Stored | None:
+    return next((each for each in ledger.with_ref(turn_id) if each.entry.kind == TURN), None)
+
+
+def read_decision(ledger: LedgerReader, stored: Stored) -> Shown:
+    """Read a decision about a turn, with the names it goes by."""
     entry = stored.entry
     facts = next(iter(ledger.attachments(stored)), None)
     _, record, aside = read_recorded(entry.payload)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from pointsman.placement.trace import Placed
+from pointsman.turns.screen import why_screen
+from pointsman.turns.story import (
+    CallOutcome,
+    CallRole,
+    TurnState,
+    TurnStory,
+    UnaskedCandidate,
+    story_value,
+)
 from pointsman.turns.trace import Banner, RuleAttempt, Slot, ValidationFailure, Verdict
 
 InstantText = Annotated[str, Meta(description="RFC 3339, in UTC with microseconds")]
+Usd = Annotated[str, Meta(description="US dollars, as an exact decimal number")]
 
 
 class ChainLink(Struct, frozen=True):
@@ -39,3 +49,81 @@ class RouteDecided(Struct, frozen=True):
     banners: tuple[Banner, ...]
     placement: Placed | None
     chain: tuple[ChainLink, ...]
+
+
+class CallRow(Struct, frozen=True):
+    """One call of a model: how it ended, what it used and cost, and how long it took.
+
+    `refused` was never made; `cost_usd` is null where the price is not known.
+    """
+
+    decision_id: str
+    at: InstantText
+    role: CallRole
+    model: str
+    number: int
+    outcome: CallOutcome
+    error_class: str
+    status: int
+    attempts: int
+    stop_reason: str
+    input_tokens: int
+    output_tokens: int
+    cached_input_tokens: int
+    cache_creation_input_tokens: int
+    cost_usd: Usd | None
+    is_estimated: bool
+    first_byte_ms: float
+    elapsed_ms: float
+
+
+class LaterRow(Struct, frozen=True):
+    """A further decision about a turn: which model failed and how, and which was chosen then."""
+
+    kind: Literal["fallback", "override"]
+    decision_id: str
+    at: InstantText
+    failed_model: str
+    error_class: str
+    status: int
+    chosen_model: str
+    policy: Slot | Literal[""]
+    rule_name: str | None
+    chain: tuple[ChainLink, ...]
+
+
+class RefusalRow(Struct, frozen=True):
+    """A call that would have gone on in its turn, and that its placement refused."""
+
+    decision_id: str
+    at: InstantText
+    model: str
+    rule_id: str
+    reason: str
+
+
+class TurnAnswer(RouteDecided, frozen=True, kw_only=True):
+    """What happened in a recorded turn, and why; `why` is the why-screen, 80 columns wide.
+
+    `beside` are the calls of shadow runs and judges. `not_asked` would have taken the turn, had no
+    earlier slot done so; `not_asked_unknown` says why some of them cannot be told.
+    """
+
+    session_id: str
+    at: InstantText
+    is_preview: bool
+    state: TurnState
+    served_model: str
+    cost_usd: Usd
+    calls: tuple[CallRow, ...]
+    fallbacks: tuple[LaterRow, ...]
+    beside: tuple[CallRow, ...]
+    refusals: tuple[RefusalRow, ...]
+    not_asked: tuple[UnaskedCandidate, ...]
+    not_asked_unknown: str
+    why: str
+
+
+def turn_answer(story: TurnStory) -> dict[str, object]:
+    """Return a turn as HTTP and MCP tell it: its JSON, with the why-screen."""
+    return {**story_value(story), "why": why_screen(story)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 import apsw
 from msgspec import Struct
@@ -25,14 +25,13 @@ from pointsman.storage.sqlite.database import (
 from pointsman.storage.sqlite.turn_rows import (
     BUCKET,
     CallMade,
-    FallbackMade,
+    LaterMade,
     Row,
     TurnMade,
     TurnSums,
     WorkerMade,
 )
-
-TurnState = Literal["done", "failed", "fallback", "refused", "preview"]
+from pointsman.turns.story import REFUSALS, TurnState
 
 _SQL = named_blocks(sql_text("turn_index_queries.sql"))
 
@@ -232,8 +231,8 @@ class TurnIndex:
             match row:
                 case TurnMade():
                     self._add_turn(row, sums)
-                case FallbackMade():
-                    self._add_fallback(row, sums)
+                case LaterMade():
+                    self._add_later(row, sums)
                 case CallMade():
                     self._add_call(row, sums)
                 case WorkerMade():
@@ -243,7 +242,7 @@ class TurnIndex:
         self._run("write_progress", (chain, mark.next, mark.hash))
 
     def _add_turn(self, row: TurnMade, sums: TurnSums) -> None:
-        state = "preview" if row.is_preview else "done" if row.model else "refused"
+        state = "preview" if row.is_preview else "open" if row.model else "refused"
         values = (
             row.at, row.turn_id, row.decision_id, row.session_id, row.model, row.policy, row.rule,
             row.workspace, row.digest, row.gate, row.placement_rule, row.rejected,
@@ -252,17 +251,19 @@ class TurnIndex:
         self._run("add_turn", values)
         sums.add_turn(row)
 
-    def _add_fallback(self, row: FallbackMade, sums: TurnSums) -> None:
+    def _add_later(self, row: LaterMade, sums: TurnSums) -> None:
         found = self._connection.execute(_SQL["newest_turn"], (row.turn_id,)).fetchone()
         if found is not None:
             turn, at, session = found
             self._run("add_follower", (row.decision_id, turn))
-            self._run("note_fallback", (row.model, turn))
-            sums.add_fallback(at, session, row.model)
+            self._run("note_fallback" if row.is_fallback else "note_override", (row.model, turn))
+            sums.add_later(at, session, row)
 
     def _add_call(self, row: CallMade, sums: TurnSums) -> None:
+        ended = "refused" if row.error_class in REFUSALS else "failed" if row.is_failed else ""
         bound: dict[str, str | int] = {
-            "decision": row.decision_id, "failed": int(row.is_failed), "error": row.error_class,
+            "decision": row.decision_id, "model": row.model, "ended": ended,
+            "failed": int(row.is_failed), "error": row.error_class,
             "cost": row.cost_microusd, "input": row.input_tokens, "output": row.output_tokens,
             "elapsed": row.elapsed_us,
         }  # fmt: skip

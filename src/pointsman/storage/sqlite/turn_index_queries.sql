@@ -131,10 +131,15 @@ INSERT INTO followers (decision_id, turn) VALUES (?, ?) ON CONFLICT DO NOTHING;
 -- note_fallback: another model took a turn over
 UPDATE turns SET fallbacks = fallbacks + 1, served = ?, state = 'fallback' WHERE id = ?;
 
--- note_call: how a call of a turn ended, by the decision it acts on
+-- note_override: the user sent a turn elsewhere before its first call
+UPDATE turns SET served = ? WHERE id = ?;
+
+-- note_call: how a call of a turn ended, by the decision it acts on. The end of a model's call may
+-- be written after the decision that another one takes over: that one says what became of the turn.
 UPDATE turns SET calls = calls + 1, failed = failed + :failed,
     error_class = CASE WHEN :error <> '' THEN :error ELSE error_class END,
-    state = CASE WHEN :failed AND state = 'done' THEN 'failed' ELSE state END,
+    state = CASE WHEN :model NOT IN (served, '') THEN state WHEN :ended <> '' THEN :ended
+        WHEN fallbacks > 0 THEN 'fallback' ELSE 'done' END,
     cost_microusd = cost_microusd + :cost, input_tokens = input_tokens + :input,
     output_tokens = output_tokens + :output, elapsed_us = elapsed_us + :elapsed
 WHERE decision_id = :decision RETURNING at_us, session_id;

@@ -34,12 +34,13 @@ class TurnMade(Struct, frozen=True):
     rules_in_vain: tuple[str, ...] = ()
 
 
-class FallbackMade(Struct, frozen=True):
-    """Another model took a turn over."""
+class LaterMade(Struct, frozen=True):
+    """Another model took a turn over: by a fallback, or because the user said so."""
 
     turn_id: str
     decision_id: str
     model: str
+    is_fallback: bool = True
 
 
 class CallMade(Struct, frozen=True):
@@ -62,7 +63,7 @@ class WorkerMade(Struct, frozen=True):
     worker: str
 
 
-Row = TurnMade | FallbackMade | CallMade | WorkerMade
+Row = TurnMade | LaterMade | CallMade | WorkerMade
 
 
 Bound = tuple[str | int, ...] | dict[str, str | int]
@@ -119,13 +120,13 @@ class TurnSums:
             session.worker = max(session.worker, int(row.is_worker))
             session.goes_to(row.model)
 
-    def add_fallback(self, at: Instant, session_id: str, model: str) -> None:
+    def add_later(self, at: Instant, session_id: str, row: LaterMade) -> None:
         """Count that another model took a turn over."""
-        self._bucket(at, model)[1] += 1
+        self._bucket(at, row.model)[1] += row.is_fallback
         if session_id:
             session = self._session(session_id, at)
-            session.fallbacks += 1
-            session.goes_to(model)
+            session.fallbacks += row.is_fallback
+            session.goes_to(row.model)
 
     def add_call(self, at: int, session_id: str, row: CallMade) -> None:
         """Count a call of a turn that was decided at an instant."""
