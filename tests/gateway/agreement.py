@@ -52,7 +52,7 @@ class Script:
         self._down = 0
         """How many of the next requests fail: more than one call tries."""
 
-    def __call__(self, request: Received) -> Sequence[Step]:
+    def __call__(self, request: Received) -> Sequence[Step]:  # noqa: PLR0911 - one a fault
         if request.operation == "embeddings":
             return [Send(json_answer(embedding(request)))]
         roll = self._random.random()

@@ -34,7 +34,7 @@ def unasked_candidates(
                 found.append(UnaskedCandidate("rule", each.rule.name, each.rule.use))
         except MissingSnapshot:
             unread += 1
-    found += _defaults_behind(winner, scope, ready.policy.global_default, facts)
+    found += _defaults_behind(winner, scope, ready.defaults, facts)
     able = tuple(each for each in found if rejection(each.model, ready.models, facts) is None)
     rules = "1 rule reads" if unread == 1 else f"{unread} rules read"
     return UnaskedCandidates(able, f"{rules} the message: {missing}" if unread else "")
@@ -57,28 +57,20 @@ def _rules_behind(winner: Evaluation, scope: Scope) -> Sequence[ReadyRule]:
 
 
 def _defaults_behind(
-    winner: Evaluation, scope: Scope, global_default: str | Sequence[str] | None, facts: TurnFacts
+    winner: Evaluation, scope: Scope, shared: tuple[str, ...], facts: TurnFacts
 ) -> Iterator[UnaskedCandidate]:
     if facts.delegate_tier is not None:
         # The planner asked for a tier: no default may stand in for it (companion D-002-20).
         return
-    own = _models(scope.default)
+    own = scope.defaults
     if winner.policy == "global_default":
         own = ()
     elif winner.policy == "workspace_default":
         own = _behind(winner, own)
     yield from (UnaskedCandidate("workspace_default", "", each) for each in own)
-    shared = _models(global_default)
     if winner.policy == "global_default":
         shared = _behind(winner, shared)
     yield from (UnaskedCandidate("global_default", "", each) for each in shared)
-
-
-def _models(default: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the models of a default, which is one or a list that is asked in order."""
-    if default is None:
-        return ()
-    return (default,) if isinstance(default, str) else tuple(default)
 
 
 def _behind(winner: Evaluation, models: tuple[str, ...]) -> tuple[str, ...]:
