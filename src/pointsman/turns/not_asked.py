@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import UNSET
+
 from pointsman.errors import MissingSnapshot
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import TurnFacts, with_placement
@@ -23,7 +25,8 @@ def unasked_candidates(
 
     `missing` says why the facts are without their text, for rules that read it.
     """
-    if outcome.winner_index < 0:
+    if outcome.winner_index < 0 or facts.named_model is not UNSET:
+        # A request that names its model leaves the others no part in it.
         return UnaskedCandidates()
     winner, scope = trace.chain[outcome.winner_index], ready.scope(facts.workspace_path)
     look, unread = ready.look(facts), 0
