@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.acceptance.rules_home import GOOD, Home
+from tests.acceptance.rules_home import GOOD, MODELS, Home
 
 from pointsman.app import Pointsman
 from pointsman.cli.rules import rules
@@ -165,9 +165,86 @@ def test_all_errors_of_all_files_are_listed_in_one_run(home: Home) -> None:
     home.write("models.yaml", "schema_version: 1\nmodels: {x: {location: here}}\n")
     home.write("routing.yaml", "schema_version: 9\nextra: 1\n")
     found = [line.rpartition("/")[2].split(":")[0] for line in home.lines("check")]
-    assert found == ["pointsman.yaml"] * 2 + ["models.yaml"] + ["routing.yaml"] * 2
+    assert found == ["pointsman.yaml"] * 2 + ["models.yaml"] * 2 + ["routing.yaml"] * 2
     value = home.json(rules, "check")
-    assert (value["ok"], len(value["problems"])) == (False, 5)
+    assert (value["ok"], len(value["problems"])) == (False, 6)
+
+
+EIGHT = """schema_version: 2
+global_default: acme:bgi
+pattern: {cost_weight: 1.5}
+rules:
+  - {name: a, when: {mesage_matches: x}, use: acme:big}
+  - {name: a, when: {message_matches: "("}, use: acme:big}
+  - {name: b, when: {cost_today_exceeds_usd: }, use: acme:none}
+workspaces: {/w: {tiers: {fast: acme:big}}}
+"""
+
+
+@pytest.mark.req(209)
+def test_what_is_wrong_in_form_does_not_hide_what_is_wrong_in_meaning(home: Home) -> None:
+    home.write("routing.yaml", EIGHT)
+    found = [line.rpartition("routing.yaml:")[2] for line in home.lines("check")]
+    assert [line.split(": ")[:2] for line in found] == [
+        ["1:17", "config.unknown_value"],
+        ["2:17", "config.unknown_value"],
+        ["3:24", "config.out_of_range"],
+        ["5:22", "config.unknown_key"],
+        ["6:12", "config.duplicate_key"],
+        ["6:39", "config.pattern"],
+        ["7:22", "config.empty_value"],
+        ["7:54", "config.unknown_value"],
+        ["8:26", "config.missing_key"],
+    ]
+    assert "(did you mean `acme:big`?)" in found[1]
+    assert "(did you mean `message_matches`?)" in found[3]
+
+
+@pytest.mark.req(209)
+def test_an_error_of_models_yaml_is_told_once_and_not_again_for_every_rule(tmp_path: Path) -> None:
+    with Pointsman(tmp_path / "home"):
+        home = Home(tmp_path / "home")
+    home.write("models.yaml", MODELS.replace("aliases: [big]", "aliases: [not an alias]"))
+    many = "".join(f"  - {{when: {{}}, use: {name}}}\n" for name in ["acme:big", "disk:model"] * 6)
+    home.write("routing.yaml", f"schema_version: 1\nglobal_default: acme:odd\nrules:\n{many}")
+    (told,) = home.lines("check")
+    assert "models.yaml:7:53: config.pattern: `not an alias` cannot be an alias" in told
+    home.write("routing.yaml", GOOD + "budgets: [{name: a, limit_usd: }]\n")
+    assert [line.split(": ")[1] for line in home.lines("check")] == [
+        "config.pattern",
+        "config.empty_value",
+    ]
+    home.write("routing.yaml", GOOD.replace("use: acme:big", "use: acme:bgi"))
+    assert [line.split(": ")[1] for line in home.lines("check")] == [
+        "config.pattern",
+        *["config.unknown_value"] * 3,
+    ]
+
+
+@pytest.mark.parametrize("broken", ["models: [", "models: 3\n", "models:\n"])
+def test_where_no_model_can_be_read_no_rule_is_told_to_name_an_unknown_one(
+    tmp_path: Path, broken: str
+) -> None:
+    with Pointsman(tmp_path / "home"):
+        home = Home(tmp_path / "home")
+    home.write("models.yaml", f"schema_version: 1\n{broken}")
+    (told,) = home.lines("check")
+    assert "models.yaml:" in told
+    home.write("routing.yaml", GOOD + "extra: 1\n")
+    assert [line.split(": ")[1] for line in home.lines("check")][1:] == ["config.unknown_key"]
+
+
+@pytest.mark.req(158)
+def test_rules_for_models_of_a_broken_file_are_not_in_force(tmp_path: Path) -> None:
+    with Pointsman(tmp_path / "home"):
+        home = Home(tmp_path / "home")
+    home.write("models.yaml", MODELS + "extra: 1\n")
+    shown = home.json(rules, "show")
+    assert [scope["rules"] for scope in shown["scopes"]] == [[]]
+    assert shown["scopes"][0]["default"] == "embedded:smollm2-135m"
+    assert not (home.path / "last-good" / "routing.yaml.last-known-good").exists()
+    home.write("models.yaml", MODELS)
+    assert len(home.json(rules, "show")["scopes"]) == 2
 
 
 def test_warnings_are_told_and_change_no_exit_code(home: Home) -> None:

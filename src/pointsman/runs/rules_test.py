@@ -11,7 +11,7 @@ from pointsman.errors import InputError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import GivenFacts, TurnFacts
 from pointsman.turns.ready import ReadyPolicy
@@ -77,7 +77,7 @@ class Table(Struct, frozen=True):
 
 def read_table(text: bytes, source: str) -> Table:
     """Read a table, or raise with every problem at its place."""
-    document = read_yaml(text, source)
+    document = parse_yaml(text, source)
     cases = conform(document, tuple[Case, ...], _problems)
     return Table(cases, tuple(str(document.place((index,))) for index in range(len(cases))))
 
@@ -98,6 +98,8 @@ def _problems(cases: tuple[Case, ...], document: Document) -> Iterable[Problem]:
         if len(given) != 1:
             message = "a case has either `want` or `want_error`"
             yield document.problem((index,), Code.INVALID_VALUE, message)
+        elif not document.is_sound((index,)):
+            continue
         elif (given == {"want"} and index not in wanting) or case.want_error == "":
             message = "this case wants nothing, so it could not fail"
             hint = "name at least `chosen_model`"

@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from pointsman.errors import Problem
+from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns.prices import Price
 from pointsman.turns.written import AtLeastOne, Usd
 
@@ -134,7 +134,20 @@ EMBEDDED = GivenModel(
 
 def read_models(text: bytes, source: str) -> ModelsFile:
     """Read `models.yaml`, or raise with every problem at its place."""
-    return conform(read_yaml(text, source), ModelsFile, _problems)
+    return conform(parse_yaml(text, source), ModelsFile, _problems)
+
+
+def named_models(text: bytes) -> frozenset[str] | None:
+    """Return the ids that a `models.yaml` names, whatever else is wrong with it.
+
+    None where its models cannot be told.
+    """
+    try:
+        value = parse_yaml(text, "").value
+    except DocumentError:
+        return None
+    models = value.get("models", {}) if isinstance(value, dict) else None
+    return frozenset(map(model_id, models)) if isinstance(models, dict) else None
 
 
 PriceOf = Callable[[str], Price | None]
@@ -223,7 +236,7 @@ def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
         elif model_id(name) in seen:
             message = f"`{name}` is the same model as `{seen[model_id(name)]}`"
             yield document.problem(path, Code.DUPLICATE_KEY, message, key=True)
-        elif provider not in providers:
+        elif provider not in providers and document.is_read(("providers",)):
             message = f"`{name}` names the provider `{provider}`, which is not under `providers`"
             hint = meant(provider, providers)
             yield document.problem(path, Code.UNKNOWN_VALUE, message, hint, key=True)
@@ -264,6 +277,9 @@ def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
 
 def _accept_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     known = aliases(registry(models, lambda _name: None))
+    # A model that could not be read may have had the alias that is meant.
+    if not all(document.is_sound(("models", name, "aliases")) for name in ("", *models.models)):
+        return
     for name, target in models.accept.items():
         if target != "auto" and model_id(target) not in known:
             message = f"`{target}` is neither `auto` nor a model"
@@ -274,8 +290,13 @@ def _accept_problems(models: ModelsFile, document: Document) -> Iterable[Problem
 
 def _secret_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     for name, provider in models.providers.items():
-        keys = provider.api_key if isinstance(provider.api_key, tuple) else (provider.api_key,)
-        for key in keys:
-            if key is not None and bool(key.env) == bool(key.file):
+        at: Path = ("providers", name, "api_key")
+        given = provider.api_key
+        listed = given if isinstance(given, tuple) else ()
+        keys: list[tuple[Path, SecretRef]] = [((*at, i), key) for i, key in enumerate(listed)]
+        if isinstance(given, SecretRef):
+            keys.append((at, given))
+        for path, key in keys:
+            if bool(key.env) == bool(key.file):
                 message = "a secret is named by either `env` or `file`"
-                yield document.problem(("providers", name, "api_key"), Code.INVALID_VALUE, message)
+                yield document.problem(path, Code.INVALID_VALUE, message)
