@@ -38,7 +38,11 @@ def _models(**parts: object) -> bytes:
     ("parts", "part"),
     [
         ({"models": {"acme:a": {"location": "cloud", "aliases": ["a b"]}}}, "cannot be an alias"),
-        ({"models": {"acme:a": {"location": "cloud", "aliases": ["local"]}}}, "belongs to"),
+        ({"models": {"acme:a": {"location": "cloud", "aliases": ["a", "a"]}}}, "belongs to"),
+        (
+            {"models": {"acme:a": {"location": "cloud", "aliases": [EMBEDDED_MODEL]}}},
+            "belongs to",
+        ),
         ({"accept": {"gpt-*": "acme:smal"}}, "neither `auto` nor a model"),
         (
             {"providers": {"acme": {"kind": "openai", "api_key": {"env": "A", "file": "b"}}}},
@@ -46,7 +50,7 @@ def _models(**parts: object) -> bytes:
         ),
         ({"providers": {"acme": {"kind": "openai", "api_key": [{}]}}}, "either `env` or `file`"),
     ],
-    ids=["alias form", "alias taken", "accept", "secret twice", "secret never"],
+    ids=["alias form", "alias taken", "alias of an id", "accept", "secret twice", "secret never"],
 )
 @pytest.mark.req(273)
 def test_a_registry_that_means_nothing_certain_is_refused(
@@ -83,6 +87,19 @@ def test_the_embedded_model_may_be_described_anew() -> None:
     given = {EMBEDDED_MODEL: {"location": "local", "aliases": ["local", "mine"]}}
     models = registry(read_models(_models(models=given), "models.yaml"), lambda _name: None)
     assert aliases(models)["mine"] == EMBEDDED_MODEL
+
+
+def test_an_alias_of_the_file_beats_the_built_in_one_of_the_embedded_model() -> None:
+    given = {"acme:here": {"location": "local", "aliases": ["local"]}}
+    text = _models(models=given, accept={"any": "local"})
+    models = registry(read_models(text, "models.yaml"), lambda _name: None)
+    assert aliases(models)["local"] == "acme:here"
+    assert models[EMBEDDED_MODEL].aliases == ()
+    without = registry(read_models(_models(), "models.yaml"), lambda _name: None)
+    assert aliases(without)["local"] == EMBEDDED_MODEL
+    twice = {**given, "acme:there": {"location": "local", "aliases": ["local"]}}
+    with pytest.raises(DocumentError, match="belongs to `acme:here` already"):
+        read_models(_models(models=twice), "models.yaml")
 
 
 @pytest.mark.req(271, 274, 275)

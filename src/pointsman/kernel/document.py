@@ -82,7 +82,7 @@ class Document(msgspec.Struct, frozen=True):
         return not any(path[:depth] in self.flaws for depth in range(len(path) + 1))
 
     def _follows(self, path: Path, *, key: bool) -> bool:
-        """Tell whether what is said about `path` may only follow from another problem."""
+        """Tell whether a problem at `path` may only follow from another one."""
         if key:
             return path in self.strays or not self.is_read(path[:-1])
         # A misspelled key is missing under its right name: that is said of the mapping itself.

@@ -1,6 +1,6 @@
-"""Stand-ins for what is wrong in a document, so that checks of meaning can look at the rest of it.
+"""Stand-ins for the wrong parts of a document, so that checks of meaning can run on the rest of it.
 
-What a check says about a stand-in itself is not told: `Document.problem` sees to that.
+`Document.problem` leaves out what a check says about a stand-in itself.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Mending:
 
     def _nodes(self, node: Schema, path: Path) -> Iterator[Schema]:
         """Return the schemas that the value at a path may have."""
-        node = self._resolved(node)
+        node = self._resolve(node)
         if not path:
             yield node
         for each in node.get("anyOf", ()) if path else ():
@@ -88,13 +88,13 @@ class _Mending:
         for each in _members(node, path[0]) if path else ():
             yield from self._nodes(each, path[1:])
 
-    def _resolved(self, node: Schema) -> Schema:
+    def _resolve(self, node: Schema) -> Schema:
         while "$ref" in node:
             node = schema_at(self._schema, node["$ref"].removeprefix("#/").split("/"))
         return node
 
     def _stand_in(self, node: Schema) -> Json:
-        node = self._resolved(node)
+        node = self._resolve(node)
         if "anyOf" in node:
             return self._stand_in(node["anyOf"][0])
         if "enum" in node:

@@ -189,7 +189,7 @@ def problems(table: PlacementFile, document: Document) -> Iterable[Problem]:
             message = f"the id `{rule_id}` is taken by an earlier rule"
             yield document.problem((name, index, "id"), Code.DUPLICATE_KEY, message)
         seen.add(rule_id)
-    # The parts of a row rest on each other: what is said of a wrong one only follows from that.
+    # The cells of a row rest on each other: of a wrong row, only the wrong cell is told.
     for index, rule in enumerate(table.rules):
         if document.is_sound(("rules", index)):
             yield from _rule_problems(table, index, rule, document)

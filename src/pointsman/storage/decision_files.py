@@ -155,7 +155,7 @@ class YamlFolder(Generic[T]):
 def _targets(
     workflows: list[Loaded[Workflow | None]], sensors: list[Loaded[SensorsFile]]
 ) -> tuple[str, ...] | None:
-    """Give all targets there are; None where no workflow says so, or a file is broken."""
+    """Return all targets; None where no workflow declares them, or a file is broken."""
     sources = [*(each.source for each in workflows), *(each.source for each in sensors)]
     if not workflows or any(each != "file" for each in sources):
         return None

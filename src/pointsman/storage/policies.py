@@ -273,9 +273,9 @@ class PolicyFiles:
         return self._rests_on[1]
 
     def _nameable(self, models: Loaded[ModelsFile]) -> Mapping[str, Model]:
-        """Give the models that rules may name: of a broken file, also those that it meant.
+        """Return the models that rules may name: of a broken file, also those that it meant.
 
-        That a rule names one of these is no error of its own.
+        A rule that names one of these has no error of its own.
         """
         known = self.known(models.value)
         if _is_good(models):

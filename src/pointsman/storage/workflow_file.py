@@ -80,8 +80,8 @@ def check_targets(
 ) -> None:
     """Raise unless every decision is known, and leads to stages here or to other workflows.
 
-    `unread` are decisions of broken files: what they lead to is not known. None where that may be
-    any decision.
+    `unread` are the decisions of broken files, whose targets are not known; None where these may
+    be any.
     """
     document = read_yaml(text, source)
     workflow = conform(document, WorkflowFile).workflow

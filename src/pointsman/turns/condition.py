@@ -79,19 +79,19 @@ Test = Callable[[Look], bool]
 
 def condition(when: When) -> Condition:
     """Give the exact form of what a rule asks."""
-    window, cost = _asked(when.time_of_day_between), _asked(when.cost_today_exceeds_usd)
+    window, cost = _or_none(when.time_of_day_between), _or_none(when.cost_today_exceeds_usd)
     extensions = _words(when.file_extensions_in_context)
-    any_of, all_of, inner = _asked(when.any_of), _asked(when.all_of), _asked(when.not_)
+    any_of, all_of, inner = _or_none(when.any_of), _or_none(when.all_of), _or_none(when.not_)
     return Condition(
-        message_matches=_asked(when.message_matches),
+        message_matches=_or_none(when.message_matches),
         message_contains_any=_words(when.message_contains_any),
-        estimated_input_tokens_gt=_asked(when.estimated_input_tokens_gt),
-        estimated_input_tokens_lt=_asked(when.estimated_input_tokens_lt),
-        has_images=_asked(when.has_images),
-        has_tool_calls_in_history=_asked(when.has_tool_calls_in_history),
+        estimated_input_tokens_gt=_or_none(when.estimated_input_tokens_gt),
+        estimated_input_tokens_lt=_or_none(when.estimated_input_tokens_lt),
+        has_images=_or_none(when.has_images),
+        has_tool_calls_in_history=_or_none(when.has_tool_calls_in_history),
         skills_matching_message_includes=_words(when.skills_matching_message_includes),
         file_extensions_in_context=extensions and tuple(map(ascii_lower, extensions)),
-        workspace_path_matches=_asked(when.workspace_path_matches),
+        workspace_path_matches=_or_none(when.workspace_path_matches),
         time_of_day_between=window and TimeWindow(minutes(window[0]), minutes(window[1])),
         cost_today_exceeds_microusd=None if cost is None else microusd(f"{cost:f}"),
         any_of=None if any_of is None else tuple(map(condition, any_of)),
@@ -157,12 +157,12 @@ def _list_problems(when: When, document: Document, path: Path) -> Iterable[Probl
             yield document.problem((*path, name), Code.TOO_SHORT, message)
 
 
-def _asked(value: T | UnsetType) -> T | None:
+def _or_none(value: T | UnsetType) -> T | None:
     return None if isinstance(value, UnsetType) else value
 
 
 def _words(value: Words | UnsetType) -> tuple[str, ...] | None:
-    return (value,) if isinstance(value, str) else _asked(value)
+    return (value,) if isinstance(value, str) else _or_none(value)
 
 
 def _text_tests(asked: Condition, patterns: Patterns) -> Iterable[Test]:

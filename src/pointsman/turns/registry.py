@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.codes import Code
@@ -155,11 +156,16 @@ PriceOf = Callable[[str], Price | None]
 
 
 def registry(models: ModelsFile, price_of: PriceOf) -> dict[str, Model]:
-    """Give all models under their ids, the embedded one first, priced by the file or the table."""
+    """Return all models under their ids, the embedded one first, priced by the file or the table.
+
+    An alias of the file beats the built-in one of the embedded model.
+    """
     given = {model_id(name): model for name, model in models.models.items()}
+    taken = {alias for model in given.values() for alias in model.aliases}
+    left = tuple(alias for alias in EMBEDDED.aliases if alias not in taken)
     return {
         name: _complete(name, model, price_of)
-        for name, model in {EMBEDDED_MODEL: EMBEDDED, **given}.items()
+        for name, model in {EMBEDDED_MODEL: replace(EMBEDDED, aliases=left), **given}.items()
     }
 
 
@@ -261,8 +267,6 @@ def _usage_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
 
 def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     owners = {model_id(name): name for name in {EMBEDDED_MODEL: 0, **models.models}}
-    if model_id(EMBEDDED_MODEL) not in map(model_id, models.models):
-        owners.update(dict.fromkeys(EMBEDDED.aliases, EMBEDDED_MODEL))
     for name, model in models.models.items():
         for index, alias in enumerate(model.aliases):
             path: Path = ("models", name, "aliases", index)
