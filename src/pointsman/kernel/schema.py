@@ -107,7 +107,8 @@ def _checked_rest(
 ) -> list[Problem]:
     """Return what the checks find in the sound parts of a document.
 
-    Where a value is none of those allowed, a problem counts only if it is there whichever of them was meant.
+    Where a value is none of those allowed, a problem counts only if it is there whichever of them
+    was meant.
     """
     if len(errors) > MOST_PROBLEMS:
         # Anybody may post a document: the work must not grow with the square of its mistakes.

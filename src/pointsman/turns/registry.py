@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from pointsman.errors import DocumentError, Problem
+from pointsman.errors import DocumentError, InputError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path
 from pointsman.kernel.nearest import nearest
@@ -19,6 +19,7 @@ from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns.prices import Price
+from pointsman.turns.upstream import SPOKEN, read_base_url, read_headers
 from pointsman.turns.written import AtLeastOne, Usd
 
 EMBEDDED_MODEL = "embedded:smollm2-135m"
@@ -228,6 +229,7 @@ def _problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     yield from _secret_problems(models, document)
     yield from _path_problems(models, document)
     yield from _usage_problems(models, document)
+    yield from _upstream_problems(models, document)
 
 
 def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
@@ -263,6 +265,33 @@ def _usage_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
             at: Path = ("providers", name, "stream_usage")
             message = "an `anthropic` provider always tells what a stream used"
             yield document.problem(at, Code.INVALID_VALUE, message, "leave `stream_usage` out")
+
+
+def _upstream_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    """Find what the gateway would refuse when it opens the providers."""
+    for name, provider in models.providers.items():
+        at: Path = ("providers", name)
+        if provider.kind == "embedded":
+            continue
+        for key, read in (("base_url", _read_address), ("headers", _read_headers)):
+            try:
+                read(provider)
+            except InputError as error:
+                yield document.problem((*at, key), Code.INVALID_VALUE, error.message, error.hint)
+        for index, dialect in enumerate(provider.speaks):
+            if dialect not in SPOKEN[provider.kind]:
+                message = f"a provider of kind `{provider.kind}` cannot speak `{dialect}`"
+                path = (*at, "speaks", index)
+                yield document.problem(path, Code.INVALID_VALUE, message)
+
+
+def _read_address(provider: Provider) -> None:
+    if provider.base_url:
+        read_base_url(provider.base_url)
+
+
+def _read_headers(provider: Provider) -> None:
+    read_headers(provider.headers)
 
 
 def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
