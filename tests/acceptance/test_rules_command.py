@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.acceptance.rules_home import GOOD, MODELS, Home
 
 from pointsman.app import Pointsman
+from pointsman.cli.main import main
 from pointsman.cli.rules import rules
 
 
@@ -356,3 +358,88 @@ def test_a_policy_that_is_not_in_force_is_not_tested(home: Home) -> None:
     done = home.run(rules, "test", str(table))
     assert done.exit_code == 2
     assert "routing.yaml:1:17: config.unknown_value" in done.stderr
+
+
+def _everything(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Give all there is in a folder: modes, times and bytes."""
+    return {
+        str(path.relative_to(folder)): (
+            path.stat().st_mode,
+            path.stat().st_mtime_ns,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in [folder, *sorted(folder.rglob("*"))]
+    }
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A folder of YAML files that was never a home, on a machine without one."""
+    monkeypatch.delenv("POINTSMAN_TEST_KEY", raising=False)
+    monkeypatch.delenv("POINTSMAN_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    path = tmp_path / "policies"
+    path.mkdir()
+    return Home(path)
+
+
+def test_a_bare_folder_is_checked_and_tested_and_nothing_is_written_in_it(bare: Home) -> None:
+    table = bare.write("table.yaml", TABLE)
+    (bare.path / "decisions").mkdir()
+    bare.write("decisions/d.yaml", "decision: {id: d, type: switch}\n")
+    bare.path.chmod(0o755)
+    before = _everything(bare.path)
+    done = bare.run(rules, "check")
+    assert done.exit_code == 2
+    assert "decisions/d.yaml:1:11: config.missing_key" in done.stdout
+    assert "in force" not in done.stdout
+    assert bare.run(rules, "test", str(table)).stdout == "2 of 2 cases passed\n"
+    assert _everything(bare.path) == before
+    (bare.path / "decisions" / "d.yaml").unlink()
+    done = bare.run(rules, "check")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "ok")
+
+
+@pytest.mark.parametrize("how", ["option", "argument", "variable", "here"])
+def test_a_bare_folder_may_be_named_or_be_the_one_we_are_in(
+    bare: Home, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare.write("routing.yaml", EIGHT)
+    words = {"option": ["--home", str(bare.path)], "argument": [str(bare.path)]}.get(how, [])
+    if how == "variable":
+        monkeypatch.setenv("POINTSMAN_HOME", str(bare.path))
+    monkeypatch.chdir(bare.path if how == "here" else bare.path.parent)
+    done = CliRunner().invoke(main, ["rules", "check", *words])
+    assert done.exit_code == 2
+    assert len([line for line in done.stdout.splitlines() if "routing.yaml:" in line]) == 9
+
+
+def test_a_home_is_not_passed_over_for_the_folder_we_are_in(
+    bare: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Pointsman(tmp_path / "nobody" / ".pointsman"):
+        pass
+    bare.write("routing.yaml", EIGHT)
+    monkeypatch.chdir(bare.path)
+    assert CliRunner().invoke(main, ["rules", "check"]).exit_code == 0
+    monkeypatch.setenv("POINTSMAN_HOME", str(tmp_path / "elsewhere"))
+    done = CliRunner().invoke(main, ["rules", "check"])
+    assert (done.exit_code, "there is no home here" in done.stderr) == (2, True)
+
+
+def test_a_folder_without_policy_files_is_neither(bare: Home, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for words in (["check"], ["test", "-"]):
+        done = CliRunner().invoke(main, ["rules", *words, "--home", str(tmp_path / "empty")])
+        assert done.exit_code == 2
+        assert "there is no home here" in done.stderr
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_what_the_environment_holds_does_not_change_how_a_table_goes(
+    bare: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = bare.write("table.yaml", TABLE)
+    for value in ("x", ""):
+        monkeypatch.setenv("POINTSMAN_TEST_KEY", value)
+        assert bare.run(rules, "test", str(table)).exit_code == 0

@@ -12,6 +12,8 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import parse_yaml
+from pointsman.recording.gathering import exact_facts
+from pointsman.storage.policies import PolicyFiles
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import GivenFacts, TurnFacts
 from pointsman.turns.ready import ReadyPolicy
@@ -86,6 +88,15 @@ def run_table(table: Table, ready: ReadyPolicy, exact: Exact) -> TableReport:
     """Decide every case and compare."""
     rows = zip(table.cases, table.places, strict=True)
     return TableReport(tuple(_row(case, place, ready, exact) for case, place in rows))
+
+
+def run_on_files(files: PolicyFiles, table: Table) -> TableReport:
+    """Run a table against the files as they are on disk.
+
+    What the environment holds does not count: unless a case says so, every model is configured.
+    """
+    ready = files.on_disk().ready
+    return run_table(table, ready, lambda given: exact_facts(given, ready, files.prices.id))
 
 
 def _problems(cases: tuple[Case, ...], document: Document) -> Iterable[Problem]:

@@ -51,6 +51,7 @@ class LedgerPolicies(PolicyFiles):
 
     def __init__(self, home: Home, kinds: Sequence[str] = ()) -> None:
         super().__init__(home, kinds)
+        self._home = home
         self.is_followed = False
         self.trouble = ""
         """Why the ledger could not be looked at the last time."""

@@ -19,8 +19,8 @@ from pointsman.placement import policy as placement
 from pointsman.placement.facts import LocalModel
 from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.table import PlacementFile
-from pointsman.storage.home import Home
-from pointsman.storage.policy_file import LastGood, Loaded, PolicyFile
+from pointsman.storage.home import BareFolder, Home
+from pointsman.storage.policy_file import LastGood, Loaded, PolicyFile, UntouchedLastGood
 from pointsman.storage.price_table import load_price_table
 from pointsman.storage.settings import Settings, read_settings
 from pointsman.turns.policy import (
@@ -110,11 +110,16 @@ class _AnyModel(dict[str, Model]):
 class PolicyFiles:
     """`pointsman.yaml`, `models.yaml`, `routing.yaml` and `placement.yaml` of one home.
 
-    `kinds` are what the detector can find, for `placement.yaml` to name.
+    `kinds` are what the detector can find, for `placement.yaml` to name. Without `is_kept` nothing
+    is ever written.
     """
 
-    def __init__(self, home: Home, kinds: Sequence[str] = ()) -> None:
-        self._home = home
+    def __init__(
+        self, home: Home | BareFolder, kinds: Sequence[str] = (), *, is_kept: bool = True
+    ) -> None:
+        self.path = home.path
+        self._last_good_path = home.last_good
+        self.is_kept = is_kept
         self._kinds = kinds
         self._user_home = str(Path.home())
         self.prices: PriceTable = load_price_table()
@@ -131,8 +136,9 @@ class PolicyFiles:
         self._good: _Good | None = None
         self._lately: tuple[float, InForce] | None = None
         self._together_last: tuple[tuple[object, ...], InForce] | None = None
-        self._kept = LastGood(home.last_good / "turn-policy")
-        self._kept_models = LastGood(home.last_good / "turn-policy.models")
+        kept = LastGood if is_kept else UntouchedLastGood
+        self._kept = kept(home.last_good / "turn-policy")
+        self._kept_models = kept(home.last_good / "turn-policy.models")
         self._lock = threading.RLock()
 
     def settings(self) -> Loaded[Settings]:
@@ -173,7 +179,7 @@ class PolicyFiles:
 
     def text(self, name: str) -> bytes | None:
         """Give the text of a policy file; None where there is none."""
-        path = self._home.path / name
+        path = self.path / name
         return path.read_bytes() if path.exists() else None
 
     def close(self) -> None:
@@ -289,8 +295,8 @@ class PolicyFiles:
     def _file(
         self, name: str, parse: Callable[[bytes, str], T], default: T, *, is_kept: bool = True
     ) -> PolicyFile[T]:
-        path, keep = self._home.path / name, self._home.last_good
-        return PolicyFile(path, parse, keep, default=default, is_kept=is_kept)
+        path, keep = self.path / name, self._last_good_path
+        return PolicyFile(path, parse, keep, default=default, is_kept=is_kept and self.is_kept)
 
 
 def invalid_settings(settings: Loaded[Settings]) -> tuple[InvalidFile, ...]:
