@@ -227,10 +227,9 @@ class Pointsman:
 
     def test_rules(self, table: Table) -> TableReport:
         """Run a table of expected decisions against the files; records nothing."""
-        from pointsman.runs.rules_test import run_table  # noqa: PLC0415 - as above
+        from pointsman.runs.rules_test import run_on_files  # noqa: PLC0415 - as above
 
-        ready = self.files.on_disk().ready
-        return run_table(table, ready, lambda given: self.gathering.given_facts(given, ready))
+        return run_on_files(self.files, table)
 
     def facts(self, message: str) -> TurnFacts:
         """Gather what a decision about this message may look at, here and now."""

@@ -145,6 +145,32 @@ def test_check_looks_at_the_workflows_too_and_shows_examples_of_gaps(home: Home)
     assert "branches.gap" in codes
 
 
+def test_what_only_follows_from_a_broken_file_is_not_told(home: Home) -> None:
+    (home.path / "workflows").mkdir()
+    stages = "{id: a, decision: t}, {id: b, decision: gone}"
+    (home.path / "workflows" / "w.yaml").write_text(f"workflow: {{id: w, stages: [{stages}]}}")
+    for path in (home.path / "decisions").glob("*.yaml"):
+        path.unlink()
+
+    def told(decisions: str, key: str = "code") -> list[str]:
+        (home.path / "decisions" / "t.yaml").write_text(decisions)
+        return [each[key] for each in home.json("decision", "check")["problems"]]
+
+    case = "cases: [{condition: 'true', target: x}]"
+    good = f"decision: {{id: t, type: switch, default: {{target: a}}, {case}}}"
+    assert told(good.replace("type: switch", "type: swich, extra: ")) == [
+        *["config.unknown_value", "config.empty_value", "config.unknown_key"],
+        *["config.unknown_value"] * 2,
+    ]
+    assert told("decision: [") == ["config.syntax"]
+    (home.path / "sensors").mkdir()
+    (home.path / "sensors" / "s.yaml").write_text("sensor: {id: s, type: manual, targets: {x: 3}}")
+    assert told(good, "message") == [
+        "`t` can lead to `x`, which is no stage here",
+        "there is no decision `gone`",
+    ]
+
+
 @pytest.mark.parametrize(
     "given", ["", "{", "[]", "3", '{"a": 1, "a": 2}', '{"a": 9007199254740993}', "@nowhere.json"]
 )

@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from pointsman.access.book import HomeBook
 from pointsman.access.keyring import Keyring
 from pointsman.access.spent import Spent
+from pointsman.app import Pointsman
 from pointsman.cli.main import main
+from pointsman.gateway.turns.names import meant_by
 from pointsman.kernel.instant import DAY, Instant, read_instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.storage.home import open_home
@@ -41,6 +43,20 @@ class Home:
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home")
+
+
+def test_a_users_alias_local_means_the_users_model_everywhere(home: Home) -> None:
+    home.path.mkdir(mode=0o700)
+    (home.path / "models.yaml").write_text(
+        "schema_version: 1\nproviders: {here: {kind: ollama}}\n"
+        "models: {here:llama: {location: local, aliases: [local]}}\naccept: {'x-*': local}\n"
+    )
+    assert home.json("keys", "create", "ci", "--allow", "local")["allowed_models"] == ["here:llama"]
+    assert home.json("route", "@local hello")["chosen_model"] == "here:llama"
+    assert home.json("rules", "check")["ok"]
+    with Pointsman(home.path, create=False) as pointsman:
+        in_force = pointsman.in_force()
+    assert meant_by("local", in_force).model == meant_by("x-1", in_force).model == "here:llama"
 
 
 def test_a_key_is_shown_once_and_its_secret_is_nowhere(home: Home) -> None:

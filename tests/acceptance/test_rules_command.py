@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.acceptance.rules_home import GOOD, Home
+from click.testing import CliRunner
+from tests.acceptance.rules_home import GOOD, MODELS, Home
 
 from pointsman.app import Pointsman
+from pointsman.cli.main import main
 from pointsman.cli.rules import rules
 
 
@@ -165,9 +167,86 @@ def test_all_errors_of_all_files_are_listed_in_one_run(home: Home) -> None:
     home.write("models.yaml", "schema_version: 1\nmodels: {x: {location: here}}\n")
     home.write("routing.yaml", "schema_version: 9\nextra: 1\n")
     found = [line.rpartition("/")[2].split(":")[0] for line in home.lines("check")]
-    assert found == ["pointsman.yaml"] * 2 + ["models.yaml"] + ["routing.yaml"] * 2
+    assert found == ["pointsman.yaml"] * 2 + ["models.yaml"] * 2 + ["routing.yaml"] * 2
     value = home.json(rules, "check")
-    assert (value["ok"], len(value["problems"])) == (False, 5)
+    assert (value["ok"], len(value["problems"])) == (False, 6)
+
+
+EIGHT = """schema_version: 2
+global_default: acme:bgi
+pattern: {cost_weight: 1.5}
+rules:
+  - {name: a, when: {mesage_matches: x}, use: acme:big}
+  - {name: a, when: {message_matches: "("}, use: acme:big}
+  - {name: b, when: {cost_today_exceeds_usd: }, use: acme:none}
+workspaces: {/w: {tiers: {fast: acme:big}}}
+"""
+
+
+@pytest.mark.req(209)
+def test_what_is_wrong_in_form_does_not_hide_what_is_wrong_in_meaning(home: Home) -> None:
+    home.write("routing.yaml", EIGHT)
+    found = [line.rpartition("routing.yaml:")[2] for line in home.lines("check")]
+    assert [line.split(": ")[:2] for line in found] == [
+        ["1:17", "config.unknown_value"],
+        ["2:17", "config.unknown_value"],
+        ["3:24", "config.out_of_range"],
+        ["5:22", "config.unknown_key"],
+        ["6:12", "config.duplicate_key"],
+        ["6:39", "config.pattern"],
+        ["7:22", "config.empty_value"],
+        ["7:54", "config.unknown_value"],
+        ["8:26", "config.missing_key"],
+    ]
+    assert "(did you mean `acme:big`?)" in found[1]
+    assert "(did you mean `message_matches`?)" in found[3]
+
+
+@pytest.mark.req(209)
+def test_an_error_of_models_yaml_is_told_once_and_not_again_for_every_rule(tmp_path: Path) -> None:
+    with Pointsman(tmp_path / "home"):
+        home = Home(tmp_path / "home")
+    home.write("models.yaml", MODELS.replace("aliases: [big]", "aliases: [not an alias]"))
+    many = "".join(f"  - {{when: {{}}, use: {name}}}\n" for name in ["acme:big", "disk:model"] * 6)
+    home.write("routing.yaml", f"schema_version: 1\nglobal_default: acme:odd\nrules:\n{many}")
+    (told,) = home.lines("check")
+    assert "models.yaml:7:53: config.pattern: `not an alias` cannot be an alias" in told
+    home.write("routing.yaml", GOOD + "budgets: [{name: a, limit_usd: }]\n")
+    assert [line.split(": ")[1] for line in home.lines("check")] == [
+        "config.pattern",
+        "config.empty_value",
+    ]
+    home.write("routing.yaml", GOOD.replace("use: acme:big", "use: acme:bgi"))
+    assert [line.split(": ")[1] for line in home.lines("check")] == [
+        "config.pattern",
+        *["config.unknown_value"] * 3,
+    ]
+
+
+@pytest.mark.parametrize("broken", ["models: [", "models: 3\n", "models:\n"])
+def test_where_no_model_can_be_read_no_rule_is_told_to_name_an_unknown_one(
+    tmp_path: Path, broken: str
+) -> None:
+    with Pointsman(tmp_path / "home"):
+        home = Home(tmp_path / "home")
+    home.write("models.yaml", f"schema_version: 1\n{broken}")
+    (told,) = home.lines("check")
+    assert "models.yaml:" in told
+    home.write("routing.yaml", GOOD + "extra: 1\n")
+    assert [line.split(": ")[1] for line in home.lines("check")][1:] == ["config.unknown_key"]
+
+
+@pytest.mark.req(158)
+def test_rules_for_models_of_a_broken_file_are_not_in_force(tmp_path: Path) -> None:
+    with Pointsman(tmp_path / "home"):
+        home = Home(tmp_path / "home")
+    home.write("models.yaml", MODELS + "extra: 1\n")
+    shown = home.json(rules, "show")
+    assert [scope["rules"] for scope in shown["scopes"]] == [[]]
+    assert shown["scopes"][0]["default"] == "embedded:smollm2-135m"
+    assert not (home.path / "last-good" / "routing.yaml.last-known-good").exists()
+    home.write("models.yaml", MODELS)
+    assert len(home.json(rules, "show")["scopes"]) == 2
 
 
 def test_warnings_are_told_and_change_no_exit_code(home: Home) -> None:
@@ -279,3 +358,88 @@ def test_a_policy_that_is_not_in_force_is_not_tested(home: Home) -> None:
     done = home.run(rules, "test", str(table))
     assert done.exit_code == 2
     assert "routing.yaml:1:17: config.unknown_value" in done.stderr
+
+
+def _everything(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Give all there is in a folder: modes, times and bytes."""
+    return {
+        str(path.relative_to(folder)): (
+            path.stat().st_mode,
+            path.stat().st_mtime_ns,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in [folder, *sorted(folder.rglob("*"))]
+    }
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A folder of YAML files that was never a home, on a machine without one."""
+    monkeypatch.delenv("POINTSMAN_TEST_KEY", raising=False)
+    monkeypatch.delenv("POINTSMAN_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    path = tmp_path / "policies"
+    path.mkdir()
+    return Home(path)
+
+
+def test_a_bare_folder_is_checked_and_tested_and_nothing_is_written_in_it(bare: Home) -> None:
+    table = bare.write("table.yaml", TABLE)
+    (bare.path / "decisions").mkdir()
+    bare.write("decisions/d.yaml", "decision: {id: d, type: switch}\n")
+    bare.path.chmod(0o755)
+    before = _everything(bare.path)
+    done = bare.run(rules, "check")
+    assert done.exit_code == 2
+    assert "decisions/d.yaml:1:11: config.missing_key" in done.stdout
+    assert "in force" not in done.stdout
+    assert bare.run(rules, "test", str(table)).stdout == "2 of 2 cases passed\n"
+    assert _everything(bare.path) == before
+    (bare.path / "decisions" / "d.yaml").unlink()
+    done = bare.run(rules, "check")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "ok")
+
+
+@pytest.mark.parametrize("how", ["option", "argument", "variable", "here"])
+def test_a_bare_folder_may_be_named_or_be_the_one_we_are_in(
+    bare: Home, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare.write("routing.yaml", EIGHT)
+    words = {"option": ["--home", str(bare.path)], "argument": [str(bare.path)]}.get(how, [])
+    if how == "variable":
+        monkeypatch.setenv("POINTSMAN_HOME", str(bare.path))
+    monkeypatch.chdir(bare.path if how == "here" else bare.path.parent)
+    done = CliRunner().invoke(main, ["rules", "check", *words])
+    assert done.exit_code == 2
+    assert len([line for line in done.stdout.splitlines() if "routing.yaml:" in line]) == 9
+
+
+def test_a_home_is_not_passed_over_for_the_folder_we_are_in(
+    bare: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Pointsman(tmp_path / "nobody" / ".pointsman"):
+        pass
+    bare.write("routing.yaml", EIGHT)
+    monkeypatch.chdir(bare.path)
+    assert CliRunner().invoke(main, ["rules", "check"]).exit_code == 0
+    monkeypatch.setenv("POINTSMAN_HOME", str(tmp_path / "elsewhere"))
+    done = CliRunner().invoke(main, ["rules", "check"])
+    assert (done.exit_code, "there is no home here" in done.stderr) == (2, True)
+
+
+def test_a_folder_without_policy_files_is_neither(bare: Home, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for words in (["check"], ["test", "-"]):
+        done = CliRunner().invoke(main, ["rules", *words, "--home", str(tmp_path / "empty")])
+        assert done.exit_code == 2
+        assert "there is no home here" in done.stderr
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_what_the_environment_holds_does_not_change_how_a_table_goes(
+    bare: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = bare.write("table.yaml", TABLE)
+    for value in ("x", ""):
+        monkeypatch.setenv("POINTSMAN_TEST_KEY", value)
+        assert bare.run(rules, "test", str(table)).exit_code == 0

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pointsman.errors import DocumentError, InputError
+from pointsman.errors import DocumentError, InputError, PointsmanError
 from pointsman.kernel.regex import MAX_PATTERN, refusal
+from pointsman.providers.registry import open_providers
+from pointsman.providers.vendors import VENDORS
 from pointsman.storage.secrets import is_resolved, missing_secrets
 from pointsman.turns.facts import Override
 from pointsman.turns.override import split_override
@@ -14,6 +16,7 @@ from pointsman.turns.policy import normal_path
 from pointsman.turns.prices import Price
 from pointsman.turns.registry import (
     EMBEDDED_MODEL,
+    ModelsFile,
     Provider,
     SecretRef,
     aliases,
@@ -21,6 +24,7 @@ from pointsman.turns.registry import (
     registry,
 )
 from pointsman.turns.text_patterns import MAX_TEXT, TextPatterns
+from pointsman.turns.upstream import SPOKEN
 
 ALIASES = {"haiku": "acme:small", "acme:small": "acme:small"}
 
@@ -34,19 +38,40 @@ def _models(**parts: object) -> bytes:
     return json.dumps({**whole, **parts}).encode()
 
 
+def _upstream(**parts: object) -> dict[str, object]:
+    return {"providers": {"acme": {"kind": "openai", **parts}}}
+
+
 @pytest.mark.parametrize(
     ("parts", "part"),
     [
         ({"models": {"acme:a": {"location": "cloud", "aliases": ["a b"]}}}, "cannot be an alias"),
-        ({"models": {"acme:a": {"location": "cloud", "aliases": ["local"]}}}, "belongs to"),
+        ({"models": {"acme:a": {"location": "cloud", "aliases": ["a", "a"]}}}, "belongs to"),
+        (
+            {"models": {"acme:a": {"location": "cloud", "aliases": [EMBEDDED_MODEL]}}},
+            "belongs to",
+        ),
         ({"accept": {"gpt-*": "acme:smal"}}, "neither `auto` nor a model"),
+        (_upstream(base_url="127.0.0.1:9241/v1"), "neither `https://` nor `http://`"),
+        (_upstream(headers={"Host": "x"}), "the header `host` cannot be configured"),
+        (_upstream(speaks=["messages"]), "kind `openai` cannot speak `messages`"),
         (
             {"providers": {"acme": {"kind": "openai", "api_key": {"env": "A", "file": "b"}}}},
             "either `env` or `file`",
         ),
         ({"providers": {"acme": {"kind": "openai", "api_key": [{}]}}}, "either `env` or `file`"),
     ],
-    ids=["alias form", "alias taken", "accept", "secret twice", "secret never"],
+    ids=[
+        "alias form",
+        "alias taken",
+        "alias of an id",
+        "accept",
+        "address",
+        "header",
+        "speaks",
+        "secret twice",
+        "secret never",
+    ],
 )
 @pytest.mark.req(273)
 def test_a_registry_that_means_nothing_certain_is_refused(
@@ -54,6 +79,41 @@ def test_a_registry_that_means_nothing_certain_is_refused(
 ) -> None:
     with pytest.raises(DocumentError, match=part):
         read_models(_models(**parts), "models.yaml")
+
+
+@pytest.mark.parametrize(
+    "url", ["", "api.openai.com", "127.0.0.1:9241/v1", "https://user:pw@host/", "https://host?x=1"]
+)
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "ollama", "embedded"])
+def test_an_address_is_refused_where_and_only_where_its_provider_cannot_be_opened(
+    kind: str, url: str, tmp_path: Path
+) -> None:
+    provider = Provider(kind=kind, base_url=url)  # type: ignore[arg-type]
+    refusals = []
+    for attempt in (
+        lambda: read_models(_models(**_upstream(kind=kind, base_url=url)), "models.yaml"),
+        lambda: open_providers(ModelsFile(1, {"acme": provider}), tmp_path),
+    ):
+        try:
+            attempt()
+            refusals.append("")
+        except PointsmanError as error:
+            refusals.append(str(error).partition("`base_url` ")[2])
+    assert refusals[0] == refusals[1]
+    assert bool(refusals[0]) == (bool(url) and kind != "embedded")
+    assert "pw" not in refusals[0]
+
+
+def test_an_address_is_refused_at_its_place() -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_models(
+            b"schema_version: 1\nproviders:\n  a: {kind: openai, base_url: localhost/v1}\n", "m"
+        )
+    assert [str(each.place) for each in caught.value.problems] == ["m:3:31"]
+
+
+def test_what_a_kind_can_speak_is_what_its_vendor_speaks() -> None:
+    assert {kind: tuple(vendor.paths) for kind, vendor in VENDORS.items()} == SPOKEN
 
 
 def test_accepted_names_lead_to_auto_or_a_known_model() -> None:
@@ -83,6 +143,19 @@ def test_the_embedded_model_may_be_described_anew() -> None:
     given = {EMBEDDED_MODEL: {"location": "local", "aliases": ["local", "mine"]}}
     models = registry(read_models(_models(models=given), "models.yaml"), lambda _name: None)
     assert aliases(models)["mine"] == EMBEDDED_MODEL
+
+
+def test_an_alias_of_the_file_beats_the_built_in_one_of_the_embedded_model() -> None:
+    given = {"acme:here": {"location": "local", "aliases": ["local"]}}
+    text = _models(models=given, accept={"any": "local"})
+    models = registry(read_models(text, "models.yaml"), lambda _name: None)
+    assert aliases(models)["local"] == "acme:here"
+    assert models[EMBEDDED_MODEL].aliases == ()
+    without = registry(read_models(_models(), "models.yaml"), lambda _name: None)
+    assert aliases(without)["local"] == EMBEDDED_MODEL
+    twice = {**given, "acme:there": {"location": "local", "aliases": ["local"]}}
+    with pytest.raises(DocumentError, match="belongs to `acme:here` already"):
+        read_models(_models(models=twice), "models.yaml")
 
 
 @pytest.mark.req(271, 274, 275)

@@ -8,7 +8,7 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema import conform
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
 
 
 class Needs(Closed, frozen=True):
@@ -17,7 +17,7 @@ class Needs(Closed, frozen=True):
 
 
 def read(text, kind=Policy, *checks):
-    return conform(read_yaml(text.encode(), "f"), kind, *checks)
+    return conform(parse_yaml(text.encode(), "f"), kind, *checks)
 
 
 def told(text, kind=Policy, *checks):
@@ -96,8 +96,16 @@ def test_decimals_are_read_exactly(text, amount):
             "f:1:10: config.wrong_type: `retries`: expected a whole number, got `true`",
         ),
         (
+            "retries: ~",
+            "f:1:10: config.wrong_type: `retries`: expected a whole number, got nothing",
+        ),
+        (
             "retries:",
-            "f:1:1: config.wrong_type: `retries`: expected a whole number, got nothing",
+            ("f:1:1: config.empty_value: `retries` has no value (write one, or leave the key out)"),
+        ),
+        (
+            "amount:",
+            "f:1:1: config.empty_value: `amount` has no value (write one, or leave the key out)",
         ),
         (
             "is-on: yes",

@@ -48,6 +48,16 @@ def test_settings_that_cannot_be_read_may_name_a_store_and_are_not_passed_over(t
     assert place(tmp_path, "sqlite:") == str(tmp_path / "ledger.db")
 
 
+def test_a_key_without_a_value_elsewhere_in_the_settings_hides_no_store(tmp_path):
+    path = tmp_path / "pointsman.yaml"
+    path.write_text("store: postgresql://u@settings/db\nredis:\n")
+    assert place(tmp_path) == "postgresql://u@settings/db (pointsman_ledger)"
+    for text in ("store:\n", "store: a\nstore: postgresql://u@settings/db\n"):
+        path.write_text(text)
+        with pytest.raises(HomeError, match="may name a store"):
+            place(tmp_path)
+
+
 def test_settings_know_a_store_and_refuse_what_is_none():
     assert read_settings(b"store: postgresql://u@h/db\n", "p").store == "postgresql://u@h/db"
     with pytest.raises(Exception, match="not a store's URL") as raised:

@@ -6,7 +6,7 @@ import yaml
 from pointsman.errors import DocumentError
 from pointsman.kernel import yaml_text
 from pointsman.kernel.document import Limits
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml, read_yaml
 
 
 @pytest.fixture(autouse=True, params=["fast", "pure"])
@@ -53,7 +53,6 @@ def test_words_that_only_look_like_numbers_stay_text(text):
         ("Null", None),
         ("NULL", None),
         ("~", None),
-        ("", None),
         ("0", 0),
         ("-7", -7),
         ("+7", 7),
@@ -90,7 +89,7 @@ def test_a_text_without_content_is_nothing(text):
 
 
 def test_blocks_read_as_nested_lists_and_mappings():
-    text = "---\nrules:\n  - use: small\n    when: {tokens: 5}\n  -\nlast: [\n  x,\n]\n...\n"
+    text = "---\nrules:\n  - use: small\n    when: {tokens: 5}\n  - ~\nlast: [\n  x,\n]\n...\n"
     assert read(text) == {
         "rules": [{"use": "small", "when": {"tokens": 5}}, None],
         "last": ["x"],
@@ -98,7 +97,7 @@ def test_blocks_read_as_nested_lists_and_mappings():
 
 
 def test_every_value_and_key_knows_its_position():
-    document = read_yaml(b"a:\r\n  - b: 1\n    c:\nd: |\n  x\n", "s")
+    document = parse_yaml(b"a:\r\n  - b: 1\n    c:\nd: |\n  x\n", "s")
     assert document.values == {
         (): (1, 1),
         ("a",): (2, 3),
@@ -177,6 +176,69 @@ def test_malformed_yaml_is_refused_at_its_place(text, refusal):
 )
 def test_what_has_no_single_meaning_is_refused_at_its_place(text, refusal):
     assert refusals(text) == [refusal]
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("a:", "1:1 config.empty_value"),
+        ("a: # later", "1:1 config.empty_value"),
+        ("a: 1\nb:\nc: 2", "2:1 config.empty_value"),
+        ("a: {b: , c: 1}", "1:5 config.empty_value"),
+        ("a: {b}", "1:5 config.empty_value"),
+        ("a: [{b: }]", "1:6 config.empty_value"),
+        ("? a", "1:3 config.empty_value"),
+        ("a:\n  - x\n  -\n", "2:5 config.empty_value"),
+        ("-", "1:1 config.empty_value"),
+    ],
+)
+def test_a_key_or_list_item_with_nothing_behind_it_is_refused(text, refusal):
+    assert refusals(text) == [refusal]
+
+
+@pytest.mark.parametrize("text", ["a: ''", 'a: ""', "a: ~", "a: null", "a: {}", "a: []", "a: |\n"])
+def test_a_value_that_says_nothing_on_purpose_is_no_empty_value(text):
+    assert not read(text)["a"]
+
+
+def test_an_empty_value_is_named_with_its_path_and_a_next_step():
+    with pytest.raises(DocumentError) as caught:
+        read("rules: [{when: {cost: }}]\nlist:\n  -\n")
+    assert [f"{each.message} ({each.hint})" for each in caught.value.problems] == [
+        "`rules[0].when.cost` has no value (write one, or leave the key out)",
+        "`list[0]` has no value (write one)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "flaws"),
+    [
+        ("a:\nb: 1", {("a",)}),
+        ("a: [x, 010]", {("a", 1)}),
+        ("{b: *y}", {("b",)}),
+        ("a: &x 1\na: 2", set()),
+        ("010", {()}),
+    ],
+)
+def test_parsing_goes_on_after_a_problem_and_marks_the_value_it_is_about(text, flaws):
+    document = parse_yaml(text.encode(), "s")
+    assert document.problems
+    assert (document.flaws, document.strays) == (flaws, set())
+
+
+@pytest.mark.parametrize(
+    ("text", "strays"),
+    [
+        ("a: {<<: 1, b: 2}", {("a", "<<")}),
+        ("1: x", {("1",)}),
+        ("? [k]\n: x", {("",)}),
+        ("{*x : 1}", {("*x",)}),
+    ],
+)
+def test_parsing_goes_on_after_a_key_that_means_nothing(text, strays):
+    document = parse_yaml(text.encode(), "s")
+    assert document.problems
+    assert (document.flaws, document.strays) == (set(), strays)
 
 
 def test_a_duplicate_key_names_the_line_of_the_first_in_the_same_mapping():

@@ -104,7 +104,7 @@ def run_problems(
         if len(each.ways) != 1:
             message = "an agent is called by exactly one of `python`, `http` and `model`"
             yield document.problem(path, Code.INVALID_VALUE, message)
-        if node_id not in names:
+        if node_id not in names and document.is_read(("modules",)):
             near = nearest(node_id, names)
             hint = f"did you mean `{near}`?" if near else ""
             message = f"there is no module `{escaped(node_id)}`"
@@ -127,7 +127,7 @@ def council_problems(
         if each.python is not None and each.agent is not None:
             message = "a voter is a function or an agent, not both"
             yield document.problem(path, Code.INVALID_VALUE, message)
-        if each.agent is not None and each.agent not in run:
+        if each.agent is not None and each.agent not in run and document.is_read(("run",)):
             message = f"nothing under `run` says how `{escaped(each.agent)}` is called"
             yield document.problem((*path, "agent"), Code.UNKNOWN_VALUE, message)
 

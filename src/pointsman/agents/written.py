@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec.structs import replace
 
 from pointsman.agents.config import EPSILON, Count, Fraction, GivenConfig, Name
 from pointsman.agents.module import ModuleType, Status
@@ -26,7 +27,7 @@ from pointsman.kernel.document import Document, Json, Path, Position, escaped
 from pointsman.kernel.instant import read_instant
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.regex import refusal
-from pointsman.kernel.schema import conform
+from pointsman.kernel.schema import Check, conform
 
 MOST_PATTERNS: Final = 64
 _NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,127}", re.ASCII)
@@ -142,8 +143,8 @@ class AgentsFile(Struct, frozen=True, forbid_unknown_fields=True):
 NO_AGENTS: Final = AgentsFile()
 
 
-def read_agents_document(document: Document) -> AgentsFile:
-    """Read `agents.yaml`, or raise with every problem at its place."""
+def read_agents_document(document: Document, *checks: Check[AgentsFile]) -> AgentsFile:
+    """Read `agents.yaml`, or raise with every problem at its place, those of `checks` included."""
     lowered, problems = _lowered(document, ("router_config", "trust"))
     return conform(
         lowered,
@@ -154,6 +155,7 @@ def read_agents_document(document: Document) -> AgentsFile:
         _intent_problems,
         _role_problems,
         _executor_problems,
+        *checks,
     )
 
 
@@ -170,6 +172,7 @@ def _lowered(document: Document, sections: tuple[str, ...]) -> tuple[Document, l
         return document, []
     changed, problems = dict(value), []
     marks = [dict(document.values), dict(document.keys)]
+    flaws = set(document.flaws)
     for section in sections:
         given = value.get(section)
         if not isinstance(given, dict):
@@ -183,8 +186,13 @@ def _lowered(document: Document, sections: tuple[str, ...]) -> tuple[Document, l
                 problems.append(document.problem(path, Code.DUPLICATE_KEY, message, key=True))
             found.setdefault(name, each)
             _moved(marks, (section, key), (section, name))
+            if (section, key) in flaws:
+                flaws.add((section, name))
         changed[section] = found
-    return Document(document.source, changed, marks[0], marks[1]), problems
+    lowered = replace(
+        document, value=changed, values=marks[0], keys=marks[1], flaws=frozenset(flaws)
+    )
+    return lowered, problems
 
 
 def _moved(marks: list[dict[Path, Position]], old: Path, new: Path) -> None:
@@ -289,7 +297,7 @@ def _known_problems(
     name: str, known: Iterable[str], document: Document, path: Path
 ) -> Iterable[Problem]:
     names = list(known)
-    if name not in names:
+    if name not in names and document.is_read(("modules",)):
         near = nearest(name, names)
         hint = f"did you mean `{near}`?" if near else ""
         message = f"there is no module `{escaped(name)}`"

@@ -23,7 +23,7 @@ from pointsman.branches.written import (
     GivenDecision,
     GivenGuardrail,
 )
-from pointsman.errors import NumberError, Problem, ValueRefused
+from pointsman.errors import DocumentError, NumberError, Problem, ValueRefused
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, escaped
@@ -31,7 +31,7 @@ from pointsman.kernel.document import Path as Place
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema import conform
 from pointsman.kernel.wb1 import scaled
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
 
 _ONLY_TABLE = ("hit_policy", "aggregate", "output_values")
 _ONLY_WEIGHTED = ("salt", "slots")
@@ -51,7 +51,7 @@ def read_decisions(
 
     `targets` are all there are, where a graph declares them; `taken` are the ids of other files.
     """
-    return decisions_of(read_yaml(text, source), targets=targets, taken=taken)
+    return decisions_of(parse_yaml(text, source), targets=targets, taken=taken)
 
 
 def decisions_of(
@@ -59,6 +59,19 @@ def decisions_of(
 ) -> DecisionsFile:
     """Give the decisions of a document, or raise with every problem at its place."""
     return conform(document, DecisionsFile, partial(_problems, targets=targets, taken=taken))
+
+
+def named_decisions(text: bytes) -> frozenset[str] | None:
+    """Return the ids that a file names, whatever is wrong with it; None where that is not told."""
+    try:
+        value = parse_yaml(text, "").value
+    except DocumentError:
+        return None
+    listed = value.get("decisions", [value.get("decision")]) if isinstance(value, dict) else None
+    if not isinstance(listed, list):
+        return None
+    ids = (each.get("id") for each in listed if isinstance(each, dict))
+    return frozenset(each for each in ids if isinstance(each, str))
 
 
 def declared(given: GivenDecision) -> Declared:

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from pointsman.app import SystemClock
+from pointsman.branches.reading import named_decisions
 from pointsman.branches.review import Finding, review
 from pointsman.branches.syntax import ExpressionRefused
 from pointsman.branches.table_import import NO_MATCH
@@ -21,7 +22,7 @@ from pointsman.cli.decision_terms import decisions_in_force, read_context
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
 from pointsman.kernel.document import Document, printable
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.runs.audit.columns import table
 from pointsman.runs.workflows.branch_view import (
     decision_value,
@@ -201,14 +202,26 @@ for _part in (log, distribution, cache, lineage):
 
 def _graph_problems(session: Session, in_force: DecisionsInForce) -> Iterator[Problem]:
     broken = {each.name for each in in_force.invalid}
+    unread = _unread([session.home / name for name in broken if name.startswith("decisions/")])
     for path in sorted((session.home / "workflows").glob("*.y*ml")):
         if f"workflows/{path.name}" in broken:
             continue
         try:
             others = [each.id for each in in_force.workflows]
-            check_targets(path.read_bytes(), str(path), in_force.decisions, others)
+            text, known = path.read_bytes(), in_force.decisions
+            check_targets(text, str(path), known, others, unread)
         except DocumentError as error:
             yield from error.problems
+
+
+def _unread(broken: list[Path]) -> frozenset[str] | None:
+    """Name the decisions that broken files mean; None where that cannot be told."""
+    try:
+        named = [named_decisions(path.read_bytes()) for path in broken]
+    except OSError:
+        return None
+    told = [each for each in named if each is not None]
+    return frozenset[str]().union(*told) if len(told) == len(named) else None
 
 
 def _problem_lines(problem: Problem) -> Iterator[str]:
@@ -222,7 +235,7 @@ def _caret(problem: Problem) -> str:
         return ""
     try:
         path = Path(problem.place.source)
-        text = _value_at(read_yaml(path.read_bytes(), str(path)), problem)
+        text = _value_at(parse_yaml(path.read_bytes(), str(path)), problem)
         column = int(problem.message.removeprefix(_COLUMN).partition(":")[0])
     except (OSError, ValueError, PointsmanError):
         return ""

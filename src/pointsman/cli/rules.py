@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from getpass import getuser
+from pathlib import Path
 
 import click
 from msgspec.structs import replace
@@ -11,8 +14,9 @@ from msgspec.structs import replace
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import printable
-from pointsman.runs.rules_test import Row, TableReport, read_table
+from pointsman.runs.rules_test import Row, TableReport, read_table, run_on_files
 from pointsman.runs.rules_view import (
+    bare_folder,
     checked,
     checked_text,
     checked_value,
@@ -21,11 +25,14 @@ from pointsman.runs.rules_view import (
     kept_files,
     origin_lines,
     origin_value,
+    other_files,
     reloaded,
     reloaded_text,
     rules_text,
     rules_value,
 )
+from pointsman.signals.kinds import KINDS
+from pointsman.storage.policies import PolicyFiles
 
 
 @click.group()
@@ -34,12 +41,21 @@ def rules() -> None:
 
 
 @rules.command()
+@click.argument("folder", metavar="[DIR]", required=False)
 @command
-def check(session: Session) -> None:
-    """List every error of the policy files, then warnings; `ok` when nothing is wrong."""
-    with session.open() as pointsman:
-        found = checked(files_to_check(pointsman.files))
-        in_force = pointsman.in_force()
+def check(session: Session, folder: str | None) -> None:
+    """List every error of the policy files, then warnings; `ok` when nothing is wrong.
+
+    DIR is a home, or any folder of policy files: in that, nothing is written.
+    """
+    if folder is not None:
+        session = Session(folder, as_json=session.as_json, store=session.store)
+    with _policy_files(session) as files:
+        found = checked(files_to_check(files), other_files(files.path))
+        in_force = files.in_force()
+        if not files.is_kept:
+            # No earlier version is known there, and nothing is in force.
+            found = replace(found, stand_ins=())
     text = "\n".join([checked_text(found), *origin_lines(in_force)])
     session.show(text, {**checked_value(found), "in_force": origin_value(in_force)})
     sys.exit(2 if found.errors else 0 if found.proof.holds else 1)
@@ -92,15 +108,26 @@ def publish(session: Session, over: str | None, by: str | None) -> None:
 @command
 def test(session: Session, file: str) -> None:
     """Run a table of expected decisions against the rules; nothing is recorded."""
-    with session.open() as pointsman:
+    with _policy_files(session) as files:
         cases = read_table(*read_input(file))
-        broken = errors(pointsman.files.on_disk())
+        broken = errors(files.on_disk().invalid)
         if broken:
             # What the user wants to test is the file, not what stands in for it.
             raise DocumentError(broken)
-        report = pointsman.test_rules(cases)
+        report = run_on_files(files, cases)
     session.show(_report_text(report), _report_value(report))
     sys.exit(1 if report.failed else 0)
+
+
+@contextmanager
+def _policy_files(session: Session) -> Iterator[PolicyFiles]:
+    """Open the policy files of the home, or of a bare folder, as in a policy repository's CI."""
+    bare = bare_folder(session.home, Path.cwd() if not session.is_home_named else None)
+    if bare is not None:
+        yield PolicyFiles(bare, tuple(each.name for each in KINDS), is_kept=False)
+        return
+    with session.open() as pointsman:
+        yield pointsman.files
 
 
 def _report_text(report: TableReport) -> str:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import click
 
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
+from pointsman.runs.rules_view import other_files, refuse_unknown, stand_ins
+from pointsman.signals.kinds import KINDS
+from pointsman.storage.home import open_home
+from pointsman.storage.ledger_policies import opened_policies
+from pointsman.storage.settings import Server
 
 
 @click.command()
@@ -18,12 +25,8 @@ def serve(session: Session, host: str | None, port: int | None) -> None:
     from msgspec.structs import replace  # noqa: PLC0415 - see above
 
     from pointsman.gateway import server as gateway  # noqa: PLC0415 - see above
-    from pointsman.storage.home import open_home  # noqa: PLC0415 - see above
-    from pointsman.storage.policies import PolicyFiles  # noqa: PLC0415 - see above
 
-    settings = PolicyFiles(open_home(session.home, create=True, store=session.store)).settings()
-    session.warn(settings.problems)
-    wanted = settings.value.server
+    wanted = _read_settings(session)
     wanted = replace(wanted, host=host or wanted.host, port=wanted.port if port is None else port)
     try:
         listening = gateway.bound(wanted)
@@ -32,11 +35,22 @@ def serve(session: Session, host: str | None, port: int | None) -> None:
         raise InputError(f"cannot listen: {error.strerror}", where=where) from error
     opened = gateway.opened(session.home, store=session.store, server=wanted)
     with listening, opened as (parts, application):
-        session.warn(parts.pointsman.in_force().problems)
         address = f"http://{_shown(wanted.host)}:{listening.getsockname()[1]}"
         text = gateway.greeting(parts, address)
         session.show(text, {"address": address, "home": str(session.home)})
         gateway.serve(parts, application, listening)
+
+
+def _read_settings(session: Session) -> Server:
+    """Return where to listen; raise where a file is broken of which no good version is known."""
+    home = open_home(session.home, create=True, store=session.store)
+    with closing(opened_policies(home, tuple(each.name for each in KINDS))) as files:
+        invalid = (*files.in_force().invalid, *other_files(home.path, is_kept=True))
+        server = files.settings().value.server
+    refuse_unknown(invalid)
+    session.warn(problem for file in invalid for problem in file.problems)
+    session.warn(f"in force: {line}" for line in stand_ins(invalid))
+    return server
 
 
 def _shown(host: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -35,6 +36,7 @@ class Session:
         self.home = home_path(given)
         self.store = store
         self.is_home_given = given is not None
+        self.is_home_named = given is not None or bool(os.environ.get("POINTSMAN_HOME"))
         self.as_json = as_json
 
     def open(self, *, create: bool = False) -> Pointsman:

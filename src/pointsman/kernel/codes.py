@@ -37,6 +37,8 @@ class Code(Meaning):
         "a number with too many digits or too large an exponent",
     )
 
+    EMPTY_VALUE = "config.empty_value", "a key or a list item with nothing behind it"
+
     # The document can be read, but is not of the wanted form.
     UNKNOWN_KEY = "config.unknown_key", "a key that means nothing in this place"
     MISSING_KEY = "config.missing_key", "a key that must be given is absent"

@@ -36,16 +36,25 @@ class Limits(msgspec.Struct, frozen=True):
 DEFAULT_LIMITS = Limits()
 
 
+UNTOLD = Problem(Place("", 0, 0), "", "")
+"""Stands for a problem that only follows from another one; `refuse` passes over it."""
+
+
 class Document(msgspec.Struct, frozen=True):
     """A text as a tree of values, with the position of each value and of each mapping key.
 
-    `source` is the name shown in problems. `values` and `keys` hold positions by path.
+    `source` is the name shown in problems. `values` and `keys` hold positions by path. `problems`
+    are those that reading went on after; `flaws` are the values that these or a schema refuse, and
+    `strays` the keys that mean nothing.
     """
 
     source: str
     value: Json
     values: Mapping[Path, Position]
     keys: Mapping[Path, Position]
+    problems: tuple[Problem, ...] = ()
+    flaws: frozenset[Path] = frozenset()
+    strays: frozenset[Path] = frozenset()
 
     def place(self, path: Path = (), *, key: bool = False) -> Place:
         """Return where the value at `path` or its key stands, or else its nearest parent."""
@@ -58,8 +67,26 @@ class Document(msgspec.Struct, frozen=True):
     def problem(
         self, path: Path, code: str, message: str, hint: str = "", *, key: bool = False
     ) -> Problem:
-        """Return a problem with the value at `path`, or with its key."""
+        """Return a problem with the value at `path`, or with its key; `UNTOLD` inside of a flaw."""
+        if self._follows(path, key=key):
+            return UNTOLD
         return Problem(self.place(path, key=key), code, message, hint)
+
+    def is_sound(self, path: Path) -> bool:
+        """Tell whether the value at `path` could be read and has no flaw inside of it."""
+        inside = (each[: len(path)] == path for each in (*self.flaws, *self.strays))
+        return self.is_read(path) and not any(inside)
+
+    def is_read(self, path: Path) -> bool:
+        """Tell whether the value at `path` could be read, whatever is wrong inside of it."""
+        return not any(path[:depth] in self.flaws for depth in range(len(path) + 1))
+
+    def _follows(self, path: Path, *, key: bool) -> bool:
+        """Tell whether a problem at `path` may only follow from another one."""
+        if key:
+            return path in self.strays or not self.is_read(path[:-1])
+        # A misspelled key is missing under its right name: that is said of the mapping itself.
+        return not self.is_read(path) or any(each[:-1] == path for each in self.strays)
 
 
 def refuse(problems: Iterable[Problem]) -> None:
@@ -71,7 +98,8 @@ def refuse(problems: Iterable[Problem]) -> None:
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Return the problems as they stand in the text, from its top, each only once."""
-    return tuple(sorted(dict.fromkeys(problems), key=lambda problem: _order(problem.place)))
+    told = dict.fromkeys(each for each in problems if each is not UNTOLD)
+    return tuple(sorted(told, key=lambda problem: _order(problem.place)))
 
 
 def _order(place: Place) -> tuple[int, int]:

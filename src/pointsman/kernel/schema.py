@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable
-from copy import deepcopy
+from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 import jsonschema_rs
 import msgspec
 from jsonschema_rs import ValidationError
+from msgspec.structs import replace
 
 from pointsman.errors import DocumentError, Problem
+from pointsman.kernel import stand_ins
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Json, Path, refuse
+from pointsman.kernel.document import Document, Path, refuse
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema_numbers import DECIMAL_TEXT, KEYWORDS, checked
-from pointsman.kernel.schema_problems import problems
+from pointsman.kernel.schema_problems import leaves, problems
 from pointsman.kernel.schema_tree import Schema, rebuilt
+from pointsman.kernel.tree import MOST_PROBLEMS
 
 __all__ = ["Check", "Schema", "conform", "json_schema", "json_schemas", "nearest"]
 
@@ -29,6 +32,8 @@ T = TypeVar("T")
 
 Check: TypeAlias = Callable[[T, Document], Iterable[Problem]]
 """A rule that a schema cannot say; it makes its problems with `document.problem(path, …)`."""
+
+Checks: TypeAlias = tuple[Check[T], ...]
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _CONVERSION = re.compile(r"(?P<message>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
@@ -38,21 +43,21 @@ _STEP = re.compile(r"\[(?P<index>[0-9]+)\]|\.(?P<key>[^.\[]+)")
 def conform(document: Document, kind: type[T], *checks: Check[T]) -> T:
     """Return the document as a `kind`, or raise `DocumentError` with all that is wrong with it.
 
-    The checks also run, on the rest, where single members are wrong; all problems are raised
-    together.
+    Where parts of it are wrong, the checks run on the others; all problems are raised together, but
+    none that only follows from another.
     A field of type `int` takes whole numbers only (`3`, not `3.0`). A field of type `Decimal`
     takes any number exactly as written, or the same number as a text; its bounds are given as
     `Meta(extra_json_schema={"minimum": 0})`.
     """
     form = _form(cast(Hashable, kind))
-    errors = list(form.validator.iter_errors(document.value))
-    found = [problem for error in errors for problem in problems(document, form.schema, error)]
-    value = _without_unknown(document.value, errors, kind) if errors else _converted(document, kind)
-    if value is not None:
-        found += [problem for check in checks for problem in check(value, document)]
-    refuse(found)
-    # INVARIANT: without a problem there was no error, so the value is the whole document's.
-    return cast(T, value)
+    errors = [leaf for each in form.validator.iter_errors(document.value) for leaf in leaves(each)]
+    if errors or document.problems:
+        found = [problem for error in errors for problem in problems(document, form.schema, error)]
+        rest = _checked_rest(document, kind, form, errors, checks)
+        refuse((*document.problems, *found, *rest))
+    value = _converted(document, kind)
+    refuse(problem for check in checks for problem in check(value, document))
+    return value
 
 
 def json_schema(kind: object) -> Schema:
@@ -97,40 +102,26 @@ def _decimal(node: Schema) -> Schema:
     return node
 
 
-def _without_unknown(value: Json, errors: list[ValidationError], kind: type[T]) -> T | None:
-    """Give what the document says apart from what is wrong, so that the checks see the rest of it.
+def _checked_rest(
+    document: Document, kind: type[T], form: _Form, errors: list[ValidationError], checks: Checks[T]
+) -> list[Problem]:
+    """Return what the checks find in the sound parts of a document.
 
-    None where the rest has no form: a list cannot lose a member without moving the others.
+    Where a value is none of those allowed, a problem counts only if it is there whichever of them
+    was meant.
     """
-    pruned = deepcopy(value)
-    for error in errors:
-        if not _is_pruned(pruned, error):
-            return None
-    try:
-        return msgspec.convert(pruned, kind)
-    except msgspec.ValidationError:
-        return None
-
-
-def _is_pruned(pruned: Json, error: ValidationError) -> bool:
-    """Take out what an error is about, if it is a member of a mapping."""
-    path: list[str | int] = list(error.instance_path)
-    if error.kind.name == "additionalProperties":
-        gone: list[str | int] = list(error.kind.as_dict()["unexpected"])
-    else:
-        gone = [path.pop()] if path and error.kind.name != "required" else []
-    if not gone or not all(isinstance(key, str) for key in gone):
-        return False
-    members: Any = pruned
-    for step in path:
-        if isinstance(members, dict) and step not in members:
-            # An earlier error took out what this one is inside of.
-            return True
-        members = members[step]
-    for key in gone:
-        # Two errors may be about one member.
-        members.pop(key, None)
-    return True
+    if len(errors) > MOST_PROBLEMS:
+        # Anybody may post a document: the work must not grow with the square of its mistakes.
+        return []
+    flaws = document.flaws.union(*map(stand_ins.flaws, errors))
+    strays = document.strays.union(*map(stand_ins.strays, errors))
+    rest = replace(document, flaws=flaws, strays=strays)
+    found: list[list[Problem]] = []
+    for variant in stand_ins.variants(rest, form.schema):
+        with suppress(msgspec.ValidationError):
+            value = msgspec.convert(variant, kind)
+            found.append([problem for check in checks for problem in check(value, rest)])
+    return [each for each in found[0] if all(each in others for others in found)] if found else []
 
 
 def _converted(document: Document, kind: type[T]) -> T:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import TypeAlias
 
 from jsonschema_rs import ValidationError
+from msgspec.structs import replace
 
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
@@ -59,17 +59,12 @@ class _Seen:
         where = f"`{path_text(self.path)}`: " if self.path else ""
         return self.document.problem(self.path, code, where + message, hint)
 
-    def inside(self, errors: Iterable[ValidationError]) -> Iterator[Problem]:
-        """Return the problems of other violations in the same document."""
-        for error in errors:
-            yield from problems(self.document, self.schema, error)
-
 
 def problems(document: Document, schema: Schema, error: ValidationError) -> Iterator[Problem]:
     """Return the problems that one violation of `schema` stands for."""
-    seen = _Seen(document, schema, error)
-    tell = _TELLERS.get(error.kind.name, _other)
-    yield from tell(seen)
+    for leaf in leaves(error):
+        tell = _TELLERS.get(leaf.kind.name, _other)
+        yield from tell(_Seen(document, schema, leaf))
 
 
 _Teller: TypeAlias = Callable[[_Seen], Iterator[Problem]]
@@ -145,12 +140,13 @@ def _exact_number(seen: _Seen) -> Iterator[Problem]:
 
 def _bad_key(seen: _Seen) -> Iterator[Problem]:
     inner: ValidationError = seen.error.kind.as_dict()["error"]
-    key = _Seen(seen.document, seen.schema, inner)
+    # Of the key alone: whatever is wrong with its value is told beside it.
+    key = _Seen(replace(seen.document, flaws=frozenset()), seen.schema, inner)
     key.path = (*seen.path, str(inner.instance))
-    place = seen.document.place(key.path, key=True)
     tell = _TELLERS.get(inner.kind.name, _other)
-    for problem in tell(key):
-        yield replace(problem, place=place, message=f"key {problem.message}")
+    for each in tell(key):
+        message = f"key {each.message}"
+        yield seen.document.problem(key.path, each.code, message, each.hint, key=True)
 
 
 def _nothing(_seen: _Seen) -> Iterator[Problem]:
@@ -163,25 +159,43 @@ def _other(seen: _Seen) -> Iterator[Problem]:
     yield seen.problem(Code.INVALID_VALUE, message)
 
 
+def leaves(error: ValidationError) -> Iterator[ValidationError]:
+    """Return the violations that one comes down to: those of the alternative that was meant.
+
+    That is told by type, then by tag, then by fewest faults.
+    """
+    inner = _meant(error) if error.kind.name == "anyOf" else []
+    if not inner:
+        yield error
+    for each in inner:
+        yield from leaves(each)
+
+
+def _meant(error: ValidationError) -> list[ValidationError]:
+    """Return the violations of the alternative that was meant; none where no type or tag fits."""
+    meant = [each for each in _fitting(error) if _tag_refused(error, each) is None]
+    return _common_absence(meant) or min(meant, key=len) if meant else []
+
+
+def _fitting(error: ValidationError) -> list[list[ValidationError]]:
+    branches: list[list[ValidationError]] = error.kind.as_dict()["context"]
+    return [branch for branch in branches if not _types_refused(error, branch)]
+
+
 def _any_of(seen: _Seen) -> Iterator[Problem]:
-    """Tell about the alternative that was meant: by type, then by tag, then by fewest faults."""
-    branches: list[list[ValidationError]] = seen.error.kind.as_dict()["context"]
-    fitting = [branch for branch in branches if not _types_refused(seen, branch)]
-    if not fitting:
-        refused = [name for branch in branches for name in _types_refused(seen, branch)]
-        yield _of_type(seen, list(dict.fromkeys(refused)))
-        return
-    meant = [branch for branch in fitting if _tag_refused(seen, branch) is None]
-    if meant:
-        fewest = min(meant, key=len)
-        yield from seen.inside(_common_absence(meant) or fewest)
-    else:
+    """Tell of which type or tag a value must be that fits none of the alternatives."""
+    fitting = _fitting(seen.error)
+    if fitting:
         yield from _unknown_tag(seen, fitting)
+    else:
+        branches = seen.error.kind.as_dict()["context"]
+        refused = [name for branch in branches for name in _types_refused(seen.error, branch)]
+        yield _of_type(seen, list(dict.fromkeys(refused)))
 
 
-def _types_refused(seen: _Seen, branch: list[ValidationError]) -> list[str]:
+def _types_refused(whole: ValidationError, branch: list[ValidationError]) -> list[str]:
     """Return the types that an alternative wanted instead of the type of the value itself."""
-    here = [error for error in branch if len(error.instance_path) == len(seen.path)]
+    here = [error for error in branch if len(error.instance_path) == len(whole.instance_path)]
     names: list[str] = []
     for error in here:
         if error.kind.name == "type":
@@ -191,17 +205,17 @@ def _types_refused(seen: _Seen, branch: list[ValidationError]) -> list[str]:
     return names
 
 
-def _tag_refused(seen: _Seen, branch: list[ValidationError]) -> ValidationError | None:
+def _tag_refused(whole: ValidationError, branch: list[ValidationError]) -> ValidationError | None:
     """Return the violation that says: this is another alternative's tag."""
     for error in branch:
-        is_member = len(error.instance_path) == len(seen.path) + 1
+        is_member = len(error.instance_path) == len(whole.instance_path) + 1
         if is_member and len(error.kind.as_dict().get("options", ())) == 1:
             return error
     return None
 
 
 def _unknown_tag(seen: _Seen, branches: list[list[ValidationError]]) -> Iterator[Problem]:
-    tags = [tag for branch in branches if (tag := _tag_refused(seen, branch))]
+    tags = [tag for branch in branches if (tag := _tag_refused(seen.error, branch))]
     options = [_plain(tag.kind.as_dict()["options"][0]) for tag in tags]
     yield _not_among(_Seen(seen.document, seen.schema, tags[0]), options)
 

@@ -23,6 +23,9 @@ from pointsman.kernel.document import (
 MOST_PROBLEMS = 100
 """Reading stops here: a list longer than this helps nobody."""
 
+_VALUE_STANDS = frozenset({Code.ANCHOR, Code.DIRECTIVE, Code.DUPLICATE_KEY})
+"""Problems after which the value that was read is still the one that was meant."""
+
 
 class _Open:
     """A list or mapping whose end has not been read yet."""
@@ -61,6 +64,8 @@ class Tree:
         self._values: dict[Path, Position] = {}
         self._keys: dict[Path, Position] = {}
         self._problems: list[Problem] = []
+        self._flaws: set[Path] = set()
+        self._strays: set[Path] = set()
         self._nodes = 0
 
     @property
@@ -77,6 +82,14 @@ class Tree:
     def wants_key(self) -> bool:
         """Whether the next thing must be a key."""
         return self.in_mapping and self._stack[-1].key is None
+
+    @property
+    def next_path(self) -> Path:
+        """The path of the value that comes next."""
+        if self.wants_key:
+            # What stands where a key belongs is put under an empty one.
+            return (*self._stack[-1].path, "")
+        return self._stack[-1].child() if self._stack else ()
 
     def open(self, items: list[Json] | dict[str, Json], position: Position) -> None:
         """Begin a list or mapping."""
@@ -108,9 +121,13 @@ class Tree:
         self._add(position)
         self._put(value)
 
-    def report(self, position: Position, code: Code, message: str, hint: str = "") -> None:
-        """Note a problem after which reading can go on."""
+    def report(
+        self, position: Position, code: Code, message: str, hint: str = "", *, is_key: bool = False
+    ) -> None:
+        """Note a problem with the value that comes next, or its key; reading can go on after it."""
         self._problems.append(Problem(Place(self._source, *position), code, message, hint))
+        if code not in _VALUE_STANDS:
+            (self._strays if is_key else self._flaws).add(self.next_path)
         if len(self._problems) == MOST_PROBLEMS:
             message = f"reading stopped after {MOST_PROBLEMS} problems"
             self.fail(position, Code.TOO_MANY_PROBLEMS, message, "mend these and read again")
@@ -123,8 +140,20 @@ class Tree:
     def document(self) -> Document:
         """Return the whole document, or raise the problems noted."""
         refuse(self._problems)
+        return self.flawed_document()
+
+    def flawed_document(self) -> Document:
+        """Return the whole document with the problems noted."""
         value = self._root[0] if self._root else None
-        return Document(self._source, value, self._values, self._keys)
+        return Document(
+            self._source,
+            value,
+            self._values,
+            self._keys,
+            tuple(self._problems),
+            frozenset(self._flaws),
+            frozenset(self._strays),
+        )
 
     def _add(self, position: Position) -> Path:
         self._nodes += 1

@@ -14,7 +14,16 @@ import yaml
 
 from pointsman.kernel import literal, yaml_scalar
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import DEFAULT_LIMITS, START, Document, Limits, Position, escaped
+from pointsman.kernel.document import (
+    DEFAULT_LIMITS,
+    START,
+    Document,
+    Limits,
+    Position,
+    escaped,
+    path_text,
+    refuse,
+)
 from pointsman.kernel.source_text import Lines, decode
 from pointsman.kernel.tree import Tree
 
@@ -43,7 +52,18 @@ def read_yaml(text: bytes, source: str, limits: Limits = DEFAULT_LIMITS) -> Docu
     """Read one YAML document; raise `DocumentError` with all problems found, each with its place.
 
     Only `true` and `false` (also `True`, `TRUE`) are truth values; `no` and `22:00` are texts.
-    A text without content reads as nothing.
+    A text without content reads as nothing; a key or list item without one is refused, while
+    `null` and `~` are nothing, said on purpose.
+    """
+    document = parse_yaml(text, source, limits)
+    refuse(document.problems)
+    return document
+
+
+def parse_yaml(text: bytes, source: str, limits: Limits = DEFAULT_LIMITS) -> Document:
+    """Read one YAML document as `read_yaml` does; what leaves the rest readable is not raised.
+
+    It stands in the document's `problems` for `conform` to raise with all others.
     """
     decoded = decode(text, source, limits)
     _refuse_characters(decoded, Tree(source, limits))
@@ -114,7 +134,7 @@ class _Reader:
         """Take all events; stop at a second document."""
         for event in events:
             self._take(event)
-        return self._tree.document()
+        return self._tree.flawed_document()
 
     def _take(self, event: yaml.Event) -> None:
         match event:
@@ -145,7 +165,8 @@ class _Reader:
         position = self._node(event)
         if self._tree.wants_key:
             message = "a list or mapping cannot be a key"
-            self._tree.report(position, Code.KEY_NOT_TEXT, message, "write a text as the key")
+            hint = "write a text as the key"
+            self._tree.report(position, Code.KEY_NOT_TEXT, message, hint, is_key=True)
         self._tree.open({} if isinstance(event, yaml.MappingStartEvent) else [], position)
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
@@ -154,27 +175,40 @@ class _Reader:
             self._key(event, position)
         elif event.style:
             self._tree.leaf(literal.string(self._tree, event.value, position), position)
+        elif not event.value and self._tree.depth:
+            self._empty(position)
         else:
             self._tree.leaf(yaml_scalar.plain(self._tree, event.value, position), position)
 
+    def _empty(self, position: Position) -> None:
+        path = self._tree.next_path
+        hint = "write one, or leave the key out" if self._tree.in_mapping else "write one"
+        message = f"`{escaped(path_text(path), 120)}` has no value"
+        self._tree.report(position, Code.EMPTY_VALUE, message, hint)
+        self._tree.leaf(None, position)
+
     def _key(self, event: yaml.ScalarEvent, position: Position) -> None:
         name = literal.string(self._tree, event.value, position)
+        self._tree.key(name, position)
         if not event.style and name == "<<":
             hint = "write the keys out where they are needed"
-            self._tree.report(position, Code.MERGE_KEY, "merge keys are not allowed", hint)
+            message = "merge keys are not allowed"
+            self._tree.report(position, Code.MERGE_KEY, message, hint, is_key=True)
         elif not event.style and not yaml_scalar.means_text(name):
             message = f"key `{escaped(name)}` is not a text" if name else "a key is empty"
-            self._tree.report(position, Code.KEY_NOT_TEXT, message, "put the key in quotes")
-        self._tree.key(name, position)
+            hint = "put the key in quotes"
+            self._tree.report(position, Code.KEY_NOT_TEXT, message, hint, is_key=True)
 
     def _alias(self, event: yaml.AliasEvent) -> None:
         position = _start(event)
         name = f"*{event.anchor}"
         hint = "write the value out where it is needed"
-        self._tree.report(position, Code.ALIAS, f"alias `{escaped(name)}` is not allowed", hint)
-        if self._tree.wants_key:
+        is_key = self._tree.wants_key
+        if is_key:
             self._tree.key(name, position)
-        else:
+        message = f"alias `{escaped(name)}` is not allowed"
+        self._tree.report(position, Code.ALIAS, message, hint, is_key=is_key)
+        if not is_key:
             self._tree.leaf(None, position)
 
     def _node(self, event: _Node) -> Position:

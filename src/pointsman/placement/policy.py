@@ -16,7 +16,7 @@ from pointsman.kernel.document import Document
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema import conform
 from pointsman.kernel.snapshot import SnapshotForm
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.placement.policy_rule import (
     PolicyRule,
     exact_rules,
@@ -161,7 +161,7 @@ def read_placement(text: bytes, source: str, kinds: Iterable[str]) -> PlacementF
                 yield document.problem(path, Code.UNKNOWN_VALUE, message, told)
 
     return conform(
-        read_yaml(text, source),
+        parse_yaml(text, source),
         PlacementFile,
         problems,
         totality_problems,

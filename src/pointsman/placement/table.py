@@ -193,10 +193,13 @@ def problems(table: PlacementFile, document: Document) -> Iterable[Problem]:
             message = f"the id `{rule_id}` is taken by an earlier rule"
             yield document.problem((name, index, "id"), Code.DUPLICATE_KEY, message)
         seen.add(rule_id)
+    # The cells of a row rest on each other: of a wrong row, only the wrong cell is told.
     for index, rule in enumerate(table.rules):
-        yield from _rule_problems(table, index, rule, document)
+        if document.is_sound(("rules", index)):
+            yield from _rule_problems(table, index, rule, document)
     for index, failure in enumerate(table.failure_rules):
-        yield from _failure_problems(index, failure, document)
+        if document.is_sound(("failure_rules", index)):
+            yield from _failure_problems(index, failure, document)
 
 
 def _invariant_problems(table: PlacementFile, document: Document) -> Iterable[Problem]:

@@ -89,13 +89,16 @@ def failure_hits(table: PlacementFile, inputs: Failure) -> list[GivenFailureRule
 
 
 def problems(table: PlacementFile, document: Document) -> Iterable[Problem]:
-    """Name the first gap and the first overlap of either table, with an example."""
-    yield from _told(
-        document, "rules", [(str(each), hits(table, each)) for each in combinations(table)]
-    )
-    yield from _told(
-        document, "failure_rules", [(str(each), failure_hits(table, each)) for each in failures()]
-    )
+    """Name the first gap and the first overlap of either table, with an example.
+
+    A table that is wrong in a row has gaps and overlaps that only follow from it.
+    """
+    if document.is_sound(("rules",)):
+        rows = [(str(each), hits(table, each)) for each in combinations(table)]
+        yield from _told(document, "rules", rows)
+    if document.is_sound(("failure_rules",)):
+        after = [(str(each), failure_hits(table, each)) for each in failures()]
+        yield from _told(document, "failure_rules", after)
 
 
 def _told(

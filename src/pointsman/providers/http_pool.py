@@ -16,10 +16,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from pointsman.errors import InputError
-from pointsman.providers.http_address import Origin, Resolve, addresses_of, resolved
+from pointsman.providers.http_address import Resolve, addresses_of, resolved
 from pointsman.providers.http_connection import Connection
 from pointsman.providers.http_exchange import Exchange, Limits, Message
 from pointsman.providers.port import Deadlines, UpstreamError
+from pointsman.turns.upstream import Origin
 
 
 class PoolSettings(Struct, frozen=True):

@@ -13,15 +13,16 @@ from msgspec import Struct
 from pointsman.errors import InputError
 from pointsman.providers.credentials import NO_SECRET, Credential, Secret
 from pointsman.providers.failures import failure_of
-from pointsman.providers.http_address import Resolve, read_base_url, resolved
+from pointsman.providers.http_address import Resolve, resolved
 from pointsman.providers.http_exchange import Exchange, Message
 from pointsman.providers.http_pool import Pool, PoolSettings
 from pointsman.providers.port import Answer, Deadlines, Dialect, Outgoing, UpstreamError
-from pointsman.providers.request_head import HeadTemplate, checked_headers, target_of
+from pointsman.providers.request_head import HeadTemplate, target_of
 from pointsman.providers.retrying import Effect, Flow, Jitter, Try, tries
 from pointsman.providers.vendors import Vendor, default_dialects
 from pointsman.turns.registry import Provider as Configured
 from pointsman.turns.registry import SecretRef
+from pointsman.turns.upstream import read_base_url, read_headers
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -70,7 +71,7 @@ class HttpProvider:
         unknown = [each for each in self.dialects if each not in vendor.paths]
         if unknown:
             raise InputError(f"a provider of kind `{vendor.kind}` cannot speak `{unknown[0]}`")
-        headers = checked_headers(configured.headers)
+        headers = read_headers(configured.headers)
         self.operations = tuple(vendor.operations)
         places: dict[str, str] = {each: vendor.paths[each] for each in self.dialects}
         places |= {str(name): at for name, at in vendor.operations.items()}

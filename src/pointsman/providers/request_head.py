@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Final
 from urllib.parse import urlencode
 
-from pointsman.errors import InputError
 from pointsman.providers.credentials import NO_SECRET, Secret
-from pointsman.providers.http_address import Origin
 from pointsman.providers.http_exchange import Message
 from pointsman.providers.port import Outgoing, UpstreamError
 from pointsman.providers.vendors import Vendor
+from pointsman.turns.upstream import HEADER_VALUE, Origin
 from pointsman.version import VERSION
-
-_TOKEN = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
-_VALUE = re.compile(r"[\x20-\x7e]*", re.ASCII)
-
-_NOT_CONFIGURABLE: Final = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "cookie",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "x-api-key",
-    }
-)
 
 
 class HeadTemplate:
@@ -94,7 +67,7 @@ class HeadTemplate:
             key = name.lower()
             if key not in vendor.passed or key in self._names:
                 continue
-            if not _VALUE.fullmatch(value):
+            if not HEADER_VALUE.fullmatch(value):
                 message = f"the header `{key}` holds characters that a header cannot hold"
                 raise UpstreamError(message, error_class="invalid_request")
             lines[key] = f"{lines[key]}, {value}" if key in lines else value
@@ -104,18 +77,6 @@ class HeadTemplate:
 def target_of(path: str, query: Mapping[str, str]) -> str:
     """Give what is asked for: a path and the configured query."""
     return f"{path}?{urlencode(query)}" if query else path
-
-
-def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Give configured headers with lower-case names, or refuse them."""
-    checked = {name.lower(): value for name, value in headers.items()}
-    for name, value in checked.items():
-        if name in _NOT_CONFIGURABLE:
-            hint = "a key is written as `api_key: {env: NAME}`"
-            raise InputError(f"the header `{name}` cannot be configured", hint=hint)
-        if not (_TOKEN.fullmatch(name) and _VALUE.fullmatch(value)):
-            raise InputError(f"the header `{name}` holds characters that a header cannot hold")
-    return checked
 
 
 def _lines(headers: Iterable[tuple[str, str]]) -> str:

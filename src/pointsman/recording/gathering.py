@@ -110,7 +110,7 @@ class Gathering:
             for each in in_force.ready.policy.budgets
         )
         given = GivenFacts(message, configured=self._configured(in_force), budgets=budgets)
-        facts = self._exact(given, in_force.ready)
+        facts = exact_facts(given, in_force.ready, self._files.prices.id)
         settings = in_force.ready.scope(facts.workspace_path).pattern
         facts = replace(facts, local_minutes=local_minutes(now))
         if settings.mode == "off" or not self._home.patterns.exists():
@@ -178,23 +178,7 @@ class Gathering:
 
         Without a policy, models are named as the one in force names them.
         """
-        return self._exact(given, ready or self._files.in_force().ready)
-
-    def _exact(self, given: GivenFacts, ready: ReadyPolicy) -> TurnFacts:
-        # A worker's task brief is no user's message: an @ in it is text (document 002 §6.9.1).
-        mode: Mode = "off" if given.session.is_worker else "strict"
-        override, message = split_override(given.message, ready.aliases, mode)
-        facts = turn_facts(given, override, message)
-        tokens, tokenizer = facts.estimated_input_tokens, "given"
-        if ANY_MODEL not in tokens:
-            # A model that nobody estimated for must not pass as needing no tokens at all.
-            tokens, tokenizer = {**tokens, ANY_MODEL: count_tokens(message)}, TOKENIZER
-        return replace(
-            facts,
-            estimated_input_tokens=tokens,
-            tokenizer=tokenizer,
-            price_table_id=self._files.prices.id,
-        )
+        return exact_facts(given, ready or self._files.in_force().ready, self._files.prices.id)
 
     def _learned(
         self, facts: TurnFacts, settings: PatternSettings, touched: Surroundings = NOTHING_TOUCHED
@@ -238,6 +222,21 @@ class Gathering:
 def _bound(asked: int | None) -> int | UnsetType:
     """Return how long an answer the request allows; what is no length says nothing."""
     return UNSET if asked is None or not 0 < asked <= MAX_INT else asked
+
+
+def exact_facts(given: GivenFacts, ready: ReadyPolicy, price_table_id: str) -> TurnFacts:
+    """Return the exact facts of what a caller wrote; the world is not looked at."""
+    # A worker's task brief is no user's message: an @ in it is text (document 002 §6.9.1).
+    mode: Mode = "off" if given.session.is_worker else "strict"
+    override, message = split_override(given.message, ready.aliases, mode)
+    facts = turn_facts(given, override, message)
+    tokens, tokenizer = facts.estimated_input_tokens, "given"
+    if ANY_MODEL not in tokens:
+        # A model without an estimate must not pass as needing no tokens at all.
+        tokens, tokenizer = {**tokens, ANY_MODEL: count_tokens(message)}, TOKENIZER
+    return replace(
+        facts, estimated_input_tokens=tokens, tokenizer=tokenizer, price_table_id=price_table_id
+    )
 
 
 def look_of(facts: TurnFacts, touched: Surroundings = NOTHING_TOUCHED) -> Fingerprint:

@@ -11,7 +11,9 @@ from pointsman.errors import InputError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
+from pointsman.recording.gathering import exact_facts
+from pointsman.storage.policies import PolicyFiles
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import GivenFacts, TurnFacts
 from pointsman.turns.ready import ReadyPolicy
@@ -77,7 +79,7 @@ class Table(Struct, frozen=True):
 
 def read_table(text: bytes, source: str) -> Table:
     """Read a table, or raise with every problem at its place."""
-    document = read_yaml(text, source)
+    document = parse_yaml(text, source)
     cases = conform(document, tuple[Case, ...], _problems)
     return Table(cases, tuple(str(document.place((index,))) for index in range(len(cases))))
 
@@ -86,6 +88,15 @@ def run_table(table: Table, ready: ReadyPolicy, exact: Exact) -> TableReport:
     """Decide every case and compare."""
     rows = zip(table.cases, table.places, strict=True)
     return TableReport(tuple(_row(case, place, ready, exact) for case, place in rows))
+
+
+def run_on_files(files: PolicyFiles, table: Table) -> TableReport:
+    """Run a table against the files as they are on disk.
+
+    What the environment holds does not count: unless a case says so, every model is configured.
+    """
+    ready = files.on_disk().ready
+    return run_table(table, ready, lambda given: exact_facts(given, ready, files.prices.id))
 
 
 def _problems(cases: tuple[Case, ...], document: Document) -> Iterable[Problem]:
@@ -98,6 +109,8 @@ def _problems(cases: tuple[Case, ...], document: Document) -> Iterable[Problem]:
         if len(given) != 1:
             message = "a case has either `want` or `want_error`"
             yield document.problem((index,), Code.INVALID_VALUE, message)
+        elif not document.is_sound((index,)):
+            continue
         elif (given == {"want"} and index not in wanting) or case.want_error == "":
             message = "this case wants nothing, so it could not fail"
             hint = "name at least `chosen_model`"

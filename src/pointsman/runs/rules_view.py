@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final, Literal
 
 from msgspec import Struct
 
-from pointsman.errors import Problem
+from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
 from pointsman.runs.audit.columns import table
-from pointsman.storage.home import Home
+from pointsman.storage.home import BareFolder, Home, is_home
 from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.policy_file import LastGood
 from pointsman.storage.publications import PUBLISHED_FILES
@@ -47,13 +48,14 @@ class Checked(Struct, frozen=True):
         return not self.errors and self.proof.holds
 
 
-def checked(in_force: InForce) -> Checked:
-    """Look for everything that can be wrong with the policy files."""
+def checked(in_force: InForce, others: Sequence[InvalidFile] = ()) -> Checked:
+    """Look for everything that can be wrong with the policy files; `others` are other files."""
     policy = in_force.ready.policy
+    invalid = (*in_force.invalid, *others)
     return Checked(
-        errors(in_force),
-        tuple(each for each in in_force.problems if each.code == Code.LAST_GOOD_NOT_KEPT),
-        tuple(_stand_ins(in_force)),
+        errors(invalid),
+        tuple(each for file in invalid for each in file.problems if not _is_error(each)),
+        stand_ins(invalid),
         tuple(review(policy)),
         local_proof(policy),
         in_force.policy_id,
@@ -86,9 +88,39 @@ def checked_value(found: Checked) -> dict[str, object]:
     }
 
 
-def errors(in_force: InForce) -> tuple[Problem, ...]:
-    """Give what keeps a policy file from being in force."""
-    return tuple(each for each in in_force.problems if each.code != Code.LAST_GOOD_NOT_KEPT)
+def errors(invalid: Iterable[InvalidFile]) -> tuple[Problem, ...]:
+    """Return the problems that keep files from being in force."""
+    return tuple(each for file in invalid for each in file.problems if _is_error(each))
+
+
+def _is_error(problem: Problem) -> bool:
+    return problem.code != Code.LAST_GOOD_NOT_KEPT
+
+
+def other_files(home: Path, *, is_kept: bool = False) -> tuple[InvalidFile, ...]:
+    """Return the broken ones among the files of agents, decisions, workflows and sensors.
+
+    With `is_kept` the last good version of each is kept.
+    """
+    # Imported here: most commands about rules look at none of them.
+    from pointsman.runs.agency.agent_privacy import LET_THROUGH  # noqa: PLC0415 - see above
+    from pointsman.storage.agents_file import AGENTS, AgentsFiles  # noqa: PLC0415 - see above
+    from pointsman.storage.decision_files import DecisionFiles  # noqa: PLC0415 - see above
+    from pointsman.storage.sensor_files import SensorFiles  # noqa: PLC0415 - see above
+
+    agents = AgentsFiles(home, kinds=LET_THROUGH, is_kept=is_kept).current()
+    own = InvalidFile(AGENTS, agents.problems, agents.using_last_known_good)
+    return (
+        *([own] if agents.problems else []),
+        *DecisionFiles(home, is_kept=is_kept).current().invalid,
+        *SensorFiles(home, is_kept=is_kept).current().invalid,
+    )
+
+
+def refuse_unknown(invalid: Sequence[InvalidFile]) -> None:
+    """Raise with every error where a file is broken of which no good version is known."""
+    if any(errors([each]) and not each.using_last_known_good for each in invalid):
+        raise DocumentError(errors(invalid))
 
 
 def rules_text(policy: TurnPolicy) -> str:
@@ -158,6 +190,21 @@ def files_to_check(files: PolicyFiles) -> InForce:
     return files.on_disk()
 
 
+def bare_folder(home: Path, other: Path | None) -> BareFolder | None:
+    """Return the folder of policy files to look at where there is no home; None where there is.
+
+    `other` is looked at where `home` holds none of them.
+    """
+    if is_home(home):
+        return None
+    found = (each for each in (home, other) if each is not None and _holds_policy(each))
+    return next(map(BareFolder, found), None)
+
+
+def _holds_policy(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in FILES)
+
+
 def origin_lines(in_force: InForce) -> list[str]:
     """Say where a policy comes from, unless that is the files and nothing else was asked for."""
     origin = in_force.origin
@@ -190,13 +237,19 @@ def origin_value(in_force: InForce) -> dict[str, object]:
     return {**value, "notice": origin.notice} if origin.notice else value
 
 
-def _stand_ins(in_force: InForce) -> Iterator[str]:
-    for each in in_force.invalid:
-        if any(problem.code != Code.LAST_GOOD_NOT_KEPT for problem in each.problems):
-            which = "the last good version" if each.using_last_known_good else "the defaults"
-            if _is_shut(each):
-                which = "nothing leaves this machine: the strictest reading"
-            yield f"{which} of {each.name}, until it is mended"
+def stand_ins(invalid: Iterable[InvalidFile]) -> tuple[str, ...]:
+    """Say what is in force in the place of each broken file."""
+    return tuple(
+        f"{_stand_in(each)} of {each.name}, until it is mended"
+        for each in invalid
+        if errors([each])
+    )
+
+
+def _stand_in(file: InvalidFile) -> str:
+    if _is_shut(file):
+        return "nothing leaves this machine: the strictest reading"
+    return "the last good version" if file.using_last_known_good else "the defaults"
 
 
 def _is_shut(file: InvalidFile) -> bool:

@@ -17,7 +17,7 @@ from pointsman.kernel.canonical import content_id
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, escaped
 from pointsman.kernel.schema import conform
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.sessions.skill_match import Described, Matched, described, matches
 from pointsman.sessions.tools.failure import CallFailed
 from pointsman.sessions.tools.listing import entries
@@ -120,7 +120,7 @@ def _skill(folder: Path) -> Skill:
     source = str(folder / FILE)
     data = _content(folder)
     front, _ = _parted(data, source)
-    document = read_yaml(front, source)
+    document = parse_yaml(front, source)
     about = conform(document, FrontMatter, lambda front, text: _named(front, text, folder.name))
     return Skill(about, content_id(data), folder)
 

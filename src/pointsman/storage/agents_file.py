@@ -15,10 +15,10 @@ from pointsman.agents.ready import ReadyPolicy
 from pointsman.agents.run_written import GivenCouncil, GivenRun, privacy_problems
 from pointsman.agents.selfrep import SelfRep
 from pointsman.agents.written import NO_AGENTS, AgentsFile, read_agents_document
-from pointsman.errors import DocumentError, Problem
+from pointsman.errors import Problem
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Limits
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.storage.policy_file import Loaded, PolicyFile
 
 AGENTS = "agents.yaml"
@@ -31,14 +31,12 @@ def read_agents(text: bytes, source: str, kinds: tuple[str, ...] = ()) -> Agents
 
     `kinds` are the names that detectors know; without any, no such name is checked.
     """
-    document = read_yaml(text, source, LIMITS)
-    if document.value is None:
+    document = parse_yaml(text, source, LIMITS)
+    if document.value is None and not document.problems:
         return NO_AGENTS
-    file = read_agents_document(document)
-    problems = tuple(privacy_problems(file.privacy, kinds, document))
-    if problems:
-        raise DocumentError(problems)
-    return file
+    return read_agents_document(
+        document, lambda file, text: privacy_problems(file.privacy, kinds, text)
+    )
 
 
 class AgentsInForce(Struct, frozen=True):

@@ -101,10 +101,10 @@ class DecisionFiles:
                 for name in self._workflows.names()
             ]
             sensors = [
-                self._sensors.loaded(name, (), read_sensors, NO_SENSORS).value
+                self._sensors.loaded(name, (), read_sensors, NO_SENSORS)
                 for name in self._sensors.names()
             ]
-            files = self._read(_targets([each.value for _, each in workflows], sensors))
+            files = self._read(_targets([each for _, each in workflows], sensors))
             seen = (*workflows, *files)
             if self._last is None or not _is_same(self._last[0], seen):
                 self._last = (seen, _together(workflows, files))
@@ -153,16 +153,17 @@ class YamlFolder(Generic[T]):
 
 
 def _targets(
-    workflows: list[Workflow | None], sensors: list[SensorsFile]
+    workflows: list[Loaded[Workflow | None]], sensors: list[Loaded[SensorsFile]]
 ) -> tuple[str, ...] | None:
-    """Give all targets there are; None where no workflow says so, or one cannot be read."""
-    if not workflows or any(each is None for each in workflows):
+    """Return all targets; None where no workflow declares them, or a file is broken."""
+    sources = [*(each.source for each in workflows), *(each.source for each in sensors)]
+    if not workflows or any(each != "file" for each in sources):
         return None
-    known = [each for each in workflows if each is not None]
+    known = [each.value for each in workflows if each.value is not None]
     return (
         *(each.id for each in known),
         *(stage.id for each in known for stage in each.stages),
-        *(target for file in sensors for each in file.every for target in each.every_target),
+        *(target for file in sensors for each in file.value.every for target in each.every_target),
     )
 
 

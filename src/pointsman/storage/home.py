@@ -111,12 +111,28 @@ class Home:
         return _read_secret(self.path / "keys" / "content")
 
 
+class BareFolder(Struct, frozen=True):
+    """A folder of policy files that is no home: without an identity, nothing is recorded in it."""
+
+    path: Path
+
+    @property
+    def last_good(self) -> Path:
+        """Where valid versions would be kept, if it were a home."""
+        return self.path / "last-good"
+
+
+def is_home(path: Path) -> bool:
+    """Tell whether a folder is a home, and not just any folder."""
+    return (path / "identity.json").exists() or (path / "ledger.db").exists()
+
+
 def open_home(path: Path, *, create: bool = True, store: str = "") -> Home:
     """Open a home, making its folder, identity and keys where there are none.
 
     `store` is the URL of the database; without it, what POINTSMAN_STORE or `pointsman.yaml` says.
     """
-    if not create and not (path / "identity.json").exists() and not (path / "ledger.db").exists():
+    if not create and not is_home(path):
         raise HomeError(
             "there is no home here",
             where=str(path),

@@ -10,7 +10,6 @@ from typing import Final
 
 from pointsman.errors import DocumentError, HomeError, LedgerError, Place, Problem
 from pointsman.kernel.codes import Code
-from pointsman.kernel.yaml_text import read_yaml
 from pointsman.placement import policy as placement
 from pointsman.placement.ready import ReadyPlacement
 from pointsman.storage.home import Home
@@ -35,7 +34,7 @@ from pointsman.storage.publications import (
 from pointsman.storage.settings import Settings
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.sqlite.reading import LedgerReader
-from pointsman.storage.store_url import SETTINGS
+from pointsman.storage.store_url import SETTINGS, settings_value
 from pointsman.turns.policy import POLICY_FORM
 from pointsman.turns.ready import ReadyPolicy
 
@@ -52,6 +51,7 @@ class LedgerPolicies(PolicyFiles):
 
     def __init__(self, home: Home, kinds: Sequence[str] = ()) -> None:
         super().__init__(home, kinds)
+        self._home = home
         self.is_followed = False
         self.trouble = ""
         """Why the ledger could not be looked at the last time."""
@@ -213,7 +213,7 @@ def _is_from_ledger(home: Path) -> bool:
     if b"ledger" not in text:
         return False
     try:
-        value = read_yaml(text, SETTINGS).value
+        value = settings_value(text, "policy")
     except DocumentError as error:
         # INVARIANT: never another policy than the one that was meant, for a slip in a file.
         raise HomeError(

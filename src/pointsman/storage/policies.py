@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -19,8 +19,8 @@ from pointsman.placement import policy as placement
 from pointsman.placement.facts import LocalModel
 from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.table import PlacementFile
-from pointsman.storage.home import Home
-from pointsman.storage.policy_file import LastGood, Loaded, PolicyFile
+from pointsman.storage.home import BareFolder, Home
+from pointsman.storage.policy_file import LastGood, Loaded, PolicyFile, UntouchedLastGood
 from pointsman.storage.price_table import load_price_table
 from pointsman.storage.settings import Settings, read_settings
 from pointsman.turns.policy import (
@@ -32,7 +32,15 @@ from pointsman.turns.policy import (
 )
 from pointsman.turns.prices import PriceTable
 from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import NO_MODELS, Model, ModelsFile, read_models, registry
+from pointsman.turns.registry import (
+    EMBEDDED_MODEL,
+    NO_MODELS,
+    Model,
+    ModelsFile,
+    named_models,
+    read_models,
+    registry,
+)
 
 T = TypeVar("T")
 
@@ -92,14 +100,26 @@ class _Good(Struct, frozen=True):
     models: ModelsFile
 
 
+class _AnyModel(dict[str, Model]):
+    """Models, of which some are not known: whatever is named may be among them."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
 class PolicyFiles:
     """`pointsman.yaml`, `models.yaml`, `routing.yaml` and `placement.yaml` of one home.
 
-    `kinds` are what the detector can find, for `placement.yaml` to name.
+    `kinds` are what the detector can find, for `placement.yaml` to name. Without `is_kept` nothing
+    is ever written.
     """
 
-    def __init__(self, home: Home, kinds: Sequence[str] = ()) -> None:
-        self._home = home
+    def __init__(
+        self, home: Home | BareFolder, kinds: Sequence[str] = (), *, is_kept: bool = True
+    ) -> None:
+        self.path = home.path
+        self._last_good_path = home.last_good
+        self.is_kept = is_kept
         self._kinds = kinds
         self._user_home = str(Path.home())
         self.prices: PriceTable = load_price_table()
@@ -111,13 +131,14 @@ class PolicyFiles:
             placement.BUILT_IN,
         )
         self._placed: tuple[object, ReadyPlacement, ContentId] | None = None
-        self._known: tuple[str, dict[str, Model], PolicyFile[RoutingFile]] | None = None
+        self._rests_on: tuple[Loaded[ModelsFile], PolicyFile[RoutingFile]] | None = None
         self._made: tuple[object, ReadyPolicy, ContentId] | None = None
         self._good: _Good | None = None
         self._lately: tuple[float, InForce] | None = None
         self._together_last: tuple[tuple[object, ...], InForce] | None = None
-        self._kept = LastGood(home.last_good / "turn-policy")
-        self._kept_models = LastGood(home.last_good / "turn-policy.models")
+        kept = LastGood if is_kept else UntouchedLastGood
+        self._kept = kept(home.last_good / "turn-policy")
+        self._kept_models = kept(home.last_good / "turn-policy.models")
         self._lock = threading.RLock()
 
     def settings(self) -> Loaded[Settings]:
@@ -158,7 +179,7 @@ class PolicyFiles:
 
     def text(self, name: str) -> bytes | None:
         """Give the text of a policy file; None where there is none."""
-        path = self._home.path / name
+        path = self.path / name
         return path.read_bytes() if path.exists() else None
 
     def close(self) -> None:
@@ -188,6 +209,9 @@ class PolicyFiles:
     ) -> InForce:
         fits = _is_good(models) and _is_good(routing)
         kept = None if fits else self._last_good()
+        if not _is_good(models):
+            # It was judged by the models that the broken file means, which are not there.
+            routing = replace(routing, value=NO_ROUTING, content_id="")
         found = kept or _Good(*self._ready(models, routing), models.value)
         if fits:
             self._keep(found)
@@ -243,18 +267,36 @@ class PolicyFiles:
 
     def _routing_for(self, models: Loaded[ModelsFile]) -> PolicyFile[RoutingFile]:
         # Rules name models: other models mean that the same text must be judged anew.
-        if self._known is None or self._known[0] != models.content_id:
-            known = self.known(models.value)
+        if self._rests_on is None or self._rests_on[0] is not models:
+            known = self._nameable(models)
             file = self._file(
                 "routing.yaml",
                 lambda text, name: read_routing(text, name, known, self._user_home),
                 NO_ROUTING,
+                is_kept=_is_good(models),
             )
-            self._known = (models.content_id, known, file)
-        return self._known[2]
+            self._rests_on = (models, file)
+        return self._rests_on[1]
 
-    def _file(self, name: str, parse: Callable[[bytes, str], T], default: T) -> PolicyFile[T]:
-        return PolicyFile(self._home.path / name, parse, self._home.last_good, default=default)
+    def _nameable(self, models: Loaded[ModelsFile]) -> Mapping[str, Model]:
+        """Return the models that rules may name: of a broken file, also those that it meant.
+
+        A rule that names one of these has no error of its own.
+        """
+        known = self.known(models.value)
+        if _is_good(models):
+            return known
+        content = self._models.content
+        meant = None if content is None else named_models(content)
+        if meant is None:
+            return _AnyModel(known)
+        return known | dict.fromkeys(meant, known[EMBEDDED_MODEL])
+
+    def _file(
+        self, name: str, parse: Callable[[bytes, str], T], default: T, *, is_kept: bool = True
+    ) -> PolicyFile[T]:
+        path, keep = self.path / name, self._last_good_path
+        return PolicyFile(path, parse, keep, default=default, is_kept=is_kept and self.is_kept)
 
 
 def invalid_settings(settings: Loaded[Settings]) -> tuple[InvalidFile, ...]:

@@ -92,6 +92,8 @@ class PolicyFile(Generic[T]):
         self._seen = ""
         self._good: _Good[T] | None = None
         self._loaded: Loaded[T] | None = None
+        self.content: bytes | None = None
+        """What the file held when it was read last; None where it could not be read."""
 
     def current(self) -> Loaded[T]:
         """Return what is in force; read the file only when it looks changed."""
@@ -105,7 +107,7 @@ class PolicyFile(Generic[T]):
 
     def reload(self) -> Loaded[T]:
         """Read the file whatever its time and size say; parse it only if its bytes are new."""
-        self._key = None
+        self._key = self.content = None
         self._is_seen = False
         try:
             content, key = self._read()
@@ -116,7 +118,7 @@ class PolicyFile(Generic[T]):
         except _Refused as refusal:
             problem = _problem(self._path, refusal.code, refusal.message, refusal.hint)
             return self._swap("", self._fallback((problem,)))
-        content_id = id_of(content)
+        content_id, self.content = id_of(content), content
         loaded = self._loaded
         if loaded is None or content_id != self._seen:
             loaded = self._swap(content_id, self._judge(content, content_id))

@@ -16,7 +16,7 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path, escaped
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema import conform
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.storage.action_written import (
     Action,
     PlainName,
@@ -111,7 +111,7 @@ NO_SENSORS = SensorsFile()
 
 def read_sensors(text: bytes, source: str) -> SensorsFile:
     """Read one file, or raise with every problem at its place."""
-    return conform(read_yaml(text, source), SensorsFile, _problems)
+    return conform(parse_yaml(text, source), SensorsFile, _problems)
 
 
 def check_sensors(sensors: Iterable[Sensor], decisions: Mapping[str, Decision]) -> list[str]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from pointsman.errors import InputError, Problem
 from pointsman.kernel.nearest import nearest
 from pointsman.storage.decision_files import SENSORS, YamlFolder
+from pointsman.storage.policies import InvalidFile
 from pointsman.storage.sensor_file import NO_SENSORS, Sensor, SensorsFile, read_sensors
 
 
@@ -16,7 +17,12 @@ class SensorsInForce(Struct, frozen=True):
     """The sensors there are, and what is wrong with their files."""
 
     sensors: tuple[Sensor, ...]
-    problems: tuple[Problem, ...]
+    invalid: tuple[InvalidFile, ...]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that is wrong, file by file."""
+        return tuple(problem for file in self.invalid for problem in file.problems)
 
     def sensor(self, name: str) -> Sensor:
         """Give a sensor by its id."""
@@ -37,10 +43,12 @@ class SensorFiles:
     def current(self) -> SensorsInForce:
         """Give the sensors in force; of two with one id the first counts."""
         found: dict[str, Sensor] = {}
-        problems: list[Problem] = []
+        invalid: list[InvalidFile] = []
         for name in self._folder.names():
             loaded = self._folder.loaded(name, (), read_sensors, NO_SENSORS)
-            problems += loaded.problems
+            if loaded.problems:
+                stands_in = loaded.using_last_known_good
+                invalid.append(InvalidFile(f"{SENSORS}/{name}", loaded.problems, stands_in))
             for each in loaded.value.every:
                 found.setdefault(each.id, each)
-        return SensorsInForce(tuple(found.values()), tuple(problems))
+        return SensorsInForce(tuple(found.values()), tuple(invalid))

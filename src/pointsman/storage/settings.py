@@ -13,7 +13,7 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.content import Retain
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.storage.store_url import POSTGRES, SQLITE
 from pointsman.storage.tool_settings import (
     McpServer,
@@ -159,8 +159,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_settings(text: bytes, source: str) -> Settings:
     """Read `pointsman.yaml`, or raise with every problem at its place."""
-    document = read_yaml(text, source)
-    return Settings() if document.value is None else conform(document, Settings, _problems)
+    document = parse_yaml(text, source)
+    is_empty = document.value is None and not document.problems
+    return Settings() if is_empty else conform(document, Settings, _problems)
 
 
 def _problems(settings: Settings, document: Document) -> Iterable[Problem]:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pointsman.errors import DocumentError, HomeError
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import Json, refuse
+from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.storage.place import Store
 from pointsman.storage.sqlite.folder import SqliteFolder
 
@@ -66,7 +68,7 @@ def _written(home: Path) -> str:
     if b"store" not in text:
         return ""
     try:
-        value = read_yaml(text, SETTINGS).value
+        value = settings_value(text, "store")
     except DocumentError as error:
         # INVARIANT: never another ledger than the one that was meant, for a slip in a file.
         raise HomeError(
@@ -76,3 +78,11 @@ def _written(home: Path) -> str:
         ) from error
     url = value.get("store", "") if isinstance(value, dict) else ""
     return url if isinstance(url, str) else ""
+
+
+def settings_value(text: bytes, name: str) -> Json:
+    """Return what `pointsman.yaml` holds; raise where that cannot be told of the key `name`."""
+    document = parse_yaml(text, SETTINGS)
+    is_told = document.is_sound((name,))
+    refuse(each for each in document.problems if not (is_told and each.code == Code.EMPTY_VALUE))
+    return document.value

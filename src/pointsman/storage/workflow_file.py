@@ -14,7 +14,7 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path, escaped, refuse
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema import conform
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml, read_yaml
 from pointsman.storage.action_written import Action, PlainName, action_problems, value_problems
 
 
@@ -68,16 +68,24 @@ class WorkflowFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_workflow(text: bytes, source: str) -> Workflow:
     """Read one file, or raise with every problem at its place."""
-    return conform(read_yaml(text, source), WorkflowFile, _problems).workflow
+    return conform(parse_yaml(text, source), WorkflowFile, _problems).workflow
 
 
 def check_targets(
-    text: bytes, source: str, decisions: Mapping[str, Decision], others: Collection[str] = ()
+    text: bytes,
+    source: str,
+    decisions: Mapping[str, Decision],
+    others: Collection[str] = (),
+    unread: Collection[str] | None = (),
 ) -> None:
-    """Raise unless every decision is known, and leads to stages here or to other workflows."""
+    """Raise unless every decision is known, and leads to stages here or to other workflows.
+
+    `unread` are the decisions of broken files, whose targets are not known; None where these may
+    be any.
+    """
     document = read_yaml(text, source)
     workflow = conform(document, WorkflowFile).workflow
-    refuse(_target_problems(workflow, document, decisions, others))
+    refuse(_target_problems(workflow, document, decisions, others, unread))
 
 
 def possible_targets(decision: Decision) -> tuple[str, ...]:
@@ -89,6 +97,8 @@ def possible_targets(decision: Decision) -> tuple[str, ...]:
 
 def _problems(file: WorkflowFile, document: Document) -> Iterable[Problem]:
     workflow = file.workflow
+    if not document.is_read(("workflow", "stages")):
+        return
     known = [each.id for each in workflow.stages]
     if workflow.start is not None and workflow.start not in known:
         yield _unknown(document, ("workflow", "start"), workflow.start, known)
@@ -120,10 +130,13 @@ def _target_problems(
     document: Document,
     decisions: Mapping[str, Decision],
     others: Collection[str],
+    unread: Collection[str] | None,
 ) -> Iterator[Problem]:
     known = [*(each.id for each in workflow.stages), *others]
     for index, stage in enumerate(workflow.stages):
         if stage.decision is None:
+            continue
+        if stage.decision not in decisions if unread is None else stage.decision in unread:
             continue
         path = ("workflow", "stages", index, "decision")
         found = decisions.get(stage.decision)

@@ -17,6 +17,7 @@ from pointsman.runs.rules_view import (
     files_to_check,
     kept_files,
     origin_lines,
+    other_files,
     reloaded,
     reloaded_text,
     rules_text,
@@ -121,7 +122,8 @@ class Commands:
             text = rules_text(in_force.ready.policy)
             return Carried("\n".join([text, *origin_lines(in_force)]))
         if argument == "check":
-            return Carried(checked_text(checked(files_to_check(pointsman.files))))
+            others = other_files(pointsman.home.path)
+            return Carried(checked_text(checked(files_to_check(pointsman.files), others)))
         before = kept_files(pointsman.home)
         in_force = pointsman.reload()
         files = reloaded(pointsman.home, before, in_force)

@@ -7,8 +7,9 @@ it into a function that always gives true or false and never raises.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
@@ -21,26 +22,30 @@ from pointsman.turns.look import Look, Patterns
 from pointsman.turns.text_patterns import literal_pattern
 from pointsman.turns.written import ClockTime, Count, Usd
 
+T = TypeVar("T")
 Words = str | tuple[str, ...]
 
 
 class When(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a rule asks, as it is written. Several keys mean that all must hold."""
+    """What a rule asks, as it is written. Several keys mean that all must hold.
 
-    message_matches: str | None = None
-    message_contains_any: Words | None = None
-    estimated_input_tokens_gt: Count | None = None
-    estimated_input_tokens_lt: Count | None = None
-    has_images: bool | None = None
-    has_tool_calls_in_history: bool | None = None
-    skills_matching_message_includes: Words | None = None
-    file_extensions_in_context: Words | None = None
-    workspace_path_matches: str | None = None
-    time_of_day_between: tuple[ClockTime, ClockTime] | None = None
-    cost_today_exceeds_usd: Usd | None = None
-    any_of: tuple[When, ...] | None = None
-    all_of: tuple[When, ...] | None = None
-    not_: When | None = field(default=None, name="not")
+    No predicate takes `null`: a rule that asks nothing matches every turn.
+    """
+
+    message_matches: str | UnsetType = UNSET
+    message_contains_any: Words | UnsetType = UNSET
+    estimated_input_tokens_gt: Count | UnsetType = UNSET
+    estimated_input_tokens_lt: Count | UnsetType = UNSET
+    has_images: bool | UnsetType = UNSET
+    has_tool_calls_in_history: bool | UnsetType = UNSET
+    skills_matching_message_includes: Words | UnsetType = UNSET
+    file_extensions_in_context: Words | UnsetType = UNSET
+    workspace_path_matches: str | UnsetType = UNSET
+    time_of_day_between: tuple[ClockTime, ClockTime] | UnsetType = UNSET
+    cost_today_exceeds_usd: Usd | UnsetType = UNSET
+    any_of: tuple[When, ...] | UnsetType = UNSET
+    all_of: tuple[When, ...] | UnsetType = UNSET
+    not_: When | UnsetType = field(default=UNSET, name="not")
 
 
 class TimeWindow(Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,24 +79,24 @@ Test = Callable[[Look], bool]
 
 def condition(when: When) -> Condition:
     """Give the exact form of what a rule asks."""
-    window = when.time_of_day_between
-    cost = when.cost_today_exceeds_usd
+    window, cost = _or_none(when.time_of_day_between), _or_none(when.cost_today_exceeds_usd)
     extensions = _words(when.file_extensions_in_context)
+    any_of, all_of, inner = _or_none(when.any_of), _or_none(when.all_of), _or_none(when.not_)
     return Condition(
-        message_matches=when.message_matches,
+        message_matches=_or_none(when.message_matches),
         message_contains_any=_words(when.message_contains_any),
-        estimated_input_tokens_gt=when.estimated_input_tokens_gt,
-        estimated_input_tokens_lt=when.estimated_input_tokens_lt,
-        has_images=when.has_images,
-        has_tool_calls_in_history=when.has_tool_calls_in_history,
+        estimated_input_tokens_gt=_or_none(when.estimated_input_tokens_gt),
+        estimated_input_tokens_lt=_or_none(when.estimated_input_tokens_lt),
+        has_images=_or_none(when.has_images),
+        has_tool_calls_in_history=_or_none(when.has_tool_calls_in_history),
         skills_matching_message_includes=_words(when.skills_matching_message_includes),
         file_extensions_in_context=extensions and tuple(map(ascii_lower, extensions)),
-        workspace_path_matches=when.workspace_path_matches,
+        workspace_path_matches=_or_none(when.workspace_path_matches),
         time_of_day_between=window and TimeWindow(minutes(window[0]), minutes(window[1])),
         cost_today_exceeds_microusd=None if cost is None else microusd(f"{cost:f}"),
-        any_of=None if when.any_of is None else tuple(map(condition, when.any_of)),
-        all_of=None if when.all_of is None else tuple(map(condition, when.all_of)),
-        not_=None if when.not_ is None else condition(when.not_),
+        any_of=None if any_of is None else tuple(map(condition, any_of)),
+        all_of=None if all_of is None else tuple(map(condition, all_of)),
+        not_=None if inner is None else condition(inner),
     )
 
 
@@ -128,7 +133,7 @@ def problems(when: When, document: Document, path: Path) -> Iterable[Problem]:
     """List what a schema cannot say about a condition: patterns, empty lists."""
     for name in ("message_matches", "workspace_path_matches"):
         pattern = getattr(when, name)
-        reason = refusal(pattern) if pattern is not None else ""
+        reason = "" if pattern is UNSET else refusal(pattern)
         if reason:
             message = f"the pattern `{pattern}` is refused: {reason}"
             yield document.problem((*path, name), Code.PATTERN, message)
@@ -136,7 +141,7 @@ def problems(when: When, document: Document, path: Path) -> Iterable[Problem]:
     for name in ("any_of", "all_of"):
         for index, inner in enumerate(getattr(when, name) or ()):
             yield from problems(inner, document, (*path, name, index))
-    if when.not_ is not None:
+    if not isinstance(when.not_, UnsetType):
         yield from problems(when.not_, document, (*path, "not"))
 
 
@@ -147,13 +152,17 @@ def _list_problems(when: When, document: Document, path: Path) -> Iterable[Probl
     ):  # fmt: skip
         value = getattr(when, name)
         members = (value,) if isinstance(value, str) else value
-        if members is not None and (len(members) == 0 or "" in members):
+        if members is not UNSET and (len(members) == 0 or "" in members):
             message = f"`{name}` needs at least one member, and none that is empty"
             yield document.problem((*path, name), Code.TOO_SHORT, message)
 
 
-def _words(value: Words | None) -> tuple[str, ...] | None:
-    return (value,) if isinstance(value, str) else value
+def _or_none(value: T | UnsetType) -> T | None:
+    return None if isinstance(value, UnsetType) else value
+
+
+def _words(value: Words | UnsetType) -> tuple[str, ...] | None:
+    return (value,) if isinstance(value, str) else _or_none(value)
 
 
 def _text_tests(asked: Condition, patterns: Patterns) -> Iterable[Test]:

@@ -17,7 +17,7 @@ from pointsman.kernel.document import Document, Path
 from pointsman.kernel.number import Billionths, MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.snapshot import SnapshotForm
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns import condition
 from pointsman.turns.condition import Condition, When
 from pointsman.turns.pattern import PatternSettings
@@ -155,7 +155,7 @@ NO_ROUTING = RoutingFile(schema_version=1)
 def read_routing(text: bytes, source: str, models: Mapping[str, Model], home: str) -> RoutingFile:
     """Read `routing.yaml` against the models there are; `home` is what `~` stands for."""
     check = _Check(models, home)
-    return conform(read_yaml(text, source), RoutingFile, check.problems)
+    return conform(parse_yaml(text, source), RoutingFile, check.problems)
 
 
 def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> TurnPolicy:

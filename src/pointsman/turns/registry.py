@@ -9,15 +9,17 @@ from functools import lru_cache
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from pointsman.errors import Problem
+from pointsman.errors import DocumentError, InputError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
-from pointsman.kernel.yaml_text import read_yaml
+from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns.prices import Price
+from pointsman.turns.upstream import SPOKEN, read_base_url, read_headers
 from pointsman.turns.written import AtLeastOne, Usd
 
 EMBEDDED_MODEL = "embedded:smollm2-135m"
@@ -134,7 +136,20 @@ EMBEDDED = GivenModel(
 
 def read_models(text: bytes, source: str) -> ModelsFile:
     """Read `models.yaml`, or raise with every problem at its place."""
-    return conform(read_yaml(text, source), ModelsFile, _problems)
+    return conform(parse_yaml(text, source), ModelsFile, _problems)
+
+
+def named_models(text: bytes) -> frozenset[str] | None:
+    """Return the ids that a `models.yaml` names, whatever else is wrong with it.
+
+    None where its models cannot be told.
+    """
+    try:
+        value = parse_yaml(text, "").value
+    except DocumentError:
+        return None
+    models = value.get("models", {}) if isinstance(value, dict) else None
+    return frozenset(map(model_id, models)) if isinstance(models, dict) else None
 
 
 PriceOf = Callable[[str], Price | None]
@@ -142,11 +157,16 @@ PriceOf = Callable[[str], Price | None]
 
 
 def registry(models: ModelsFile, price_of: PriceOf) -> dict[str, Model]:
-    """Give all models under their ids, the embedded one first, priced by the file or the table."""
+    """Return all models under their ids, the embedded one first, priced by the file or the table.
+
+    An alias of the file beats the built-in one of the embedded model.
+    """
     given = {model_id(name): model for name, model in models.models.items()}
+    taken = {alias for model in given.values() for alias in model.aliases}
+    left = tuple(alias for alias in EMBEDDED.aliases if alias not in taken)
     return {
         name: _complete(name, model, price_of)
-        for name, model in {EMBEDDED_MODEL: EMBEDDED, **given}.items()
+        for name, model in {EMBEDDED_MODEL: replace(EMBEDDED, aliases=left), **given}.items()
     }
 
 
@@ -209,6 +229,7 @@ def _problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     yield from _secret_problems(models, document)
     yield from _path_problems(models, document)
     yield from _usage_problems(models, document)
+    yield from _upstream_problems(models, document)
 
 
 def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
@@ -223,7 +244,7 @@ def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
         elif model_id(name) in seen:
             message = f"`{name}` is the same model as `{seen[model_id(name)]}`"
             yield document.problem(path, Code.DUPLICATE_KEY, message, key=True)
-        elif provider not in providers:
+        elif provider not in providers and document.is_read(("providers",)):
             message = f"`{name}` names the provider `{provider}`, which is not under `providers`"
             hint = meant(provider, providers)
             yield document.problem(path, Code.UNKNOWN_VALUE, message, hint, key=True)
@@ -246,10 +267,35 @@ def _usage_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
             yield document.problem(at, Code.INVALID_VALUE, message, "leave `stream_usage` out")
 
 
+def _upstream_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    """Find what the gateway would refuse when it opens the providers."""
+    for name, provider in models.providers.items():
+        at: Path = ("providers", name)
+        if provider.kind == "embedded":
+            continue
+        for key, read in (("base_url", _read_address), ("headers", _read_headers)):
+            try:
+                read(provider)
+            except InputError as error:
+                yield document.problem((*at, key), Code.INVALID_VALUE, error.message, error.hint)
+        for index, dialect in enumerate(provider.speaks):
+            if dialect not in SPOKEN[provider.kind]:
+                message = f"a provider of kind `{provider.kind}` cannot speak `{dialect}`"
+                path = (*at, "speaks", index)
+                yield document.problem(path, Code.INVALID_VALUE, message)
+
+
+def _read_address(provider: Provider) -> None:
+    if provider.base_url:
+        read_base_url(provider.base_url)
+
+
+def _read_headers(provider: Provider) -> None:
+    read_headers(provider.headers)
+
+
 def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     owners = {model_id(name): name for name in {EMBEDDED_MODEL: 0, **models.models}}
-    if model_id(EMBEDDED_MODEL) not in map(model_id, models.models):
-        owners.update(dict.fromkeys(EMBEDDED.aliases, EMBEDDED_MODEL))
     for name, model in models.models.items():
         for index, alias in enumerate(model.aliases):
             path: Path = ("models", name, "aliases", index)
@@ -264,6 +310,9 @@ def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
 
 def _accept_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     known = aliases(registry(models, lambda _name: None))
+    # A model that could not be read may have had the alias that is meant.
+    if not all(document.is_sound(("models", name, "aliases")) for name in ("", *models.models)):
+        return
     for name, target in models.accept.items():
         if target != "auto" and model_id(target) not in known:
             message = f"`{target}` is neither `auto` nor a model"
@@ -274,8 +323,13 @@ def _accept_problems(models: ModelsFile, document: Document) -> Iterable[Problem
 
 def _secret_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     for name, provider in models.providers.items():
-        keys = provider.api_key if isinstance(provider.api_key, tuple) else (provider.api_key,)
-        for key in keys:
-            if key is not None and bool(key.env) == bool(key.file):
+        at: Path = ("providers", name, "api_key")
+        given = provider.api_key
+        listed = given if isinstance(given, tuple) else ()
+        keys: list[tuple[Path, SecretRef]] = [((*at, i), key) for i, key in enumerate(listed)]
+        if isinstance(given, SecretRef):
+            keys.append((at, given))
+        for path, key in keys:
+            if bool(key.env) == bool(key.file):
                 message = "a secret is named by either `env` or `file`"
-                yield document.problem(("providers", name, "api_key"), Code.INVALID_VALUE, message)
+                yield document.problem(path, Code.INVALID_VALUE, message)

@@ -8,11 +8,11 @@ from tests.unit.providers.calling import SMALL, run
 from tests.unit.providers.pooled import BOTH, message
 
 from pointsman.errors import InputError
-from pointsman.providers.http_address import Origin
 from pointsman.providers.http_pool import Pool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.certificates import TestAuthority
 from pointsman.testing.upstream import ScriptedUpstream
+from pointsman.turns.upstream import Origin
 
 
 def tls_outcome(context, origin_host, tmp_path, ca_file, *, loop="asyncio", resolve=None):
