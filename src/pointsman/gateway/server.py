@@ -35,7 +35,6 @@ from pointsman.kernel.entry import Entry
 from pointsman.providers.embedded.provider import EmbeddedProvider
 from pointsman.providers.http_provider import Surroundings
 from pointsman.providers.live import LiveProviders
-from pointsman.recording.health import LiveHealth
 from pointsman.recording.transitions import transition_draft
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.settings import Server, Settings
@@ -82,13 +81,15 @@ def opened(
         sharing = None
         if kept_in is not None:
             sharing = _shared(stack, pointsman, kept_in, settings, keyring)
+            pointsman.health = sharing.health
+        pointsman.health.prepare()
         parts = Parts(
             pointsman=pointsman,
             settings=settings,
             providers=LiveProviders(
                 home, pointsman.in_force().models, EmbeddedProvider(), surroundings
             ),
-            health=LiveHealth(pointsman.clock) if sharing is None else sharing.health,
+            health=pointsman.health,
             locks=TurnLocks(lambda name: stored_lock(sessions, name)),
             sessions=sessions,
             metrics=Metrics(),

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from pointsman.errors import PointsmanError
+from pointsman.turns.call_event import Result
 
 Dialect = Literal["chat", "responses", "messages"]
 """The wire formats: OpenAI's chat completions and responses, Anthropic's messages."""
@@ -117,6 +118,7 @@ class UpstreamError(PointsmanError):
         is_policy_refusal: bool = False,
         attempts: int = 1,
         credential: str = "",
+        is_unreached: bool = False,
     ) -> None:
         super().__init__(message, where=where, hint=hint)
         self.error_class = error_class
@@ -126,6 +128,19 @@ class UpstreamError(PointsmanError):
         self.is_policy_refusal = is_policy_refusal
         self.attempts = attempts
         self.credential = credential
+        self.is_unreached = is_unreached
+        """Whether no connection came about: no address, refused, no TLS, none in time."""
+
+    @property
+    def result(self) -> Result:
+        """How the call ended for the availability of its model.
+
+        Only a provider that was not reached can be out as a whole by its network; a connection
+        that was there and broke off is a failure of the one call.
+        """
+        if self.is_unreached:
+            return "network"
+        return "cut" if self.error_class == "network" else self.error_class
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuilt, (type(self), self.message, {**self.__dict__}))

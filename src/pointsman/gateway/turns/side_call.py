@@ -134,7 +134,8 @@ class SideCall:
         parts, model = self._parts, self._ruling.model
         models = self._live.in_force.ready.models
         is_refusal = error is not None and error.is_policy_refusal
-        parts.health.ended(model, result, models, is_policy_refusal=is_refusal)
+        ended_as = result if error is None else error.result
+        parts.health.ended(model, ended_as, models, is_policy_refusal=is_refusal)
         known = models.get(model)
         elapsed_us = (time.perf_counter_ns() - self._began) // 1_000
         self.end = CallEnd(

@@ -237,7 +237,8 @@ class LiveTurn:
         parts, models = self.parts, self.in_force.ready.models
         known, error = models.get(model), end.error
         is_refusal = error is not None and error.is_policy_refusal
-        parts.health.ended(model, end.result, models, is_policy_refusal=is_refusal)
+        result = end.result if error is None else error.result
+        parts.health.ended(model, result, models, is_policy_refusal=is_refusal)
         reserved = self.purse.reservation
         first_ns = self.first_byte_ns - self.started
         told = CallEnd(

@@ -208,14 +208,15 @@ def open_conversations(
     *,
     equip: Equip = bare,
     surroundings: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
+    health: LiveHealth | None = None,
 ) -> Conversations:
-    """Open what conversations need in a home."""
+    """Open what conversations need in a home; without its `health` they know their own calls."""
     ground.gathering.vectors.begin()
     in_force, retain = ground.files.in_force(), ground.files.settings().value.retain
     recorder = ground.desk.recorder()
     store = ConversationStore(ground.home.place(CONVERSATIONS), retain)
     book = opened_book(ground.home, f"chat-{recorder.chain}")
-    health = LiveHealth(ground.clock)
+    health = health or LiveHealth(ground.clock)
     providers = LiveProviders(ground.home.path, in_force.models, EmbeddedProvider(), surroundings)
     health.rates.follow(in_force.models)
     providers.listener = health.rates.follow

@@ -285,7 +285,8 @@ class ModelCall:
         house, order = self._house, self._order
         models = order.in_force.ready.models
         is_refusal = error is not None and error.is_policy_refusal
-        house.health.ended(order.model, result, models, is_policy_refusal=is_refusal)
+        ended_as = result if error is None else error.result
+        house.health.ended(order.model, ended_as, models, is_policy_refusal=is_refusal)
         entry_id = "" if self._reservation is None else self._reservation.id
         spent = self._settled(result, response)
         if spent is not None:
