@@ -6,6 +6,7 @@ The clock and the source of ids are chosen here and handed down.
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,11 +28,14 @@ from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
 from pointsman.placement.facts import with_seal as with_content_seal
 from pointsman.recording.desk import Desk
 from pointsman.recording.gathering import Gathering
+from pointsman.recording.health import LiveHealth
+from pointsman.recording.home_health import HomeHealth
 from pointsman.recording.placement_gathering import PlacementGathering
 from pointsman.recording.placing import Turn
 from pointsman.recording.ruling import placed, ruled
 from pointsman.recording.rulings import policies_of
 from pointsman.recording.taints import TaintedSession, Taints, tainted_sessions
+from pointsman.recording.transitions import transition_draft
 from pointsman.runs.audit.recorded_turns import (
     check_recorded,
     has_recorded,
@@ -44,7 +48,10 @@ from pointsman.storage.home import Home, open_home
 from pointsman.storage.ledger_policies import LedgerPolicies, opened_policies
 from pointsman.storage.policies import InForce
 from pointsman.storage.sqlite.database import told_errors
+from pointsman.storage.sqlite.health import HEALTH, HealthStore
 from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.store_url import shared_store
+from pointsman.turns.availability import Transition
 from pointsman.turns.decide import DECISION_VERSION
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import (
@@ -54,7 +61,8 @@ from pointsman.turns.facts import (
     with_seal,
 )
 from pointsman.turns.policy import TurnPolicy, read_routing, turn_policy
-from pointsman.turns.registry import read_models, registry
+from pointsman.turns.provider_state import Thresholds
+from pointsman.turns.registry import meant, model_id, provider_of, read_models, registry
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:
@@ -89,6 +97,19 @@ def home_path(given: str | None = None) -> Path:
     return Path(given or os.environ.get("POINTSMAN_HOME") or DEFAULT_HOME).expanduser().absolute()
 
 
+def _named_scope(in_force: InForce, name: str) -> tuple[str, str | None]:
+    """Return the provider, and the model where one is named, or raise with the nearest names."""
+    model, models = model_id(name), in_force.ready.models
+    if model in models:
+        return provider_of(model), model
+    providers = [*dict.fromkeys([*in_force.models.providers, *map(provider_of, models)])]
+    if name in providers:
+        return name, None
+    known = [*providers, *models]
+    hint = meant(name, known) or f"known: {', '.join(known[:8])}"
+    raise NotFound(f"there is no provider or model `{name[:100]}`", hint=hint)
+
+
 class Pointsman:
     """One home, opened. Nothing is written before the first decision is recorded."""
 
@@ -106,7 +127,7 @@ class Pointsman:
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or Ulids(self.clock)
         self.files = opened_policies(self.home, tuple(each.name for each in KINDS))
-        self.gathering = Gathering(self.home, self.files)
+        self.gathering = Gathering(self.home, self.files, lambda: self.health)
         self._taints = Taints(self.home.database)
         self._placements = PlacementGathering(self.home, self._taints)
         self.asked = self._placements.asked
@@ -135,6 +156,8 @@ class Pointsman:
         if "conversations" in self.__dict__:
             self.conversations.let_go()
         self.gathering.close()
+        if "health" in self.__dict__:
+            self.health.close()
         self._taints.close()
         if self._agents is not None:
             self._agents.close()
@@ -174,6 +197,30 @@ class Pointsman:
         return self._agents
 
     @cached_property
+    def health(self) -> LiveHealth:
+        """What is known of the providers' health, one truth for all processes of the home."""
+        probe_after_s = self.files.settings().value.availability.probe_after_s
+        process, thresholds = secrets.token_hex(8), Thresholds(probe_after_s=probe_after_s)
+        kept_in = shared_store(self.home.store)
+        if kept_in is None:
+            store = HealthStore(self.home.place(HEALTH))
+            return HomeHealth(self.clock, store, process, thresholds)
+        # Imported here: it needs packages that a home of files does without.
+        from pointsman.runs.replicas.followed_health import FollowedHealth  # noqa: PLC0415 - above
+        from pointsman.runs.replicas.opening import open_shared  # noqa: PLC0415 - see above
+
+        shared = open_shared(self.home, kept_in, self.files.settings().value, process)
+        return FollowedHealth(self.clock, shared, thresholds)
+
+    def clear_outage(self, name: str) -> tuple[Transition, ...]:
+        """End the outage of a provider with its models, or of a model; recorded, for all to see."""
+        provider, model = _named_scope(self.in_force(), name)
+        changes = self.health.clear(provider, model)
+        for each in changes:
+            self.desk.recorder().append(transition_draft(self.ids.new_id(), each)).result()
+        return changes
+
+    @cached_property
     def conversations(self) -> Conversations:
         """The conversations of this home; opened at their first use."""
         # Imported here: most commands hold no conversation, and should not wait for it.
@@ -181,7 +228,8 @@ class Pointsman:
         from pointsman.runs.conversations.equipment import home_kit  # noqa: PLC0415
 
         parts = (self.home, self.files, self.desk, self.gathering, self.clock, self.ids)
-        return open_conversations(Ground(*parts, self.asked), equip=home_kit, calls=self.calls)
+        ground = Ground(*parts, self.asked)
+        return open_conversations(ground, equip=home_kit, health=self.health, calls=self.calls)
 
     @cached_property
     def jobs(self) -> Jobs:

@@ -158,7 +158,7 @@ def opened(pointsman: Pointsman) -> Conversations:
     """Open conversations whose retries do not wait."""
     parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
     ground = Ground(*parts, pointsman.clock, pointsman.ids, pointsman.asked)
-    return open_conversations(ground, surroundings=PATIENT)
+    return open_conversations(ground, surroundings=PATIENT, health=pointsman.health)
 
 
 def delegates(*given: dict[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from tests.acceptance.parlour import (
     HAIKU,
+    MINI,
     OPUS,
     PICTURE,
     ROUTING,
@@ -23,8 +25,9 @@ from tests.gateway.house import entries, facts_of
 
 from pointsman.errors import InputError
 from pointsman.gateway.api.turn_catalog import TurnCatalog
-from pointsman.kernel.instant import Instant
+from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import ONE, MicroUsd
+from pointsman.recording.home_health import HomeHealth
 from pointsman.runs.conversations.conversation_house import Kit
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.feedback import FeedbackExplicit
@@ -33,10 +36,13 @@ from pointsman.sessions.update import (
     TextDelta,
     Update,
 )
+from pointsman.storage.sqlite.health import HealthStore
 from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.sqlite.place import SqlitePlace
 from pointsman.storage.sqlite.turn_index import Wanted
-from pointsman.testing import calls, says
+from pointsman.testing import FrozenClock, calls, fails, says
 from pointsman.turns.fingerprint import Surroundings, fingerprint_of, hashed_vector
+from pointsman.turns.provider_state import Thresholds
 
 pytestmark = pytest.mark.anyio
 
@@ -204,3 +210,52 @@ async def test_a_broken_rules_file_is_told_once_beside_the_turns(tmp_path: Path)
         assert over(await said(conversation, "still there?")).model == OPUS
         kinds = [each.kind for each in entries(tmp_path / "h", "event.routing.policy_invalid")]
         assert len(kinds) == 1
+
+
+def unreached(home: Path, now: Instant) -> None:
+    """Have another process of the home not reach a provider, half a minute ago."""
+    store = HealthStore(SqlitePlace(home / "health.db"))
+    another = HomeHealth(FrozenClock(Instant(now - 30 * SECOND)), store, "another")
+    for _ in range(2):
+        another.ended(MINI, "network", ())
+    another.close()
+
+
+EARLY: dict[str, Any] = {
+    "routing": {**ROUTING, "rules": [{"name": "all", "when": {}, "use": MINI}]},
+    "pointsman": {"availability": {"probe_after_s": 20}},
+}
+
+
+async def test_a_turn_may_try_what_is_out_unless_another_process_does(tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    async with a_parlour(home, says("from opus"), openai=(says("back"),), **EARLY) as parlour:
+        clock = parlour.pointsman.clock
+        unreached(home, clock.now())
+        store = HealthStore(SqlitePlace(home / "health.db"))
+        trying = HomeHealth(clock, store, "trying", Thresholds(probe_after_s=20))
+        assert trying.claim(MINI)
+        conversation = await parlour.conversations.start()
+        assert over(await said(conversation, "hello")).model == OPUS
+        trying.ended(MINI, "cancelled", ())
+        assert over(await said(conversation, "hello again")).model == MINI
+        found = [facts_of(home, each.id).availability for each in entries(home, "decision.turn")]
+        assert found == [{"openai": "unavailable"}, {"openai": "half_open"}]
+        assert trying.now() == {}
+        replays(parlour)
+        trying.close()
+
+
+async def test_of_turns_that_begin_together_one_tries_what_is_out(tmp_path: Path) -> None:
+    """All were gathered before the first was decided: each found it half open."""
+    home, replies = tmp_path / "h", [says("from opus")] * 4
+    async with a_parlour(home, *replies, openai=(fails(503),) * 12, **EARLY) as parlour:
+        unreached(home, parlour.pointsman.clock.now())
+        sessions = [await parlour.conversations.start() for _ in range(4)]
+        ends = await asyncio.gather(*(said(each, "hello") for each in sessions))
+        assert {over(each).model for each in ends} == {OPUS}
+        # One call, with the retries inside it.
+        assert len(parlour.openai.requests) == 3
+        found = [facts_of(home, each.id).availability for each in entries(home, "decision.turn")]
+        assert found.count({"openai": "half_open"}) == 2  # and the fallback of the same turn
+        assert found.count({"openai": "unavailable"}) == 3

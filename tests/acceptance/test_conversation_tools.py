@@ -23,7 +23,7 @@ def equipped(parlour: Parlour) -> Conversations:
     pointsman = parlour.pointsman
     parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
     ground = Ground(*parts, pointsman.clock, pointsman.ids, pointsman.asked)
-    return open_conversations(ground, equip=home_kit)
+    return open_conversations(ground, equip=home_kit, health=pointsman.health)
 
 
 async def allowed(conversation: Any, text: str) -> list[Update]:

@@ -65,11 +65,12 @@ def test_the_files_are_valid() -> None:
     known = registry(read_models(models.encode(), "models.yaml"), lambda _name: None)
     (routing,) = blocks("yaml routing")
     assert len(read_routing(routing.encode(), "routing.yaml", known, "/").budgets) == 2
-    settings, told = (
-        read_settings(each.encode(), "pointsman.yaml").fallback for each in blocks("yaml pointsman")
+    settings, tried, told = (
+        read_settings(each.encode(), "pointsman.yaml") for each in blocks("yaml pointsman")
     )
-    assert settings.for_named_models
-    assert (settings.notice, told.notice) == ("header", "in_band")
+    assert settings.fallback.for_named_models
+    assert (settings.fallback.notice, told.fallback.notice) == ("header", "in_band")
+    assert tried.availability.probe_after_s == 20
     (codex,) = blocks("toml")
     assert tomllib.loads(codex)["model_providers"]["pointsman"]["base_url"] == f"{ADDRESS}/v1"
     assert "```yaml\n" not in GUIDE

@@ -212,7 +212,8 @@ class _Chain:
             ("not_configured", entry is None
              or (configured is not None and model not in map(canonical, configured))),
             ("provider_unavailable", (facts.get("network_state") == "offline" and is_cloud)
-             or "unavailable" in (states.get(model.partition(":")[0]), states.get(model))
+             or {states.get(model.partition(":")[0]), states.get(model)}
+             & {"unavailable", "rate_limited"}
              or model in excluded),
             ("no_vision_support",
              facts.get("has_images") and not needs.get("supports_images", False)),

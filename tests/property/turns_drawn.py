@@ -235,7 +235,8 @@ class Draw(random.Random):
 
     def availability(self, known: list[str]) -> Plain:
         scopes = [*(name.partition(":")[0] for name in known), *known]
-        return {name: self.choice(["unavailable", "unavailable", "degraded", "healthy"])
+        states = ["unavailable", "unavailable", "rate_limited", "half_open", "degraded", "healthy"]
+        return {name: self.choice(states)
                 for name in self.some(list(dict.fromkeys(scopes)), 1)}  # fmt: skip
 
     def rows(self, known: list[str]) -> list[Plain]:

@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
+import msgspec
 import pytest
 from tests.gateway.house import ADMIN_TOKEN, eventually
 from tests.replicas.fleet import Crowd, Fleet, Ship
 from tests.replicas.harbour import cost_of, entries, is_settled
+
+from pointsman.app import Pointsman
+from pointsman.runs.provider_view import provider_rows
 
 ASK = {"role": "user", "content": "what is the weather in Bern?"}
 CALLED = {
@@ -126,7 +130,9 @@ def test_the_feed_of_every_replica_tells_what_all_decide(fleet: Fleet) -> None:
     assert seen
 
 
-def test_all_replicas_come_to_the_same_view_of_a_provider_that_is_out(fleet: Fleet) -> None:
+def test_all_replicas_come_to_the_same_view_of_a_provider_that_is_out(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second, _ = fleet.ships
     for ship in (first, second):
         assert ship.chat("hello", "outage", model="gone:g").status_code >= 500
@@ -142,6 +148,20 @@ def test_all_replicas_come_to_the_same_view_of_a_provider_that_is_out(fleet: Fle
         for each in entries(fleet, "event.routing.provider_unavailable")
     ]
     assert changes.count("gone") == 1
+    # A command beside them sees the same, and what it clears is clear for all.
+    monkeypatch.setenv("POINTSMAN_REDIS", fleet.redis)
+    with Pointsman(first.home, store=fleet.store) as command:
+        models = command.in_force().ready.models
+        rows = provider_rows(command.health.reports(models), command.clock.now())
+        assert _of_gone(msgspec.to_builtins(rows))[0] == row
+        assert command.facts("hello").availability["gone"] == "unavailable"
+        (back, *_) = command.clear_outage("gone")
+        assert back.payload.provider == "gone"
+
+    def are_clear() -> bool:
+        return not any(_of_gone(each.get("/api/providers").json()["rows"]) for each in fleet.ships)
+
+    eventually(are_clear)
 
 
 def _of_gone(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

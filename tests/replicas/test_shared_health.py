@@ -11,12 +11,13 @@ from pointsman.storage.sharing import Beat, Peer
 from pointsman.testing import FrozenClock
 from pointsman.turns.availability import Transition
 from pointsman.turns.call_event import Result
+from pointsman.turns.provider_state import THRESHOLDS, Thresholds
 
 MODELS = ("p:m", "p:n", "p:o", "q:r")
 
 
-def replica(name: str, clock: FrozenClock) -> SharedHealth:
-    return SharedHealth(clock, name, lambda: None)
+def replica(name: str, clock: FrozenClock, thresholds: Thresholds = THRESHOLDS) -> SharedHealth:
+    return SharedHealth(clock, name, lambda: None, thresholds)
 
 
 def test_what_a_replica_tells_counts_when_it_is_read_back() -> None:
@@ -82,6 +83,49 @@ def test_what_was_out_is_half_open_everywhere_until_one_call_succeeds() -> None:
     for each in fleet:
         each.read(events)
     assert [each.half_open() for each in fleet] == [(), ()]
+
+
+def test_what_is_out_is_half_open_everywhere_when_the_setting_says_so() -> None:
+    clock = FrozenClock(Instant(25_000 * DAY))
+    fleet = [replica(str(number), clock, Thresholds(probe_after_s=20)) for number in range(2)]
+
+    def told() -> None:
+        events = [body for each in fleet for body in each.untold()]
+        for each in fleet:
+            each.read(events)
+
+    fleet[0].ended("p:m", "network", MODELS)
+    fleet[1].ended("p:n", "network", MODELS)
+    told()
+    assert [each.half_open() for each in fleet] == [(), ()]
+    clock.advance(seconds=20)
+    assert [each.half_open() for each in fleet] == [("p",), ("p",)]
+    assert fleet[0].claim("p:m")
+    assert fleet[0].now() == {"p": "unavailable"}
+    fleet[0].ended("p:m", "network", MODELS)
+    told()
+    assert [each.now() for each in fleet] == [{"p": "unavailable"}] * 2
+    clock.advance(seconds=20)
+    assert [each.half_open() for each in fleet] == [("p",), ("p",)]
+
+
+def test_what_one_replica_clears_is_clear_for_all_and_recorded_by_it() -> None:
+    clock = FrozenClock(Instant(25_000 * DAY))
+    fleet = [replica(str(number), clock) for number in range(2)]
+    recorded: list[Transition] = []
+    fleet[0].ended("p:m", "auth", MODELS)
+    events = fleet[0].untold()
+    for each in fleet:
+        each.read(events)
+    fleet[1].listener = recorded.extend
+    clock.advance(seconds=3)
+    (back,) = fleet[1].clear("p")
+    assert fleet[1].now() == {"p": "unavailable"}
+    events = fleet[1].untold()
+    for each in fleet:
+        each.read(events)
+        assert each.now() == {}
+    assert (back.payload.provider, recorded) == ("p", [])
 
 
 def test_a_success_where_nothing_is_known_is_told_to_nobody() -> None:

@@ -146,7 +146,7 @@ async def a_booth(
 def _equipped(pointsman: Pointsman) -> Conversations:
     parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
     ground = Ground(*parts, pointsman.clock, pointsman.ids, pointsman.asked)
-    return open_conversations(ground, equip=home_kit)
+    return open_conversations(ground, equip=home_kit, health=pointsman.health)
 
 
 _FONT = re.compile(r"\n *@font-face \{.*?\}\n", re.DOTALL)

@@ -14,7 +14,7 @@ START = 1_800_000_000 * SECOND
 KEY = "key-a"
 OTHER_KEY = "key-b"
 
-COUNTED: tuple[Result, ...] = ("rate_limit", "server_error", "network", "other", "timeout")
+COUNTED: tuple[Result, ...] = ("rate_limit", "server_error", "network", "other", "timeout", "cut")
 IGNORED: tuple[Result, ...] = ("cancelled", "invalid_request", "context_overflow")
 
 

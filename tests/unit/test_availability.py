@@ -18,7 +18,7 @@ from tests.unit.calls_made import (
     out_after,
 )
 
-from pointsman.turns.availability import ALL_HEALTHY, at, health
+from pointsman.turns.availability import ALL_HEALTHY, at, health, reports
 from pointsman.turns.call_event import Result
 from pointsman.turns.provider_state import (
     THRESHOLDS,
@@ -178,6 +178,14 @@ def test_network_errors_far_apart_still_strike_their_model() -> None:
     assert health(state, instant(8), KEY, window) == {OPUS: "unavailable"}
 
 
+@pytest.mark.req(142, 143)
+def test_connections_that_break_off_strike_their_model_and_never_the_provider() -> None:
+    """However many, and however soon: the provider was reached each time."""
+    assert out_after(*(call(n, "cut", model) for n in range(4) for model in (OPUS, SONNET))) == {}
+    assert out_after(*(call(n, "cut") for n in range(5))) == {OPUS: "unavailable"}
+    assert out_after(call(0, "network"), call(1, "cut"), call(2, "cut")) == {}
+
+
 @pytest.mark.req(147)
 def test_a_success_of_any_model_empties_the_network_window() -> None:
     events = [call(0, "network"), call(1, "success", SONNET), call(2, "network")]
@@ -187,6 +195,16 @@ def test_a_success_of_any_model_empties_the_network_window() -> None:
 @pytest.mark.req(142)
 def test_a_timeout_is_no_network_error() -> None:
     assert out_after(call(0, "timeout"), call(1, "network")) == {}
+
+
+@pytest.mark.req(141)
+def test_a_key_that_is_refused_during_an_outage_is_its_cause_from_then_on() -> None:
+    unreached = [call(0, "network"), call(1, "network", SONNET)]
+    state, told = folded(*unreached, call(30, "auth"))
+    (wide,) = [each for each in reports(state, instant(30), KEY) if each.model is None]
+    assert (wide.cause, wide.since, wide.clears_at) == ("auth_error", instant(1), instant(330))
+    # It is the same outage: it is not told again.
+    assert told == folded(*unreached)[1]
 
 
 @pytest.mark.req(146)

@@ -12,7 +12,7 @@ from pointsman.runs.doctor import examined
 from pointsman.runs.starter import NAMES, starter_text, write_starter
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.agents_file import read_agents
-from pointsman.storage.settings import Settings, read_settings
+from pointsman.storage.settings import AvailabilitySettings, Settings, read_settings
 from pointsman.testing import a_home, a_turn
 from pointsman.turns.policy import read_routing
 from pointsman.turns.registry import EMBEDDED_MODEL, NO_MODELS, read_models, registry
@@ -88,7 +88,10 @@ def test_the_starter_files_are_valid_and_say_what_the_defaults_are() -> None:
         "placement.yaml",
         "agents.yaml",
     )
-    assert read_settings(starter_text("pointsman.yaml"), "x") == Settings()
+    # A new home tries early what is out; a home that says nothing does as document 002 says.
+    early = Settings(availability=AvailabilitySettings(probe_after_s=20))
+    assert read_settings(starter_text("pointsman.yaml"), "x") == early
+    assert Settings().availability.probe_after_s is None
     assert read_models(starter_text("models.yaml"), "x") == NO_MODELS
     known = registry(NO_MODELS, lambda _name: None)
     routing = read_routing(starter_text("routing.yaml"), "x", known, "/home/me")

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pointsman.calls.flow import (
     Call,
     Called,
+    Claim,
     EgressRefused,
     Ended,
     Fallback,
@@ -76,9 +77,11 @@ def driven(
     about: PlacementFacts | None = None,
     facts: TurnFacts | None = None,
     fallback: Fallback | None = None,
+    claim: Claim | None = None,
 ) -> tuple[list[str], Ended]:
     """Drive a turn; give its effects in words, and how it ended."""
-    steps = turn(under, about or asked(), facts or some_facts(), fallback or Fallback())
+    given = (about or asked(), facts or some_facts(), fallback or Fallback(), claim)
+    steps = turn(under, *given)
     told, left, answer = [], list(answers), None
     while True:
         try:
@@ -115,6 +118,49 @@ def test_a_model_that_failed_is_left_out_and_the_next_is_recorded_before_it_is_c
     assert (ended.status, ended.attempts) == ("done", 3)
     assert ended.ruling.facts.excluded_models == ("c:big", "c:small")
     assert not ended.ruling.is_placed_anew
+
+
+HALF_OPEN = some_facts(availability={"c:big": "half_open", "c:small": "half_open"})
+
+
+def test_what_is_half_open_is_claimed_for_the_turn_that_chose_it() -> None:
+    asked_for: list[str] = []
+    told, ended = driven(
+        policies(), DONE, facts=HALF_OPEN, claim=lambda each: not asked_for.append(each)
+    )
+    assert told == ["record turn AUTO_LOCAL c:big", "call c:big"]
+    assert asked_for == ["c:big"]
+    assert ended.ruling.facts.availability == HALF_OPEN.availability
+
+
+def test_what_another_turn_is_trying_is_out_for_this_one() -> None:
+    """Decided again before anything is recorded: the facts say what the turn could not have."""
+    told, ended = driven(policies(), DONE, facts=HALF_OPEN, claim=lambda each: each != "c:big")
+    assert told == ["record turn AUTO_LOCAL c:small", "call c:small"]
+    assert ended.ruling.facts.availability == {"c:big": "unavailable", "c:small": "half_open"}
+    assert ended.ruling.is_placed_anew
+    told, ended = driven(
+        policies(), DONE, facts=some_facts(availability={"c": "half_open"}), claim=lambda _: False
+    )
+    assert told == ["record turn AUTO_LOCAL l:m", "call l:m"]
+    assert ended.ruling.facts.availability == {"c": "unavailable"}
+
+
+def test_a_fallback_claims_too() -> None:
+    facts = some_facts(availability={"c:small": "half_open"})
+    told, ended = driven(policies(), FAILED, DONE, facts=facts, claim=lambda _: False)
+    assert told == [
+        "record turn AUTO_LOCAL c:big",
+        "call c:big",
+        "record fallback AUTO_LOCAL l:m",
+        "call l:m",
+    ]
+    assert not ended.ruling.is_placed_anew
+
+
+def test_what_is_not_half_open_is_not_claimed() -> None:
+    told, _ = driven(policies(), DONE, claim=lambda _: False)
+    assert told == ["record turn AUTO_LOCAL c:big", "call c:big"]
 
 
 def test_no_more_models_are_tried_than_allowed() -> None:

@@ -255,6 +255,7 @@ def test_a_local_model_that_is_down_or_excluded_is_not_available(home: Path) -> 
         for given in (
             {"availability": {"embedded": "unavailable"}},
             {"availability": {LOCAL: "unavailable"}},
+            {"availability": {"embedded": "rate_limited"}},
             {"configured": ("acme:big",)},
             {"excluded_models": (LOCAL,)},
         ):

@@ -78,6 +78,16 @@ def test_hard_failure_names_what_was_tried_and_uses_no_other_model() -> None:
     )
 
 
+def test_hard_failure_says_that_a_provider_is_at_its_limit() -> None:
+    outcome, _ = decide(
+        a_policy("acme:a", "acme:a"), some_facts(availability={"acme": "rate_limited"})
+    )
+    assert outcome.banners[0].text.startswith(
+        "No model available for this turn. acme is at its limit of requests or tokens a minute."
+        " Tried: acme:a (provider_unavailable)."
+    )
+
+
 def test_a_policy_without_a_default_says_that_nothing_was_tried() -> None:
     outcome, trace = decide(a_policy(None), some_facts())
     assert trace.chain[-1].verdict == "not_applicable"
@@ -158,6 +168,18 @@ def test_an_outage_has_a_banner_until_the_state_is_healthy_again() -> None:
         "acme:a currently unavailable. Routing fell through to acme:b."
     )
     assert (after.chosen_model, after.banners) == ("acme:a", ())
+
+
+def test_a_limit_that_is_used_up_has_a_banner_of_its_own_words() -> None:
+    policy = a_policy("b:b", "acme:a", "b:b", rules=(Rule("r", Condition(), "acme:a"),))
+    limited, _ = decide(policy, some_facts(availability={"acme": "rate_limited"}))
+    tried, _ = decide(policy, some_facts(availability={"acme": "half_open"}))
+    assert [each.code for each in limited.banners] == ["turns.provider_unavailable"]
+    assert limited.banners[0].text == (
+        "acme is at its limit of requests or tokens a minute."
+        " Routing fell through to b:b (global default)."
+    )
+    assert (tried.chosen_model, tried.banners) == ("acme:a", ())
 
 
 def _columns(line: str) -> int:

@@ -90,8 +90,9 @@ export interface Providers {
   rows: {
     provider: string;
     model: string;
-    state: "healthy" | "degraded" | "unavailable";
+    state: "healthy" | "degraded" | "unavailable" | "half_open" | "rate_limited";
     cause: string | null;
+    why: string;
     since: string | null;
     clears_at: string | null;
     clears_in_s: number | null;

@@ -94,6 +94,7 @@ _RECORDS: Final = {
     ("POST", "/api/sessions/{id}/pin"): ACTING,
     ("DELETE", "/api/sessions/{id}/pin"): ACTING,
     ("POST", "/api/sessions/{id}/clear-taint"): ACTING,
+    ("POST", "/api/providers/clear"): ACTING,
     ("POST", "/api/feedback"): ACTING,
     ("POST", "/api/route/preview"): ACTING,
     ("POST", "/api/place"): ACTING,

@@ -6,10 +6,11 @@ so the gateway, the terminal app and the tests run the same flow.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pointsman.calls.locks import TurnLock
 from pointsman.placement.facts import PlacementFacts
@@ -20,9 +21,11 @@ from pointsman.recording.ruling import (
     placed,
     ruled,
     ruled_after_failure,
+    ruled_under,
 )
 from pointsman.turns.estimate import call_estimate
 from pointsman.turns.facts import TurnFacts
+from pointsman.turns.registry import provider_of
 
 WORTH_ANOTHER: Final = (
     "rate_limit", "auth", "server_error", "network", "timeout", "context_overflow",
@@ -30,6 +33,9 @@ WORTH_ANOTHER: Final = (
 """The classes of failures that another model may not share."""
 
 RuleKind = Literal["turn", "fallback", "override"]
+
+Claim = Callable[[str], bool]
+"""Takes the right to try a model that is half open; False while another turn has it."""
 
 
 class Fallback(Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,9 +96,15 @@ class EgressRefused(Exception):
     """A model in the cloud was about to be called for a turn that stays here."""
 
 
-def turn(policies: Policies, asked: PlacementFacts, facts: TurnFacts, fallback: Fallback) -> Flow:
+def turn(
+    policies: Policies,
+    asked: PlacementFacts,
+    facts: TurnFacts,
+    fallback: Fallback,
+    claim: Claim | None = None,
+) -> Flow:
     """Run a turn's first call."""
-    ruling = ruled(policies, asked, facts)
+    ruling = _claimed(policies, ruled(policies, asked, facts), claim)
     yield Record(ruling, "turn")
     attempts = 0
     while model := ruling.model:
@@ -103,12 +115,31 @@ def turn(policies: Policies, asked: PlacementFacts, facts: TurnFacts, fallback: 
             return Ended("done", ruling, attempts)
         if not _may_go_on(fallback, ruling, called, attempts):
             return Ended("failed", ruling, attempts, called.error_class)
-        following = ruled_after_failure(policies, ruling)
+        following = _claimed(policies, ruled_after_failure(policies, ruling), claim)
         if not following.model or not _is_affordable(policies, fallback, ruling, following):
             return Ended("failed", ruling, attempts, called.error_class)
         ruling = following
         yield Record(ruling, "fallback")
     return Ended("no_model", ruling, attempts)
+
+
+def _claimed(policies: Policies, ruling: Ruling, claim: Claim | None) -> Ruling:
+    """Decide again while the chosen model is half open and another turn is trying it.
+
+    Claimed is the model that was chosen, not every one that is half open: a turn that goes
+    elsewhere would keep it from those that want it.
+    """
+    while claim is not None and (scopes := _half_open(ruling)) and not claim(ruling.model):
+        out = dict.fromkeys(scopes, "unavailable")
+        facts = replace(ruling.facts, availability={**ruling.facts.availability, **out})
+        again = ruled_under(policies, ruling.placing, facts)
+        ruling = replace(again, is_placed_anew=ruling.is_placed_anew)
+    return ruling
+
+
+def _half_open(ruling: Ruling) -> list[str]:
+    states, model = ruling.facts.availability, ruling.model
+    return [each for each in (provider_of(model), model) if states.get(each) == "half_open"]
 
 
 def continued(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> Flow:

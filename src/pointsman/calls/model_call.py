@@ -246,7 +246,8 @@ class ModelCall:
         services, order = self.services, self.order
         models = order.in_force.ready.models
         is_refusal = error is not None and error.is_policy_refusal
-        services.health.ended(order.model, result, models, is_policy_refusal=is_refusal)
+        ended_as = result if error is None else error.result
+        services.health.ended(order.model, ended_as, models, is_policy_refusal=is_refusal)
         reservation, self._reservation = self._reservation, None
         spent = None if reservation is None else self._settle(reservation, result)
         if spent is not None:

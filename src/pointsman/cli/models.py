@@ -10,10 +10,9 @@ from pointsman.cli.terms import Session, command
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.runs.audit.columns import table
-from pointsman.runs.provider_view import provider_rows, provider_table
+from pointsman.runs.provider_view import provider_rows, provider_table, recovered
 from pointsman.storage.secrets import missing_secrets
-from pointsman.turns.availability import ALL_HEALTHY, reports
-from pointsman.turns.registry import Model, provider_of
+from pointsman.turns.registry import Model, model_id, provider_of
 
 UNKNOWN = "?"
 _HEADINGS = (
@@ -37,17 +36,20 @@ def models(session: Session) -> None:
     )
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @command
 def providers(session: Session) -> None:
-    """List providers and models with their state, and what is missing to use them."""
+    """List providers and models with their state, and what is missing to use them.
+
+    The state is the one that all processes of the home share, also after a restart.
+    """
+    if click.get_current_context().invoked_subcommand is not None:
+        return
     with session.open() as pointsman:
-        in_force = pointsman.in_force()
-        session.warn(in_force.problems)
+        in_force, health = pointsman.in_force(), pointsman.health
+        rows = provider_rows(health.reports(in_force.ready.models), pointsman.clock.now())
+        session.warn((*in_force.problems, *([health.trouble] if health.trouble else [])))
         missing = _missing(pointsman)
-        now = pointsman.clock.now()
-    # No call is made yet, so none is recorded: whatever is configured counts as healthy.
-    rows = provider_rows(reports(ALL_HEALTHY, now, "", in_force.ready.models), now)
     lines = [provider_table(rows)]
     lines += [f"not configured: {name} needs {', '.join(names)}" for name, names in missing.items()]
     value = [
@@ -59,6 +61,27 @@ def providers(session: Session) -> None:
         for row in rows
     ]
     session.show("\n".join(map(_lines_printable, lines)), value)
+
+
+@providers.command()
+@click.argument("name")
+@command
+def clear(session: Session, name: str) -> None:
+    """End the outage of a provider with all its models, or of one model.
+
+    It is recorded, and counts for every process of the home from its next turn on.
+    """
+    with session.open() as pointsman:
+        back = recovered(pointsman.clear_outage(name))
+        left = pointsman.health.outage_of(model_id(name))
+    lines = [
+        f"{each.provider if each.scope == 'provider_wide' else each.models_recovered[0]} may be"
+        f" called again; it was out for {each.downtime_seconds} s"
+        for each in back
+    ] or [f"{name} was not out by itself"]
+    if left is not None:
+        lines.append(f"{left.provider} is out as a whole ({left.why}): clear it, too")
+    session.show("\n".join(map(printable, lines)), {"name": name, "cleared": back})
 
 
 def _lines_printable(text: str) -> str:

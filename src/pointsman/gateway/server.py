@@ -37,7 +37,6 @@ from pointsman.kernel.entry import Entry
 from pointsman.providers.embedded.provider import EmbeddedProvider
 from pointsman.providers.http_provider import Surroundings
 from pointsman.providers.live import LiveProviders
-from pointsman.recording.health import LiveHealth
 from pointsman.recording.transitions import transition_draft
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.settings import Server, Settings
@@ -84,6 +83,8 @@ def opened(
         sharing = None
         if kept_in is not None:
             sharing = _shared(stack, pointsman, kept_in, settings, keyring)
+            pointsman.health = sharing.health
+        pointsman.health.prepare()
         metrics, tracing, deadlines = Metrics(), opened_tracing(), deadlines_of(settings)
         calls = CallServices(
             desk=pointsman.desk,
@@ -93,7 +94,7 @@ def opened(
             providers=LiveProviders(
                 home, pointsman.in_force().models, EmbeddedProvider(), surroundings
             ),
-            health=LiveHealth(pointsman.clock) if sharing is None else sharing.health,
+            health=pointsman.health,
             budgets=_budgets(stack, pointsman) if sharing is None else sharing.budgets,
             deadlines=lambda: deadlines,
             listener=CallTelemetry(metrics, tracing),

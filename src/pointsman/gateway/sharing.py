@@ -26,26 +26,22 @@ from pointsman.gateway.api.shapes import ReplicaRow, SharedReport
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
+from pointsman.runs.replicas.opening import open_shared
 from pointsman.runs.replicas.replica import Replica, Shared
 from pointsman.runs.replicas.shared_health import SharedHealth
 from pointsman.storage.ledger_policies import LedgerPolicies
 from pointsman.storage.postgres.place import PostgresStore
-from pointsman.storage.postgres.shared.pool import Pool
-from pointsman.storage.postgres.shared.reserves import PostgresReserves
-from pointsman.storage.postgres.shared.state import SharedState
-from pointsman.storage.redis.connection import chosen_redis, opened_redis
-from pointsman.storage.redis.reserves import RedisReserves
-from pointsman.storage.redis.state import RedisState
 from pointsman.storage.settings import Settings
 from pointsman.storage.sharing import WaitingTurn
 from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.turns.facts import BudgetLeft, Health
+from pointsman.turns.provider_state import Thresholds
+from pointsman.turns.trials import TRIED_FOR_S
 from pointsman.version import VERSION
 
 T = TypeVar("T")
 
 THREADS: Final = 16
-PROBE_S: Final = 60
 LOOK_S: Final = 0.2
 
 
@@ -68,7 +64,9 @@ class Sharing:
         clock, ids, recorder = pointsman.clock, pointsman.ids, pointsman.desk.recorder()
         self._executor = ThreadPoolExecutor(THREADS, "shared")
         self.budgets = SharedBudgets(shared.durable, shared.quick, shared.process, ids)
-        self.health = SharedHealth(clock, shared.process, self._wake)
+        probe_after_s = pointsman.files.settings().value.availability.probe_after_s
+        thresholds = Thresholds(probe_after_s=probe_after_s)
+        self.health = SharedHealth(clock, shared.process, self._wake, thresholds)
         self.replica = Replica(
             shared,
             self.budgets,
@@ -128,7 +126,7 @@ class Sharing:
         claims: list[str] = []
         denied: dict[str, Health] = {}
         for scope in self.health.half_open():
-            if self.shared.claims.claim(f"probe:{scope}", self.shared.process, PROBE_S):
+            if self.shared.claims.claim(f"probe:{scope}", self.shared.process, TRIED_FOR_S):
                 claims.append(scope)
             else:
                 denied[scope] = "unavailable"
@@ -240,19 +238,8 @@ def opened_sharing(
     pointsman: Pointsman, store: PostgresStore, settings: Settings, keyring: Keyring
 ) -> Sharing:
     """Open what the replicas of a home share."""
-    process = pointsman.ids.new_id()
-    pool = Pool(store)
-    durable, state = PostgresReserves(pool), SharedState(pool)
-    lease_s = settings.replicas.lease_s
-    url = chosen_redis(settings)
-    if not url:
-        shared = Shared(process, pool, durable, state, lease_s=lease_s)
-        return Sharing(pointsman, shared, keyring)
-    redis, ledger = opened_redis(url), pointsman.home.identity.ledger
-    quick, events = RedisReserves(redis, ledger), RedisState(redis, ledger)
-    return Sharing(
-        pointsman, Shared(process, pool, durable, state, quick, events, lease_s), keyring
-    )
+    shared = open_shared(pointsman.home, store, settings, pointsman.ids.new_id())
+    return Sharing(pointsman, shared, keyring)
 
 
 def _lock(waiting: WaitingTurn | None) -> TurnLock | None:

@@ -122,7 +122,7 @@ class TurnTools:
             workspace_path=by.workspace,
             cost_today_microusd=house.budgets.spent_today(now),
             privacy_level=by.privacy,
-            availability=house.health.now(),
+            availability=house.health.peek(),
             allowed_models=by.caller.allowed_models,
             budgets=house.budgets.left(owners, caps, now) if caps else (),
         )

@@ -39,7 +39,8 @@ async def addresses_of(origin: Origin, resolve: Resolve, *, allow_private: bool)
         return [origin.host]
     found = list(dict.fromkeys(await resolve(origin.host, origin.port)))
     if not found:
-        raise UpstreamError(f"`{origin.host}` has no address", error_class="network")
+        message = f"`{origin.host}` has no address"
+        raise UpstreamError(message, error_class="network", is_unreached=True)
     if not (allow_private or origin.is_consented):
         # One inner address among public ones is how rebinding looks, so none of them is taken.
         for address in found:

@@ -182,9 +182,8 @@ class Pool:
             async with asyncio.timeout_at(latest):
                 return await self._connected_to_one(loop, latest)
         except TimeoutError:
-            raise UpstreamError(
-                f"no connection to `{host}` in time", error_class="timeout"
-            ) from None
+            message = f"no connection to `{host}` in time"
+            raise UpstreamError(message, error_class="timeout", is_unreached=True) from None
         except socket.gaierror as error:
             message = f"`{host}` cannot be found: {error.strerror}"
         except ssl.SSLCertVerificationError as error:
@@ -194,7 +193,7 @@ class Pool:
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else "broken off"
             message = f"no connection to `{host}`: {why}"
-        raise UpstreamError(message.lower(), error_class="network")
+        raise UpstreamError(message.lower(), error_class="network", is_unreached=True)
 
     async def _connected_to_one(self, loop: asyncio.AbstractEventLoop, latest: float) -> Connection:
         settings = self._settings

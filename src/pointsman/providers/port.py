@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from pointsman.errors import PointsmanError
+from pointsman.turns.call_event import Result
 
 Dialect = Literal["chat", "responses", "messages"]
 """The wire formats: OpenAI's chat completions and responses, Anthropic's messages."""
@@ -119,6 +120,7 @@ class UpstreamError(PointsmanError):
         credential: str = "",
         said: str = "",
         headers: Mapping[str, str] | None = None,
+        is_unreached: bool = False,
     ) -> None:
         super().__init__(message, where=where, hint=hint)
         self.error_class = error_class
@@ -131,11 +133,24 @@ class UpstreamError(PointsmanError):
         self.said = said
         """The provider's own words; they may repeat the user's, so they go to the caller alone."""
         self.headers = headers or {}
+        self.is_unreached = is_unreached
+        """Whether no connection came about: no address, refused, no TLS, none in time."""
 
     @property
     def is_final(self) -> bool:
         """Whether waiting cannot mend it: a key of ours is refused, or the request is wrong."""
         return self.error_class in {"auth", "invalid_request", "context_overflow"}
+
+    @property
+    def result(self) -> Result:
+        """How the call ended for the availability of its model.
+
+        Only a provider that was not reached can be out as a whole by its network; a connection
+        that was there and broke off is a failure of the one call.
+        """
+        if self.is_unreached:
+            return "network"
+        return "cut" if self.error_class == "network" else self.error_class
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuilt, (type(self), self.message, {**self.__dict__}))

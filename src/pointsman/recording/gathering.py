@@ -6,6 +6,7 @@ The only step that looks at the world: secrets that can be found, the time of da
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from functools import cached_property, lru_cache
 
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import MicroUsd, microusd_text
+from pointsman.recording.health import LiveHealth
 from pointsman.recording.text_vectors import TextVectors
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.home import Home
@@ -76,9 +78,10 @@ class Around(Struct, frozen=True):
 class Gathering:
     """Gathers the facts of turns in one home."""
 
-    def __init__(self, home: Home, files: PolicyFiles) -> None:
+    def __init__(self, home: Home, files: PolicyFiles, health: Callable[[], LiveHealth]) -> None:
         self._home = home
         self._files = files
+        self._health = health
         self.warnings: tuple[str, ...] = ()
         self.vectors = TextVectors(lambda: files.settings().value.patterns.vectors)
         self._patterns_seen = (float("-inf"), False)
@@ -112,7 +115,10 @@ class Gathering:
         given = GivenFacts(message, configured=self._configured(in_force), budgets=budgets)
         facts = exact_facts(given, in_force.ready, self._files.prices.id)
         settings = in_force.ready.scope(facts.workspace_path).pattern
-        facts = replace(facts, local_minutes=local_minutes(now))
+        health = self._health()
+        facts = replace(facts, local_minutes=local_minutes(now), availability=health.peek())
+        if health.trouble:
+            self.warnings = (health.trouble,)
         if settings.mode == "off" or not self._home.patterns.exists():
             return facts
         return self._learned(facts, settings)
@@ -200,7 +206,7 @@ class Gathering:
 
     def _warn(self, reason: str) -> None:
         if reason:
-            self.warnings = (f"{self._home.patterns}: {reason}",)
+            self.warnings = (*self.warnings, f"{self._home.patterns}: {reason}")
 
     def close(self) -> None:
         """Let go of the pattern store."""

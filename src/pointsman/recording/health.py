@@ -1,60 +1,102 @@
-"""Which providers and models are out right now: a fold over the calls of this process.
+"""Which providers and models are out right now, for every surface: one fold over the calls' ends.
 
-After an outage one real request at a time is let through; nobody is called just to see whether it
-answers.
+A scope that was out is tried by one real request at a time; no call is made just to see whether a
+provider answers.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 from pointsman.kernel.instant import Clock
 from pointsman.recording.rates import ProviderRates
-from pointsman.turns.availability import ALL_HEALTHY, Report, Transition, after, at, health, reports
+from pointsman.turns.availability import Report, Transition
 from pointsman.turns.call_event import CallEvent, Result
 from pointsman.turns.facts import Health
+from pointsman.turns.provider_state import THRESHOLDS, Outage, Thresholds
 from pointsman.turns.registry import provider_of
+from pointsman.turns.trials import (
+    NOTHING_KNOWN,
+    HealthState,
+    after_call,
+    claim,
+    clear,
+    health_reports,
+    is_overdue,
+    is_same,
+    matters,
+    settle,
+    states,
+)
+
+T = TypeVar("T")
+Step = Callable[[HealthState], tuple[HealthState, T]]
+"""Changes what is known; pure, so that it can be taken again on a newer state."""
 
 CREDENTIAL: Final = "gateway"
-"""All calls of a gateway share the keys of its configuration."""
+"""All calls of a home share the keys of its configuration."""
 
 
 class LiveHealth:
-    """The availability of everything this process calls."""
+    """The availability of everything this process calls; may be shared by threads."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(
+        self, clock: Clock, holder: str = "here", thresholds: Thresholds = THRESHOLDS
+    ) -> None:
         self._clock = clock
-        self._state = ALL_HEALTHY
-        self._out: dict[str, Health] = {}
-        self._probed: dict[str, bool] = {}
+        self._holder = holder
+        self._thresholds = thresholds
+        self._lock = threading.RLock()
+        self._known = NOTHING_KNOWN
+        self._out: dict[str, Outage] = {}
         self.rates = ProviderRates(clock)
+        self.trouble = ""
+        """Why what other processes know cannot be read or told now."""
         self.listener: Callable[[tuple[Transition, ...]], None] | None = None
-        """Told whenever something went out or came back."""
+        """Told whenever a scope went out or came back."""
 
     def now(self) -> dict[str, Health]:
-        """Give what is out, by provider and model; a scope that just came back takes one call."""
+        """Return the states that the facts of a new turn hold; all that is missing is healthy."""
+        found = self.peek()
+        if self._out or self._known.trials:
+            instant = self._clock.now()
+            if is_overdue(self._out, self._known.trials, instant, self._thresholds):
+                self._tell(
+                    self._take(lambda known: settle(known, instant, CREDENTIAL, self._thresholds))
+                )
+        return found
+
+    def peek(self) -> dict[str, Health]:
+        """Return the same for a preview: nothing is written."""
+        self._look()
         limited = self.rates.out() if self.rates.is_limited else {}
-        if not self._out and not self._probed:
+        out, trials = self._out, self._known.trials
+        if not out and not trials:
             return limited
-        instant = self._clock.now()
-        self._state, changes = at(self._state, instant)
-        self._tell(changes)
-        found = health(self._state, instant, CREDENTIAL)
-        for scope in self._out.keys() - found.keys():
-            self._probed.setdefault(scope, False)
-        self._out = found
-        in_flight = {scope: "unavailable" for scope, is_busy in self._probed.items() if is_busy}
-        return {**found, **in_flight, **limited}  # type: ignore[dict-item] # the literal's own word
+        found = states(out, trials, self._clock.now(), self._thresholds)
+        for provider in limited:
+            if found.get(provider) != "unavailable":
+                found[provider] = "rate_limited"
+        return found
+
+    def claim(self, model: str) -> bool:
+        """Take the right to try a model that is half open; False while another turn has it.
+
+        It lasts until the call ended, and no longer than a minute.
+        """
+        instant, holder = self._clock.now(), self._holder
+        return self._take(
+            lambda known: claim(known, model, holder, instant, CREDENTIAL, self._thresholds)
+        )
 
     def begin(self, model: str, tokens: int = 0) -> None:
-        """Note that a model is called: where it was out before, this is the probe."""
+        """Note that a model is called: where it is half open, this call tries it."""
         if self.rates.is_limited:
             self.rates.began(provider_of(model), tokens)
-        if self._probed:
-            for scope in (model, provider_of(model)):
-                if scope in self._probed:
-                    self._probed[scope] = True
+        if self._out or self._known.trials:
+            self.claim(model)
 
     def used(self, model: str, tokens: int) -> None:
         """Note how many tokens a call took in the end."""
@@ -64,32 +106,86 @@ class LiveHealth:
     def ended(
         self, model: str, result: Result, models: Iterable[str], *, is_policy_refusal: bool = False
     ) -> tuple[Transition, ...]:
-        """Take a call's end into account, and give what changed by it."""
-        if self._probed:
-            self._probe_ended(model, is_back=result == "success")
-        if result == "success" and not self._state.credentials:
-            # INVARIANT: a success where nothing is known changes nothing.
+        """Take a call's end into account, and return what changed by it."""
+        known = self._known
+        if result == "success" and not (known.trials or known.availability.credentials):
+            # INVARIANT: a success where nothing is known changes nothing, and costs nothing.
             return ()
-        instant = self._clock.now()
-        provider = provider_of(model)
-        event = CallEvent(instant, CREDENTIAL, provider, model, result, is_policy_refusal)
-        self._state, changes = after(self._state, event, models)
-        self._out = health(self._state, instant, CREDENTIAL)
+        event = CallEvent(
+            self._clock.now(), CREDENTIAL, provider_of(model), model, result, is_policy_refusal
+        )
+        return self._end(event, models)
+
+    def _end(self, event: CallEvent, models: Iterable[str]) -> tuple[Transition, ...]:
+        if not matters(self._known, event):
+            return ()
+        named = tuple(models)
+        changes = self._take(
+            lambda known: after_call(known, event, named, self._holder, self._thresholds)
+        )
         self._tell(changes)
         return changes
 
+    def clear(self, provider: str, model: str | None = None) -> tuple[Transition, ...]:
+        """End the outage of a model, or of a provider and all its models.
+
+        Returns what came back, and tells no listener: the caller records it.
+        """
+        instant = self._clock.now()
+        return self._take(lambda known: clear(known, provider, model, instant, CREDENTIAL))
+
     def reports(self, models: Iterable[str]) -> tuple[Report, ...]:
-        """Give every scope as it is now."""
-        return reports(self._state, self._clock.now(), CREDENTIAL, models)
+        """Return every scope as it is now."""
+        self._look()
+        instant = self._clock.now()
+        found = health_reports(self._known, instant, CREDENTIAL, models, self._thresholds)
+        free = self.rates.free_at() if self.rates.is_limited else {}
+        return tuple(
+            Report(each.provider, None, "rate_limited", clears_at=free[each.provider])
+            if each.model is None and each.cause is None and each.provider in free
+            else each
+            for each in found
+        )
+
+    def outage_of(self, model: str) -> Report | None:
+        """Return why turns are kept from a model, and until when; None where they are not.
+
+        Its provider's trouble comes before its own.
+        """
+        own = (None, model)
+        found = (each for each in self.reports((model,)) if each.provider == provider_of(model))
+        return next(
+            (each for each in found if each.model in own and each.clears_at is not None), None
+        )
+
+    def prepare(self) -> None:
+        """Make ready what keeping a change needs, before the first one; does nothing here."""
+
+    def close(self) -> None:
+        """Let go of what is shared; does nothing here."""
+
+    def _look(self) -> None:
+        """Take over what other processes know, where there are any."""
+
+    def _take(self, step: Step[T]) -> T:
+        """Take a step, and keep what it changed; return what it tells."""
+        with self._lock:
+            self._look()
+            known, told = step(self._known)
+            if not is_same(known, self._known):
+                known, told = self._keep(step, (known, told))
+                self._know(known)
+            return told
+
+    def _keep(self, step: Step[T], made: tuple[HealthState, T]) -> tuple[HealthState, T]:
+        """Keep what a step made of what this process knows; return what is known then."""
+        del step
+        return made
+
+    def _know(self, known: HealthState) -> None:
+        self._known = known
+        self._out = known.out(CREDENTIAL)
 
     def _tell(self, changes: tuple[Transition, ...]) -> None:
         if changes and self.listener is not None:
             self.listener(changes)
-
-    def _probe_ended(self, model: str, *, is_back: bool) -> None:
-        for scope in (model, provider_of(model)):
-            if scope in self._probed:
-                if is_back:
-                    del self._probed[scope]
-                else:
-                    self._probed[scope] = False

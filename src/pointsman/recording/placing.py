@@ -109,4 +109,5 @@ def _is_usable(name: str, facts: TurnFacts) -> bool:
     if facts.configured is not None and name not in facts.configured:
         return False
     states = (facts.availability.get(provider_of(name)), facts.availability.get(name))
-    return "unavailable" not in states and name not in facts.excluded_models
+    is_out = "unavailable" in states or "rate_limited" in states
+    return not is_out and name not in facts.excluded_models

@@ -90,10 +90,13 @@ class ProviderRates:
 
     def out(self) -> dict[str, Health]:
         """Give the providers of which nothing is left now."""
+        return dict.fromkeys(self.free_at(), "rate_limited")
+
+    def free_at(self) -> dict[str, Instant]:
+        """Return when each provider that has nothing left now will have something again."""
         now = self._clock.now()
-        return {
-            name: "unavailable" for name, each in self._buckets.items() if each.free_at(now) > now
-        }
+        found = {name: each.free_at(now) for name, each in self._buckets.items()}
+        return {name: at for name, at in found.items() if at > now}
 
     def rows(self) -> list[Rate]:
         """Tell what every limit leaves."""

@@ -8,28 +8,26 @@ from msgspec import Struct
 
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import SECOND, Instant, instant_text
-from pointsman.turns.availability import Report
+from pointsman.turns.availability import Report, Transition
 from pointsman.turns.facts import Health
-from pointsman.turns.provider_state import Cause
+from pointsman.turns.provider_state import Cause, ProviderRecovered
 
 ALL_MODELS = "*"
 
 _HEADINGS = ("PROVIDER", "MODEL", "STATE", "CAUSE", "SINCE", "CLEARS")
-_CAUSES: dict[Cause, str] = {
-    "5_consecutive_failures": "5 failures in a row",
-    "auth_error": "key refused",
-    "dns_error": "network",
-    "multi_model_failures": "3 models out",
-}
 
 
 class ProviderRow(Struct, frozen=True):
-    """One scope as shown; `model` is `*` for the provider as a whole, instants are RFC 3339."""
+    """One scope as shown; `model` is `*` for the provider as a whole, instants are RFC 3339.
+
+    `cause` is the recorded word, `why` the one to show.
+    """
 
     provider: str
     model: str
     state: Health
     cause: Cause | None
+    why: str
     since: str | None
     clears_at: str | None
     clears_in_s: int | None
@@ -53,6 +51,12 @@ def provider_table(rows: Iterable[ProviderRow]) -> str:
     )
 
 
+def recovered(changes: Iterable[Transition]) -> list[ProviderRecovered]:
+    """Return what came back by changes."""
+    payloads = (each.payload for each in changes)
+    return [each for each in payloads if isinstance(each, ProviderRecovered)]
+
+
 def _row(report: Report, now: Instant) -> ProviderRow:
     clears = report.clears_at
     return ProviderRow(
@@ -60,6 +64,7 @@ def _row(report: Report, now: Instant) -> ProviderRow:
         model=ALL_MODELS if report.model is None else report.model,
         state=report.state,
         cause=report.cause,
+        why=report.why,
         since=None if report.since is None else instant_text(report.since),
         clears_at=None if clears is None else instant_text(clears),
         # Whole seconds, rounded up: what says 0 has cleared.
@@ -71,13 +76,8 @@ def _row(report: Report, now: Instant) -> ProviderRow:
 def _cells(row: ProviderRow) -> tuple[str, ...]:
     since = (row.since or "")[:19]
     names = (row.provider, _name(row), row.state)
-    cells = (*names, cause_text(row), since, clears_text(row))
+    cells = (*names, row.why, since, clears_text(row))
     return tuple(printable(cell) or "-" for cell in cells)
-
-
-def cause_text(row: ProviderRow) -> str:
-    """Say why a scope is out."""
-    return "" if row.cause is None else _CAUSES[row.cause]
 
 
 def clears_text(row: ProviderRow) -> str:

@@ -101,7 +101,7 @@ class _Running:
     def _loop(self) -> Steps[Ended]:
         turn = self.turn
         ended = yield from self._driven(
-            routed(turn.policies, turn.asked, turn.facts, turn.fallback)
+            routed(turn.policies, turn.asked, turn.facts, turn.fallback, turn.claim)
         )
         while ended.status == "done" and self.wanted and self.lock is not None:
             yield from self._use_tools()
@@ -206,7 +206,7 @@ class _Running:
             return None
         turn = self.turn
         facts = replace(turn.facts, override=Override(ROUTE_OVERRIDE, suggested))
-        return routed(turn.policies, turn.asked, facts, turn.fallback)
+        return routed(turn.policies, turn.asked, facts, turn.fallback, turn.claim)
 
     def _overridden(self, before: Ruling | None) -> Steps[None]:
         if before is None or self.ruling is None:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pointsman.calls.flow import Fallback
+from pointsman.calls.flow import Claim, Fallback
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import Image, OutputFormat, Text
 from pointsman.recording.ruling import Policies, Ruling
@@ -51,6 +51,8 @@ class Turn(Struct, frozen=True):
     output: OutputFormat | None = None
     granted: frozenset[str] = frozenset()
     limits: TurnLimits = TurnLimits()
+    claim: Claim | None = None
+    """Asked before a model that is half open is called."""
 
 
 class TurnEnd(Struct, frozen=True):

@@ -131,6 +131,7 @@ LEFT_OUT: Final = {
     "shared.replicas": _LIVING,
     "shared.claims": _LIVING,
     "shared.events": "which providers are out: found out anew",
+    "health.health": "which providers are out: found out anew",
     "patterns.changes": _KEPT_UP,
     "patterns.changed": _KEPT_UP,
     "patterns.structures": _KEPT_UP,

@@ -69,6 +69,17 @@ class PolicySettings(Struct, frozen=True, forbid_unknown_fields=True):
     source: Literal["files", "ledger"] = "files"
 
 
+class AvailabilitySettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """When a provider or model that is out is tried again.
+
+    `probe_after_s` is how long after the last attempt one turn at a time may try it; never where
+    its key was refused. Without it, nothing is tried before five minutes have passed. Read when a
+    process starts.
+    """
+
+    probe_after_s: Annotated[int, Meta(ge=1, le=300)] | None = None
+
+
 class FallbackSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether another model may take over from one that failed, at which price, and how it is told.
 
@@ -148,6 +159,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     inline_override: Literal["known", "strict", "off"] = "known"
     server: Server = Server()
     fallback: FallbackSettings = FallbackSettings()
+    availability: AvailabilitySettings = AvailabilitySettings()
     limits: Limits = Limits()
     telemetry: Telemetry = Telemetry()
     workflow: WorkflowSettings = WorkflowSettings()

@@ -65,7 +65,7 @@ class BannerStrip(Vertical):
     async def refresh_state(self, reports: Iterable[Report], now: Instant) -> None:
         """Take away what is no longer so: who is back, and yesterday's budget."""
         out = {
-            each.model or each.provider for each in reports if each.state == "unavailable"
+            each.model or each.provider for each in reports if each.clears_at is not None
         }  # what a banner of an outage begins with
         await self._remove(
             each

@@ -12,7 +12,6 @@ from pointsman.runs.conversations.conversations import Conversations, Listed
 from pointsman.runs.provider_view import (
     ALL_MODELS,
     ProviderRow,
-    cause_text,
     clears_text,
     provider_rows,
 )
@@ -62,7 +61,7 @@ def providers_text(conversations: Conversations) -> str:
     house = conversations.house
     models = house.ground.files.in_force().ready.models
     rows = provider_rows(house.health.reports(models), house.ground.clock.now())
-    cells = [(_scope(row), row.state, cause_text(row), clears_text(row)) for row in rows]
+    cells = [(_scope(row), row.state, row.why, clears_text(row)) for row in rows]
     return table([("PROVIDER OR MODEL", "STATE", "CAUSE", "CLEARS"), *cells])
 
 

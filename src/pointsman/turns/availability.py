@@ -23,8 +23,11 @@ from pointsman.turns.provider_state import (
     Payload,
     ProviderState,
     Thresholds,
+    clear_models,
+    clear_provider,
     clears_at,
     failed,
+    outage_state,
     settled,
     succeeded,
 )
@@ -49,10 +52,19 @@ class Transition(Struct, frozen=True, forbid_unknown_fields=True):
     payload: Payload
 
 
+_WHY: dict[Cause, str] = {
+    "5_consecutive_failures": "5 failures in a row",
+    "auth_error": "key refused",
+    "dns_error": "network",
+    "multi_model_failures": "3 models out",
+}
+
+
 class Report(Struct, frozen=True, forbid_unknown_fields=True):
     """One scope for display; `model` is None for the provider as a whole.
 
-    Degraded is a word of the document: version 1 never sets it (D-002-11).
+    Degraded is a word of the document: version 1 never sets it (D-002-11). `clears_at` is there as
+    long as turns are kept from the scope, and says until when at the latest.
     """
 
     provider: str
@@ -62,6 +74,13 @@ class Report(Struct, frozen=True, forbid_unknown_fields=True):
     since: Instant | None = None
     clears_at: Instant | None = None
     models_affected: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """The cause in words; empty where there is none."""
+        if self.state == "rate_limited":
+            return "limit of requests or tokens a minute"
+        return "" if self.cause is None else _WHY[self.cause]
 
 
 def after(
@@ -115,7 +134,32 @@ def health(
 ) -> dict[str, Health]:
     """Give what is out for a credential, by provider name and model id; all else is healthy."""
     providers, _ = _settled_all(state.credentials.get(credential, {}), now, thresholds)
-    return {name: "unavailable" for name, _ in _outages(providers)}
+    return {name: outage_state(outage, now, thresholds) for name, outage in _outages(providers)}
+
+
+def outages(state: AvailabilityState, credential: str) -> dict[str, Outage]:
+    """Return every outage by provider name and model id, also those whose time is up."""
+    return dict(_outages(state.credentials.get(credential, {})))
+
+
+def cleared(
+    state: AvailabilityState, credential: str, provider: str, model: str | None, now: Instant
+) -> tuple[AvailabilityState, tuple[Transition, ...]]:
+    """End the outage of a model, or of a provider and all its models, as if it never had failed."""
+    known = state.credentials.get(credential, {})
+    if provider not in known:
+        return state, ()
+    found, by_time = settled(provider, known[provider], now, THRESHOLDS)
+    names = sorted(found.models) if model is None else [model]
+    found, changes = clear_models(provider, found, names, now)
+    if model is None:
+        _, whole = clear_provider(provider, found, now)
+        # Nothing is kept: neither strikes nor network errors that were too few for an outage.
+        found, changes = ProviderState(now), changes + whole
+    return (
+        _stored(state, credential, {**known, provider: found}),
+        _transitions(credential, by_time + changes),
+    )
 
 
 def reports(
@@ -132,7 +176,7 @@ def reports(
     scopes += [(name, model) for name in providers for model in providers[name].models]
     scopes += [(name, "") for name, _ in scopes] + [(name, "") for name in providers]
     return tuple(
-        _report(name, model, out.get(model or name), thresholds)
+        _report(name, model, out.get(model or name), now, thresholds)
         for name, model in sorted(dict.fromkeys(scopes))
     )
 
@@ -159,13 +203,15 @@ def _outages(providers: dict[str, ProviderState]) -> Iterator[tuple[str, Outage]
                 yield model, own
 
 
-def _report(provider: str, model: str, outage: Outage | None, thresholds: Thresholds) -> Report:
+def _report(
+    provider: str, model: str, outage: Outage | None, now: Instant, thresholds: Thresholds
+) -> Report:
     if outage is None:
         return Report(provider, model or None, "healthy")
     return Report(
         provider,
         model or None,
-        "unavailable",
+        outage_state(outage, now, thresholds),
         outage.cause,
         outage.since,
         clears_at(outage, thresholds),

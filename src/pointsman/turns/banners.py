@@ -10,7 +10,7 @@ from pointsman.turns.policy import Disagreement
 from pointsman.turns.ready import ReadyPolicy, exceeded_limit
 from pointsman.turns.registry import provider_of
 from pointsman.turns.trace import Banner, Evaluation, Slot
-from pointsman.turns.validation import rejection
+from pointsman.turns.validation import at_limit, rejection
 
 _SLOTS: dict[Slot, str] = {
     "per_message_override": "@ override",
@@ -57,13 +57,17 @@ def _outages(facts: TurnFacts, chain: Sequence[Evaluation], chosen: Evaluation) 
     seen: set[str] = set()
     for model in _unavailable(chain):
         provider = provider_of(model)
-        is_wide = facts.availability.get(provider) == "unavailable"
+        state = facts.availability.get(provider)
+        is_wide = state in {"unavailable", "rate_limited"}
         name = provider if is_wide else model
         if name in seen or model in facts.excluded_models:
             continue
         seen.add(name)
         fell = "currently unavailable. Routing fell through to"
-        if is_wide:
+        if state == "rate_limited":
+            text = f"{at_limit(provider)}. Routing fell through to {_named(chosen)}."
+            yield Banner("turns.provider_unavailable", text)
+        elif is_wide:
             text = f"{provider} provider {fell} {_named(chosen)}."
             yield Banner("turns.provider_unavailable", text)
         else:
@@ -143,8 +147,11 @@ def _no_model(ready: ReadyPolicy, facts: TurnFacts, chain: Sequence[Evaluation])
 
 def _down(facts: TurnFacts, tried: Sequence[str]) -> str:
     providers = dict.fromkeys(provider_of(model) for model in tried)
-    out = [name for name in providers if facts.availability.get(name) == "unavailable"]
-    return "".join(f" {name} provider currently unavailable." for name in out)
+    told = {"unavailable": "{} provider currently unavailable", "rate_limited": at_limit("{}")}
+    states = {name: facts.availability.get(name, "healthy") for name in providers}
+    return "".join(
+        f" {told[state].format(name)}." for name, state in states.items() if state in told
+    )
 
 
 def _tried(chain: Sequence[Evaluation]) -> list[tuple[str, str]]:

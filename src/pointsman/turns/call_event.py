@@ -10,10 +10,11 @@ from pointsman.kernel.instant import Instant
 
 Result = Literal[
     "success", "rate_limit", "auth", "server_error", "network", "context_overflow",
-    "invalid_request", "cancelled", "other", "timeout",
+    "invalid_request", "cancelled", "other", "timeout", "cut",
 ]  # fmt: skip
+"""`network` is a provider that was not reached; `cut` is one that was, and then broke off."""
 
-_STRIKES = ("rate_limit", "server_error", "network", "other", "timeout")
+_STRIKES = ("rate_limit", "server_error", "network", "other", "timeout", "cut")
 
 
 class CallEvent(Struct, frozen=True, forbid_unknown_fields=True):

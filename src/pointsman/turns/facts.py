@@ -20,7 +20,8 @@ from pointsman.turns.pattern_row import PatternRow, Share, nearest_first
 from pointsman.turns.registry import Tier, model_id
 from pointsman.turns.written import ClockTime, Count, Fraction, SignedUsd, Usd
 
-Health = Literal["healthy", "degraded", "unavailable"]
+Health = Literal["healthy", "degraded", "unavailable", "half_open", "rate_limited"]
+"""`half_open` is a scope that this turn may try; it passes the vetoes like a healthy one."""
 Privacy = Literal["local", "cloud", "auto"]
 Network = Literal["online", "offline", "degraded"]
 

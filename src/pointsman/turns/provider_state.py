@@ -5,7 +5,7 @@ Document 002 §4.5. Pure: time comes with the calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.turns.call_event import CallEvent
+from pointsman.turns.facts import Health
 from pointsman.turns.registry import provider_of
 
 Cause = Literal["5_consecutive_failures", "auth_error", "dns_error", "multi_model_failures"]
@@ -20,7 +21,11 @@ Scope = Literal["model_specific", "provider_wide"]
 
 
 class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a scope counts as out; every window includes its last microsecond."""
+    """When a scope counts as out; every window includes its last microsecond.
+
+    `probe_after_s` is how long after the last attempt one turn may try a scope that is out; None
+    is document 002 as it stands: not before the outage clears (D-002-11).
+    """
 
     strikes: int = 5
     strikes_window_s: int = 120
@@ -29,6 +34,7 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
     network_errors: int = 2
     network_window_s: int = 30
     clear_after_s: int = 300
+    probe_after_s: int | None = None
 
 
 THRESHOLDS = Thresholds()
@@ -117,7 +123,7 @@ def settled(name: str, provider: ProviderState, now: Instant, thresholds: Thresh
         network_errors=_within(provider.network_errors, now, thresholds.network_window_s),
     )
     if provider.outage is not None and clears_at(provider.outage, thresholds) <= now:
-        provider, cleared = _cleared(name, provider, clears_at(provider.outage, thresholds))
+        provider, cleared = clear_provider(name, provider, clears_at(provider.outage, thresholds))
         changes += cleared
     return provider, tuple(sorted(changes, key=lambda change: change[0]))
 
@@ -127,22 +133,36 @@ def clears_at(outage: Outage, thresholds: Thresholds = THRESHOLDS) -> Instant:
     return Instant(outage.last_attempt + thresholds.clear_after_s * SECOND)
 
 
+def outage_state(outage: Outage, now: Instant, thresholds: Thresholds = THRESHOLDS) -> Health:
+    """Return whether a scope that is out may be tried by one turn now."""
+    # A key that was refused stays refused until the operator changes it: 401 and 403 are not tried.
+    if thresholds.probe_after_s is None or outage.cause == "auth_error":
+        return "unavailable"
+    due = outage.last_attempt + thresholds.probe_after_s * SECOND
+    return "half_open" if due <= now else "unavailable"
+
+
 def succeeded(provider: ProviderState, event: CallEvent) -> Step:
     """Give the provider after a call that went well, and what came back by it."""
-    own = provider.models.get(event.model, ModelState())
-    changes: tuple[Change, ...] = ()
-    if own.outage is not None:
-        back = _recovered(event.provider, "model_specific", own.outage, event.at)
-        changes = ((event.at, back),)
-    provider = replace(
-        provider,
-        latest=event.at,
-        models={name: known for name, known in provider.models.items() if name != event.model},
-        hits=_hits_of_others(provider, event.model),
-        network_errors=(),
-    )
-    provider, cleared = _cleared(event.provider, provider, event.at)
+    provider, changes = clear_models(event.provider, provider, (event.model,), event.at)
+    provider = replace(provider, latest=event.at, network_errors=())
+    provider, cleared = clear_provider(event.provider, provider, event.at)
     return provider, changes + cleared
+
+
+def clear_models(
+    name: str, provider: ProviderState, models: Collection[str], when: Instant
+) -> Step:
+    """End the outages of models and forget what they did; their provider's own outage stays."""
+    known = ((model, provider.models.get(model, ModelState()).outage) for model in models)
+    changes = tuple(
+        (when, _recovered(name, "model_specific", outage, when))
+        for _, outage in known
+        if outage is not None
+    )
+    left = {model: each for model, each in provider.models.items() if model not in models}
+    hits = tuple(hit for hit in provider.hits if hit.model not in models)
+    return replace(provider, models=left, hits=hits), changes
 
 
 def failed(
@@ -153,8 +173,11 @@ def failed(
     if event.result == "network" and provider.outage is None:
         errors = (*provider.network_errors, event.at)
         provider = replace(provider, network_errors=errors)
-    cause = _provider_cause(provider, event, thresholds)
-    if cause is None or provider.outage is not None:
+    cause, known = _provider_cause(provider, event, thresholds), provider.outage
+    if known is not None and cause == "auth_error":
+        # Whatever took the provider out: now its key is refused, so no turn may try it early.
+        return replace(provider, outage=replace(known, cause=cause)), changes
+    if cause is None or known is not None:
         return provider, changes
     affected = _affected(provider, event, models)
     outage = Outage(cause, event.at, event.at, affected)
@@ -167,7 +190,7 @@ def _within(instants: tuple[Instant, ...], now: Instant, window_s: int) -> tuple
     return tuple(each for each in instants if now - each <= window_s * SECOND)
 
 
-def _cleared(name: str, provider: ProviderState, when: Instant) -> Step:
+def clear_provider(name: str, provider: ProviderState, when: Instant) -> Step:
     """End a provider's outage; models that are out by themselves stay out (D-002-12)."""
     outage = provider.outage
     if outage is None:

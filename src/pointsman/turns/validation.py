@@ -94,11 +94,18 @@ def _availability(candidate: str, model: Model, facts: TurnFacts) -> Rejection |
         return Rejection("provider_unavailable", f"network: offline, {candidate} is in the cloud")
     if facts.availability.get(provider) == "unavailable":
         return Rejection("provider_unavailable", f"all {provider} models temporarily unavailable")
+    if "rate_limited" in (facts.availability.get(provider), facts.availability.get(candidate)):
+        return Rejection("provider_unavailable", at_limit(provider))
     if facts.availability.get(candidate) == "unavailable":
         return Rejection("provider_unavailable", f"{candidate} model-specific outage")
     if candidate in facts.excluded_models:
         return Rejection("provider_unavailable", f"{candidate} failed earlier in this turn")
     return None
+
+
+def at_limit(provider: str) -> str:
+    """Say that a provider's own limit is used up for now."""
+    return f"{provider} is at its limit of requests or tokens a minute"
 
 
 def _images(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:

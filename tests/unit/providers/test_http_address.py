@@ -116,6 +116,7 @@ def test_a_name_without_an_address_is_a_network_error():
     with pytest.raises(UpstreamError) as caught:
         found("nowhere.example")
     assert caught.value.error_class == "network"
+    assert caught.value.is_unreached
 
 
 def request(resolve, port=1, **settings):
@@ -142,6 +143,7 @@ def test_a_name_that_is_not_found_is_a_network_error():
 
     error = request(resolve)
     assert (error.error_class, "cannot be found" in error.message) == ("network", True)
+    assert error.result == "network"
 
 
 def test_a_resolver_that_never_answers_is_a_timeout():
@@ -150,7 +152,9 @@ def test_a_resolver_that_never_answers_is_a_timeout():
 
         await asyncio.sleep(60)
 
-    assert request(resolve).error_class == "timeout"
+    error = request(resolve)
+    # Told as a timeout; but no connection came about, so it counts as the network's.
+    assert (error.error_class, error.result) == ("timeout", "network")
 
 
 def test_the_address_that_was_checked_is_the_one_connected_to():

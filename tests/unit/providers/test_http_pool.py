@@ -57,9 +57,25 @@ def test_a_new_connection_that_dies_is_an_error_not_a_retry(loop):
         with pytest.raises(UpstreamError) as caught:
             await calls.ask()
         assert caught.value.error_class == "network"
+        # It was reached: that is no trouble of the network that every model shares.
+        assert (caught.value.is_unreached, caught.value.result) == (False, "cut")
         return len(upstream.requests)
 
     assert scripted(work, does(Close()), loop=loop) == 1
+
+
+@pytest.mark.req(142, 143)
+def test_a_port_where_nothing_listens_is_a_provider_that_was_not_reached():
+    async def work():
+        with socket.socket() as bound:
+            bound.bind(("127.0.0.1", 0))
+            pool = Pool(Origin(False, "127.0.0.1", bound.getsockname()[1]), SMALL)
+            with pytest.raises(UpstreamError) as caught:
+                await pool.request(message(), PATIENT, asyncio.get_running_loop().time() + 9)
+        return caught.value
+
+    error = run(work)
+    assert (error.error_class, error.is_unreached, error.result) == ("network", True, "network")
 
 
 @BOTH
@@ -122,6 +138,8 @@ def test_a_place_in_line_is_given_up_in_time():
         with pytest.raises(UpstreamError, match="became free") as caught:
             await calls.ask(Deadlines(connect_s=0.05))
         assert caught.value.error_class == "timeout"
+        # It is our own limit: it says nothing about the provider's network.
+        assert caught.value.result == "timeout"
         await first.close()
 
     scripted(work, HANGS, settings=replace(SMALL, max_connections=1))

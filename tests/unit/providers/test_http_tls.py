@@ -26,7 +26,7 @@ def tls_outcome(context, origin_host, tmp_path, ca_file, *, loop="asyncio", reso
                 answer = await pool.request(message(), Deadlines(connect_s=1), ends_at)
                 await answer.read()
             except UpstreamError as error:
-                return f"{error.error_class}: {error.message}"
+                return f"{error.result}: {error.message}"
             else:
                 return answer.status
             finally:

@@ -280,15 +280,17 @@ function ProviderList({ providers }: { providers: Providers }) {
             <span class={`lamp ${row.state}`} aria-hidden="true" />
             <span>
               {row.model === "*" ? row.provider : <Model name={row.model} />}{" "}
-              <span class="unseen">{row.state}</span>
-              {row.cause && <span class="cause">{words(row.cause)}</span>}
+              <span class="unseen">{words(row.state)}</span>
+              {row.why && <span class="cause">{row.why}</span>}
             </span>
             <span class="dim">
               {row.state === "healthy"
                 ? "healthy"
-                : row.clears_in_s === null
-                  ? "until it answers"
-                  : `clears in ${span(row.clears_in_s)}`}
+                : row.state === "half_open"
+                  ? "one turn may try it"
+                  : row.clears_in_s === null
+                    ? "until it answers"
+                    : `clears in ${span(row.clears_in_s)}`}
               {limit?.rpm != null && ` · ${limit.requests_left}/${limit.rpm} rpm`}
             </span>
           </li>
@@ -323,7 +325,7 @@ export function Now() {
   }, [found]);
   if (overview.failure) return <Trouble failure={overview.failure} />;
   if (!found) return <div class="page-wait" aria-busy="true" />;
-  const out = providers.value?.rows.filter((row) => row.state === "unavailable") ?? [];
+  const out = providers.value?.rows.filter((row) => row.clears_in_s !== null) ?? [];
   const fallbacks = found.buckets.reduce((sum, each) => sum + each.fallbacks, 0);
   return (
     <>

@@ -5,13 +5,15 @@ from __future__ import annotations
 from contextlib import closing
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from pointsman.access.book import SPEND
 from pointsman.errors import DocumentError, NotFound
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.api import query
+from pointsman.gateway.api.bodies import body_as
 from pointsman.gateway.api.policy_writing import policy_state
-from pointsman.gateway.api.shapes import LedgerState, ReadinessAnswer
+from pointsman.gateway.api.shapes import ClearProviderBody, LedgerState, ReadinessAnswer
 from pointsman.gateway.asgi import Handler, answer_text, named_parts
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, error_value, in_thread
 from pointsman.gateway.parts import Parts
@@ -23,7 +25,7 @@ from pointsman.placement.explain import placement_value
 from pointsman.placement.facts import read_placement_facts
 from pointsman.providers.dialects.look import look
 from pointsman.runs.audit.turn_shapes import turn_answer
-from pointsman.runs.provider_view import provider_rows
+from pointsman.runs.provider_view import provider_rows, recovered
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.place import Place
 from pointsman.storage.sqlite.spend_reading import By, SpendReader
@@ -52,6 +54,7 @@ class Api:
             ("GET", "/api/cost"): self.cost,
             ("POST", "/v1/messages/count_tokens"): self.count_tokens,
             ("GET", "/api/providers"): self.providers,
+            ("POST", "/api/providers/clear"): self.clear_provider,
             ("POST", "/api/replay"): self.replay,
             ("POST", "/api/verify"): self.verify,
         }
@@ -111,7 +114,10 @@ class Api:
         """Decide a turn on facts a caller wrote; recorded as a preview, calls nobody."""
         check_reader(self._parts, asked, "act")
         pointsman = self._parts.pointsman
-        facts = pointsman.given_facts(read_facts(_document(asked)))
+        document = _document(asked)
+        facts = pointsman.given_facts(read_facts(document))
+        if isinstance(document.value, dict) and "availability" not in document.value:
+            facts = replace(facts, availability=self._parts.health.peek())
         shown = await in_thread(lambda: pointsman.route(facts, is_preview=True))
         await answer_value(send, shown_value(shown))
 
@@ -157,6 +163,13 @@ class Api:
         reports = parts.health.reports(parts.pointsman.in_force().ready.models)
         rows = provider_rows(reports, parts.pointsman.clock.now())
         await answer_value(send, {"rows": rows, "limits": parts.health.rates.rows()})
+
+    async def clear_provider(self, asked: Asked, _receive: Receive, send: Send) -> None:
+        """End the outage of a provider or a model, for all processes of the home."""
+        check_reader(self._parts, asked, "act")
+        name, pointsman = body_as(asked, ClearProviderBody).name, self._parts.pointsman
+        changes = await in_thread(lambda: pointsman.clear_outage(name))
+        await answer_value(send, {"name": name, "cleared": recovered(changes)})
 
     async def replay(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Re-run what was recorded."""

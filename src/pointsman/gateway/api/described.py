@@ -178,6 +178,13 @@ DESCRIBED: Final[dict[Key, Description]] = {
         "read",
         shapes.ProvidersAnswer,
     ),
+    ("POST", "/api/providers/clear"): Description(
+        "end the outage of a provider or a model, for all processes of the home; recorded",
+        "act",
+        shapes.ClearProviderAnswer,
+        shapes.ClearProviderBody,
+        errors=(404,),
+    ),
     ("GET", "/api/cost"): Description("tell what was spent", "read", shapes.CostAnswer),
     ("GET", "/api/events"): Description(
         "follow what is recorded, live; never any text of a message", "read", media=EVENTS
@@ -192,7 +199,8 @@ DESCRIBED: Final[dict[Key, Description]] = {
         "say how good a turn was", "act", shapes.FeedbackAnswer, shapes.FeedbackBody, errors=(404,)
     ),
     ("POST", "/api/route/preview"): Description(
-        "decide a turn on given facts; recorded as a preview, calls nobody",
+        "decide a turn on given facts, without `availability` under the health of now; recorded as "
+        "a preview, calls nobody",
         "act",
         RouteDecided,
         GivenFacts,

@@ -12,6 +12,7 @@ from pointsman.placement.trace import Placed
 from pointsman.runs.audit.turn_shapes import InstantText
 from pointsman.runs.provider_view import ProviderRow
 from pointsman.storage.sqlite.spend_reading import Total
+from pointsman.turns.provider_state import ProviderRecovered
 
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
 Score = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
@@ -253,6 +254,19 @@ class ProvidersAnswer(Struct, frozen=True):
 
     rows: tuple[ProviderRow, ...]
     limits: tuple[RateRow, ...]
+
+
+class ClearProviderBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose outage is to end: a provider with all its models, or one model."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class ClearProviderAnswer(Struct, frozen=True):
+    """What came back; nothing where nothing was out."""
+
+    name: str
+    cleared: tuple[ProviderRecovered, ...]
 
 
 class CostAnswer(Struct, frozen=True):

@@ -69,13 +69,9 @@ def _provider(name: str) -> Labels:
 def provider_states(parts: Parts) -> dict[str, int]:
     """Give each provider as LiteLLM counts them: 0, 1 or 2."""
     states: dict[str, int] = {}
-    limited = parts.health.rates.out()
     for report in parts.health.reports(parts.pointsman.in_force().ready.models):
-        is_out = report.state == "unavailable"
         state = HEALTHY
-        if is_out:
+        if report.clears_at is not None:
             state = OUT if report.model is None else PARTLY_OUT
-        if report.provider in limited:
-            state = OUT
         states[report.provider] = max(states.get(report.provider, HEALTHY), state)
     return states

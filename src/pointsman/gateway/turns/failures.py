@@ -24,7 +24,8 @@ from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.instant import SECOND, instant_text
 from pointsman.recording.ruling import Ruling
-from pointsman.runs.provider_view import cause_text, clears_text, provider_rows
+from pointsman.runs.provider_view import clears_text, provider_rows
+from pointsman.turns.availability import Report
 from pointsman.turns.registry import provider_of
 from pointsman.turns.trace import ValidationFailure
 
@@ -57,7 +58,7 @@ def refusal_of(live: LiveTurn) -> RoutingFailed:
     cause = _deciding(ruling, lost)
     kind = _KINDS.get(cause.failure, ModelIncapable)
     out = [each.model for each in lost if each.failure == "provider_unavailable"]
-    if kind is RoutingFailed and _are_limited(parts, out):
+    if kind is RoutingFailed and _are_limited(ruling, out):
         kind = RateLimited
     reasons = "; ".join(f"{each.model}: {each.reason}" for each in lost)
     error = kind(f"{(kind.__doc__ or '').partition(chr(10))[0]}: {reasons}")
@@ -119,34 +120,32 @@ def _is_kept_local(ruling: Ruling) -> bool:
     return any("was chosen by hand" in each.reason for each in _lost(ruling))
 
 
-def _are_limited(parts: Parts, models: list[str]) -> bool:
-    limited = parts.health.rates.out() if parts.health.rates.is_limited else {}
-    return bool(models) and all(provider_of(model) in limited for model in models)
+def _are_limited(ruling: Ruling, models: list[str]) -> bool:
+    states = ruling.facts.availability
+    return bool(models) and all(states.get(provider_of(each)) == "rate_limited" for each in models)
 
 
 def _hints(parts: Parts, ruling: Ruling, models: list[str]) -> Iterator[str]:
     """Say why the candidates are out, when that ends, and who else is configured."""
-    scopes = {*models, *map(provider_of, models)}
-    rows = provider_rows(parts.health.reports(models), parts.pointsman.clock.now())
-    for row in rows:
+    rows = provider_rows(_outages(parts, models), parts.pointsman.clock.now())
+    for row in dict.fromkeys(rows):
         name = row.provider if row.model == "*" else row.model
-        if name in scopes and row.cause is not None:
-            clears = clears_text(row)
-            yield f"{name}: {cause_text(row)}" + (f", clears {clears}" if clears else "")
+        clears = clears_text(row)
+        yield f"{name}: {row.why}" + (f", clears {clears}" if clears else "")
     configured = ruling.facts.configured or ()
     others = sorted({provider_of(name) for name in configured} - {*map(provider_of, models)})
     if others:
         yield f"other configured providers: {', '.join(others)}"
 
 
+def _outages(parts: Parts, models: list[str]) -> list[Report]:
+    found = (parts.health.outage_of(model) for model in models)
+    return [each for each in found if each is not None]
+
+
 def _retry_after_s(parts: Parts, models: list[str]) -> float:
     """Return when the first of the candidates may be tried again."""
     now = parts.pointsman.clock.now()
-    scopes = {*models, *map(provider_of, models)}
-    waits = [
-        (each.clears_at - now) / SECOND
-        for each in parts.health.reports(models)
-        if each.clears_at is not None and (each.model or each.provider) in scopes
-    ]
-    limited = (each.free_in_s for each in parts.health.rates.rows() if each.provider in scopes)
-    return max(1.0, min((*waits, *(each for each in limited if each > 0)), default=1.0))
+    ends = (each.clears_at for each in _outages(parts, models))
+    waits = ((each - now) / SECOND for each in ends if each is not None)
+    return max(1.0, min(waits, default=1.0))

@@ -22,7 +22,7 @@ def new_flow(live: LiveTurn) -> Flow:
     )
     about = Turn(live.turn_id, live.session_id, live.asked_at, _items(live))
     asked = pointsman.asked(in_force, facts, about, request.look.everything)
-    return turn(policies_of(in_force), asked, facts, live.fallback())
+    return turn(policies_of(in_force), asked, facts, live.fallback(), live.parts.health.claim)
 
 
 async def prepared(live: LiveTurn) -> None:

@@ -210,9 +210,13 @@ def open_conversations(
     *,
     equip: Equip = bare,
     surroundings: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
+    health: LiveHealth | None = None,
     calls: CallServices | None = None,
 ) -> Conversations:
-    """Open what conversations need in a home; `calls` are those of a gateway in this process."""
+    """Open what conversations need in a home; `calls` are those of a gateway in this process.
+
+    Without the `health` of the home they know their own calls alone.
+    """
     ground.gathering.vectors.begin()
     retain = ground.files.settings().value.retain
     recorder = ground.desk.recorder()
@@ -221,13 +225,14 @@ def open_conversations(
         # One process spends from one purse and knows one health.
         return Conversations(House(ground, calls, store), None, equip)
     book = opened_book(ground.home, f"chat-{recorder.chain}")
-    calls = _open_calls(ground, Budgets(book), surroundings)
+    calls = _open_calls(ground, Budgets(book), surroundings, health or LiveHealth(ground.clock))
     return Conversations(House(ground, calls, store), book, equip)
 
 
-def _open_calls(ground: Ground, budgets: Budgets, surroundings: Surroundings) -> CallServices:
+def _open_calls(
+    ground: Ground, budgets: Budgets, surroundings: Surroundings, health: LiveHealth
+) -> CallServices:
     models = ground.files.in_force().models
-    health = LiveHealth(ground.clock)
     providers = LiveProviders(ground.home.path, models, EmbeddedProvider(), surroundings)
     health.rates.follow(models)
     providers.listener = health.rates.follow

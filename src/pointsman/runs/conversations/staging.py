@@ -143,6 +143,7 @@ class Stage:
             limits=TurnLimits(
                 most_output_tokens=said.most_output_tokens, confirm_s=self._kit.confirm_s
             ),
+            claim=self._house.health.claim,
         )
 
     def _facts(self, seat: Seat, standing: Standing, said: Said, request: Request) -> TurnFacts:

@@ -6,7 +6,6 @@ same state. After an outage one real request at a time is let through, over all 
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -16,20 +15,24 @@ from msgspec import Struct
 
 from pointsman.kernel.instant import Clock
 from pointsman.recording.health import CREDENTIAL, LiveHealth
-from pointsman.turns.availability import AvailabilityState, Transition, after, health
-from pointsman.turns.call_event import CallEvent, Result
-from pointsman.turns.facts import Health
-from pointsman.turns.registry import provider_of
+from pointsman.turns.availability import AvailabilityState, Transition
+from pointsman.turns.call_event import CallEvent
+from pointsman.turns.provider_state import THRESHOLDS, Thresholds
+from pointsman.turns.trials import after_call, clear, matters
 
 MOST_UNTOLD: Final = 10_000
 
 
-class ToldCall(Struct, frozen=True):
-    """How a call ended, who tells it, and the models configured there."""
+class ToldCall(Struct, frozen=True, omit_defaults=True):
+    """How a call ended, which process tells it, and the models configured there.
+
+    Where `is_clear`, no call ended: an operator cleared the model, or without one the provider.
+    """
 
     process: str
     event: CallEvent
     models: tuple[str, ...]
+    is_clear: bool = False
 
 
 _READ = msgspec.json.Decoder(ToldCall)
@@ -38,51 +41,48 @@ _READ = msgspec.json.Decoder(ToldCall)
 class SharedHealth(LiveHealth):
     """The availability of everything that all replicas call; may be shared by threads."""
 
-    def __init__(self, clock: Clock, process: str, wake: Callable[[], None]) -> None:
-        super().__init__(clock)
-        self._process = process
+    def __init__(
+        self,
+        clock: Clock,
+        process: str,
+        wake: Callable[[], None],
+        thresholds: Thresholds = THRESHOLDS,
+    ) -> None:
+        super().__init__(clock, process, thresholds)
         self._wake = wake
         self._untold: deque[bytes] = deque(maxlen=MOST_UNTOLD)
-        self._lock = threading.RLock()
         self.is_speaker = True
         """Whether this replica records what ends by itself; one does for all."""
 
     @property
     def state(self) -> AvailabilityState:
         """What every replica has come to."""
-        return self._state
-
-    def now(self) -> dict[str, Health]:
-        """Give what is out, by provider and model."""
-        with self._lock:
-            return super().now()
+        return self._known.availability
 
     def half_open(self) -> tuple[str, ...]:
-        """Name the scopes that were out and are to be tried, by one request at a time."""
-        if not self._out and not self._probed:
+        """Name the scopes that are to be tried, by one request at a time."""
+        if not self._out and not self._known.trials:
             return ()
-        with self._lock:
-            super().now()
-            return tuple(scope for scope, is_busy in self._probed.items() if not is_busy)
+        return tuple(scope for scope, state in self.now().items() if state == "half_open")
 
-    def ended(
-        self, model: str, result: Result, models: Iterable[str], *, is_policy_refusal: bool = False
-    ) -> tuple[Transition, ...]:
+    def clear(self, provider: str, model: str | None = None) -> tuple[Transition, ...]:
+        """End an outage for all replicas; it counts here when it is read back."""
+        self._look()
+        instant = self._clock.now()
+        event = CallEvent(instant, CREDENTIAL, provider, model or "", "success")
+        _, changes = clear(self._known, provider, model, instant, CREDENTIAL)
+        self._send(ToldCall(self._holder, event, (), is_clear=True))
+        return changes
+
+    def _end(self, event: CallEvent, models: Iterable[str]) -> tuple[Transition, ...]:
         """Tell all replicas of a call's end; it counts here when it is read back."""
-        scopes = (model, provider_of(model))
-        with self._lock:
-            is_news = result != "success" or bool(self._state.credentials)
-            is_news = is_news or any(scope in self._probed for scope in scopes)
-            if self._probed:
-                self._probe_ended(model, is_back=result == "success")
-        if is_news:
-            event = CallEvent(
-                self._clock.now(), CREDENTIAL, provider_of(model), model, result, is_policy_refusal
-            )
-            told = ToldCall(self._process, event, tuple(models))
-            self._untold.append(msgspec.json.encode(told))
-            self._wake()
+        if matters(self._known, event):
+            self._send(ToldCall(self._holder, event, tuple(models)))
         return ()
+
+    def _send(self, told: ToldCall) -> None:
+        self._untold.append(msgspec.json.encode(told))
+        self._wake()
 
     def untold(self) -> list[bytes]:
         """Give what is to be told, and forget it."""
@@ -94,20 +94,21 @@ class SharedHealth(LiveHealth):
     def read(self, bodies: Sequence[bytes]) -> None:
         """Take in what was told, in the order in which all replicas see it."""
         for body in bodies:
-            self._take(_READ.decode(body))
+            self._read(_READ.decode(body))
 
-    def _take(self, told: ToldCall) -> None:
+    def _read(self, told: ToldCall) -> None:
+        event = told.event
         with self._lock:
-            self._state, changes = after(self._state, told.event, told.models)
-            before, self._out = self._out, health(self._state, self._clock.now(), CREDENTIAL)
-            if told.event.result == "success":
-                for scope in (told.event.model, told.event.provider):
-                    self._probed.pop(scope, None)
+            if told.is_clear:
+                scope = (event.provider, event.model or None)
+                known, changes = clear(self._known, *scope, event.at, CREDENTIAL)
             else:
-                # What went out again is tried again when it is due.
-                for scope in before.keys() - self._out.keys():
-                    self._probed.setdefault(scope, False)
-        if told.process == self._process:
+                known, changes = after_call(
+                    self._known, event, told.models, told.process, self._thresholds
+                )
+            self._know(known)
+        # What was cleared is recorded where it was cleared.
+        if told.process == self._holder and not told.is_clear:
             super()._tell(changes)
 
     def _tell(self, changes: tuple[Transition, ...]) -> None:

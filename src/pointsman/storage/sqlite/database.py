@@ -68,7 +68,7 @@ class SqliteConnection(apsw.Connection):
 
     def version(self) -> int:
         """Give a number that changes whenever another connection has written."""
-        return int(self.pragma("data_version"))
+        return int(self.execute("PRAGMA data_version").get)
 
     def scrub(self) -> None:
         """Empty the log: freed pages are overwritten as they are freed."""

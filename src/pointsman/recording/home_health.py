@@ -1,0 +1,79 @@
+"""The health of a home's providers as all its processes know it, also after a restart.
+
+Processes on one machine share a file; replicas on several share a stream (`runs/replicas`).
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from pointsman.errors import LedgerError
+from pointsman.kernel.instant import Clock
+from pointsman.recording.health import LiveHealth, Step
+from pointsman.storage.sqlite.health import NOT_THERE, HealthStore
+from pointsman.turns.provider_state import THRESHOLDS, Thresholds
+from pointsman.turns.trials import NOTHING_KNOWN, HealthState
+
+T = TypeVar("T")
+
+_READ = msgspec.json.Decoder(HealthState)
+
+
+class HomeHealth(LiveHealth):
+    """What is known lies in the store: each change is made there, on what it holds by then.
+
+    INVARIANT: a store that cannot be read or written fails no turn. Until it can, this process
+    goes by what it knows itself, and `trouble` says why.
+    """
+
+    def __init__(
+        self, clock: Clock, store: HealthStore, holder: str, thresholds: Thresholds = THRESHOLDS
+    ) -> None:
+        super().__init__(clock, holder, thresholds)
+        self._store = store
+        self._version = NOT_THERE
+
+    def prepare(self) -> None:
+        """Make ready what a change needs, before the first one."""
+        with self._lock:
+            try:
+                self._store.prepare()
+            except LedgerError as error:
+                self.trouble = str(error)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        with self._lock:
+            self._store.close()
+
+    def _look(self) -> None:
+        with self._lock:
+            try:
+                version = self._store.version()
+                if version != self._version:
+                    self._know(_known_in(self._store.read()))
+                    self._version, self.trouble = version, ""
+            except LedgerError as error:
+                self.trouble = str(error)
+
+    def _keep(self, step: Step[T], made: tuple[HealthState, T]) -> tuple[HealthState, T]:
+        def changed(body: bytes) -> tuple[bytes, tuple[HealthState, T]]:
+            known, told = step(_known_in(body))
+            return msgspec.json.encode(known), (known, told)
+
+        try:
+            made = self._store.change(changed)
+            self.trouble = ""
+        except LedgerError as error:
+            self.trouble = str(error)
+        return made
+
+
+def _known_in(body: bytes) -> HealthState:
+    """Read what is kept; what another version wrote counts as nothing: it is found out anew."""
+    try:
+        return _READ.decode(body) if body else NOTHING_KNOWN
+    except msgspec.MsgspecError:
+        return NOTHING_KNOWN
