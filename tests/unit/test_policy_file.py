@@ -1,10 +1,12 @@
 import hashlib
 import os
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from pointsman.errors import DocumentError, Place, Problem
-from pointsman.storage.policy_file import PolicyFile
+from pointsman.storage.policy_file import SETTLED_NS, PolicyFile
 
 BAD = Problem(Place("policy", 1, 1), "config.syntax", "bad")
 
@@ -281,4 +283,32 @@ def test_a_file_that_keeps_changing_is_never_in_force(policy, path, monkeypatch,
     assert (loaded.value, loaded.source) == ("one", "last_known_good")
     assert codes(loaded) == ["config.changing"]
     assert policy.current().value == "half"
+    assert parser.calls == 2
+
+
+@pytest.mark.req(157)
+def test_two_edits_within_one_tick_of_the_clock_both_count(policy, path, parser, monkeypatch):
+    path.write_bytes(b"one")
+    tick, inode = time.time_ns(), path.stat().st_ino
+
+    def within(look):
+        def asked(*given, **named):
+            found = look(*given, **named)
+            if found.st_ino != inode:
+                return found
+            told = {name: getattr(found, name) for name in ("st_mode", "st_size", "st_ino")}
+            return SimpleNamespace(**told, st_mtime_ns=tick, st_ctime_ns=tick)
+
+        return asked
+
+    monkeypatch.setattr(os, "stat", within(os.stat))
+    monkeypatch.setattr(os, "fstat", within(os.fstat))
+    assert policy.current().value == "one"
+    path.write_bytes(b"two")
+    assert policy.current().value == "two"
+    assert policy.current() is policy.current()
+    # Once the tick is over, time and size vouch for the file again.
+    monkeypatch.setattr(time, "time_ns", lambda: tick + SETTLED_NS)
+    assert policy.current().value == "two"
+    assert policy.is_current()
     assert parser.calls == 2

@@ -25,6 +25,7 @@ from pointsman.providers.live import LiveProviders
 from pointsman.providers.port import Deadlines
 from pointsman.recording.health import LiveHealth
 from pointsman.storage.ledger_policies import LedgerPolicies
+from pointsman.storage.policies import InForce
 from pointsman.storage.settings import Settings
 from pointsman.storage.sqlite.sessions import SessionStore
 
@@ -65,6 +66,20 @@ class Parts(Struct, frozen=True):
     """When another model may take over, by the settings."""
     deadlines: Deadlines = Deadlines()
     """How long providers may take, by the settings."""
+
+    looked: list[InForce] = []
+    """The policy in force, as this round of the event loop saw it."""
+
+    def in_force(self) -> InForce:
+        """Return the policy in force; turns of one round of the event loop share one look at files.
+
+        A round begins by waiting for the network, so no request is handled in it that was sent
+        after an edit which the look did not see.
+        """
+        if not self.looked:
+            self.looked.append(self.pointsman.files.in_force())
+            asyncio.get_running_loop().call_soon(self.looked.clear)
+        return self.looked[0]
 
     def is_alone(self) -> bool:
         """Tell whether no more than one request to a model is under way, and the ledger is here."""

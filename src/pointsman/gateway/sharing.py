@@ -73,7 +73,7 @@ class Sharing:
             self.health,
             recorder,
             (clock, ids),
-            lambda: (pointsman.files.lately(1.0).policy_id, VERSION),
+            lambda: (pointsman.files.in_force().policy_id, VERSION),
         )
         self._keyring = keyring
         files = pointsman.files

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from decimal import Decimal
 from functools import cached_property, lru_cache
+from pathlib import Path
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -39,11 +40,11 @@ from pointsman.turns.fingerprint import Fingerprint, Surroundings, fingerprint_o
 from pointsman.turns.override import Mode, split_override
 from pointsman.turns.pattern import PatternSettings
 from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import EMBEDDED_PROVIDER, ModelsFile, Tier, provider_of
+from pointsman.turns.registry import EMBEDDED_PROVIDER, Provider, Tier, provider_of
 
 NOTHING_TOUCHED = Surroundings()
-CONFIGURED_S = 1.0
-"""How long a look at which secrets can be found stays good enough."""
+LOOK_S = 1.0
+"""How long a secret counts as found, and a store of patterns as absent, without another look."""
 
 
 class Around(Struct, frozen=True):
@@ -75,6 +76,23 @@ class Around(Struct, frozen=True):
     """What exploration is drawn from; without it nothing is explored."""
 
 
+class _Configured(Struct, frozen=True):
+    """Which models were configured at a moment, and the providers whose secrets were missing."""
+
+    ready: ReadyPolicy
+    at: float
+    missing: tuple[Provider, ...]
+    names: tuple[str, ...]
+
+
+def _look_for_secrets(in_force: InForce, home: Path, now: float) -> _Configured:
+    given = in_force.models.providers
+    missing = {name: each for name, each in given.items() if not is_resolved(each, home)}
+    usable = {EMBEDDED_PROVIDER, *(name for name in given if name not in missing)}
+    names = tuple(name for name in in_force.ready.models if provider_of(name) in usable)
+    return _Configured(in_force.ready, now, tuple(missing.values()), names)
+
+
 class Gathering:
     """Gathers the facts of turns in one home."""
 
@@ -85,7 +103,7 @@ class Gathering:
         self.warnings: tuple[str, ...] = ()
         self.vectors = TextVectors(lambda: files.settings().value.patterns.vectors)
         self._patterns_seen = (float("-inf"), False)
-        self._known_configured: tuple[ModelsFile, float, tuple[str, ...]] | None = None
+        self._configured: _Configured | None = None
 
     @cached_property
     def _patterns(self) -> PatternStore:
@@ -112,7 +130,7 @@ class Gathering:
             GivenBudget(each.name, Decimal(microusd_text(each.limit_microusd)))
             for each in in_force.ready.policy.budgets
         )
-        given = GivenFacts(message, configured=self._configured(in_force), budgets=budgets)
+        given = GivenFacts(message, configured=self.configured(in_force), budgets=budgets)
         facts = exact_facts(given, in_force.ready, self._files.prices.id)
         settings = in_force.ready.scope(facts.workspace_path).pattern
         health = self._health()
@@ -167,17 +185,24 @@ class Gathering:
     def _has_patterns(self) -> bool:
         """Tell whether anything was learned yet; asked anew a second after it was asked last."""
         now = time.monotonic()
-        if now - self._patterns_seen[0] > CONFIGURED_S:
+        if now - self._patterns_seen[0] > LOOK_S:
             self._patterns_seen = (now, self._home.patterns.exists())
         return self._patterns_seen[1]
 
     def configured(self, in_force: InForce) -> tuple[str, ...]:
-        """Name the configured models; asked anew a second after it was asked last."""
-        now = time.monotonic()
-        known = self._known_configured
-        if known is None or known[0] is not in_force.models or now - known[1] > CONFIGURED_S:
-            known = self._known_configured = (in_force.models, now, self._configured(in_force))
-        return known[2]
+        """Name the models whose provider has what it needs: its secrets can be found.
+
+        A missing secret is looked for at every turn: it counts from the turn after it was set.
+        """
+        now, known, home = time.monotonic(), self._configured, self._home.path
+        if (
+            known is None
+            or known.ready is not in_force.ready
+            or now - known.at > LOOK_S
+            or any(is_resolved(each, home) for each in known.missing)
+        ):
+            known = self._configured = _look_for_secrets(in_force, home, now)
+        return known.names
 
     def given_facts(self, given: GivenFacts, ready: ReadyPolicy | None = None) -> TurnFacts:
         """Give the exact facts of what a caller wrote; neither clock nor records are looked at.
@@ -213,16 +238,6 @@ class Gathering:
         self.vectors.close()
         if "_patterns" in self.__dict__:
             self._patterns.close()
-
-    def _configured(self, in_force: InForce) -> tuple[str, ...]:
-        """Name the models whose provider has what it needs: its secrets can be found."""
-        providers = in_force.models.providers
-        return tuple(
-            name
-            for name in in_force.ready.models
-            if provider_of(name) == EMBEDDED_PROVIDER
-            or is_resolved(providers.get(provider_of(name)), self._home.path)
-        )
 
 
 def _bound(asked: int | None) -> int | UnsetType:

@@ -169,7 +169,6 @@ class LedgerPolicies(PolicyFiles):
             # Made ready before it is put in force: a question meanwhile gets the one before.
             self._held = _ready(newest)
         self._told = told
-        self._lately = None
 
     def _now(self) -> InForce:
         with self._lock:

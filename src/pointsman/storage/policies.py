@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,8 +42,6 @@ from pointsman.turns.registry import (
 )
 
 T = TypeVar("T")
-
-LATELY_S = 0.1
 
 
 class InvalidFile(Struct, frozen=True):
@@ -134,7 +131,8 @@ class PolicyFiles:
         self._rests_on: tuple[Loaded[ModelsFile], PolicyFile[RoutingFile]] | None = None
         self._made: tuple[object, ReadyPolicy, ContentId] | None = None
         self._good: _Good | None = None
-        self._lately: tuple[float, InForce] | None = None
+        self._last: tuple[tuple[PolicyFile[Any], ...], InForce] | None = None
+        """The policy put together last, and the files it is made of."""
         self._together_last: tuple[tuple[object, ...], InForce] | None = None
         kept = LastGood if is_kept else UntouchedLastGood
         self._kept = kept(home.last_good / "turn-policy")
@@ -147,29 +145,26 @@ class PolicyFiles:
             return self._settings.current()
 
     def in_force(self) -> InForce:
-        """Give the policy in force; an edited file counts from the next call on."""
+        """Return the policy in force; an edited file counts from the next call on.
+
+        Every turn asks: while no file changes, that takes one look at the status of each.
+        """
+        last = self._last
+        if last is not None and _are_current(last[0]):
+            return last[1]
         with self._lock:
             models = self._models.current()
-            routing = self._routing_for(models).current()
-            return self._together(models, routing)
-
-    def lately(self, within_s: float = LATELY_S) -> InForce:
-        """Give the policy in force a moment ago, for callers that ask thousands of times a second.
-
-        Asking the file system costs more than deciding.
-        """
-        now = time.monotonic()
-        last = self._lately
-        if last is None or now - last[0] > within_s:
-            last = self._lately = (now, self.in_force())
-        return last[1]
+            routing = self._routing_for(models)
+            found = self._together(models, routing.current())
+            self._last = ((self._settings, self._models, routing, self._placement), found)
+            return found
 
     def reload(self) -> InForce:
         """Read every file anew, whatever its time and size say."""
         with self._lock:
             self._settings.reload()
             self._placement.reload()
-            self._lately = None
+            self._last = None
             models = self._models.reload()
             return self._together(models, self._routing_for(models).reload())
 
@@ -297,6 +292,13 @@ class PolicyFiles:
     ) -> PolicyFile[T]:
         path, keep = self.path / name, self._last_good_path
         return PolicyFile(path, parse, keep, default=default, is_kept=is_kept and self.is_kept)
+
+
+def _are_current(files: tuple[PolicyFile[Any], ...]) -> bool:
+    for file in files:  # noqa: SIM110 - a generator costs as much as two of the looks
+        if not file.is_current():
+            return False
+    return True
 
 
 def invalid_settings(settings: Loaded[Settings]) -> tuple[InvalidFile, ...]:

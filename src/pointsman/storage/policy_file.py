@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
@@ -23,6 +24,10 @@ from pointsman.storage.files import make_folder, replace_file
 T = TypeVar("T")
 
 _TRIES = 3
+SETTLED_NS = 2_500_000_000
+"""How old a change must be before time and size vouch for a file. Within one tick of the file
+system's clock, at most 2 s on any in use, a second change can leave both as they were."""
+
 _READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """A pipe in the file's place must not make the reader wait."""
 
@@ -82,6 +87,7 @@ class PolicyFile(Generic[T]):
         is_kept: bool = True,
     ) -> None:
         self._path = path
+        self._name = str(path)
         self._parse = parse
         kept = LastGood if is_kept else UntouchedLastGood
         self._kept = kept(keep / f"{path.name}.last-known-good")
@@ -97,9 +103,13 @@ class PolicyFile(Generic[T]):
 
     def current(self) -> Loaded[T]:
         """Return what is in force; read the file only when it looks changed."""
-        if self._loaded is None or not self._is_seen or _stat_key(self._path) != self._key:
+        if self._loaded is None or not self.is_current():
             return self.reload()
         return self._loaded
+
+    def is_current(self) -> bool:
+        """Tell whether the file is as it was when it was read last; asked for every turn."""
+        return self._is_seen and _stat_key(self._name) == self._key
 
     def kept_content(self) -> bytes:
         """Give the last good bytes; none when there never was a file."""
@@ -122,7 +132,7 @@ class PolicyFile(Generic[T]):
         loaded = self._loaded
         if loaded is None or content_id != self._seen:
             loaded = self._swap(content_id, self._judge(content, content_id))
-        self._key, self._is_seen = key, True
+        self._key, self._is_seen = key, _is_settled(key)
         return loaded
 
     def _swap(self, content_id: str, loaded: Loaded[T]) -> Loaded[T]:
@@ -167,7 +177,7 @@ class PolicyFile(Generic[T]):
                 raise
             except OSError as error:
                 raise _Refused(Code.UNREADABLE, f"cannot be read: {_reason(error)}") from error
-            if before == after == _stat_key(self._path):
+            if before == after == _stat_key(self._name):
                 return content, after
         message = f"the file changed {_TRIES} times while it was read"
         raise _Refused(Code.CHANGING, message, "write to another file and rename it")
@@ -232,11 +242,16 @@ def _read_once(path: Path, limit: int) -> tuple[bytes, _Key, _Key]:
         os.close(descriptor)
 
 
-def _stat_key(path: Path) -> _Key | None:
+def _stat_key(path: str) -> _Key | None:
     try:
-        return _key(os.stat(path))  # noqa: PTH116 - asked for every turn, and a Path costs as much
+        return _key(os.stat(path))  # noqa: PTH116 - asked for every turn, and a Path costs more
     except OSError:
         return None
+
+
+def _is_settled(key: _Key) -> bool:
+    _, _, changed_ns, _ = key
+    return not 0 <= time.time_ns() - changed_ns < SETTLED_NS
 
 
 def _key(status: os.stat_result) -> _Key:

@@ -94,7 +94,7 @@ def test_every_decision_names_the_policy_it_was_made_by_and_replays(machines: Ma
 def test_the_same_object_is_in_force_while_nothing_changes(machines: Machines) -> None:
     machine = machines()
     machine.say("acme:two")
-    assert machine.now() is machine.now() is machine.files.lately()
+    assert machine.now() is machine.now() is machine.files.in_force()
 
 
 def test_what_is_published_already_is_not_published_again(machines: Machines) -> None:

@@ -80,7 +80,7 @@ class ModelEndpoint:
     def understood(self, asked: Asked) -> LiveTurn:
         """Give the turn that a request asks for, or raise what is wrong with it."""
         parts = self.parts
-        in_force = parts.pointsman.files.lately()
+        in_force = parts.in_force()
         return self._live(asked, caller_of(parts, asked), in_force)
 
     def ended(self, status: int, live: LiveTurn | None, failed: PointsmanError | None) -> None:
