@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import get_args
 
 import click
+import yaml
 
 from pointsman import errors
 from pointsman.agents.codes import Cause, DepthReason, Excluded, ReasonTag
@@ -160,6 +161,7 @@ def pages() -> dict[str, str]:
         f"{REFERENCE}/events.md": events_page(),
         f"{REFERENCE}/cli.md": cli_page(),
         f"{REFERENCE}/expressions.md": expressions_page(),
+        f"{REFERENCE}/outcomes.md": outcomes_page(),
         f"{REFERENCE}/schemas/README.md": schemas_page(),
         **{f"{REFERENCE}/schemas/{name}.json": schema_text(name) for name in SCHEMAS},
     }
@@ -401,6 +403,81 @@ def _functions(group: str) -> str:
 
 def _code(text: str) -> str:
     return f"`{text}`"
+
+
+OUTCOME_COLUMNS = (
+    "what is wrong", "chosen by", "serves", "status", "code", "headers", "ledger", "charged",
+)  # fmt: skip
+CHOICES = {
+    "named": "named in `model`",
+    "pinned": "pinned to the session",
+    "alias": "`@alias`",
+    "rule": "rule",
+    "pattern": "similar turns",
+    "default": "default list",
+}
+
+
+def outcomes_page() -> str:
+    return _page(
+        "# Outcomes",
+        GENERATED.replace("from the code", "from tests/cases/outcomes"),
+        "What a caller gets when a model is chosen in one of six ways and something is wrong with\n"
+        "it. Every row is run by the tests over `/v1/chat/completions`, `/v1/responses` and\n"
+        "`/v1/messages`, whole and streamed, against a real gateway; apart from the vendor's error\n"
+        "shape the six results are the same.",
+        "In each row `main:first` is the model chosen: named in the request, pinned to the session,\n"
+        "by `@alias` in the text, by a rule, by what similar turns speak for, or as the first of\n"
+        "the default list. `spare:second` is the next of that list, and `house:local` runs on this\n"
+        "machine. Fallback is on, and `for_named_models` is off, as by default.",
+        "*Headers* are `x-pointsman-fallback-from` (fallback-from), `x-pointsman-notice` (notice),\n"
+        "`x-should-retry` and `retry-after`; one that is not listed is not sent. *Ledger* lists\n"
+        "the entries of the turn in their order; an outcome has its `error_class`. *Charged* is\n"
+        "in micro-dollars: the provider tells 12 tokens in and 7 out, at $1 a million for\n"
+        "`main:first`, $2 for `spare:second`, nothing for `house:local`. The code stands in\n"
+        "`error.code`; Anthropic's shape has no place for one, so `error.message` begins with it.",
+        _table(
+            OUTCOME_COLUMNS,
+            _outcome_rows(),
+        ),
+        "A stream that breaks after its first byte of content has status 200 already: an error\n"
+        "event ends it, no other model takes over, and what came is charged by estimate. A\n"
+        "provider's own 400 is no reason to ask another model.",
+    )  # fmt: skip
+
+
+def _outcome_rows() -> Iterator[tuple[str, ...]]:
+    for path in sorted((ROOT / "tests" / "cases" / "outcomes").glob("*.yaml")):
+        case = yaml.safe_load(path.read_text(encoding="utf-8"))
+        only = {"stream": " (streamed)", "whole": " (whole)"}.get(case.get("only", ""), "")
+        for row in case["cells"]:
+            want = row["want"]
+            ways = (
+                "all six"
+                if len(row["ways"]) == len(CHOICES)
+                else ", ".join(CHOICES[way] for way in row["ways"])
+            )
+            yield (
+                case["note"] + only,
+                ways,
+                "none" if want["serves"] == "none" else f"`{want['serves']}`",
+                str(want["status"]),
+                f"`{want['code']}`" if "code" in want else "",
+                ", ".join(_outcome_headers(want)),
+                "; ".join(want["entries"]) or "nothing",
+                str(want["charged"]),
+            )  # fmt: skip
+
+
+def _outcome_headers(want: Mapping[str, object]) -> Iterator[str]:
+    if "fallback_from" in want:
+        yield f"fallback-from: `{want['fallback_from']}`"
+    if "notice" in want:
+        yield f"notice: `{want['notice']}`"
+    if want.get("should_retry") is False:
+        yield "`x-should-retry: false`"
+    if want.get("retry_after"):
+        yield "`retry-after`"
 
 
 def schema_text(name: str) -> str:

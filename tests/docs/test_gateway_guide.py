@@ -60,8 +60,11 @@ def test_a_program_runs(live: Running, tmp_path: Path, number: int) -> None:
 
 def test_the_files_are_valid() -> None:
     models, asked = blocks("yaml models")
-    found = read_models(asked.encode(), "models.yaml").providers["groq"]
-    assert found.stream_usage == "ask"
+    usage = [
+        read_models(each.encode(), "models.yaml").providers["groq"].stream_usage
+        for each in (models, asked)
+    ]
+    assert usage == ["ask", "as_asked"], "asked by default, unless the file says otherwise"
     known = registry(read_models(models.encode(), "models.yaml"), lambda _name: None)
     (routing,) = blocks("yaml routing")
     assert len(read_routing(routing.encode(), "routing.yaml", known, "/").budgets) == 2

@@ -147,3 +147,12 @@ def test_the_schema_of_facts_takes_a_message_and_refuses_unknown_fields() -> Non
     validator = jsonschema_rs.validator_for(schema)
     assert validator.is_valid(read_json(b'{"message": "hello"}', "facts").value)
     assert not validator.is_valid(read_json(b'{"message": "hello", "mood": 1}', "facts").value)
+
+
+def test_every_file_of_the_table_of_outcomes_is_on_its_page() -> None:
+    notes = [
+        read_yaml(path.read_bytes(), path.name).value["note"]
+        for path in (ROOT / "tests" / "cases" / "outcomes").glob("*.yaml")
+    ]
+    assert len(notes) > 20
+    assert [note for note in notes if f"\n| {note}" not in page("outcomes.md")] == []

@@ -210,9 +210,10 @@ async def _run(
 
 
 async def _once_durable(error: PointsmanError, live: LiveTurn | None) -> PointsmanError:
-    """Give what is told once the decisions behind it are durable; else that they are not."""
+    """Return what is told once the decisions behind it are durable; else that they are not."""
     try:
-        if live is not None:
+        # An entry that the ledger refused to take at once is never heard of again.
+        if live is not None and not isinstance(error, LedgerError):
             await live.durability.reached()
     except LedgerError as worse:
         return worse
