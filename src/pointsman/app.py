@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from pointsman.errors import NotFound, NotPublishing
+from pointsman.errors import LedgerUnavailable, NotFound, NotPublishing
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.content import Sealed, sealed
 from pointsman.kernel.instant import EPOCH, LATEST, Clock, IdSource, Instant
@@ -198,7 +198,7 @@ class Pointsman:
 
     @cached_property
     def health(self) -> LiveHealth:
-        """What is known of the providers' health, one truth for all processes of the home."""
+        """The health of the providers, one truth for all processes of the home."""
         probe_after_s = self.files.settings().value.availability.probe_after_s
         process, thresholds = secrets.token_hex(8), Thresholds(probe_after_s=probe_after_s)
         kept_in = shared_store(self.home.store)
@@ -216,6 +216,9 @@ class Pointsman:
         """End the outage of a provider with its models, or of a model; recorded, for all to see."""
         provider, model = _named_scope(self.in_force(), name)
         changes = self.health.clear(provider, model)
+        if changes and self.health.trouble:
+            # Cleared in this process alone: the operator must know that others did not hear of it.
+            raise LedgerUnavailable(self.health.trouble)
         for each in changes:
             self.desk.recorder().append(transition_draft(self.ids.new_id(), each)).result()
         return changes

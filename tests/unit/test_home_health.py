@@ -18,9 +18,10 @@ from pointsman.errors import LedgerUnavailable
 from pointsman.kernel.instant import DAY, SECOND, Instant
 from pointsman.recording.health import LiveHealth
 from pointsman.recording.home_health import HomeHealth
+from pointsman.recording.transitions import RECOVERED
 from pointsman.storage.sqlite.health import NOT_THERE, HealthStore
 from pointsman.storage.sqlite.place import SqlitePlace
-from pointsman.testing import FrozenClock
+from pointsman.testing import FrozenClock, a_home
 from pointsman.turns.availability import Transition
 from pointsman.turns.call_event import Result
 from pointsman.turns.provider_state import ProviderRecovered, Thresholds
@@ -263,6 +264,23 @@ def test_a_store_that_cannot_be_written_leaves_each_process_to_itself(home: Hous
         other.execute("ROLLBACK")
     fail(two, "p:n")
     assert two.trouble == ""
+
+
+def test_a_clearing_that_others_do_not_hear_of_is_refused(tmp_path: Path) -> None:
+    models = (
+        "schema_version: 1\nproviders: {p: {kind: openai}}\nmodels: {'p:m': {location: cloud}}\n"
+    )
+    with a_home(tmp_path / "home") as pointsman:
+        (pointsman.home.path / "models.yaml").write_text(models)
+        pointsman.health.ended("p:m", "auth", MODELS)
+        with closing(apsw.Connection(str(pointsman.home.place("health")))) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(LedgerUnavailable, match="locked"):
+                pointsman.clear_outage("p")
+        assert not pointsman.home.database.exists()
+        pointsman.health.ended("p:m", "auth", MODELS)
+        assert [each.payload.provider for each in pointsman.clear_outage("p")] == ["p"]
+        assert pointsman.has_recorded(RECOVERED)
 
 
 def test_a_store_that_cannot_be_opened_fails_no_turn(tmp_path: Path) -> None:

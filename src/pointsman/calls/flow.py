@@ -104,7 +104,7 @@ def turn(
     claim: Claim | None = None,
 ) -> Flow:
     """Run a turn's first call."""
-    ruling = _claimed(policies, ruled(policies, asked, facts), claim)
+    ruling = _claim_model(policies, ruled(policies, asked, facts), claim)
     yield Record(ruling, "turn")
     attempts = 0
     while model := ruling.model:
@@ -115,7 +115,7 @@ def turn(
             return Ended("done", ruling, attempts)
         if not _may_go_on(fallback, ruling, called, attempts):
             return Ended("failed", ruling, attempts, called.error_class)
-        following = _claimed(policies, ruled_after_failure(policies, ruling), claim)
+        following = _claim_model(policies, ruled_after_failure(policies, ruling), claim)
         if not following.model or not _is_affordable(policies, fallback, ruling, following):
             return Ended("failed", ruling, attempts, called.error_class)
         ruling = following
@@ -123,7 +123,7 @@ def turn(
     return Ended("no_model", ruling, attempts)
 
 
-def _claimed(policies: Policies, ruling: Ruling, claim: Claim | None) -> Ruling:
+def _claim_model(policies: Policies, ruling: Ruling, claim: Claim | None) -> Ruling:
     """Decide again while the chosen model is half open and another turn is trying it.
 
     Claimed is the model that was chosen, not every one that is half open: a turn that goes

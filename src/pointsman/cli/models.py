@@ -10,7 +10,7 @@ from pointsman.cli.terms import Session, command
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.runs.audit.columns import table
-from pointsman.runs.provider_view import provider_rows, provider_table, recovered
+from pointsman.runs.provider_view import provider_rows, provider_table, recoveries
 from pointsman.storage.secrets import missing_secrets
 from pointsman.turns.registry import Model, model_id, provider_of
 
@@ -72,7 +72,7 @@ def clear(session: Session, name: str) -> None:
     It is recorded, and counts for every process of the home from its next turn on.
     """
     with session.open() as pointsman:
-        back = recovered(pointsman.clear_outage(name))
+        back = recoveries(pointsman.clear_outage(name))
         left = pointsman.health.outage_of(model_id(name))
     lines = [
         f"{each.provider if each.scope == 'provider_wide' else each.models_recovered[0]} may be"

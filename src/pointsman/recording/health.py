@@ -33,7 +33,7 @@ from pointsman.turns.trials import (
 
 T = TypeVar("T")
 Step = Callable[[HealthState], tuple[HealthState, T]]
-"""Changes what is known; pure, so that it can be taken again on a newer state."""
+"""Makes a new state of the known one; pure, so that it can be taken again on a newer state."""
 
 CREDENTIAL: Final = "gateway"
 """All calls of a home share the keys of its configuration."""
@@ -53,7 +53,7 @@ class LiveHealth:
         self._out: dict[str, Outage] = {}
         self.rates = ProviderRates(clock)
         self.trouble = ""
-        """Why what other processes know cannot be read or told now."""
+        """Why the state cannot be shared with other processes now; empty where it can."""
         self.listener: Callable[[tuple[Transition, ...]], None] | None = None
         """Told whenever a scope went out or came back."""
 
@@ -99,14 +99,14 @@ class LiveHealth:
             self.claim(model)
 
     def used(self, model: str, tokens: int) -> None:
-        """Note how many tokens a call took in the end."""
+        """Count the tokens that a call took in the end."""
         if self.rates.is_limited:
             self.rates.used(provider_of(model), tokens)
 
     def ended(
         self, model: str, result: Result, models: Iterable[str], *, is_policy_refusal: bool = False
     ) -> tuple[Transition, ...]:
-        """Take a call's end into account, and return what changed by it."""
+        """Take a call's end into account, and return the transitions it caused."""
         known = self._known
         if result == "success" and not (known.trials or known.availability.credentials):
             # INVARIANT: a success where nothing is known changes nothing, and costs nothing.
@@ -129,7 +129,7 @@ class LiveHealth:
     def clear(self, provider: str, model: str | None = None) -> tuple[Transition, ...]:
         """End the outage of a model, or of a provider and all its models.
 
-        Returns what came back, and tells no listener: the caller records it.
+        Returns the transitions, and tells no listener: the caller records them.
         """
         instant = self._clock.now()
         return self._take(lambda known: clear(known, provider, model, instant, CREDENTIAL))
@@ -159,16 +159,16 @@ class LiveHealth:
         )
 
     def prepare(self) -> None:
-        """Make ready what keeping a change needs, before the first one; does nothing here."""
+        """Open the shared store before the first change; does nothing here."""
 
     def close(self) -> None:
-        """Let go of what is shared; does nothing here."""
+        """Release the shared store; does nothing here."""
 
     def _look(self) -> None:
-        """Take over what other processes know, where there are any."""
+        """Take over the state of other processes, where it is shared."""
 
     def _take(self, step: Step[T]) -> T:
-        """Take a step, and keep what it changed; return what it tells."""
+        """Take a step, keep the new state where it differs, and return the step's answer."""
         with self._lock:
             self._look()
             known, told = step(self._known)
@@ -178,7 +178,7 @@ class LiveHealth:
             return told
 
     def _keep(self, step: Step[T], made: tuple[HealthState, T]) -> tuple[HealthState, T]:
-        """Keep what a step made of what this process knows; return what is known then."""
+        """Keep the state that a step made; return the state and answer that hold then."""
         del step
         return made
 

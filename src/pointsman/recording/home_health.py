@@ -22,10 +22,10 @@ _READ = msgspec.json.Decoder(HealthState)
 
 
 class HomeHealth(LiveHealth):
-    """What is known lies in the store: each change is made there, on what it holds by then.
+    """Keeps the state in the store: each change is made there, on the newest state.
 
     INVARIANT: a store that cannot be read or written fails no turn. Until it can, this process
-    goes by what it knows itself, and `trouble` says why.
+    keeps a state of its own, and `trouble` says why.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class HomeHealth(LiveHealth):
         self._version = NOT_THERE
 
     def prepare(self) -> None:
-        """Make ready what a change needs, before the first one."""
+        """Make the store, so that the first change does not wait for it."""
         with self._lock:
             try:
                 self._store.prepare()
@@ -59,12 +59,12 @@ class HomeHealth(LiveHealth):
                 self.trouble = str(error)
 
     def _keep(self, step: Step[T], made: tuple[HealthState, T]) -> tuple[HealthState, T]:
-        def changed(body: bytes) -> tuple[bytes, tuple[HealthState, T]]:
+        def fold(body: bytes) -> tuple[bytes, tuple[HealthState, T]]:
             known, told = step(_known_in(body))
             return msgspec.json.encode(known), (known, told)
 
         try:
-            made = self._store.change(changed)
+            made = self._store.change(fold)
             self.trouble = ""
         except LedgerError as error:
             self.trouble = str(error)
@@ -72,7 +72,7 @@ class HomeHealth(LiveHealth):
 
 
 def _known_in(body: bytes) -> HealthState:
-    """Read what is kept; what another version wrote counts as nothing: it is found out anew."""
+    """Decode the stored state; one that another version wrote counts as nothing known."""
     try:
         return _READ.decode(body) if body else NOTHING_KNOWN
     except msgspec.MsgspecError:

@@ -51,8 +51,8 @@ def provider_table(rows: Iterable[ProviderRow]) -> str:
     )
 
 
-def recovered(changes: Iterable[Transition]) -> list[ProviderRecovered]:
-    """Return what came back by changes."""
+def recoveries(changes: Iterable[Transition]) -> list[ProviderRecovered]:
+    """Return the recoveries among transitions."""
     payloads = (each.payload for each in changes)
     return [each for each in payloads if isinstance(each, ProviderRecovered)]
 

@@ -142,7 +142,7 @@ def outages(state: AvailabilityState, credential: str) -> dict[str, Outage]:
     return dict(_outages(state.credentials.get(credential, {})))
 
 
-def cleared(
+def clear_scope(
     state: AvailabilityState, credential: str, provider: str, model: str | None, now: Instant
 ) -> tuple[AvailabilityState, tuple[Transition, ...]]:
     """End the outage of a model, or of a provider and all its models, as if it never had failed."""

@@ -153,7 +153,7 @@ def succeeded(provider: ProviderState, event: CallEvent) -> Step:
 def clear_models(
     name: str, provider: ProviderState, models: Collection[str], when: Instant
 ) -> Step:
-    """End the outages of models and forget what they did; their provider's own outage stays."""
+    """End the outages of models and drop their counts; their provider's own outage stays."""
     known = ((model, provider.models.get(model, ModelState()).outage) for model in models)
     changes = tuple(
         (when, _recovered(name, "model_specific", outage, when))

@@ -1,4 +1,4 @@
-"""Scopes that one turn at a time may try, and all that is known about a home's providers with them.
+"""Scopes that one turn at a time may try, and the whole state of a home's providers with them.
 
 A scope is tried after its outage cleared by itself, until a call of it succeeds; and while it is
 out, where `probe_after_s` says so. Pure: time comes with the questions.
@@ -19,7 +19,7 @@ from pointsman.turns.availability import (
     Transition,
     after,
     at,
-    cleared,
+    clear_scope,
     outages,
     reports,
 )
@@ -59,7 +59,7 @@ class Trial(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HealthState(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of the providers under one credential: outages and what led to them, trials."""
+    """The state of the providers under one credential: outages, the failures so far, trials."""
 
     availability: AvailabilityState = ALL_HEALTHY
     trials: dict[str, Trial] = {}
@@ -139,7 +139,7 @@ def after_call(
     holder: str,
     thresholds: Thresholds = THRESHOLDS,
 ) -> Settled:
-    """Return the state after a call that `holder` made, and what changed by it or since."""
+    """Return the state after a call that `holder` made, and the transitions since the last one."""
     before = known.out(event.credential)
     availability, changes = after(known.availability, event, models, thresholds)
     out = outages(availability, event.credential)
@@ -155,7 +155,7 @@ def after_call(
             continue
         is_own = trial.holder == holder or not trial.is_held(event.at)
         if event.result == "success" or (is_own and scope in out):
-            # What is out again is tried when its outage says so.
+            # A scope that is out again is tried when its outage is due.
             del trials[scope]
         elif is_own:
             trials[scope] = replace(trial, holder="", until=EPOCH)
@@ -189,7 +189,7 @@ def clear(
     known: HealthState, provider: str, model: str | None, now: Instant, credential: str
 ) -> Settled:
     """End the outages of a model, or of a provider with all its models; their counts go, too."""
-    availability, changes = cleared(known.availability, credential, provider, model, now)
+    availability, changes = clear_scope(known.availability, credential, provider, model, now)
     trials = {
         scope: trial
         for scope, trial in known.trials.items()
@@ -205,11 +205,13 @@ def health_reports(
     models: Iterable[str] = (),
     thresholds: Thresholds = THRESHOLDS,
 ) -> tuple[Report, ...]:
-    """Return every scope for display; half open is what may be tried now, or is being tried."""
+    """Return every scope for display; half open is a scope that may be or is being tried."""
     known, _ = settle(known, now, credential, thresholds)
     scopes = [*models, *(scope for scope in known.trials if ":" in scope)]
     found = reports(known.availability, now, credential, scopes, thresholds)
-    return tuple(_tried(each, known.trials.get(each.model or each.provider), now) for each in found)
+    return tuple(
+        _with_trial(each, known.trials.get(each.model or each.provider), now) for each in found
+    )
 
 
 def is_same(one: HealthState, other: HealthState) -> bool:
@@ -217,7 +219,7 @@ def is_same(one: HealthState, other: HealthState) -> bool:
     return one.trials == other.trials and _timeless(one) == _timeless(other)
 
 
-def _tried(report: Report, trial: Trial | None, now: Instant) -> Report:
+def _with_trial(report: Report, trial: Trial | None, now: Instant) -> Report:
     if trial is None:
         return report
     if report.cause is not None:

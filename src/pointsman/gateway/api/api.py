@@ -25,7 +25,7 @@ from pointsman.placement.explain import placement_value
 from pointsman.placement.facts import read_placement_facts
 from pointsman.providers.dialects.look import look
 from pointsman.runs.audit.turn_shapes import turn_answer
-from pointsman.runs.provider_view import provider_rows, recovered
+from pointsman.runs.provider_view import provider_rows, recoveries
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.place import Place
 from pointsman.storage.sqlite.spend_reading import By, SpendReader
@@ -169,7 +169,7 @@ class Api:
         check_reader(self._parts, asked, "act")
         name, pointsman = body_as(asked, ClearProviderBody).name, self._parts.pointsman
         changes = await in_thread(lambda: pointsman.clear_outage(name))
-        await answer_value(send, {"name": name, "cleared": recovered(changes)})
+        await answer_value(send, {"name": name, "cleared": recoveries(changes)})
 
     async def replay(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Re-run what was recorded."""

@@ -263,7 +263,7 @@ class ClearProviderBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClearProviderAnswer(Struct, frozen=True):
-    """What came back; nothing where nothing was out."""
+    """The scopes that may be called again; none where none was out."""
 
     name: str
     cleared: tuple[ProviderRecovered, ...]

@@ -20,10 +20,10 @@ from pointsman.turns.trials import TRIED_FOR_S
 
 
 class FollowedHealth(SharedHealth):
-    """What all replicas know, read when it is asked for. Blocks on the network.
+    """The state of all replicas, read when it is asked for. Blocks on the network.
 
-    INVARIANT: a stream that cannot be read fails no turn: this process then goes by what it knows
-    itself, and `trouble` says why.
+    INVARIANT: a stream that cannot be read fails no turn: this process then keeps a state of its
+    own, and `trouble` says why.
     """
 
     def __init__(self, clock: Clock, shared: Shared, thresholds: Thresholds = THRESHOLDS) -> None:

@@ -1,4 +1,4 @@
-"""Opening what the processes of a home on PostgreSQL share."""
+"""Opening the shared state of a home on PostgreSQL."""
 
 from __future__ import annotations
 

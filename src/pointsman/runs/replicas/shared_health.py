@@ -107,7 +107,7 @@ class SharedHealth(LiveHealth):
                     self._known, event, told.models, told.process, self._thresholds
                 )
             self._know(known)
-        # What was cleared is recorded where it was cleared.
+        # The process that cleared a scope has recorded it.
         if told.process == self._holder and not told.is_clear:
             super()._tell(changes)
 

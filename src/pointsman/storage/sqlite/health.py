@@ -1,4 +1,4 @@
-"""What a home's processes know of its providers' health: one value that they change in turn."""
+"""The health of a home's providers: one value that its processes change in turn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEALTH: Final = "health"
 BUSY_MS: Final = 100
 """How long a change waits for another process. A change takes a tenth of a millisecond and no sync,
 so only a process that was stopped in the middle of one keeps others waiting. The event loop of a
-gateway waits, too: after this it goes on with what it knows itself."""
+gateway waits, too: after this it goes on with a state of its own."""
 
 NOT_THERE: Final = -1
 """The version of a store that was never written."""
@@ -50,7 +50,7 @@ class HealthStore:
                 return NOT_THERE
             seen = self._open().version()
         except apsw.Error as error:
-            raise self._failed(error) from error
+            raise self._error(error) from error
         # A connection counts its own way: one that is opened anew has another number, too.
         return self._opened + seen
 
@@ -59,7 +59,7 @@ class HealthStore:
         try:
             return self._read()
         except apsw.Error as error:
-            raise self._failed(error) from error
+            raise self._error(error) from error
 
     def change(self, change: Change[T]) -> T:
         """Replace the value while no other process does.
@@ -73,14 +73,14 @@ class HealthStore:
                 self.prepare()
                 return self._change(change)
         except apsw.Error as error:
-            raise self._failed(error) from error
+            raise self._error(error) from error
 
     def prepare(self) -> None:
         """Make the file where there is none, so that no change has to wait for that."""
         try:
             self._place.writing("health.sql", sync="NORMAL", is_lean=True).close()
         except (apsw.Error, OSError) as error:
-            raise self._failed(error) from error
+            raise self._error(error) from error
 
     def close(self) -> None:
         """Let go of the file."""
@@ -109,7 +109,7 @@ class HealthStore:
             self._opened += 1 << 32
         return self._connection
 
-    def _failed(self, error: Exception) -> LedgerUnavailable:
+    def _error(self, error: Exception) -> LedgerUnavailable:
         if not isinstance(error, apsw.BusyError):
             self.close()
         return LedgerUnavailable(

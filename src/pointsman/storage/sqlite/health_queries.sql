@@ -1,5 +1,5 @@
--- read: what is known
+-- read: the value
 SELECT body FROM health;
 
--- write: put what is known now in its place
+-- write: replace the value
 INSERT INTO health (one, body) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET body = excluded.body;
