@@ -430,8 +430,8 @@ def outcomes_page() -> str:
         "by `@alias` in the text, by a rule, by what similar turns speak for, or as the first of\n"
         "the default list. `spare:second` is the next of that list, and `house:local` runs on this\n"
         "machine. Fallback is on, and `for_named_models` is off, as by default.",
-        "*Headers* are `x-pointsman-fallback-from` (fallback-from), `x-pointsman-notice` (notice),\n"
-        "`x-should-retry` and `retry-after`; one that is not listed is not sent. *Ledger* lists\n"
+        "*Headers* are `x-pointsman-fallback-from` (fallback-from), `x-pointsman-notice`\n"
+        "(notice), `x-should-retry` and `retry-after`; one that is not listed is not sent. *Ledger* lists\n"
         "the entries of the turn in their order; an outcome has its `error_class`. *Charged* is\n"
         "in micro-dollars: the provider tells 12 tokens in and 7 out, at $1 a million for\n"
         "`main:first`, $2 for `spare:second`, nothing for `house:local`. The code stands in\n"
