@@ -424,15 +424,15 @@ def outcomes_page() -> str:
         GENERATED.replace("from the code", "from tests/cases/outcomes"),
         "What a caller gets when a model is chosen in one of six ways and something is wrong with\n"
         "it. Every row is run by the tests over `/v1/chat/completions`, `/v1/responses` and\n"
-        "`/v1/messages`, whole and streamed, against a real gateway; apart from the vendor's error\n"
-        "shape the six results are the same.",
-        "In each row `main:first` is the model chosen: named in the request, pinned to the session,\n"
-        "by `@alias` in the text, by a rule, by what similar turns speak for, or as the first of\n"
-        "the default list. `spare:second` is the next of that list, and `house:local` runs on this\n"
-        "machine. Fallback is on, and `for_named_models` is off, as by default.",
+        "`/v1/messages`, whole and streamed, against a real gateway; apart from the vendor's\n"
+        "error shape the six results are the same.",
+        "In each row `main:first` is the model chosen: named in the request, pinned to the\n"
+        "session, by `@alias` in the text, by a rule, by what similar turns speak for, or as the first of\n"
+        "the default list. `spare:second` is the next of that list, and `house:local` runs on\n"
+        "this machine. Fallback is on, and `for_named_models` is off, as by default.",
         "*Headers* are `x-pointsman-fallback-from` (fallback-from), `x-pointsman-notice`\n"
-        "(notice), `x-should-retry` and `retry-after`; one that is not listed is not sent. *Ledger* lists\n"
-        "the entries of the turn in their order; an outcome has its `error_class`. *Charged* is\n"
+        "(notice), `x-should-retry` and `retry-after`; one that is not listed is not sent.\n"
+        "*Ledger* lists the entries of the turn in their order; an outcome has its `error_class`. *Charged* is\n"
         "in micro-dollars: the provider tells 12 tokens in and 7 out, at $1 a million for\n"
         "`main:first`, $2 for `spare:second`, nothing for `house:local`. The code stands in\n"
         "`error.code`; Anthropic's shape has no place for one, so `error.message` begins with it.",
