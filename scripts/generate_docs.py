@@ -422,27 +422,29 @@ def outcomes_page() -> str:
     return _page(
         "# Outcomes",
         GENERATED.replace("from the code", "from tests/cases/outcomes"),
-        "What a caller gets when a model is chosen in one of six ways and something is wrong with\n"
-        "it. Every row is run by the tests over `/v1/chat/completions`, `/v1/responses` and\n"
-        "`/v1/messages`, whole and streamed, against a real gateway; apart from the vendor's\n"
-        "error shape the six results are the same.",
+        "What a caller gets when a model is chosen in one of six ways and something is wrong\n"
+        "with it. Every row is run by the tests over `/v1/chat/completions`, `/v1/responses`\n"
+        "and `/v1/messages`, whole and streamed, against a real gateway; apart from the\n"
+        "vendor's error shape the six results are the same.",
         "In each row `main:first` is the model chosen: named in the request, pinned to the\n"
-        "session, by `@alias` in the text, by a rule, by what similar turns speak for, or as the first of\n"
-        "the default list. `spare:second` is the next of that list, and `house:local` runs on\n"
-        "this machine. Fallback is on, and `for_named_models` is off, as by default.",
+        "session, by `@alias` in the text, by a rule, by what similar turns speak for, or as\n"
+        "the first of the default list. `spare:second` is the next of that list, and\n"
+        "`house:local` runs on this machine. Fallback is on, and `for_named_models` is off,\n"
+        "as by default.",
         "*Headers* are `x-pointsman-fallback-from` (fallback-from), `x-pointsman-notice`\n"
         "(notice), `x-should-retry` and `retry-after`; one that is not listed is not sent.\n"
-        "*Ledger* lists the entries of the turn in their order; an outcome has its `error_class`. *Charged* is\n"
-        "in micro-dollars: the provider tells 12 tokens in and 7 out, at $1 a million for\n"
-        "`main:first`, $2 for `spare:second`, nothing for `house:local`. The code stands in\n"
-        "`error.code`; Anthropic's shape has no place for one, so `error.message` begins with it.",
+        "*Ledger* lists the entries of the turn in their order; an outcome has its\n"
+        "`error_class`. *Charged* is in micro-dollars: the provider tells 12 tokens in and 7\n"
+        "out, at $1 a million for `main:first`, $2 for `spare:second`, nothing for\n"
+        "`house:local`. The code stands in `error.code`; Anthropic's shape has no place for\n"
+        "one, so `error.message` begins with it.",
         _table(
             OUTCOME_COLUMNS,
             _outcome_rows(),
         ),
-        "A stream that breaks after its first byte of content has status 200 already: an error\n"
-        "event ends it, no other model takes over, and what came is charged by estimate. A\n"
-        "provider's own 400 is no reason to ask another model.",
+        "A stream that breaks after its first byte of content has status 200 already: an\n"
+        "error event ends it, no other model takes over, and what came is charged by\n"
+        "estimate. A provider's own 400 is no reason to ask another model.",
     )  # fmt: skip
 
 
