@@ -110,8 +110,9 @@ class Api:
         """Decide a turn on facts a caller wrote; recorded as a preview, calls nobody."""
         check_reader(self._parts, asked, "act")
         pointsman = self._parts.pointsman
-        facts = pointsman.given_facts(read_facts(_document(asked)))
-        shown = await in_thread(lambda: pointsman.route(facts, is_preview=True))
+        in_force = pointsman.in_force()
+        facts = pointsman.given_facts(read_facts(_document(asked)), in_force=in_force)
+        shown = await in_thread(lambda: pointsman.route(facts, is_preview=True, in_force=in_force))
         await answer_value(send, shown_value(shown))
 
     async def place(self, asked: Asked, _receive: Receive, send: Send) -> None:
@@ -126,8 +127,9 @@ class Api:
             value = {"error_code": "E-VALID-001", "rule_id": "", "reason": error.message}
             await answer_value(send, {**told, **value, "problems": problems}, 400)
             return
-        facts = pointsman.placement_facts(given)
-        shown = await in_thread(lambda: pointsman.place(facts))
+        in_force = pointsman.in_force()
+        facts = pointsman.placement_facts(given, in_force=in_force)
+        shown = await in_thread(lambda: pointsman.place(facts, in_force=in_force))
         await answer_value(send, placement_value(shown))
 
     async def count_tokens(self, asked: Asked, _receive: Receive, send: Send) -> None:
