@@ -282,18 +282,22 @@ class Pointsman:
 
         return run_on_files(self.files, table)
 
-    def facts(self, message: str) -> TurnFacts:
-        """Gather what a decision about this message may look at, here and now."""
-        return self.gathering.facts(message, self.clock.now())
+    def facts(self, message: str, *, in_force: InForce | None = None) -> TurnFacts:
+        """Gather what a decision about this message may look at, here and now.
+
+        `in_force` here and below is the policy to go by, so that a caller of several of these goes
+        by one; without it, the one in force now.
+        """
+        return self.gathering.facts(in_force or self.in_force(), message, self.clock.now())
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What could not be looked at when facts were gathered last."""
         return self.gathering.warnings
 
-    def given_facts(self, given: GivenFacts) -> TurnFacts:
-        """Give the exact facts of what a caller wrote; neither clock nor records are looked at."""
-        return self.gathering.given_facts(given)
+    def given_facts(self, given: GivenFacts, *, in_force: InForce | None = None) -> TurnFacts:
+        """Return the exact facts of what a caller wrote; neither clock nor records are read."""
+        return self.gathering.given_facts(in_force or self.in_force(), given)
 
     def route(
         self,
@@ -302,9 +306,10 @@ class Pointsman:
         session_id: str = "",
         is_preview: bool = False,
         record: bool = True,
+        in_force: InForce | None = None,
     ) -> Shown:
         """Decide a turn and, unless told otherwise, record it durably before this returns."""
-        in_force = self.files.in_force()
+        in_force = in_force or self.in_force()
         about = Turn(self.ids.new_id(), session_id, self.clock.now())
         asked = self.asked(in_force, facts, about)
         started = time.perf_counter_ns()
@@ -330,13 +335,17 @@ class Pointsman:
             placed=ruling.facts.placement,
         )
 
-    def placement_facts(self, given: GivenPlacement) -> PlacementFacts:
-        """Give the exact facts of a placement that a caller wrote; no record is looked at."""
-        return self._placements.given(self.files.in_force(), given)
+    def placement_facts(
+        self, given: GivenPlacement, *, in_force: InForce | None = None
+    ) -> PlacementFacts:
+        """Return the exact facts of a placement that a caller wrote; no record is looked at."""
+        return self._placements.given(in_force or self.in_force(), given)
 
-    def place(self, facts: PlacementFacts, *, record: bool = True) -> ShownPlacement:
+    def place(
+        self, facts: PlacementFacts, *, record: bool = True, in_force: InForce | None = None
+    ) -> ShownPlacement:
         """Decide whether a question may leave this machine, and record the decision."""
-        in_force = self.files.in_force()
+        in_force = in_force or self.in_force()
         started = time.perf_counter_ns()
         placing = placed(policies_of(in_force), facts)
         elapsed_us = (time.perf_counter_ns() - started) // 1000

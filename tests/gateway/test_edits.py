@@ -1,13 +1,15 @@
-"""An edited file and a key that was set count from the next turn on (document 002 §4.8)."""
+"""Files and keys as they are: an edit counts from the next turn on (document 002 §4.8)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.gateway.conftest import Town
 from tests.gateway.house import Running, model, write_home
+from tests.gateway.town import ADMIN
 
 NAMES = ("house:one", "house:two")
 
@@ -56,3 +58,32 @@ def test_a_key_that_is_set_counts_from_the_next_turn(
     key.write_text("sk-openai-upstream-key")
     key.chmod(0o600)
     assert live.chat("hello").headers["x-pointsman-model"] == "open:big"
+
+
+@pytest.mark.req(109, 125)
+def test_a_preview_goes_by_the_keys_that_the_gateway_has(
+    town: Town, serve: Callable[[Path], Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_TEST_KEY")
+    live = serve(town.home)
+    facts = {"message": "@big hello"}
+    shown = live.post("/api/route/preview", facts, **ADMIN).json()
+    assert shown["chain"][0]["validation_failure"] == "not_configured"
+    told = {**facts, "configured": ["open:big"]}
+    assert live.post("/api/route/preview", told, **ADMIN).json()["chosen_model"] == "open:big"
+
+
+def test_a_policy_is_tried_out_with_its_own_models_and_aliases(town: Town, live: Running) -> None:
+    new = {**town.models, "models": {**town.models["models"], "open:new": model(aliases=["new"])}}
+    text = json.dumps(new)
+    body = {"text": text, "facts": {"message": "@new hello"}}
+    tried = live.post("/api/policies/models.yaml/try", body, **ADMIN).json()
+    assert tried["chosen_model"] == "open:new"
+    routing = json.dumps({"schema_version": 1, "global_default": "claude:opus"})
+    body = {"text": routing, "facts": {"message": "hello"}}
+    tried = live.post("/api/policies/routing.yaml/try", body, **ADMIN).json()
+    assert tried["chosen_model"] == "claude:opus"
+    unset = text.replace("OPENAI_TEST_KEY", "NO_SUCH_KEY")
+    body = {"text": unset, "facts": {"message": "@new hello"}}
+    tried = live.post("/api/policies/models.yaml/try", body, **ADMIN).json()
+    assert tried["chain"][0]["validation_failure"] == "not_configured"

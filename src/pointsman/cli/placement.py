@@ -28,8 +28,10 @@ def place(session: Session, facts: str, no_record: bool) -> None:  # noqa: FBT00
     """Decide whether a question may leave this machine."""
     given = _given(session, facts)
     with session.open(create=True) as pointsman:
-        session.warn(pointsman.in_force().problems)
-        shown = pointsman.place(pointsman.placement_facts(given), record=not no_record)
+        in_force = pointsman.in_force()
+        session.warn(in_force.problems)
+        found = pointsman.placement_facts(given, in_force=in_force)
+        shown = pointsman.place(found, record=not no_record, in_force=in_force)
     session.show(placement_screen(shown), placement_value(shown))
     sys.exit(1 if shown.outcome.error_code else 0)
 

@@ -8,13 +8,12 @@ from shutil import get_terminal_size
 
 import click
 
-from pointsman.app import Pointsman
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import InputError
 from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
 from pointsman.turns.explain import shown_value
-from pointsman.turns.facts import TurnFacts, read_facts
+from pointsman.turns.facts import GivenFacts, read_facts
 from pointsman.turns.not_asked import preview_story
 from pointsman.turns.screen import WIDTH, why_screen
 from pointsman.turns.story import TurnStory, story_value
@@ -30,16 +29,26 @@ _VERDICT = re.compile(rf"(?<= )({'|'.join(_COLOURS)})(?= |$)", re.MULTILINE)
 
 @click.command()
 @click.argument("message", required=False)
-@click.option("--facts", metavar="FILE|-", help="Decide on these facts; nothing else is looked at.")
+@click.option(
+    "--facts",
+    metavar="FILE|-",
+    help="Decide on these facts, whatever the clock and the records say.",
+)
 @click.option("--no-record", is_flag=True, help="Leave no trace in the ledger.")
 @command
 def route(session: Session, message: str | None, facts: str | None, no_record: bool) -> None:  # noqa: FBT001 - click passes flags so
     """Decide which model would take this turn; call none."""
+    read = _read_facts(message, facts)
     with session.open(create=True) as pointsman:
-        given = _facts(pointsman, message, facts)
-        session.warn((*pointsman.in_force().problems, *pointsman.warnings))
-        shown = pointsman.route(given, is_preview=True, record=not no_record)
-        story = preview_story(pointsman.in_force().ready, given, shown)
+        # Read once: an edit meanwhile must not mix two policies.
+        in_force = pointsman.in_force()
+        if isinstance(read, str):
+            given = pointsman.facts(read, in_force=in_force)
+        else:
+            given = pointsman.given_facts(read, in_force=in_force)
+        session.warn((*in_force.problems, *pointsman.warnings))
+        shown = pointsman.route(given, is_preview=True, record=not no_record, in_force=in_force)
+        story = preview_story(in_force.ready, given, shown)
     session.show(_text(story), shown_value(shown))
     sys.exit(0 if shown.outcome.chosen_model else 1)
 
@@ -58,15 +67,15 @@ def why(session: Session, turn: str) -> None:
     session.show(_text(story), story_value(story))
 
 
-def _facts(pointsman: Pointsman, message: str | None, name: str | None) -> TurnFacts:
+def _read_facts(message: str | None, name: str | None) -> GivenFacts | str:
+    """Return the facts of the file named, or the message."""
     if (message is None) == (name is None):
         raise InputError(
             "give either a message or --facts", hint="pointsman route 'hello', or --facts FILE"
         )
     if name is not None:
-        document = read_json(*read_input(name), Limits(bytes=MOST_INPUT))
-        return pointsman.given_facts(read_facts(document))
-    return pointsman.facts(message or "")
+        return read_facts(read_json(*read_input(name), Limits(bytes=MOST_INPUT)))
+    return message or ""
 
 
 def _text(story: TurnStory) -> str:

@@ -26,6 +26,7 @@ from pointsman.recording.gathering import Around
 from pointsman.runs.audit.replay import ReplayReport
 from pointsman.runs.audit.turn_shapes import RouteDecided, TurnAnswer, turn_answer
 from pointsman.signals.tokens import count_tokens
+from pointsman.storage.policies import InForce
 from pointsman.turns.explain import Shown, shown_value
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.not_asked import preview_story
@@ -105,17 +106,20 @@ class TurnTools:
     def _preview(self, given: PreviewInput, by: Admitted) -> TurnStory:
         if (given.facts is None) == (not given.message):
             raise InputError("give either a `message` or `facts`")
+        in_force = self._pointsman.in_force()
         if given.facts is not None:
-            facts = self._pointsman.given_facts(given.facts)
+            facts = self._pointsman.given_facts(given.facts, in_force=in_force)
         else:
-            facts = self._facts(given.message, by)
-        shown = self._pointsman.route(facts, is_preview=True, record=given.record)
-        return preview_story(self._pointsman.in_force().ready, facts, shown)
+            facts = self._facts(in_force, given.message, by)
+        shown = self._pointsman.route(
+            facts, is_preview=True, record=given.record, in_force=in_force
+        )
+        return preview_story(in_force.ready, facts, shown)
 
-    def _facts(self, message: str, by: Admitted) -> TurnFacts:
+    def _facts(self, in_force: InForce, message: str, by: Admitted) -> TurnFacts:
         """Gather what a call of this caller would be decided on, here and now."""
         pointsman, house = self._pointsman, self._service.house_for(by.caller)
-        in_force, now = pointsman.in_force(), pointsman.clock.now()
+        now = pointsman.clock.now()
         owners, caps = Owners(by.caller.key_id, "", by.workspace or ""), house.caps(in_force)
         around = Around(
             input_tokens=count_tokens(message),

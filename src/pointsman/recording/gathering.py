@@ -6,7 +6,7 @@ The only step that looks at the world: secrets that can be found, the time of da
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -40,7 +40,7 @@ from pointsman.turns.fingerprint import Fingerprint, Surroundings, fingerprint_o
 from pointsman.turns.override import Mode, split_override
 from pointsman.turns.pattern import PatternSettings
 from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import EMBEDDED_PROVIDER, Provider, Tier, provider_of
+from pointsman.turns.registry import EMBEDDED_PROVIDER, ModelsFile, Provider, Tier, provider_of
 
 NOTHING_TOUCHED = Surroundings()
 LOOK_S = 1.0
@@ -86,11 +86,17 @@ class _Configured(Struct, frozen=True):
 
 
 def _look_for_secrets(in_force: InForce, home: Path, now: float) -> _Configured:
-    given = in_force.models.providers
-    missing = {name: each for name, each in given.items() if not is_resolved(each, home)}
-    usable = {EMBEDDED_PROVIDER, *(name for name in given if name not in missing)}
-    names = tuple(name for name in in_force.ready.models if provider_of(name) in usable)
-    return _Configured(in_force.ready, now, tuple(missing.values()), names)
+    given = in_force.models.providers.values()
+    missing = tuple(each for each in given if not is_resolved(each, home))
+    names = configured_models(in_force.models, in_force.ready.models, home)
+    return _Configured(in_force.ready, now, missing, names)
+
+
+def configured_models(models: ModelsFile, known: Iterable[str], home: Path) -> tuple[str, ...]:
+    """Name the models, of those known, whose provider's secrets can be found."""
+    given = models.providers
+    usable = {EMBEDDED_PROVIDER, *(name for name in given if is_resolved(given[name], home))}
+    return tuple(name for name in known if provider_of(name) in usable)
 
 
 class Gathering:
@@ -122,10 +128,9 @@ class Gathering:
         _, text = split_override(message, in_force.ready.aliases, mode)
         await self.vectors.prepared(text)
 
-    def facts(self, message: str, now: Instant) -> TurnFacts:
+    def facts(self, in_force: InForce, message: str, now: Instant) -> TurnFacts:
         """Gather what a decision about this message may look at; `warnings` tell what failed."""
         self.warnings = ()
-        in_force = self._files.in_force()
         budgets = tuple(
             GivenBudget(each.name, Decimal(microusd_text(each.limit_microusd)))
             for each in in_force.ready.policy.budgets
@@ -204,12 +209,14 @@ class Gathering:
             known = self._configured = _look_for_secrets(in_force, home, now)
         return known.names
 
-    def given_facts(self, given: GivenFacts, ready: ReadyPolicy | None = None) -> TurnFacts:
-        """Give the exact facts of what a caller wrote; neither clock nor records are looked at.
+    def given_facts(self, in_force: InForce, given: GivenFacts) -> TurnFacts:
+        """Return the exact facts of what a caller wrote; neither clock nor records are looked at.
 
-        Without a policy, models are named as the one in force names them.
+        Unless the caller says so, a model is configured if its provider's secrets can be found.
         """
-        return exact_facts(given, ready or self._files.in_force().ready, self._files.prices.id)
+        if given.configured is None:
+            given = replace(given, configured=self.configured(in_force))
+        return exact_facts(given, in_force.ready, self._files.prices.id)
 
     def _learned(
         self, facts: TurnFacts, settings: PatternSettings, touched: Surroundings = NOTHING_TOUCHED

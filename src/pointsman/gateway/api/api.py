@@ -114,11 +114,11 @@ class Api:
         """Decide a turn on facts a caller wrote; recorded as a preview, calls nobody."""
         check_reader(self._parts, asked, "act")
         pointsman = self._parts.pointsman
-        document = _document(asked)
-        facts = pointsman.given_facts(read_facts(document))
+        document, in_force = _document(asked), pointsman.in_force()
+        facts = pointsman.given_facts(read_facts(document), in_force=in_force)
         if isinstance(document.value, dict) and "availability" not in document.value:
             facts = replace(facts, availability=self._parts.health.peek())
-        shown = await in_thread(lambda: pointsman.route(facts, is_preview=True))
+        shown = await in_thread(lambda: pointsman.route(facts, is_preview=True, in_force=in_force))
         await answer_value(send, shown_value(shown))
 
     async def place(self, asked: Asked, _receive: Receive, send: Send) -> None:
@@ -133,8 +133,9 @@ class Api:
             value = {"error_code": "E-VALID-001", "rule_id": "", "reason": error.message}
             await answer_value(send, {**told, **value, "problems": problems}, 400)
             return
-        facts = pointsman.placement_facts(given)
-        shown = await in_thread(lambda: pointsman.place(facts))
+        in_force = pointsman.in_force()
+        facts = pointsman.placement_facts(given, in_force=in_force)
+        shown = await in_thread(lambda: pointsman.place(facts, in_force=in_force))
         await answer_value(send, placement_value(shown))
 
     async def count_tokens(self, asked: Asked, _receive: Receive, send: Send) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from pointsman.errors import DocumentError, NotFound, Problem
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.api.admin import POLICIES
@@ -29,14 +31,16 @@ from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, 
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import instant_text
 from pointsman.placement.policy import read_placement
+from pointsman.recording.gathering import configured_models, exact_facts
 from pointsman.recording.placing import Turn
 from pointsman.recording.ruling import Policies, ruled
 from pointsman.recording.rulings import policies_of
 from pointsman.signals.kinds import KINDS
+from pointsman.storage.policies import InForce
 from pointsman.storage.sqlite.turn_index import RuleHits
 from pointsman.turns.decide import DECISION_VERSION
 from pointsman.turns.explain import Shown, shown_value
-from pointsman.turns.facts import FACTS_FORM
+from pointsman.turns.facts import FACTS_FORM, GivenFacts, TurnFacts
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy, model_names, read_routing, turn_policy
 from pointsman.turns.ready import ReadyPolicy
 from pointsman.turns.registry import read_models, registry
@@ -133,12 +137,13 @@ class PolicyApi:
     def _tried(self, name: str, given: TryBody) -> dict[str, object]:
         pointsman = self._parts.pointsman
         in_force = pointsman.in_force()
-        policy = self._read(name, _bytes(given.text))
+        text = _bytes(given.text)
+        policy = self._read(name, text)
         known = policies_of(in_force)
         policies = Policies(
             known.placement, known.placement_id, ReadyPolicy(policy), POLICY_FORM.id(policy)
         )
-        facts = pointsman.given_facts(given.facts)
+        facts = self._facts(given.facts, policies.turns, in_force, text if name == _MODELS else b"")
         about = Turn("dry-run", "", pointsman.clock.now())
         asked = pointsman.asked(in_force, facts, about)
         started = time.perf_counter_ns()
@@ -158,6 +163,17 @@ class PolicyApi:
             placed=ruling.facts.placement,
         )
         return shown_value(shown)
+
+    def _facts(
+        self, given: GivenFacts, ready: ReadyPolicy, in_force: InForce, models: bytes
+    ) -> TurnFacts:
+        """Return what a caller wrote as facts of the policy that is tried, with its own models."""
+        pointsman = self._parts.pointsman
+        if given.configured is None:
+            file = read_models(models, _MODELS) if models else in_force.models
+            names = configured_models(file, ready.models, pointsman.home.path)
+            given = replace(given, configured=names)
+        return exact_facts(given, ready, pointsman.files.prices.id)
 
 
 def _policy_name(pattern: str, asked: Asked) -> str:
