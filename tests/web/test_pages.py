@@ -13,7 +13,11 @@ from tests.gateway.house import Running
 from tests.web.conftest import PHONE, has_count, turns
 
 from pointsman.gateway.api.feed import sse
-from pointsman.testing import fails
+from pointsman.kernel.instant import SECOND, Instant
+from pointsman.recording.home_health import HomeHealth
+from pointsman.storage.sqlite.health import HealthStore
+from pointsman.storage.sqlite.place import SqlitePlace
+from pointsman.testing import FrozenClock, fails
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +79,23 @@ def test_a_provider_that_is_out_tells_its_cause_and_when_it_clears(
     out.wait_for()
     assert "failures" in out.inner_text()
     assert re.search(r"clears in \d+ (min|s)", out.inner_text())
+
+
+def test_a_provider_that_one_turn_may_try_says_so(open_page: Open, live: Running) -> None:
+    health = live.parts.health
+    then = Instant(live.parts.pointsman.clock.now() - 310 * SECOND)
+    store = HealthStore(SqlitePlace(live.home / "health.db"))
+    another = HomeHealth(FrozenClock(then), store, "another")
+    health.clear("house")
+    for _ in range(2):
+        another.ended("house:llama", "network", ())
+    another.close()
+    page = open_page("#/")
+    tried = page.locator(".providers li.half_open").first
+    tried.wait_for()
+    assert "network" in tried.inner_text()
+    assert "one turn may try it" in tried.inner_text()
+    health.clear("house")
 
 
 def test_turns_are_filtered_and_opened_by_keyboard(
