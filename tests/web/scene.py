@@ -177,6 +177,7 @@ def _worked(live: Running, anthropic: Upstream) -> None:
     live.chat("@llama What is in this contract?", headers={"x-session-id": "support-desk"})
     live.chat(
         "My card is 4111 1111 1111 1111, what went wrong?",
+        model="openai:gpt-5-mini",
         headers={"x-session-id": "support-desk", "x-pointsman-privacy": "local"},
     )
     anthropic.then(*[fails(500)] * 3)
