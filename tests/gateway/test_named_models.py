@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.gateway.conftest import Town
-from tests.gateway.house import Running, running, write_home
+from tests.gateway.house import Running, eventually, running, write_home
 
 from pointsman.testing import fails, says
 
@@ -148,3 +148,20 @@ def test_a_refused_key_of_ours_is_a_502_that_is_not_worth_a_retry(
     found = live.post(PATHS[0], body(PATHS[0], "open:big"))
     assert found.status_code == 502
     assert found.headers["x-should-retry"] == "false"
+
+
+def test_a_preview_sees_what_was_spent_and_what_is_left(town: Town) -> None:
+    budgets = [{"name": "day", "limit_usd": 1}, {"name": "each", "limit_usd": 2, "each": "key"}]
+    write_home(
+        town.home, routing={"schema_version": 1, "global_default": "open:big", "budgets": budgets}
+    )
+    with running(town.home) as live:
+        live.post(PATHS[0], body(PATHS[0], "auto"))
+        (end,) = live.outcomes(1)
+        spent = end["spent"]["cost_microusd"]
+        gathered = live.parts.pointsman.facts
+        facts = eventually(lambda: (found := gathered("hi")).cost_today_microusd and found)
+    assert facts.cost_today_microusd == spent > 0
+    assert [(each.name, each.left_microusd) for each in facts.budgets] == [
+        ("day", 1_000_000 - spent)
+    ]

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from decimal import Decimal
+from contextlib import closing
 from functools import cached_property, lru_cache
 from pathlib import Path
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from pointsman.access.book import SPEND
+from pointsman.access.caps import Per, caps_of, windows_at
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.kernel.number import MicroUsd, microusd_text
+from pointsman.kernel.number import MicroUsd
 from pointsman.recording.health import LiveHealth
 from pointsman.recording.text_vectors import TextVectors
 from pointsman.signals.tokens import TOKENIZER, count_tokens
@@ -24,11 +26,11 @@ from pointsman.storage.home import Home
 from pointsman.storage.policies import InForce, PolicyFiles
 from pointsman.storage.secrets import is_resolved
 from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.sqlite.spend_reading import Asked, SpendReader
 from pointsman.turns.exploring import explore_draw
 from pointsman.turns.facts import (
     ANY_MODEL,
     BudgetLeft,
-    GivenBudget,
     GivenFacts,
     Health,
     Network,
@@ -131,20 +133,35 @@ class Gathering:
     def facts(self, in_force: InForce, message: str, now: Instant) -> TurnFacts:
         """Gather what a decision about this message may look at; `warnings` tell what failed."""
         self.warnings = ()
-        budgets = tuple(
-            GivenBudget(each.name, Decimal(microusd_text(each.limit_microusd)))
-            for each in in_force.ready.policy.budgets
-        )
-        given = GivenFacts(message, configured=self.configured(in_force), budgets=budgets)
-        facts = exact_facts(given, in_force.ready, self._files.prices.id)
-        settings = in_force.ready.scope(facts.workspace_path).pattern
         health = self._health()
-        facts = replace(facts, local_minutes=local_minutes(now), availability=health.peek())
         if health.trouble:
             self.warnings = (health.trouble,)
-        if settings.mode == "off" or not self._home.patterns.exists():
-            return facts
-        return self._learned(facts, settings)
+        cost_today, budgets = self._spending(in_force, now)
+        _, text = split_override(message, in_force.ready.aliases)
+        around = Around(
+            input_tokens=count_tokens(text),
+            availability=health.peek(),
+            cost_today_microusd=cost_today,
+            budgets=budgets,
+        )
+        return self.facts_of_call(in_force, message, around, now, "strict")
+
+    def _spending(self, in_force: InForce, now: Instant) -> tuple[MicroUsd, tuple[BudgetLeft, ...]]:
+        """Read what was spent today, and what the budgets of all callers have left."""
+        caps = [cap for cap in caps_of(in_force.ready.policy.budgets) if cap.each == "all"]
+        windows, place = windows_at(now), self._home.place(SPEND)
+        if not place.exists():
+            return MicroUsd(0), tuple(BudgetLeft(cap.name, cap.limit_microusd) for cap in caps)
+        with closing(SpendReader(place)) as reader:
+
+            def spent(per: Per) -> int:
+                first, end = windows.span(per)
+                asked = Asked(first_day=first, end_day=end)
+                return sum(each.amounts.cost_microusd for each in reader.totals("all", asked))
+
+            left = [MicroUsd(cap.limit_microusd - spent(cap.per)) for cap in caps]
+            found = zip(caps, left, strict=True)
+            return MicroUsd(spent("day")), tuple(BudgetLeft(cap.name, each) for cap, each in found)
 
     def facts_of_call(
         self, in_force: InForce, message: str, around: Around, now: Instant, mode: Mode
