@@ -111,7 +111,7 @@ class BudgetPort(Protocol):
         ...
 
     def forget(self, reservation: Reservation) -> None:
-        """Give back what was set aside for a call that is never made. Does not wait."""
+        """Release the money of a call that is never made. Does not wait."""
         ...
 
     def standings(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[Standing, ...]:
@@ -206,7 +206,7 @@ class Budgets:
             return self._taken(reservation.number) is not None
 
     def forget(self, reservation: Reservation) -> None:
-        """Give the money back: the call is never made."""
+        """Release the money of a call that is never made."""
         self.release(reservation)
 
     def standings(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[Standing, ...]:

@@ -183,7 +183,7 @@ class ModelCall:
             self._waiting_ns = 0
 
     def abandon(self) -> None:
-        """Give the money back for a call that is never made."""
+        """Release the money of a call that is never made."""
         reservation, self._reservation = self._reservation, None
         if reservation is not None:
             self.services.budgets.forget(reservation)
@@ -234,7 +234,7 @@ class ModelCall:
             self._reservation = found
 
     def _note_refusal(self) -> None:
-        """Record that the call was never made: whoever asks why a turn failed finds the cause."""
+        """Record that the call was never made, so that `why` can tell the cause."""
         self._note(OVER_BUDGET, 402, "", 0, None, self.services.ids.new_id())
 
     def _finish(
@@ -319,7 +319,7 @@ class ModelCall:
 
 
 def _forget(budgets: BudgetPort, done: asyncio.Future[object]) -> None:
-    """Give back what was set aside for a caller who had left by then."""
+    """Release the money that was reserved for a caller who had left by then."""
     if not done.cancelled() and done.exception() is None:
         found = done.result()
         if isinstance(found, Reservation):
