@@ -65,9 +65,11 @@ def test_the_files_are_valid() -> None:
     known = registry(read_models(models.encode(), "models.yaml"), lambda _name: None)
     (routing,) = blocks("yaml routing")
     assert len(read_routing(routing.encode(), "routing.yaml", known, "/").budgets) == 2
-    settings, told = (
-        read_settings(each.encode(), "pointsman.yaml").fallback for each in blocks("yaml pointsman")
+    override, *both = (
+        read_settings(each.encode(), "pointsman.yaml") for each in blocks("yaml pointsman")
     )
+    assert override.inline_override == "strict"
+    settings, told = (each.fallback for each in both)
     assert settings.for_named_models
     assert (settings.notice, told.notice) == ("header", "in_band")
     (codex,) = blocks("toml")
