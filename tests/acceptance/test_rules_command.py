@@ -443,3 +443,14 @@ def test_what_the_environment_holds_does_not_change_how_a_table_goes(
     for value in ("x", ""):
         monkeypatch.setenv("POINTSMAN_TEST_KEY", value)
         assert bare.run(rules, "test", str(table)).exit_code == 0
+
+
+def test_a_pattern_that_misses_its_own_letters_is_warned_of_and_no_error(home: Home) -> None:
+    pattern = GOOD.replace("message_matches: commit", r"message_matches: '\bübung\b'")
+    home.write("routing.yaml", pattern)
+    done = home.run(rules, "check")
+    assert done.exit_code == 0
+    assert "warning: turns.pattern_ascii: `commits`: in " in done.stdout
+    assert done.stdout.splitlines()[-1] == "ok, with 1 warning"
+    home.write("routing.yaml", pattern.replace(r"\bübung\b", r"\bGröße\b"))
+    assert home.run(rules, "check").stdout.splitlines()[-1] == "ok"

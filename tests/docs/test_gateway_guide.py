@@ -68,9 +68,10 @@ def test_the_files_are_valid() -> None:
     known = registry(read_models(models.encode(), "models.yaml"), lambda _name: None)
     (routing,) = blocks("yaml routing")
     assert len(read_routing(routing.encode(), "routing.yaml", known, "/").budgets) == 2
-    settings, tried, told = (
+    override, settings, tried, told = (
         read_settings(each.encode(), "pointsman.yaml") for each in blocks("yaml pointsman")
     )
+    assert override.inline_override == "strict"
     assert settings.fallback.for_named_models
     assert (settings.fallback.notice, told.fallback.notice) == ("header", "in_band")
     assert tried.availability.probe_after_s == 20

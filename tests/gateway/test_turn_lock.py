@@ -202,6 +202,16 @@ def test_what_is_no_override_is_plain_text(town: Town, live: Running, text: str,
     assert town.openai.requests[-1].json["messages"][-1]["content"] == sent
 
 
+def _refused(live: Running, path: str, text: str) -> str:
+    messages = [{"role": "user", "content": text}]
+    body = {"model": "auto", "input": text}
+    if path == "/v1/messages":
+        body = {"model": "auto", "max_tokens": 9, "messages": messages}
+    told = live.post(path, body)
+    assert told.status_code == 400
+    return str(told.json()["error"]["message"])
+
+
 @pytest.mark.req(272)
 def test_strict_mode_refuses_an_unknown_alias_and_starts_no_turn(town: Town) -> None:
     write_home(town.home, pointsman={"inline_override": "strict"})
@@ -209,6 +219,9 @@ def test_strict_mode_refuses_an_unknown_alias_and_starts_no_turn(town: Town) -> 
         told = live.chat("@smal hello")
         assert told.status_code == 400
         assert "did you mean `small`?" in told.json()["error"]["message"]
+        assert "did you mean `small`?" in _refused(live, "/v1/messages", "@smal hello")
+        assert "did you mean `small`?" in _refused(live, "/v1/responses", "@smal hello")
+        assert "names no model" in _refused(live, "/v1/messages", "@ hello")
         assert live.chat("@small hello").headers["x-pointsman-model"] == "open:small"
         live.outcomes(1)
         assert live.kinds() == ["decision.turn", "outcome"]

@@ -12,6 +12,7 @@ from msgspec import Struct
 from pointsman.kernel.document import quoted
 from pointsman.kernel.meaning import Meaning
 from pointsman.kernel.number import microusd_text
+from pointsman.turns.ascii_classes import ascii_only
 from pointsman.turns.condition import Condition, TimeWindow
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.implication import (
@@ -45,6 +46,10 @@ class Concern(Meaning):
     UNFIT = "turns.rule_model_unfit", "the model cannot take the turns the rule is for"
     UNPRICED = "turns.price_unknown", "a budget is set and the price of a cloud model is unknown"
     NOT_FREE = "turns.default_not_free", "a budget is set and every default costs money"
+    ASCII_ONLY = (
+        "turns.pattern_ascii",
+        "`\\b` or `\\w` stands beside a letter that it does not know",
+    )
     NO_TIER_MODEL = "turns.tier_without_model", "delegation is set up and a tier has no model"
 
 
@@ -125,6 +130,7 @@ def _rule_findings(
             yield Finding(Concern.CONTRADICTION, message, scoped.workspace, rule.name)
         else:
             yield from _unfit(ready.models[rule.use], rule, own.parts, scoped.workspace)
+        yield from _ascii_only(rule, scoped.workspace)
     for later, earlier in _covered(asked, scoped.own):
         is_always = not asked[earlier].parts
         if is_always and not asked[later].parts and rules[later].use != rules[earlier].use:
@@ -190,6 +196,25 @@ def _unfit(
             f" {can.max_context_tokens}: always rejected"
         )
         yield Finding(Concern.UNFIT, message, workspace, rule.name)
+
+
+def _ascii_only(rule: Rule, workspace: str | None) -> Iterator[Finding]:
+    for pattern in _patterns(rule.when):
+        sign, letter = ascii_only(pattern)
+        is_edge = sign.lower() == "\\b"
+        missed = f"no edge of a word beside `{letter}`" if is_edge else f"no letter in `{letter}`"
+        instead = "(^|[^\\pL])" if is_edge else "\\pL"
+        if sign:
+            why = f"`{sign}` knows ASCII letters only and sees {missed}"
+            message = f"`{rule.name}`: in {quoted(pattern)} {why}; `{instead}` knows all letters"
+            yield Finding(Concern.ASCII_ONLY, message, workspace, rule.name)
+
+
+def _patterns(asked: Condition) -> Iterator[str]:
+    yield from filter(None, (asked.message_matches, asked.workspace_path_matches))
+    negated = () if asked.not_ is None else (asked.not_,)
+    for inner in (*(asked.any_of or ()), *(asked.all_of or ()), *negated):
+        yield from _patterns(inner)
 
 
 def _budget_findings(ready: ReadyPolicy) -> Iterator[Finding]:
