@@ -37,6 +37,8 @@ LABELS = {
     "pointsman_tokens_total": {"model", "type"},
     "pointsman_spend_microusd_total": {"model"},
     "pointsman_refused_keys_total": {"reason"},
+    "pointsman_refused_calls_total": {"model"},
+    "pointsman_absurd_charges_total": {"model"},
     "pointsman_privacy_local_total": {"rule"},
     "pointsman_beside_total": {"kind", "result"},
     "pointsman_request_seconds": {"model"},
