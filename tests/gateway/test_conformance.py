@@ -76,12 +76,18 @@ def test_every_reason_of_a_veto_has_a_case() -> None:
 
 def _reasons() -> set[str]:
     """Return every text that the vetoes can say, with `{}` for the names and numbers in it."""
-    tree = ast.parse(inspect.getsource(validation))
-    found = [each for each in ast.walk(tree) if isinstance(each, ast.JoinedStr)]
+    tree = [*ast.walk(ast.parse(inspect.getsource(validation)))]
+    made = [each for each in tree if isinstance(each, ast.Call) and _is_named(each, "Rejection")]
+    plain = [each.args[1] for each in made if isinstance(each.args[1], ast.Constant)]
+    pieced = [each for each in tree if isinstance(each, ast.JoinedStr)]
     return {
-        "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in each.values)
-        for each in found
+        "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in each)
+        for each in [*([text] for text in plain), *(text.values for text in pieced)]
     }
+
+
+def _is_named(call: ast.Call, name: str) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == name
 
 
 def _fits(reason: str, text: str) -> bool:
