@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet install
 DEMO := build/demo-home
 
-.PHONY: help env envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs lock \
+.PHONY: help env envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs public-names lock \
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-properties campaign-egress campaign-expressions campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
@@ -91,6 +91,9 @@ requirements: env ## which numbered requirements have a test, and which are stil
 docs: env ## write the generated pages anew
 	$(BIN)/python scripts/generate_docs.py
 	$(BIN)/python scripts/check_placement_table.py --write
+
+public-names: env ## add new public names to their list; DROP=1 also removes the ones that are gone
+	$(BIN)/python scripts/public_names.py $(if $(DROP),--drop)
 
 bench: bench-ledger bench-decide bench-placement ## every measurement, as ratios in one run; writes bench/results
 
