@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet install
 DEMO := build/demo-home
 
-.PHONY: help env envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs public-names word-counts lock \
+.PHONY: help env envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs public-names word-counts trace-turn lock \
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-properties campaign-egress campaign-expressions campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
@@ -85,6 +85,9 @@ check: env ## formatting, lint, types, import rules, the published placement tab
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/check_placement_table.py
 	$(BIN)/python scripts/count_words.py
+
+trace-turn: env ## trace one chat turn through the gateway, and write docs/reference/turn-trace.md
+	PYTHONPATH=. $(BIN)/python scripts/trace_turn.py --write
 
 word-counts: env ## lower the figures that the counts of words and files are held to; RAISE="lines …" raises some
 	$(BIN)/python scripts/count_words.py --write $(if $(RAISE),--raise $(RAISE))
