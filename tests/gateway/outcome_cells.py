@@ -38,13 +38,13 @@ from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
 from pointsman.kernel.yaml_text import read_yaml
+from pointsman.operations.machine import SystemClock
 from pointsman.providers.messages import Text
-from pointsman.runs.machine import SystemClock
 from pointsman.signals.embedding import text_vector
 from pointsman.storage.home import open_home
 from pointsman.storage.sqlite.ledger import SqliteRows
-from pointsman.storage.sqlite.pattern_writing import ImportRow
-from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.patterns.writing import ImportRow
 from pointsman.testing import fails, says
 from pointsman.testing.upstream_replies import (
     STREAM_HEAD,
@@ -60,7 +60,7 @@ from pointsman.testing.upstream_replies import (
     json_answer,
     said_whole,
 )
-from pointsman.turns.fingerprint import Surroundings, fingerprint_of
+from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of
 
 FOLDER = Path(__file__).parents[1] / "cases" / "outcomes"
 FIRST, SECOND_MODEL, LOCAL = "main:first", "spare:second", "house:local"

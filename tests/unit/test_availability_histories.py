@@ -5,6 +5,7 @@ from random import Random
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pointsman.turns.provider_state import ProviderRecovered, ProviderUnavailable
 from tests.unit.calls_made import (
     COUNTED,
     GPT,
@@ -20,7 +21,8 @@ from tests.unit.calls_made import (
 )
 
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.turns.availability import (
+from pointsman.turns.call_event import CallEvent, Result
+from pointsman.turns.registry.availability import (
     ALL_HEALTHY,
     AVAILABILITY_FORM,
     Transition,
@@ -29,8 +31,6 @@ from pointsman.turns.availability import (
     health,
     reports,
 )
-from pointsman.turns.call_event import CallEvent, Result
-from pointsman.turns.provider_state import ProviderRecovered, ProviderUnavailable
 
 RESULTS: tuple[Result, ...] = ("success", "auth", *COUNTED, *IGNORED)
 
