@@ -5,7 +5,6 @@ from random import Random
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pointsman.turns.provider_state import ProviderRecovered, ProviderUnavailable
 from tests.unit.calls_made import (
     COUNTED,
     GPT,
@@ -31,6 +30,7 @@ from pointsman.turns.registry.availability import (
     health,
     reports,
 )
+from pointsman.turns.registry.provider_state import ProviderRecovered, ProviderUnavailable
 
 RESULTS: tuple[Result, ...] = ("success", "auth", *COUNTED, *IGNORED)
 
