@@ -192,7 +192,7 @@ class World:
         """Say what came of a run in the words of the files."""
         told = answer.headers
         entries = entries_of(turn_of(run, answer), self.live.entries())
-        ends = [_detail(each) for each in entries if each.kind == OUTCOME]
+        ends = [outcome_detail(each) for each in entries if each.kind == OUTCOME]
         classes = (end["error_class"] for end in ends)
         seen: dict[str, Any] = {
             "serves": told["x-pointsman-model"] if answer.status_code == 200 else "none",
@@ -242,7 +242,7 @@ def _lost(slot: dict[str, Any]) -> list[str]:
     return [each["candidate_model"] for each in slot["rule_attempts"]]
 
 
-def _detail(entry: Entry) -> dict[str, Any]:
+def outcome_detail(entry: Entry) -> dict[str, Any]:
     detail = json.loads(bytes(OUTCOME_FORM.read(entry.payload).detail))
     assert isinstance(detail, dict)
     return detail
@@ -337,7 +337,7 @@ def _cut_late(request: Received) -> Sequence[Step]:
     return [Send(whole[: len(whole) - 20]), Close()]
 
 
-_PROVIDERS: dict[object, Reply] = {
+PROVIDERS: dict[object, Reply] = {
     "silent": does(Pause()),
     "cut before content": _cut_early,
     "cut after content": _cut_late,
@@ -398,7 +398,7 @@ def world(case: dict[str, Any], home: Path) -> Iterator[World]:
     """Serve a home in which one thing is wrong."""
     asked, clock = case.get("provider"), MovableClock()
     with ExitStack() as stack:
-        first = upstream(otherwise=_PROVIDERS.get(asked), listens=asked != "refuses")
+        first = upstream(otherwise=PROVIDERS.get(asked), listens=asked != "refuses")
         sides: dict[str, Upstream] = {
             FIRST: stack.enter_context(first),
             SECOND_MODEL: stack.enter_context(upstream(otherwise=says("from the second"))),
