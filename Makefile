@@ -11,7 +11,7 @@ DEMO := build/demo-home
         campaign-gateway-memory campaign-gateway-slow campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
         campaign-agreement campaign-postgres-crash campaign-replicas campaign-bulk-replay \
         bench-brainstate bench-agents bench-quality bench-dashboard web screenshots \
-        bench-placement bench-branches bench-detection bench-gateway clean
+        bench-placement bench-branches bench-detection bench-gateway bench-outcomes bench-versions clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
@@ -129,6 +129,13 @@ bench-detection: env ## personal data and secrets against presidio and bc-detect
 
 bench-gateway: env ## our gateway against LiteLLM, Portkey, TensorZero, vllm-router, sglang-router
 	$(BIN)/python bench/gateway.py
+
+bench-outcomes: env ## the table of outcomes against LiteLLM and Portkey, on the same scripted upstreams
+	PYTHONPATH=. $(BIN)/python bench/outcomes.py
+
+bench-versions: env ## our gateway against that of an earlier revision: make bench-versions BASE=<rev>
+	@test -n "$(BASE)" || { echo "name the revision to compare with: make bench-versions BASE=<rev>"; exit 2; }
+	$(BIN)/python bench/versions.py $(BASE)
 
 bench-ledger: env ## canonical bytes, durable appends, verification, replay
 	$(BIN)/python bench/ledger.py
