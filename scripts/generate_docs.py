@@ -22,28 +22,28 @@ from pointsman.agents.codes import Cause, DepthReason, Excluded, ReasonTag
 from pointsman.agents.config import DEFAULT_CONFIG, GivenConfig, default_text
 from pointsman.agents.request import GivenJob
 from pointsman.agents.written import AgentsFile, GivenSelfRep
-from pointsman.branches import values
-from pointsman.branches.functions import FUNCTIONS
-from pointsman.branches.operators import OPERATORS
 from pointsman.branches.review import Concern as BranchConcern
-from pointsman.branches.syntax import MAX_CHARACTERS, MAX_DEPTH, MAX_NODES
 from pointsman.branches.trace import Reason
 from pointsman.branches.written import DecisionsFile
 from pointsman.cli.main import main as command
+from pointsman.expressions import values
+from pointsman.expressions.functions import FUNCTIONS
+from pointsman.expressions.operators import OPERATORS
+from pointsman.expressions.syntax import MAX_CHARACTERS, MAX_DEPTH, MAX_NODES
+from pointsman.jobs.request import JobRequest
 from pointsman.kernel.codes import Code
 from pointsman.kernel.replay import Verdict
 from pointsman.kernel.schema import Schema, json_schema
 from pointsman.kernel.verification import FaultCode
 from pointsman.placement.facts import GivenPlacement
 from pointsman.placement.table import ErrorCode, placement_schema
-from pointsman.runs.jobs.job_request import JobRequest
 from pointsman.sessions.catalogue_page import catalogue_page
-from pointsman.storage.sensor_file import SensorsFile
-from pointsman.storage.settings import Settings
-from pointsman.storage.workflow_file import WorkflowFile
+from pointsman.storage.policies.sensor_file import SensorsFile
+from pointsman.storage.policies.settings import Settings
+from pointsman.storage.policies.workflow_file import WorkflowFile
 from pointsman.turns.facts import GivenFacts
 from pointsman.turns.policy import RoutingFile
-from pointsman.turns.registry import ModelsFile
+from pointsman.turns.registry.models import ModelsFile
 from pointsman.turns.trace import ValidationFailure
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -50,11 +50,11 @@ from tests.gateway.outcome_cells import (
 from tests.mcp_surface.depot import done, over_http
 
 from pointsman.cli.main import main
+from pointsman.conversations import conversations
+from pointsman.conversations.conversations import open_conversations
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME
 from pointsman.providers.messages import Usage
-from pointsman.runs.conversations import conversations
-from pointsman.runs.conversations.conversations import open_conversations
 from pointsman.testing import calls, fails, says
 from pointsman.testing.upstream_replies import Received, Reply
 

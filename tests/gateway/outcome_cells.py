@@ -38,13 +38,13 @@ from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
 from pointsman.kernel.yaml_text import read_yaml
+from pointsman.operations.machine import SystemClock
 from pointsman.providers.messages import Text
-from pointsman.runs.machine import SystemClock
 from pointsman.signals.embedding import text_vector
 from pointsman.storage.home import open_home
 from pointsman.storage.sqlite.ledger import SqliteRows
-from pointsman.storage.sqlite.pattern_writing import ImportRow
-from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.patterns.writing import ImportRow
 from pointsman.testing import fails, says
 from pointsman.testing.upstream_replies import (
     STREAM_HEAD,
@@ -60,7 +60,7 @@ from pointsman.testing.upstream_replies import (
     json_answer,
     said_whole,
 )
-from pointsman.turns.fingerprint import Surroundings, fingerprint_of
+from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of
 
 FOLDER = Path(__file__).parents[1] / "cases" / "outcomes"
 FIRST, SECOND_MODEL, LOCAL = "main:first", "spare:second", "house:local"
@@ -192,7 +192,7 @@ class World:
         """Say what came of a run in the words of the files."""
         told = answer.headers
         entries = entries_of(turn_of(run, answer), self.live.entries())
-        ends = [_detail(each) for each in entries if each.kind == OUTCOME]
+        ends = [outcome_detail(each) for each in entries if each.kind == OUTCOME]
         classes = (end["error_class"] for end in ends)
         seen: dict[str, Any] = {
             "serves": told["x-pointsman-model"] if answer.status_code == 200 else "none",
@@ -242,7 +242,7 @@ def _lost(slot: dict[str, Any]) -> list[str]:
     return [each["candidate_model"] for each in slot["rule_attempts"]]
 
 
-def _detail(entry: Entry) -> dict[str, Any]:
+def outcome_detail(entry: Entry) -> dict[str, Any]:
     detail = json.loads(bytes(OUTCOME_FORM.read(entry.payload).detail))
     assert isinstance(detail, dict)
     return detail
@@ -337,7 +337,7 @@ def _cut_late(request: Received) -> Sequence[Step]:
     return [Send(whole[: len(whole) - 20]), Close()]
 
 
-_PROVIDERS: dict[object, Reply] = {
+PROVIDERS: dict[object, Reply] = {
     "silent": does(Pause()),
     "cut before content": _cut_early,
     "cut after content": _cut_late,
@@ -398,7 +398,7 @@ def world(case: dict[str, Any], home: Path) -> Iterator[World]:
     """Serve a home in which one thing is wrong."""
     asked, clock = case.get("provider"), MovableClock()
     with ExitStack() as stack:
-        first = upstream(otherwise=_PROVIDERS.get(asked), listens=asked != "refuses")
+        first = upstream(otherwise=PROVIDERS.get(asked), listens=asked != "refuses")
         sides: dict[str, Upstream] = {
             FIRST: stack.enter_context(first),
             SECOND_MODEL: stack.enter_context(upstream(otherwise=says("from the second"))),
