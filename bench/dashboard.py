@@ -25,12 +25,11 @@ from tests.gateway.house import running, write_home
 
 from pointsman.access.spent import Spent
 from pointsman.app import Pointsman
-from pointsman.calls.call_end import CallEnd, outcome_of
+from pointsman.calls.services import CallEnd, outcome_of
 from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.record import Aside, Names, outcome_draft
 from pointsman.recording.placing import Turn
-from pointsman.recording.ruling import ruled
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.ruling import policies_of, ruled
 from pointsman.recording.waiting import Blocking
 from pointsman.turns.facts import GivenFacts, GivenSession
 from pointsman.version import VERSION

@@ -16,7 +16,7 @@ from pointsman.access.keyring import Keyring
 from pointsman.access.spent import Spent
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
-from pointsman.gateway.turns.names import meant_by
+from pointsman.gateway.turns.incoming import meant_by
 from pointsman.kernel.instant import DAY, Instant, read_instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.storage.home import open_home

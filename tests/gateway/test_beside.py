@@ -249,7 +249,7 @@ def test_work_that_comes_as_the_last_of_those_at_work_end_is_begun_all_the_same(
     async def work() -> list[Any]:
         beside, loop = Ready(), asyncio.get_running_loop()
         for each in "ab":
-            beside._take(cast(Any, each))
+            beside._take(cast("Any", each))
         # After both have ended, before anybody is told that they have.
         loop.call_soon(beside._take, "c")
         for _ in range(10):

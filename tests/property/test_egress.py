@@ -18,7 +18,7 @@ from tests.models.placement_model import Plain
 from tests.property.turns_drawn import HOME, WORDS, Draw
 
 from pointsman.calls import flow
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import TurnLock
 from pointsman.errors import InputError
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Document
@@ -29,8 +29,7 @@ from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.placement.sensitivity import Sensitivity
 from pointsman.placement.table import PlacementFile
 from pointsman.recording.placing import Turn, facts_of_turn
-from pointsman.recording.ruling import Ruling
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.ruling import Ruling, policies_of
 from pointsman.recording.taints import held_by
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.compiled import ReadyPolicy

@@ -15,11 +15,11 @@ from pointsman.calls.flow import (
     Fallback,
     Record,
     RecordPlacement,
+    TurnLock,
     check_egress,
     continued,
     turn,
 )
-from pointsman.calls.locks import TurnLock
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 from pointsman.placement.compiled import ReadyPlacement

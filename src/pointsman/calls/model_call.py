@@ -17,9 +17,8 @@ from pointsman.access.budgets import BudgetPort, Refused, Reservation
 from pointsman.access.caps import Cap, Owners
 from pointsman.access.charges import Quote, is_absurd, quoted
 from pointsman.access.spent import Spent
-from pointsman.calls.call_end import CallEnd, charge_alarm_draft, outcome_of
-from pointsman.calls.services import CallServices
-from pointsman.calls.usage import completed_usage
+from pointsman.calls.answering import completed_usage
+from pointsman.calls.services import CallEnd, CallServices, charge_alarm_draft, outcome_of
 from pointsman.errors import OverBudget
 from pointsman.kernel.record import Names, outcome_draft
 from pointsman.providers.messages import Usage

@@ -23,8 +23,8 @@ from pointsman.errors import PointsmanError
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import ToolResult, ToolUse
-from pointsman.recording.awaiting import Awaited
 from pointsman.recording.placing import Turn as Placed
+from pointsman.recording.waiting import Awaited
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import MOST_AT_ONCE, DelegateResult, Delegation
 from pointsman.sessions.effects import (

@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from pointsman.access.spent import Spent
-from pointsman.calls.answering import called_after, unreadable, written_request
+from pointsman.calls.answering import called_after, output_estimate, unreadable, written_request
 from pointsman.calls.flow import Called
 from pointsman.calls.model_call import CallOrder, ModelCall
-from pointsman.calls.usage import output_estimate
 from pointsman.conversations.conversation_house import House
 from pointsman.errors import InputError, OverBudget
 from pointsman.providers.dialects.speaker import speaker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pointsman.conversations.conversation_house import House
-from pointsman.recording.awaiting import Awaited
+from pointsman.recording.waiting import Awaited
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.envelope import Envelope, event_draft, sealed_payload
 

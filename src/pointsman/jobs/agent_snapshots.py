@@ -87,7 +87,7 @@ class AgentSnapshots:
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return cast(T, self._kept[key])
+                return cast("T", self._kept[key])
         made = make()
         self._remember(key, made)
         return made

@@ -137,7 +137,7 @@ class LiveDoing:
             return recalled(known, self._office.home)
         self._lease.fence()
         agent_id = outcome.selected_agent or ""
-        work = cast(dict[str, Json], work_of(facts, self._plan.query, state, outcome))
+        work = cast("dict[str, Json]", work_of(facts, self._plan.query, state, outcome))
         started_ns = time.perf_counter_ns()
         called = self._office.calling.call(agent_id, self._run.get(agent_id), work)
         elapsed_us = (time.perf_counter_ns() - started_ns) // 1000
@@ -165,7 +165,7 @@ class LiveDoing:
         """Have every member vote who has not yet."""
         known = {each.voter: each.vote for each in self._record.votes.get(number, [])}
         log_id, votes, warnings = self._plan.started.log_id, [], []
-        output = cast(AgentReply, answered.reply).output(agent_id, answered.found_kinds)
+        output = cast("AgentReply", answered.reply).output(agent_id, answered.found_kinds)
         sitting = Sitting(self._council, self._office.calling, self._run)
         for place, member in enumerate(self._council.members):
             vote = known.get(member.id)
@@ -212,7 +212,7 @@ class LiveDoing:
         origin = Origin("agent", agent_id, started.job_id, started.job_seed, started.trace_id)
         reasons = "; ".join(outcome.action_reasons)
         wanted = Wanted(
-            cast(ActionType, kind),
+            cast("ActionType", kind),
             self._payload,
             f"the job `{started.log_id}` needs it, routed to `{agent_id}`: {reasons}",
             origin=origin,

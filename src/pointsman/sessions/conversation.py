@@ -10,9 +10,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pointsman.calls.flow import Call, Called, Ended, Flow, Record, continued
+from pointsman.calls.flow import Call, Called, Ended, Flow, Record, TurnLock, continued
 from pointsman.calls.flow import turn as routed
-from pointsman.calls.locks import TurnLock
 from pointsman.errors import LedgerError, PointsmanError
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ZERO, billionths_text

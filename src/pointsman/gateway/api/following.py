@@ -10,7 +10,7 @@ from pointsman.gateway.api.feed import Reader
 from pointsman.gateway.asgi import Handler
 from pointsman.gateway.http import EVENTS, NO_STORE, Asked, Receive, Send
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.turns.watch import Watch
+from pointsman.gateway.turns.endpoints import Watch
 
 HEARTBEAT_S: Final = 15.0
 _BEAT: Final = b": beat\n\n"

@@ -33,8 +33,7 @@ from pointsman.kernel.instant import instant_text
 from pointsman.placement.policy import read_placement
 from pointsman.recording.gathering import configured_models, exact_facts
 from pointsman.recording.placing import Turn
-from pointsman.recording.ruling import Policies, ruled
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.ruling import Policies, policies_of, ruled
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.policies.policies import InForce
 from pointsman.storage.stores.turn_index import RuleHits

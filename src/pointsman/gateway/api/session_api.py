@@ -21,7 +21,7 @@ from pointsman.gateway.api.turn_catalog import TurnCatalog
 from pointsman.gateway.asgi import Handler, named_parts
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.turns.names import meant_by
+from pointsman.gateway.turns.incoming import meant_by
 from pointsman.kernel.record import Names
 from pointsman.recording.pins import Pinning, pinning_draft
 

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.calls.call_end import CallEnd
+from pointsman.calls.services import CallEnd
 from pointsman.errors import PointsmanError
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
@@ -36,8 +36,7 @@ from pointsman.learning.shadowing import (
     shadowed_draft,
 )
 from pointsman.providers.dialects.speaker import speaker
-from pointsman.recording.ruling import Ruling
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.ruling import Ruling, policies_of
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
 from pointsman.turns.learning.exploring import was_explored

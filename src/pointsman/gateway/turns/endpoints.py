@@ -17,15 +17,18 @@ from pointsman.gateway.parts import Parts
 from pointsman.gateway.telemetry.metrics import Cell
 from pointsman.gateway.telemetry.spans import line_of
 from pointsman.gateway.turns.beside import Beside
-from pointsman.gateway.turns.failures import refusal_of, refusal_of_continued
+from pointsman.gateway.turns.failures import (
+    is_final,
+    refusal_of,
+    refusal_of_continued,
+    status_of,
+    told_message,
+)
 from pointsman.gateway.turns.forwarding import Forwarding
 from pointsman.gateway.turns.incoming import incoming
 from pointsman.gateway.turns.overheard import Overheard
-from pointsman.gateway.turns.passed_headers import request_id_header
-from pointsman.gateway.turns.statuses import is_final, status_of, told_message
-from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn
+from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn, request_id_header
 from pointsman.gateway.turns.turn_flow import go_on, new_flow, prepared
-from pointsman.gateway.turns.watch import Watch
 from pointsman.providers.dialects.loss import CannotSay
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.port import Dialect, UpstreamError
@@ -33,6 +36,27 @@ from pointsman.storage.policies.policies import InForce
 
 if TYPE_CHECKING:
     from pointsman.gateway.turns.lane import Lane
+
+
+class Watch:
+    """Cancels the task that made it once its caller is gone."""
+
+    __slots__ = ("_own", "_receive", "has_left")
+
+    def __init__(self, receive: Receive) -> None:
+        self.has_left = False
+        self._receive = receive
+        self._own = asyncio.current_task()
+        receive.when_left(self._leave)
+
+    def end(self) -> None:
+        """Stop watching."""
+        self._receive.when_left(None)
+
+    def _leave(self) -> None:
+        self.has_left = True
+        if self._own is not None:
+            self._own.cancel()
 
 
 LEDGER_RETRY_S: Final = 1

@@ -14,10 +14,16 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
-from pointsman.calls.answering import called_after, unreadable, untranslatable, written_request
+from pointsman.calls.answering import (
+    StreamedAnswer,
+    WholeAnswer,
+    called_after,
+    unreadable,
+    untranslatable,
+    written_request,
+)
 from pointsman.calls.flow import Called
 from pointsman.calls.model_call import ModelCall
-from pointsman.calls.usage import StreamedAnswer, WholeAnswer
 from pointsman.errors import InputError, OverBudget, PointsmanError
 from pointsman.gateway.http import EVENTS, JSON, Headers, Send
 from pointsman.gateway.turns.carriage import (

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from pointsman.calls.answering import called_after
+from pointsman.calls.answering import StreamedAnswer, WholeAnswer, called_after
 from pointsman.calls.flow import Called
 from pointsman.calls.model_call import ModelCall
-from pointsman.calls.usage import StreamedAnswer, WholeAnswer
 from pointsman.errors import OverBudget, PointsmanError
 from pointsman.gateway.http import EVENTS, JSON, Send
 from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn

@@ -16,9 +16,7 @@ from pointsman.gateway.http import Asked, Send
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.endpoints import ModelEndpoint
 from pointsman.gateway.turns.failures import refusal_of
-from pointsman.gateway.turns.identity import Named, conversation
-from pointsman.gateway.turns.incoming import Incoming, privacy_of
-from pointsman.gateway.turns.names import meant_by
+from pointsman.gateway.turns.incoming import Incoming, Named, conversation, meant_by, privacy_of
 from pointsman.gateway.turns.passage import Passage
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.gateway.turns.turn_flow import new_flow, prepared

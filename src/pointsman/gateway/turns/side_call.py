@@ -6,8 +6,8 @@ import asyncio
 import time
 
 from pointsman.calls.answering import Answered, ask_whole
-from pointsman.calls.call_end import CallEnd
 from pointsman.calls.model_call import OVER_BUDGET, CallOrder, ModelCall, PlainContext
+from pointsman.calls.services import CallEnd
 from pointsman.errors import LedgerError, OverBudget
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.durable import Durability

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from pointsman.access.caps import Owners, caps_of
-from pointsman.calls.call_end import CallEnd
-from pointsman.calls.flow import Fallback, Record, RecordPlacement
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import Fallback, Record, RecordPlacement, TurnLock
 from pointsman.calls.model_call import CallOrder, ModelCall
+from pointsman.calls.services import CallEnd
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
 from pointsman.gateway.http import Headers
 from pointsman.gateway.parts import Parts
@@ -26,7 +25,6 @@ from pointsman.gateway.telemetry.trace_context import trace_context
 from pointsman.gateway.telemetry.turn_counts import count_ruling
 from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.incoming import Incoming
-from pointsman.gateway.turns.passed_headers import passed_headers, request_id_header
 from pointsman.kernel.record import Aside, Names
 from pointsman.providers.dialects.prefix import with_text_of_last_user
 from pointsman.providers.port import Deadlines
@@ -40,6 +38,8 @@ from pointsman.version import VERSION
 if TYPE_CHECKING:
     from pointsman.gateway.sharing import Ahead, Sharing
 
+
+from pointsman.providers.port import Dialect
 
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -346,3 +346,30 @@ class LiveTurn:
 @lru_cache(4096)
 def _header(text: str) -> bytes:
     return quote(text, safe=":/@,. -_").encode("ascii")
+
+
+_NAMED: Final = frozenset({"openai-processing-ms", "openai-version", "retry-after"})
+_PREFIXES: Final = ("x-ratelimit-", "anthropic-ratelimit-")
+_IDS: Final = ("x-request-id", "request-id")
+
+
+def request_id_header(
+    dialect: Dialect, headers: Mapping[str, str], own_id: str
+) -> tuple[bytes, bytes]:
+    """Return the request id under the name that the vendor of a dialect gives it."""
+    told = next((headers[name] for name in _IDS if headers.get(name)), own_id)
+    name = b"request-id" if dialect == "messages" else b"x-request-id"
+    return name, _bytes(told)
+
+
+def passed_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Return what a provider says of its limits and its time."""
+    return [
+        (name.encode("ascii", "replace"), _bytes(value))
+        for name, value in headers.items()
+        if name in _NAMED or name.startswith(_PREFIXES)
+    ]
+
+
+def _bytes(value: str) -> bytes:
+    return value.encode("latin-1", "replace")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pointsman.calls.flow import Flow, continued, turn
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import Flow, TurnLock, continued, turn
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.recording.gathering import Around
 from pointsman.recording.placing import Turn
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.ruling import policies_of
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
 

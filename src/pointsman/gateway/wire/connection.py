@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, house: House) -> None:
         self._house = house
-        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._parser = httptools.HttpRequestParser(self)
         # What follows `connection: close` is not read; without this it would undo the request.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first head."""
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self.client = peer[0] if peer else ""
         house = self._house
