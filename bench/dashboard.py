@@ -86,9 +86,9 @@ def recorded(home: Path, many: int) -> float:
             ended = Names(pointsman.ids.new_id(), names.id, about.asked_at)
             desk.recorder().append(outcome_draft(ended, end))
             if number % WAITING == WAITING - 1:
-                waits.reached()
+                waits.wait()
                 waits = Blocking()
-        waits.reached()
+        waits.wait()
     return time.perf_counter() - began
 
 

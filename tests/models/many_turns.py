@@ -112,7 +112,7 @@ def record_turns(pointsman: Pointsman, first: int, end: int, seed: int = 1) -> I
         for number in range(start, last):
             facts = some_turn(random.Random(seed * 10**9 + number), number)
             _record_one(pointsman, facts, number, waits, (in_force, policies))
-        waits.reached()
+        waits.wait()
         yield last
 
 

@@ -68,7 +68,7 @@ def _recorded(pointsman: Pointsman, ruling: Ruling, linked: str) -> str:
     aside = Aside(1, "trace", "s", is_preview=False, product_version="0")
     waits = Blocking()
     pointsman.desk.recorder().decide(names, made, aside, waits.expect(), linked)
-    waits.reached()
+    waits.wait()
     return name
 
 

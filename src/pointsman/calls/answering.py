@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.calls.flow import WORTH_ANOTHER, Called
-from pointsman.calls.model_call import OVER_BUDGET
+from pointsman.calls.flow import WORTH_ANOTHER, CallResult
+from pointsman.calls.services import OVER_BUDGET
 from pointsman.errors import InputError, PointsmanError
 from pointsman.providers.dialects.said import said_in_answer
 from pointsman.providers.dialects.speaker import speaker
@@ -55,7 +55,7 @@ class StreamedAnswer(Struct, frozen=True):
         return output_estimate(text, self.seen.events, share)
 
 
-def completed_usage(told: Usage | None, input_tokens: int, output_tokens: int) -> Usage:
+def complete_usage(told: Usage | None, input_tokens: int, output_tokens: int) -> Usage:
     """Return usage without gaps: what the provider told of an answer, the rest estimated."""
     told = told or Usage()
     return replace(
@@ -65,7 +65,7 @@ def completed_usage(told: Usage | None, input_tokens: int, output_tokens: int) -
     )
 
 
-class Answered(Struct, frozen=True):
+class ModelAnswer(Struct, frozen=True):
     """A whole answer, as the provider wrote it and as it was read."""
 
     written: WholeAnswer
@@ -75,10 +75,10 @@ class Answered(Struct, frozen=True):
 
 async def ask_whole(
     provider: Provider, name: str, request: Request, deadlines: Deadlines
-) -> Answered:
+) -> ModelAnswer:
     """Send a request and read its whole answer, or raise `UpstreamError`."""
     dialect = provider.dialects[0]
-    body = written_request(dialect, request, name)
+    body = write_request(dialect, request, name)
     answer = await provider.send(Outgoing(dialect, name, body, False), deadlines)  # noqa: FBT003 - no stream
     try:
         said = await answer.read()
@@ -91,10 +91,10 @@ async def ask_whole(
         response = speaker(dialect).read_response(said)
     except InputError as error:
         raise unreadable(provider.name, error) from error
-    return Answered(WholeAnswer(dialect, said, response.usage), response, answer.attempts)
+    return ModelAnswer(WholeAnswer(dialect, said, response.usage), response, answer.attempts)
 
 
-def written_request(dialect: Dialect, request: Request, name: str) -> bytes:
+def write_request(dialect: Dialect, request: Request, name: str) -> bytes:
     """Return a request in a provider's dialect, or raise that the dialect cannot say it."""
     try:
         return speaker(dialect).write_request(request, name).body
@@ -115,11 +115,11 @@ def unreadable(name: str, error: InputError) -> UpstreamError:
     return UpstreamError(message, error_class="server_error", status=200)
 
 
-def called_after(error: PointsmanError, *, has_content: bool = False) -> Called:
+def result_after(error: PointsmanError, *, has_content: bool = False) -> CallResult:
     """Return how a failed call went, for the flow to go on from."""
     if not isinstance(error, UpstreamError):
         # The money went to another call between the decision and this one.
-        return Called(is_done=False, error_class=OVER_BUDGET)
+        return CallResult(is_done=False, error_class=OVER_BUDGET)
     is_unsaid = error.error_class == "invalid_request" and isinstance(error.__cause__, InputError)
     worth = is_unsaid or error.error_class in WORTH_ANOTHER
-    return Called(False, error.error_class, has_content, worth)  # noqa: FBT003 - not done
+    return CallResult(False, error.error_class, has_content, worth)  # noqa: FBT003 - not done

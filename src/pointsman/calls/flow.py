@@ -107,15 +107,15 @@ class RecordPlacement(Struct, frozen=True):
     is_refused: bool = False
 
 
-class Call(Struct, frozen=True):
-    """Call a model; answer with a `Called`. A call that goes on in its turn has no new ruling."""
+class CallEffect(Struct, frozen=True):
+    """Call a model; send back a `CallResult`. A call that continues a turn has no new ruling."""
 
     model: str
     number: int
     ruling: Ruling | None
 
 
-class Called(Struct, frozen=True):
+class CallResult(Struct, frozen=True):
     """How a call went. After the first content byte nothing may fall back."""
 
     is_done: bool
@@ -124,7 +124,7 @@ class Called(Struct, frozen=True):
     is_worth_another: bool = True
 
 
-class Ended(Struct, frozen=True):
+class FlowEnd(Struct, frozen=True):
     """How a turn ended, and under which ruling; a call that goes on has none of its own."""
 
     status: Literal["done", "failed", "no_model", "refused"]
@@ -134,8 +134,8 @@ class Ended(Struct, frozen=True):
     placing: Placing | None = None
 
 
-Effect = Record | RecordPlacement | Call
-Flow = Generator[Effect, Called | None, Ended]
+Effect = Record | RecordPlacement | CallEffect
+Flow = Generator[Effect, CallResult | None, FlowEnd]
 
 
 class EgressRefused(Exception):
@@ -156,17 +156,17 @@ def turn(
     while model := ruling.model:
         attempts += 1
         check_egress(policies, ruling)
-        called = yield Call(model, attempts, ruling)
+        called = yield CallEffect(model, attempts, ruling)
         if called is None or called.is_done:
-            return Ended("done", ruling, attempts)
+            return FlowEnd("done", ruling, attempts)
         if not _may_go_on(fallback, ruling, called, attempts):
-            return Ended("failed", ruling, attempts, called.error_class)
+            return FlowEnd("failed", ruling, attempts, called.error_class)
         following = _claim_model(policies, ruled_after_failure(policies, ruling), claim)
         if not following.model or not _is_affordable(policies, fallback, ruling, following):
-            return Ended("failed", ruling, attempts, called.error_class)
+            return FlowEnd("failed", ruling, attempts, called.error_class)
         ruling = following
         yield Record(ruling, "fallback")
-    return Ended("no_model", ruling, attempts)
+    return FlowEnd("no_model", ruling, attempts)
 
 
 def _claim_model(policies: Policies, ruling: Ruling, claim: Claim | None) -> Ruling:
@@ -188,7 +188,7 @@ def _half_open(ruling: Ruling) -> list[str]:
     return [each for each in (provider_of(model), model) if states.get(each) == "half_open"]
 
 
-def continued(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> Flow:
+def continue_turn(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> Flow:
     """Go on in a turn that waited for a tool: same model, no new decision, no fallback.
 
     What the tool brought may have to stay on this machine; then the turn ends here, because its
@@ -201,11 +201,11 @@ def continued(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> Flow
     if not placing.is_advice:
         yield RecordPlacement(placing, is_refused)
     if is_refused:
-        return Ended("refused", None, 0, placing=placing)
-    called = yield Call(lock.model, lock.calls + 1, None)
+        return FlowEnd("refused", None, 0, placing=placing)
+    called = yield CallEffect(lock.model, lock.calls + 1, None)
     if called is None or called.is_done:
-        return Ended("done", None, 1, placing=placing)
-    return Ended("failed", None, 1, called.error_class, placing)
+        return FlowEnd("done", None, 1, placing=placing)
+    return FlowEnd("failed", None, 1, called.error_class, placing)
 
 
 def check_egress(policies: Policies, ruling: Ruling) -> None:
@@ -223,7 +223,7 @@ def may_call(policies: Policies, placing: Placing, name: str) -> bool:
     return gate == "open" or (gate == "local" and is_local)
 
 
-def _may_go_on(fallback: Fallback, ruling: Ruling, called: Called, attempts: int) -> bool:
+def _may_go_on(fallback: Fallback, ruling: Ruling, called: CallResult, attempts: int) -> bool:
     if not fallback.is_on or called.has_content or not called.is_worth_another:
         return False
     if attempts >= fallback.most_attempts:

@@ -29,6 +29,10 @@ ABSURD_CHARGE: Final = "event.spend.absurd"
 """A provider's bill that is out of all proportion to the estimate; `ref` is the decision."""
 
 
+OVER_BUDGET: Final = "over_budget"
+"""The class of a call that was never made, because its budget had too little left by then."""
+
+
 class CallEnd(Struct, frozen=True, forbid_unknown_fields=True):
     """The detail of a call's outcome entry; `spent` is None where nothing is charged.
 

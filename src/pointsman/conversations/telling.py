@@ -23,7 +23,7 @@ class Telling:
         """Record an event and give its id."""
         durable = Awaited()
         event = handed_in(self._house, payload, where, parent, durable)
-        await durable.reached()
+        await durable.wait()
         return event.id
 
 

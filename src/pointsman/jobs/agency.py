@@ -249,7 +249,7 @@ class Agency:
         made = agent_made(router, facts, found, seal, policy_id, self._home.identity.ledger)
         aside = Aside(elapsed_us, trace_id, "", is_preview=False, product_version=VERSION)
         self._desk.recorder().decide(names, made, aside, waits.expect(), linked)
-        waits.reached()
+        waits.wait()
         return ShownRoute(
             decision_id=names.id,
             job_id=facts.job_id,
@@ -323,7 +323,7 @@ class Agency:
             made.refused,
         )
         names = Names(self._ids.new_id(), log or made.id, self._clock.now())
-        waits.reached()
+        waits.wait()
         recorder.append(tick_draft(names, told)).result()
 
     def _wanted(self, wish: ActionWish, job_id: str, before: BrainState, caller: Caller) -> Wanted:

@@ -181,7 +181,7 @@ class Jobs:
         if payload is not None:
             text = canonical_json(payload).decode()
             kept = office.desk.recorder().hand_in_text(text, waits)
-        waits.reached()
+        waits.wait()
         snapshots = {
             "selfrep": facts.selfrep_id,
             "brainstate": facts.brainstate_id,

@@ -153,7 +153,7 @@ class LiveDoing:
         if reply is not None:
             seal = recorder.hand_in_text(reply_text(called.value), waits)
             kinds = tuple(sorted({each.rpartition(".")[2] for each in found_kinds(reply.text)}))
-        waits.reached()
+        waits.wait()
         # A reason is another's text: what is personal in it does not last.
         reason = lasting(called.reason[:LONGEST_REASON])
         log_id = self._plan.started.log_id

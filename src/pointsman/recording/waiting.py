@@ -35,7 +35,7 @@ class Expecting:
 class Blocking(Expecting):
     """Waits by blocking the thread."""
 
-    def reached(self) -> list[object]:
+    def wait(self) -> list[object]:
         """Give the results in the order they were expected, or raise the first error."""
         return [future.result() for future in self._futures]
 
@@ -43,7 +43,7 @@ class Blocking(Expecting):
 class Awaited(Expecting):
     """Everything that must be on disk before what follows from it may be shown or done."""
 
-    async def reached(self) -> None:
+    async def wait(self) -> None:
         """Return once all of it is durable; raises what the ledger raised."""
         while self._futures:
             await asyncio.wrap_future(self._futures[0])

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, TypeVar, cast
 from msgspec import Struct
 
 from pointsman.access.spent import Spent
-from pointsman.calls.flow import Called, Record, RecordPlacement, TurnLock
+from pointsman.calls.flow import CallResult, Record, RecordPlacement, TurnLock
 from pointsman.kernel.instant import Instant
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import Block, Request, Response, Role, ToolUse
@@ -91,7 +91,7 @@ class CallModel(Struct, frozen=True):
 class Replied(Struct, frozen=True):
     """How a call went. A cancelled or broken one brings what had come; `spent` what it cost."""
 
-    called: Called
+    called: CallResult
     response: Response
     latency_ms: int = 0
     attempts: int = 1

@@ -10,7 +10,7 @@ from typing import Final, get_args
 
 from msgspec import UNSET, Struct
 
-from pointsman.calls.flow import Ended
+from pointsman.calls.flow import FlowEnd
 from pointsman.errors import (
     ModelIncapable,
     ModelNotConfigured,
@@ -53,7 +53,7 @@ class _Lost(Struct, frozen=True):
 
 def refusal_of(live: LiveTurn) -> RoutingFailed:
     """Return the error of a turn that no model may take."""
-    parts, ruling = live.parts, live.ruled()
+    parts, ruling = live.parts, live.require_ruling()
     lost = list(dict.fromkeys(_lost(ruling)))
     if not lost:
         return RoutingFailed()
@@ -82,7 +82,7 @@ def _resets(live: LiveTurn) -> Iterator[str]:
             yield f"budget {each.name} starts anew at {instant_text(each.resets_at)}"
 
 
-def refusal_of_continued(ended: Ended, model: str) -> PrivacyBlocked:
+def refusal_of_continued(ended: FlowEnd, model: str) -> PrivacyBlocked:
     """Return the error of a call that goes on in its turn and may not."""
     rule = "" if ended.placing is None else ended.placing.outcome.rule_id
     return PrivacyBlocked(

@@ -24,7 +24,7 @@ from pointsman.gateway.parts import Parts
 from pointsman.gateway.telemetry.trace_context import trace_context
 from pointsman.gateway.telemetry.turn_counts import count_ruling
 from pointsman.gateway.turns.durable import Durability
-from pointsman.gateway.turns.incoming import Incoming
+from pointsman.gateway.turns.incoming import TurnRequest
 from pointsman.kernel.record import Aside, Names
 from pointsman.providers.dialects.prefix import with_text_of_last_user
 from pointsman.providers.port import Deadlines
@@ -62,7 +62,7 @@ class LiveTurn:
     winner: Evaluation | None = None
     """The slot that chose it."""
 
-    def __init__(self, parts: Parts, request: Incoming, in_force: InForce) -> None:
+    def __init__(self, parts: Parts, request: TurnRequest, in_force: InForce) -> None:
         self.parts = parts
         self.request = request
         self.in_force = in_force
@@ -99,7 +99,7 @@ class LiveTurn:
         """Whether there is a decision to tell about: this request's, or its turn's."""
         return self.ruling is not None or self.locked is not None
 
-    def ruled(self) -> Ruling:
+    def require_ruling(self) -> Ruling:
         """Give the ruling in force; there is one from the first effect on."""
         if self.ruling is None:
             raise RoutingFailed
@@ -158,7 +158,7 @@ class LiveTurn:
         asked = (self.session_id, self.owners, self.caps, self.asked_at)
         self.ahead = await sharing.run(lambda: sharing.ahead(*asked, is_new=is_new))
 
-    def let_go(self, sharing: Sharing) -> None:
+    def release_claims(self, sharing: Sharing) -> None:
         """Let others try what this turn had claimed to try."""
         if self.ahead is not None and self.ahead.claims:
             sharing.let_go(self.ahead.claims)
@@ -250,7 +250,7 @@ class LiveTurn:
         elapsed_us = (time.perf_counter_ns() - self.started) // 1000
         return Aside(elapsed_us, self.trace_id, self.session_id, False, VERSION)  # noqa: FBT003 - no preview
 
-    def cancelled(self) -> None:
+    def cancel_call(self) -> None:
         """Settle the call under way: its caller hung up, or nothing of it may leave."""
         if self.call is not None:
             self.call.cancel()
