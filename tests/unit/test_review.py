@@ -185,6 +185,20 @@ def test_budgets_need_prices_and_a_default_that_is_free() -> None:
     assert found(global_default="acme:small") == []
 
 
+@pytest.mark.parametrize(("rate", "is_free"), [("0", True), ("0.5", False)])
+def test_a_default_whose_cache_writes_cost_is_not_free(rate: str, is_free: bool) -> None:
+    price = {"input": "0", "output": "0", "cache_write": rate}
+    models = {"schema_version": 1, "models": {"acme:own": {"location": "cloud", "price": price}},
+              "providers": {"acme": {"kind": "openai"}}}  # fmt: skip
+    known = registry(read_models(msgspec.json.encode(models), "models.yaml"), lambda _name: None)
+    budgets = [{"name": "day", "limit_usd": 5}]
+    text = msgspec.json.encode(
+        {"schema_version": 1, "budgets": budgets, "global_default": "acme:own"}
+    )
+    asked = turn_policy(read_routing(text, "routing.yaml", known, "/"), known, "/")
+    assert [each.code for each in review(asked)] == ([] if is_free else [Concern.NOT_FREE])
+
+
 def test_a_tier_without_a_model_matters_only_to_those_who_delegate() -> None:
     models = {name: model for name, model in KNOWN.items() if model.tier != "balanced"}
     tiers = {tier: name for tier, name in policy().tiers.items() if tier != "balanced"}

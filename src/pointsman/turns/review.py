@@ -242,7 +242,8 @@ def _defaults(ready: ReadyPolicy, scoped: Scoped) -> list[str]:
 
 
 def _is_free(model: Model) -> bool:
-    return model.price is not None and not (model.price.input or model.price.output)
+    price = model.price
+    return price is not None and not (price.input or price.output or price.cache_write)
 
 
 def _tier_findings(ready: ReadyPolicy) -> Iterator[Finding]:
