@@ -38,13 +38,13 @@ from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
 from pointsman.kernel.yaml_text import read_yaml
+from pointsman.operations.machine import SystemClock
 from pointsman.providers.messages import Text
-from pointsman.runs.machine import SystemClock
 from pointsman.signals.embedding import text_vector
 from pointsman.storage.home import open_home
 from pointsman.storage.sqlite.ledger import SqliteRows
-from pointsman.storage.sqlite.pattern_writing import ImportRow
-from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.patterns.writing import ImportRow
 from pointsman.testing import fails, says
 from pointsman.testing.upstream_replies import (
     STREAM_HEAD,
@@ -60,7 +60,7 @@ from pointsman.testing.upstream_replies import (
     json_answer,
     said_whole,
 )
-from pointsman.turns.fingerprint import Surroundings, fingerprint_of
+from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of
 
 FOLDER = Path(__file__).parents[1] / "cases" / "outcomes"
 FIRST, SECOND_MODEL, LOCAL = "main:first", "spare:second", "house:local"
@@ -72,7 +72,7 @@ SESSION, LEARNED = "pinned", "/learned"
 
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
            "additionalProperties": False}  # fmt: skip
-_PIXEL = (
+PIXEL_TEXT = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 )
 
@@ -288,7 +288,7 @@ def request_body(path: str, name: str, text: str, needs: Sequence[str]) -> dict[
 
 def _chat(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     words = {"type": "text", "text": text}
-    seen = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_PIXEL}"}}
+    seen = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL_TEXT}"}}
     function = {"name": "look", "parameters": _SCHEMA}
     wish = {"name": "a", "schema": _SCHEMA, "strict": True}
     system = {"role": "system", "content": "be brief"}
@@ -302,7 +302,7 @@ def _chat(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _responses(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     words = {"type": "input_text", "text": text}
-    seen = {"type": "input_image", "image_url": f"data:image/png;base64,{_PIXEL}"}
+    seen = {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL_TEXT}"}
     wish = {"type": "json_schema", "name": "a", "schema": _SCHEMA, "strict": True}
     return {"input": text, "max_output_tokens": 50}, {
         "images": {"input": [{"role": "user", "content": [words, seen]}]},
@@ -313,7 +313,7 @@ def _responses(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _messages(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    source = {"type": "base64", "media_type": "image/png", "data": _PIXEL}
+    source = {"type": "base64", "media_type": "image/png", "data": PIXEL_TEXT}
     parts = [{"type": "text", "text": text}, {"type": "image", "source": source}]
     wish = {"type": "json_schema", "schema": _SCHEMA}
     return {"messages": [{"role": "user", "content": text}], "max_tokens": 50}, {

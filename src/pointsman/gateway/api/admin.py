@@ -25,7 +25,7 @@ from pointsman.kernel.schema import conform
 from pointsman.placement.policy import read_placement
 from pointsman.signals.kinds import KINDS
 from pointsman.turns.policy import read_routing
-from pointsman.turns.registry import read_models
+from pointsman.turns.registry.models import read_models
 from pointsman.turns.written import Usd
 
 POLICIES = ("models.yaml", "routing.yaml", "placement.yaml")
