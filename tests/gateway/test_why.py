@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from tests.gateway.conftest import Town
-from tests.gateway.house import ABLE, Running, keeps, write_home
+from tests.gateway.house import ABLE, Running, eventually, keeps, write_home
 from tests.gateway.shadows import SHADOW, counted, settled
 from tests.gateway.shadows import routing as shadowing
 from tests.mcp_surface.depot import done, over_http
@@ -20,6 +21,7 @@ from pointsman.kernel.record import Names, outcome_draft
 from pointsman.runs.audit.turn_story import recent_stories
 from pointsman.storage.home import open_home
 from pointsman.testing import calls, fails, says
+from pointsman.testing.upstream_replies import Received, Step
 
 DOWN = [fails(500)] * 3
 RULES = [
@@ -224,7 +226,14 @@ def test_a_local_model_that_may_see_all_is_refused_nothing_in_the_list(
         placement=keeps("secret"),
         routing={"schema_version": 1, "global_default": "house:llama"},
     )
-    town.local.then(calls(("look", {})), says("done"))
+    states: list[str] = []
+
+    def look_and_answer(request: Received) -> Sequence[Step]:
+        eventually(lambda: live.entries("decision.placement"))
+        states.extend(row["state"] for row in live.get("/api/turns").json()["turns"])
+        return says("done")(request)
+
+    town.local.then(calls(("look", {})), look_and_answer)
     live = serve(town.home)
     message = live.chat("look it up").json()["choices"][0]["message"]
     result = {"role": "tool", "tool_call_id": "call_1", "content": "key AKIAIOSFODNN7EXAMPLQ"}
@@ -233,6 +242,7 @@ def test_a_local_model_that_may_see_all_is_refused_nothing_in_the_list(
     live.outcomes(2)
     (row,) = live.get("/api/turns").json()["turns"]
     assert (row["state"], read(live, "last")["state"]) == ("done", "done")
+    assert states == ["done"]
 
 
 def test_a_call_that_lacks_its_confirmation_is_refused_on_every_surface(
