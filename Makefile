@@ -5,13 +5,13 @@ BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet install
 DEMO := build/demo-home
 
-.PHONY: help env envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs lock \
+.PHONY: help env envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs public-names word-counts trace-turn lock \
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-properties campaign-egress campaign-expressions campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
         campaign-agreement campaign-postgres-crash campaign-replicas campaign-bulk-replay \
         bench-brainstate bench-agents bench-quality bench-dashboard web screenshots \
-        bench-placement bench-branches bench-detection bench-gateway clean
+        bench-placement bench-branches bench-detection bench-gateway bench-outcomes bench-versions clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
@@ -78,12 +78,19 @@ test-others: envs
 	  [ -x "$$python" ] || { echo "no other CPython found"; break; }; \
 	  echo "$$python"; $$python -m pytest -q -n 2 -m "not slow" tests/unit tests/property tests/replay || exit 1; done
 
-check: env ## formatting, lint, types, import rules and the published placement table
+check: env ## formatting, lint, types, import rules, the published placement table and the counts of words
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/check_placement_table.py
+	$(BIN)/python scripts/count_words.py
+
+trace-turn: env ## trace one chat turn through the gateway, and write docs/reference/turn-trace.md
+	PYTHONPATH=. $(BIN)/python scripts/trace_turn.py --write
+
+word-counts: env ## lower the figures that the counts of words and files are held to; RAISE="lines …" raises some
+	$(BIN)/python scripts/count_words.py --write $(if $(RAISE),--raise $(RAISE))
 
 requirements: env ## which numbered requirements have a test, and which are still open
 	$(BIN)/python scripts/requirements_matrix.py
@@ -91,6 +98,9 @@ requirements: env ## which numbered requirements have a test, and which are stil
 docs: env ## write the generated pages anew
 	$(BIN)/python scripts/generate_docs.py
 	$(BIN)/python scripts/check_placement_table.py --write
+
+public-names: env ## add new public names to their list; DROP=1 also removes the ones that are gone
+	$(BIN)/python scripts/public_names.py $(if $(DROP),--drop)
 
 bench: bench-ledger bench-decide bench-placement ## every measurement, as ratios in one run; writes bench/results
 
@@ -119,6 +129,13 @@ bench-detection: env ## personal data and secrets against presidio and bc-detect
 
 bench-gateway: env ## our gateway against LiteLLM, Portkey, TensorZero, vllm-router, sglang-router
 	$(BIN)/python bench/gateway.py
+
+bench-outcomes: env ## the table of outcomes against LiteLLM and Portkey, on the same scripted upstreams
+	PYTHONPATH=. $(BIN)/python bench/outcomes.py
+
+bench-versions: env ## our gateway against that of an earlier revision: make bench-versions BASE=<rev>
+	@test -n "$(BASE)" || { echo "name the revision to compare with: make bench-versions BASE=<rev>"; exit 2; }
+	$(BIN)/python bench/versions.py $(BASE)
 
 bench-ledger: env ## canonical bytes, durable appends, verification, replay
 	$(BIN)/python bench/ledger.py

@@ -18,11 +18,11 @@ from statistics import median
 
 import matplotlib as mpl
 
+from pointsman.agents.compiled import ReadyPolicy, Router
 from pointsman.agents.decide import decide, routed
 from pointsman.agents.facts import FACTS_FORM, GoalView, JobFacts, MindView, job_facts
 from pointsman.agents.making import agents_policy, selfrep_of
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.ready import ReadyPolicy, Router
 from pointsman.agents.selfrep import selfrep_id
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.agents.written import AgentsFile, GivenIntent, GivenModule, GivenModulePolicy

@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from decide import RESULTS, _rounded, times
 
-from pointsman.agents.brainstate.created import StartingAttention, created
-from pointsman.agents.brainstate.events import (
+from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.events import (
     NOTHING,
     Inputs,
     Insertion,
@@ -27,11 +27,11 @@ from pointsman.agents.brainstate.events import (
     Referenced,
     TokensUsed,
 )
-from pointsman.agents.brainstate.hints import hinted
-from pointsman.agents.brainstate.snapshot import snapshot_id
-from pointsman.agents.brainstate.state import BrainState, ResourceBudget
-from pointsman.agents.brainstate.tick import inserted, ticked
-from pointsman.agents.brainstate.view import shown
+from pointsman.brainstate.hints import hinted
+from pointsman.brainstate.snapshot import snapshot_id
+from pointsman.brainstate.state import BrainState, ResourceBudget
+from pointsman.brainstate.tick import inserted, ticked
+from pointsman.brainstate.view import shown
 from pointsman.kernel.number import billionths
 
 PROMISED_US = 40

@@ -19,14 +19,14 @@ from pathlib import Path
 import matplotlib as mpl
 import zen
 
+from pointsman.branches.compiled import ReadyDecisions
 from pointsman.branches.decide import decide
-from pointsman.branches.evaluate import Scope
-from pointsman.branches.expression import condition, value
 from pointsman.branches.facts import branch_facts
 from pointsman.branches.policy import branch_policy
 from pointsman.branches.reading import decisions_of
-from pointsman.branches.ready import ReadyDecisions
 from pointsman.branches.table import Table
+from pointsman.expressions.evaluate import Scope
+from pointsman.expressions.expression import condition, value
 from pointsman.kernel.document import Document
 from pointsman.kernel.wb1 import Salted, ends, picked, unit_bytes
 

@@ -20,17 +20,17 @@ from msgspec.structs import replace
 
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import Billionths, MicroUsd
-from pointsman.storage.sqlite.pattern_index import PatternIndex
-from pointsman.storage.sqlite.pattern_look import Look
-from pointsman.storage.sqlite.pattern_writing import ImportRow
-from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.stores.patterns.index import PatternIndex
+from pointsman.storage.stores.patterns.look import Look
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.patterns.writing import ImportRow
 from pointsman.testing import a_policy, some_facts
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.condition import Condition, TimeWindow
 from pointsman.turns.decide import decide
-from pointsman.turns.fingerprint import Surroundings, fingerprint_of, hashed_vector
-from pointsman.turns.pattern_row import PatternRow
+from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of, hashed_vector
+from pointsman.turns.learning.pattern_row import PatternRow
 from pointsman.turns.policy import Rule
-from pointsman.turns.ready import ReadyPolicy
 from pointsman.turns.text_patterns import MAX_TEXT
 
 RESULTS = Path(__file__).parent / "results"

@@ -191,6 +191,7 @@ class Pointsman(System):
             ).fetchone()
         told = subprocess.run(
             [str(self.program), "verify", "--home", str(home), "--json"],
+            env=os.environ | self.environment(),
             stdout=subprocess.PIPE,
             check=False,
         )

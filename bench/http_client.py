@@ -21,8 +21,8 @@ from pointsman.providers.http_provider import HttpProvider
 from pointsman.providers.port import Deadlines, Outgoing
 from pointsman.providers.vendors import OPENAI
 from pointsman.testing.upstream_replies import LAST_CHUNK, STREAM_HEAD, chunk, plain
-from pointsman.turns.registry import Provider as Configured
-from pointsman.turns.registry import SecretRef
+from pointsman.turns.registry.models import Provider as Configured
+from pointsman.turns.registry.models import SecretRef
 
 BODY = b'{"id":"x","choices":[{"message":{"role":"assistant","content":"%s"}}]}' % (b"a" * 900)
 EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"word"}}]}\n\n'

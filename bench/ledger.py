@@ -24,16 +24,16 @@ import apsw
 import matplotlib as mpl
 import rfc8785
 
+from pointsman.audit.replay import replay_all
 from pointsman.kernel.canonical import Form, canonical_json
 from pointsman.kernel.entry import Chain, Draft, Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
-from pointsman.runs.audit.replay import replay_all
-from pointsman.storage.checkpoints import CheckpointFolder
-from pointsman.storage.ledger import LedgerWriter, Receipt
 from pointsman.storage.sqlite.ledger import Place
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.checkpoints import CheckpointFolder
+from pointsman.storage.writer.ledger import LedgerWriter, Receipt
 from pointsman.testing import a_home, a_policy, some_facts
 from pointsman.turns.decide import TRACE_FORM, decide
 

@@ -22,11 +22,11 @@ from decide import MESSAGE, RESULTS, _rounded, policy, times
 
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
+from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, Failed, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.placement.policy_rule import GivenPolicyCondition, GivenPolicyRule
-from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.sensitivity import Sensitivity
 from pointsman.placement.table import Sensitive
 from pointsman.recording.ruling import Policies, ruled

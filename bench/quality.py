@@ -25,10 +25,10 @@ from quality_sets import Known, Places, Reals, Split, large_splits, load, logged
 from quality_speed import speeds
 
 from pointsman.kernel.number import SCALE, Billionths
-from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex
-from pointsman.turns.calibration import MOST_TRIED, threshold
-from pointsman.turns.evidence import COMPARED, estimate
-from pointsman.turns.pattern import Target
+from pointsman.storage.stores.patterns.evidence import EvidenceIndex
+from pointsman.turns.learning.calibration import MOST_TRIED, threshold
+from pointsman.turns.learning.evidence import COMPARED, estimate
+from pointsman.turns.learning.pattern import Target
 
 RESULTS = Path(__file__).parent / "results"
 ZERO_COST = 1e-12

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from quality_sets import Known, Places, Reals, Split
 
 from pointsman.kernel.number import SCALE, Billionths, MicroUsd
-from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex
-from pointsman.storage.sqlite.pattern_index import PatternIndex
-from pointsman.storage.sqlite.pattern_look import Look
-from pointsman.turns.evidence import COMPARED, Outcomes, estimate
-from pointsman.turns.pattern import PatternSettings, recommend
-from pointsman.turns.pattern_row import PatternRow, nearest_first
+from pointsman.storage.stores.patterns.evidence import EvidenceIndex
+from pointsman.storage.stores.patterns.index import PatternIndex
+from pointsman.storage.stores.patterns.look import Look
+from pointsman.turns.learning.evidence import COMPARED, Outcomes, estimate
+from pointsman.turns.learning.pattern import PatternSettings, recommend
+from pointsman.turns.learning.pattern_row import PatternRow, nearest_first
 
 # Costs of single questions are fractions of a micro-dollar: counted a thousandfold, no choice
 # changes, for all of them grow alike.

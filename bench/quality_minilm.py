@@ -26,7 +26,7 @@ from quality_sets import Known, Reals, Split, load, splits
 from pointsman.errors import WeightsError
 from pointsman.providers.embedded import minilm
 from pointsman.signals.minilm import MiniLM, axes, pieces_of_text
-from pointsman.turns.evidence_look import MINILM, TOKENS
+from pointsman.turns.learning.evidence_look import MINILM, TOKENS
 
 RESULTS = Path(__file__).parent / "results"
 KEPT = Path(__file__).parents[1] / "build/minilm-vectors"

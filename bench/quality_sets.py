@@ -12,8 +12,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from pointsman.signals.embedding import hashed_letters, static_tokens
-from pointsman.storage.sqlite.pattern_evidence import EvidenceLook
-from pointsman.turns.fingerprint import Surroundings, fingerprint_of
+from pointsman.storage.stores.patterns.evidence import EvidenceLook
+from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of
 
 DATA = Path(__file__).parent / "data"
 NANOS = 10**9

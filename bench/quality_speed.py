@@ -15,13 +15,13 @@ from quality_sets import load, look
 from pointsman.gateway.server import GC_THRESHOLDS
 from pointsman.kernel.number import Billionths
 from pointsman.signals.embedding import hashed_letters, static_tokens
-from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex, EvidenceLook
+from pointsman.storage.stores.patterns.evidence import EvidenceIndex, EvidenceLook
 from pointsman.testing import a_policy, some_facts
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import decide
-from pointsman.turns.evidence import Evidence, Outcomes
-from pointsman.turns.fingerprint import Surroundings, fingerprint_of
-from pointsman.turns.pattern import PatternSettings
-from pointsman.turns.ready import ReadyPolicy
+from pointsman.turns.learning.evidence import Evidence, Outcomes
+from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of
+from pointsman.turns.learning.pattern import PatternSettings
 
 SIZES = (1_000, 10_000, 100_000)
 TURNS = 1_000

@@ -27,10 +27,10 @@ from tests.models.many_turns import record_turns, write_policy
 from tests.servers import PostgresServer
 
 from pointsman.app import Pointsman
-from pointsman.runs.bulk.jobs import BulkJobs, has_queue
-from pointsman.runs.bulk.replaying import ReplayGiven
-from pointsman.runs.bulk.verifying import VerifyGiven
-from pointsman.storage.sqlite.bulk import BulkJob
+from pointsman.bulk.jobs import BulkJobs, has_queue
+from pointsman.bulk.replaying import ReplayGiven
+from pointsman.bulk.verifying import VerifyGiven
+from pointsman.storage.stores.bulk import BulkJob
 
 WORKERS = 2
 MOST_GROWTH = 1.25
@@ -92,7 +92,7 @@ def done(pointsman: Pointsman, jobs: BulkJobs, name: str) -> BulkJob:
     """Have a job done as its store does it: by workers of the queue, or by a pool."""
     if not has_queue(pointsman.home):
         return jobs.run(name, WORKERS)
-    from pointsman.runs.bulk.queue import BulkQueue  # noqa: PLC0415 - needs PostgreSQL's driver
+    from pointsman.bulk.queue import BulkQueue  # noqa: PLC0415 - needs PostgreSQL's driver
 
     queue = BulkQueue(pointsman.home, jobs)
     queue.hand_out(name)

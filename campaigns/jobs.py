@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.models import fleet_jobs
 from tests.property.test_jobs_properties import SOMETIMES
 
-from pointsman.runs.audit.verify import verify_ledger
+from pointsman.audit.verify import verify_ledger
 from pointsman.storage.home import open_home
 
 A_PART = 500

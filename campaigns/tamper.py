@@ -29,9 +29,9 @@ sys.path.insert(0, str(ROOT / "tests" / "tamper"))
 
 from small_ledger import make_bundle_home  # noqa: E402 - needs the path above
 
+from pointsman.audit.export import export_bundle  # noqa: E402
+from pointsman.audit.verify import verify_ledger  # noqa: E402
 from pointsman.offline_verifier import Audit, Unusable, audit  # noqa: E402
-from pointsman.runs.audit.export import export_bundle  # noqa: E402
-from pointsman.runs.audit.verify import verify_ledger  # noqa: E402
 from pointsman.storage.home import Home  # noqa: E402
 
 CHUNK = 64

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = "docs/reference/placement.md"
 JSON = "docs/reference/placement.json"
 SCHEMA = "docs/reference/schemas/placement.schema.json"
-STARTER = "src/pointsman/runs/starter_home/placement.yaml"
+STARTER = "src/pointsman/operations/starter_home/placement.yaml"
 
 _BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

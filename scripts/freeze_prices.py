@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pointsman.kernel.number import MicroUsd, microusd
-from pointsman.turns.prices import (
+from pointsman.turns.registry.prices import (
     PER_TOKENS,
     SHEET_FORM,
     LeftOut,

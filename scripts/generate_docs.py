@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 import yaml
@@ -22,28 +22,28 @@ from pointsman.agents.codes import Cause, DepthReason, Excluded, ReasonTag
 from pointsman.agents.config import DEFAULT_CONFIG, GivenConfig, default_text
 from pointsman.agents.request import GivenJob
 from pointsman.agents.written import AgentsFile, GivenSelfRep
-from pointsman.branches import values
-from pointsman.branches.functions import FUNCTIONS
-from pointsman.branches.operators import OPERATORS
 from pointsman.branches.review import Concern as BranchConcern
-from pointsman.branches.syntax import MAX_CHARACTERS, MAX_DEPTH, MAX_NODES
 from pointsman.branches.trace import Reason
 from pointsman.branches.written import DecisionsFile
 from pointsman.cli.main import main as command
+from pointsman.expressions import values
+from pointsman.expressions.functions import FUNCTIONS
+from pointsman.expressions.operators import OPERATORS
+from pointsman.expressions.syntax import MAX_CHARACTERS, MAX_DEPTH, MAX_NODES
+from pointsman.jobs.request import JobRequest
 from pointsman.kernel.codes import Code
 from pointsman.kernel.replay import Verdict
 from pointsman.kernel.schema import Schema, json_schema
 from pointsman.kernel.verification import FaultCode
 from pointsman.placement.facts import GivenPlacement
 from pointsman.placement.table import ErrorCode, placement_schema
-from pointsman.runs.jobs.job_request import JobRequest
 from pointsman.sessions.catalogue_page import catalogue_page
-from pointsman.storage.sensor_file import SensorsFile
-from pointsman.storage.settings import Settings
-from pointsman.storage.workflow_file import WorkflowFile
+from pointsman.storage.policies.sensor_file import SensorsFile
+from pointsman.storage.policies.settings import Settings
+from pointsman.storage.policies.workflow_file import WorkflowFile
 from pointsman.turns.facts import GivenFacts
 from pointsman.turns.policy import RoutingFile
-from pointsman.turns.registry import ModelsFile
+from pointsman.turns.registry.models import ModelsFile
 from pointsman.turns.trace import ValidationFailure
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -162,6 +162,7 @@ def pages() -> dict[str, str]:
         f"{REFERENCE}/cli.md": cli_page(),
         f"{REFERENCE}/expressions.md": expressions_page(),
         f"{REFERENCE}/outcomes.md": outcomes_page(),
+        f"{REFERENCE}/conformance.md": conformance_page(),
         f"{REFERENCE}/schemas/README.md": schemas_page(),
         **{f"{REFERENCE}/schemas/{name}.json": schema_text(name) for name in SCHEMAS},
     }
@@ -483,6 +484,90 @@ def _outcome_headers(want: Mapping[str, object]) -> Iterator[str]:
         yield "`x-should-retry: false`"
     if want.get("retry_after"):
         yield "`retry-after`"
+
+
+SURFACES = {
+    "route --facts": "`pointsman route --facts`",
+    "route": "`pointsman route MESSAGE`",
+    "mcp facts": "`route_preview` with `facts`",
+    "mcp": "`route_preview` with `message`",
+    "chat": "`pointsman chat --message`",
+    "/v1/chat/completions": "`/v1/chat/completions`",
+    "/v1/responses": "`/v1/responses`",
+    "/v1/messages": "`/v1/messages`",
+}
+
+
+def conformance_page() -> str:
+    cases = [*_conformance_cases()]
+    predicates = {case["covers"] for case in cases} - {*get_args(ValidationFailure)}
+    return _page(
+        "# Conformance",
+        GENERATED.replace("from the code", "from tests/cases/conformance"),
+        "The same facts give the same decision, whichever way a turn comes. Every row below is\n"
+        "a policy and the turns sent under it; the tests send each turn through eight surfaces\n"
+        "and compare the model chosen, the slot that won, what every slot said, its\n"
+        "`validation_failure` and the rules that lost. Facts are not handed in where they can\n"
+        "arise: a key has its models, a budget its calls, an outage its failures.",
+        "The surfaces are the command line, the MCP server's tool `route_preview` and the three\n"
+        "model endpoints:",
+        "\n".join(f"- {each}" for each in SURFACES.values()),
+        "The two that take facts decide on exactly those; the others gather. A surface that\n"
+        "calls a model must also serve the one that was chosen.",
+        "In each row the rule `asked` proposes `main:first`. *Not on* names the surfaces that\n"
+        "cannot carry the fact; the tests send the turn there as well, and fail when the\n"
+        "surface turns out to carry it. A rule that asks for such a fact never holds there.",
+        "## Predicates of rules",
+        _table(
+            ("predicate", "holds when", "rule", "not on"),
+            (
+                (f"`{case['covers']}`", case["note"], _code(_flow(case["when"])), _left_out(case))
+                for case in cases
+                if case["covers"] in predicates
+            ),
+        ),
+        "## Vetoes",
+        _table(
+            ("veto", "when", "reason", "then serves", "not on"),
+            (
+                (f"`{case['covers']}`", case["note"], *_veto_cells(case), _left_out(case))
+                for case in cases
+                if case["covers"] not in predicates
+            ),
+        ),
+        "## Why not there",
+        _table(("what", "surface", "why"), _reasons_left_out(cases)),
+    )  # fmt: skip
+
+
+def _conformance_cases() -> Iterator[dict[str, Any]]:
+    for path in sorted((ROOT / "tests" / "cases" / "conformance").glob("*.yaml")):
+        yield yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def _flow(value: object) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False)
+    return text.strip().replace("|", "\\|")
+
+
+def _veto_cells(case: Mapping[str, Any]) -> tuple[str, str]:
+    (want,) = [turn["want"] for turn in case["turns"] if "because" in turn["want"]]
+    chosen = want["chosen"]
+    reason = want["because"].replace("`", "").replace("*", "…")
+    return reason, chosen if chosen == "none" else _code(chosen)
+
+
+def _left_out(case: Mapping[str, Any]) -> str:
+    return ", ".join(SURFACES[each] for each in case.get("cannot", ()))
+
+
+def _reasons_left_out(cases: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for case in cases:
+        by_reason: dict[str, list[str]] = {}
+        for surface, reason in case.get("cannot", {}).items():
+            by_reason.setdefault(reason, []).append(SURFACES[surface])
+        for reason, surfaces in by_reason.items():
+            yield f"`{case['covers']}`: {case['note']}", ", ".join(surfaces), reason
 
 
 def schema_text(name: str) -> str:

@@ -5,9 +5,9 @@ from contextlib import closing
 from pathlib import Path
 
 from pointsman import Pointsman
-from pointsman.agents.action import Actor
+from pointsman.governance.action import Actor
 from pointsman.storage.home import open_home
-from pointsman.storage.sqlite.semantic import SEMANTIC, SemanticMemory
+from pointsman.storage.stores.semantic import SEMANTIC, SemanticMemory
 
 # Over HTTP each member votes with a key of their own: see the guide.
 MEMBERS = [Actor(f"member-{name}", name, "council") for name in ("ada", "grace", "mary")]

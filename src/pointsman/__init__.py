@@ -36,9 +36,9 @@ from pointsman.turns.screen import why_screen
 from pointsman.turns.trace import Evaluation, TurnOutcome
 
 if _typing.TYPE_CHECKING:
-    from pointsman.runs.audit.export import BundleSummary
-    from pointsman.runs.audit.replay import ReplayReport
-    from pointsman.runs.audit.verify import LedgerReport
+    from pointsman.audit.export import BundleSummary
+    from pointsman.audit.replay import ReplayReport
+    from pointsman.audit.verify import LedgerReport
 
 __all__ = [
     "BundleSummary",
@@ -85,4 +85,4 @@ def __getattr__(name: str) -> object:
 
     if name not in _LATER:
         raise AttributeError(f"module `pointsman` has no attribute `{name}`")
-    return getattr(import_module(f"pointsman.runs.audit.{_LATER[name]}"), name)
+    return getattr(import_module(f"pointsman.audit.{_LATER[name]}"), name)

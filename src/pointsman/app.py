@@ -16,11 +16,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from pointsman.audit.recorded_turns import (
+    check_recorded,
+    has_recorded,
+    recent_turns,
+    shown_turn,
+)
 from pointsman.errors import LedgerUnavailable, NotFound, NotPublishing
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.content import Sealed, sealed
 from pointsman.kernel.instant import EPOCH, LATEST, Clock, IdSource, Instant
 from pointsman.kernel.record import Aside, Names
+from pointsman.operations.machine import SystemClock, Ulids
 from pointsman.placement.decide import DECISION_VERSION as PLACEMENT_VERSION
 from pointsman.placement.explain import ShownPlacement
 from pointsman.placement.facts import FACTS_FORM as PLACEMENT_FACTS_FORM
@@ -36,22 +43,14 @@ from pointsman.recording.ruling import placed, ruled
 from pointsman.recording.rulings import policies_of
 from pointsman.recording.taints import TaintedSession, Taints, tainted_sessions
 from pointsman.recording.transitions import transition_draft
-from pointsman.runs.audit.recorded_turns import (
-    check_recorded,
-    has_recorded,
-    recent_turns,
-    shown_turn,
-)
-from pointsman.runs.machine import SystemClock, Ulids
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.ledger_policies import LedgerPolicies, opened_policies
-from pointsman.storage.policies import InForce
+from pointsman.storage.policies.ledger_policies import LedgerPolicies, opened_policies
+from pointsman.storage.policies.policies import InForce
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.health import HEALTH, HealthStore
-from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.storage.store_url import shared_store
-from pointsman.turns.availability import Transition
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.stores.health import HEALTH, HealthStore
 from pointsman.turns.decide import DECISION_VERSION
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import (
@@ -61,28 +60,29 @@ from pointsman.turns.facts import (
     with_seal,
 )
 from pointsman.turns.policy import TurnPolicy, read_routing, turn_policy
-from pointsman.turns.provider_state import Thresholds
-from pointsman.turns.registry import meant, model_id, provider_of, read_models, registry
+from pointsman.turns.registry.availability import Transition
+from pointsman.turns.registry.models import meant, model_id, provider_of, read_models, registry
+from pointsman.turns.registry.provider_state import Thresholds
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:
+    from pointsman.approvals.approvals import Approvals
+    from pointsman.approvals.effects import Effects
+    from pointsman.audit.backtest import Backtest
+    from pointsman.audit.egress import EgressReport
+    from pointsman.audit.export import BundleSummary
+    from pointsman.audit.replay import Progress, ReplayReport
+    from pointsman.audit.verify import LedgerReport
     from pointsman.calls.services import CallServices
-    from pointsman.runs.agency.agency import Agency
-    from pointsman.runs.agency.agent_wing import AgentWing
-    from pointsman.runs.approvals.approvals import Approvals
-    from pointsman.runs.approvals.effects import Effects
-    from pointsman.runs.audit.backtest import Backtest
-    from pointsman.runs.audit.egress import EgressReport
-    from pointsman.runs.audit.export import BundleSummary
-    from pointsman.runs.audit.replay import Progress, ReplayReport
-    from pointsman.runs.audit.verify import LedgerReport
-    from pointsman.runs.conversations.conversations import Conversations
-    from pointsman.runs.jobs.jobs import Jobs
-    from pointsman.runs.publishing import Publishing
-    from pointsman.runs.rules_test import Table, TableReport
-    from pointsman.runs.workflows.branching import Branching
-    from pointsman.storage.publications import Candidate
+    from pointsman.conversations.conversations import Conversations
+    from pointsman.jobs.agency import Agency
+    from pointsman.jobs.agent_wing import AgentWing
+    from pointsman.jobs.jobs import Jobs
+    from pointsman.operations.publishing import Publishing
+    from pointsman.operations.rules_test import Table, TableReport
+    from pointsman.storage.policies.publications import Candidate
     from pointsman.turns.story import TurnStory
+    from pointsman.workflows.branching import Branching
 
 __all__ = ["Given", "Pointsman", "SystemClock", "Ulids", "home_path"]
 
@@ -188,7 +188,7 @@ class Pointsman:
         """Open what agents need at its first use; several threads may ask at once."""
         if self._agents is None:
             # Imported here: turns are routed without it, and should not wait for it.
-            from pointsman.runs.agency.agent_wing import open_agent_wing  # noqa: PLC0415
+            from pointsman.jobs.agent_wing import open_agent_wing  # noqa: PLC0415
 
             with self._opening:
                 if self._agents is None:
@@ -206,8 +206,8 @@ class Pointsman:
             store = HealthStore(self.home.place(HEALTH))
             return HomeHealth(self.clock, store, process, thresholds)
         # Imported here: it needs packages that a home of files does without.
-        from pointsman.runs.replicas.followed_health import FollowedHealth  # noqa: PLC0415 - above
-        from pointsman.runs.replicas.opening import open_shared  # noqa: PLC0415 - see above
+        from pointsman.replicas.followed_health import FollowedHealth  # noqa: PLC0415 - above
+        from pointsman.replicas.opening import open_shared  # noqa: PLC0415 - see above
 
         shared = open_shared(self.home, kept_in, self.files.settings().value, process)
         return FollowedHealth(self.clock, shared, thresholds)
@@ -227,8 +227,8 @@ class Pointsman:
     def conversations(self) -> Conversations:
         """The conversations of this home; opened at their first use."""
         # Imported here: most commands hold no conversation, and should not wait for it.
-        from pointsman.runs.conversations.conversations import Ground, open_conversations  # noqa: PLC0415
-        from pointsman.runs.conversations.equipment import home_kit  # noqa: PLC0415
+        from pointsman.conversations.conversations import Ground, open_conversations  # noqa: PLC0415
+        from pointsman.conversations.equipment import home_kit  # noqa: PLC0415
 
         parts = (self.home, self.files, self.desk, self.gathering, self.clock, self.ids)
         ground = Ground(*parts, self.asked)
@@ -237,7 +237,7 @@ class Pointsman:
     @cached_property
     def jobs(self) -> Jobs:
         """The jobs of this home; opened at their first use."""
-        from pointsman.runs.jobs.jobs import open_jobs  # noqa: PLC0415 - as above
+        from pointsman.jobs.jobs import open_jobs  # noqa: PLC0415 - as above
 
         sources = (self.clock, self.ids)
         opened = (self.home, self.files, self.desk, sources, self.agency, self.approvals)
@@ -259,7 +259,7 @@ class Pointsman:
 
     def publish(self, given: Candidate, by: str) -> Publishing:
         """Publish a policy for all who follow this ledger; durable when this returns."""
-        from pointsman.runs.publishing import publish  # noqa: PLC0415 - as above
+        from pointsman.operations.publishing import publish  # noqa: PLC0415 - as above
 
         files = self.publishing()
         sources = (self.clock, self.ids)
@@ -278,7 +278,7 @@ class Pointsman:
 
     def test_rules(self, table: Table) -> TableReport:
         """Run a table of expected decisions against the files; records nothing."""
-        from pointsman.runs.rules_test import run_on_files  # noqa: PLC0415 - as above
+        from pointsman.operations.rules_test import run_on_files  # noqa: PLC0415 - as above
 
         return run_on_files(self.files, table)
 
@@ -396,7 +396,7 @@ class Pointsman:
 
     def read_turn(self, name: str = "last") -> TurnStory:
         """Read all of a turn by its id, or by that of any decision or call of it; or `last`."""
-        from pointsman.runs.audit.turn_story import read_story  # noqa: PLC0415 - as above
+        from pointsman.audit.turn_story import read_story  # noqa: PLC0415 - as above
 
         return read_story(self.home, name)
 
@@ -410,7 +410,7 @@ class Pointsman:
 
     def replay(self, names: Sequence[str]) -> ReplayReport:
         """Re-run recorded decisions by id or turn."""
-        from pointsman.runs.audit.replay import replay_named  # noqa: PLC0415 - it loads every room
+        from pointsman.audit.replay import replay_named  # noqa: PLC0415 - it loads every room
 
         check_recorded(self.home)
         with told_errors(self.home.database):
@@ -420,7 +420,7 @@ class Pointsman:
         self, since: Instant = EPOCH, *, workers: int = 1, progress: Progress | None = None
     ) -> ReplayReport:
         """Re-run every recorded decision since an instant."""
-        from pointsman.runs.audit.replay import ReplayReport, replay_all  # noqa: PLC0415 - as above
+        from pointsman.audit.replay import ReplayReport, replay_all  # noqa: PLC0415 - as above
 
         if not self.home.database.exists():
             return ReplayReport(0, 0, 0, ())
@@ -436,20 +436,20 @@ class Pointsman:
         progress: Progress | None = None,
     ) -> Backtest:
         """Decide the recorded turns again under another policy; records nothing."""
-        from pointsman.runs.audit.backtest import backtest  # noqa: PLC0415 - as above
+        from pointsman.audit.backtest import backtest  # noqa: PLC0415 - as above
 
         with told_errors(self.home.database):
             return backtest(self.home, policy, since, previews=previews, progress=progress)
 
     def verify(self, progress: Callable[[int], None] | None = None) -> LedgerReport:
         """Check chains, checkpoints and signatures."""
-        from pointsman.runs.audit.verify import verify_ledger  # noqa: PLC0415 - as above
+        from pointsman.audit.verify import verify_ledger  # noqa: PLC0415 - as above
 
         return verify_ledger(self.home, progress)
 
     def egress(self, since: Instant = EPOCH) -> EgressReport:
         """Tell what left this machine since an instant, and verify the ledger that says so."""
-        from pointsman.runs.audit.egress import egress  # noqa: PLC0415 - as above
+        from pointsman.audit.egress import egress  # noqa: PLC0415 - as above
 
         check_recorded(self.home)
         with told_errors(self.home.database):
@@ -457,7 +457,7 @@ class Pointsman:
 
     def export(self, target: Path) -> BundleSummary:
         """Write a bundle that another machine can verify."""
-        from pointsman.runs.audit.export import export_bundle  # noqa: PLC0415 - as above
+        from pointsman.audit.export import export_bundle  # noqa: PLC0415 - as above
 
         check_recorded(self.home)
         return export_bundle(self.home, target)

@@ -15,13 +15,13 @@ from msgspec import Raw
 from tests.gateway.house import PATIENT, provider, write_home
 
 from pointsman.app import Pointsman
-from pointsman.providers.messages import Image, Text, ToolUse
-from pointsman.runs.conversations.conversation_house import Ground
-from pointsman.runs.conversations.conversations import (
+from pointsman.conversations.conversation_house import Ground
+from pointsman.conversations.conversations import (
     Conversation,
     Conversations,
     open_conversations,
 )
+from pointsman.providers.messages import Image, Text, ToolUse
 from pointsman.sessions.tool import (
     ConfirmationRequest,
     ToolContext,

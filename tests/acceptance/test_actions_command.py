@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.unit.governance.chamber import in_memory
 
-from pointsman.agents.action import QUORUM, Actor
 from pointsman.app import Pointsman
+from pointsman.approvals.action_making import Wanted
 from pointsman.cli.main import main
+from pointsman.governance.action import QUORUM, Actor
 from pointsman.kernel.document import Json
-from pointsman.runs.approvals.action_making import Wanted
-from pointsman.storage.sqlite.semantic import SemanticMemory
+from pointsman.storage.stores.semantic import SemanticMemory
 
 NOTE: Json = {"namespace": "facts", "key": "sky", "value": {"colour": "blue", "share": 1}}
 

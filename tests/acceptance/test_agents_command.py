@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
-from pointsman.turns.registry import EMBEDDED_MODEL
+from pointsman.turns.registry.models import EMBEDDED_MODEL
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "agent-fleet"
 FLEET = """

@@ -24,9 +24,9 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import stalls
 
+from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.conversations import Conversation
 from pointsman.errors import InputError, NotFound, UnknownModel
-from pointsman.runs.conversations.conversation_house import Kit
-from pointsman.runs.conversations.conversations import Conversation
 from pointsman.sessions.tool import Answered, ConfirmationRequest
 from pointsman.sessions.update import (
     Confirm,

@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.parlour import OPUS, Bench, Parlour, a_parlour, encoded, killed, over, said
 from tests.gateway.house import stalls
 
-from pointsman.runs.conversations.conversation_house import Kit
+from pointsman.conversations.conversation_house import Kit
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.session import TurnCancelled
 from pointsman.testing import calls, says

@@ -8,9 +8,9 @@ import pytest
 from tests.acceptance.parlour import Bench, opened, over, said
 
 from pointsman.app import Pointsman
-from pointsman.runs.conversations.conversation_house import Kit
+from pointsman.conversations.conversation_house import Kit
 from pointsman.sessions.update import TextDelta
-from pointsman.turns.registry import EMBEDDED_MODEL
+from pointsman.turns.registry.models import EMBEDDED_MODEL
 
 pytestmark = pytest.mark.anyio
 

@@ -23,12 +23,12 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import entries, facts_of
 
+from pointsman.conversations.conversation_house import Kit
 from pointsman.errors import InputError
 from pointsman.gateway.api.turn_catalog import TurnCatalog
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import ONE, MicroUsd
 from pointsman.recording.home_health import HomeHealth
-from pointsman.runs.conversations.conversation_house import Kit
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.feedback import FeedbackExplicit
 from pointsman.sessions.update import (
@@ -36,13 +36,13 @@ from pointsman.sessions.update import (
     TextDelta,
     Update,
 )
-from pointsman.storage.sqlite.health import HealthStore
-from pointsman.storage.sqlite.patterns import PatternStore
 from pointsman.storage.sqlite.place import SqlitePlace
-from pointsman.storage.sqlite.turn_index import Wanted
+from pointsman.storage.stores.health import HealthStore
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.turn_index import Wanted
 from pointsman.testing import FrozenClock, calls, fails, says
-from pointsman.turns.fingerprint import Surroundings, fingerprint_of, hashed_vector
-from pointsman.turns.provider_state import Thresholds
+from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of, hashed_vector
+from pointsman.turns.registry.provider_state import Thresholds
 
 pytestmark = pytest.mark.anyio
 

@@ -16,9 +16,9 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import keeps
 
+from pointsman.conversations.conversation_house import Kit
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Text
-from pointsman.runs.conversations.conversation_house import Kit
 from pointsman.sessions.tool import ToolOutcome
 from pointsman.sessions.update import (
     ConfirmEgress,

@@ -15,9 +15,9 @@ from tests.acceptance.parlour import (
     said,
 )
 
+from pointsman.conversations.conversation_house import Kit
 from pointsman.errors import NotFound
 from pointsman.providers.messages import Text
-from pointsman.runs.conversations.conversation_house import Kit
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.feedback import FeedbackImplicit
 from pointsman.sessions.tool import ToolOutcome

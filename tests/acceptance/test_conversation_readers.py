@@ -20,9 +20,9 @@ from tests.acceptance.parlour import (
     over,
 )
 
+from pointsman.conversations.conversation import NO_TOOLS
+from pointsman.conversations.conversation_house import Kit
 from pointsman.providers.messages import Text, ToolUse
-from pointsman.runs.conversations.conversation import NO_TOOLS
-from pointsman.runs.conversations.conversation_house import Kit
 from pointsman.sessions.delegate_call import MOST_AT_ONCE
 from pointsman.sessions.tool import ConfirmationRequest, ToolContext, ToolDefinition, ToolOutcome
 from pointsman.sessions.update import Notice, ToolAnswered, ToolAsked, ToolState, TurnOver

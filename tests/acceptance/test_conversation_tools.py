@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.acceptance.parlour import Parlour, a_parlour, encoded, over, said, told
 
-from pointsman.runs.conversations.conversation_house import Ground
-from pointsman.runs.conversations.conversations import Conversations, open_conversations
-from pointsman.runs.conversations.equipment import home_kit
+from pointsman.conversations.conversation_house import Ground
+from pointsman.conversations.conversations import Conversations, open_conversations
+from pointsman.conversations.equipment import home_kit
 from pointsman.sessions.tool import Answered
 from pointsman.sessions.update import Confirm, Update
 from pointsman.testing import calls, says

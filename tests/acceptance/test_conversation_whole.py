@@ -24,10 +24,10 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import stalls
 
+from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.conversations import Conversation
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Image
-from pointsman.runs.conversations.conversation_house import Kit
-from pointsman.runs.conversations.conversations import Conversation
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.delegation import DelegateStarted
 from pointsman.sessions.tool import ToolOutcome

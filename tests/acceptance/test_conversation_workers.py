@@ -30,11 +30,11 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import keeps, stalls
 
+from pointsman.conversations.conversation_house import Kit
 from pointsman.gateway.api.session_lines import session_lines
 from pointsman.gateway.api.turn_catalog import TurnCatalog
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
-from pointsman.runs.conversations.conversation_house import Kit
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.calls import LlmCallStarted
 from pointsman.sessions.events.delegation import DelegateFailed, DelegateStarted

@@ -23,9 +23,9 @@ from pointsman.sessions.tools.box import ToolBox
 from pointsman.sessions.tools.mcp_connection import _LastWords
 from pointsman.sessions.tools.mcp_tools import LONGEST_NAME, offered_name
 from pointsman.sessions.tools.session import SessionKit
-from pointsman.storage.settings import Settings
-from pointsman.storage.tool_settings import McpServer, ToolSettings
-from pointsman.turns.registry import SecretRef
+from pointsman.storage.policies.settings import Settings
+from pointsman.storage.policies.tool_settings import McpServer, ToolSettings
+from pointsman.turns.registry.models import SecretRef
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 CONTEXT = ToolContext("s", "t")

@@ -11,7 +11,7 @@ from tests.unit.placed_home import given_facts as placement_facts
 
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
-from pointsman.storage.policies import InForce, PolicyFiles
+from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.turns.facts import GivenFacts
 
 MODELS = """

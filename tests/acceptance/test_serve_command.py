@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from tests.gateway.house import eventually
 
 from pointsman.cli.main import main
-from pointsman.runs.starter import starter_text
+from pointsman.operations.starter import starter_text
 
 BROKEN = {
     "pointsman.yaml": "retain: some\nmood: 1\n",

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from tests.models.agents_jobs import FILE_KEYS, Plain, a_job, a_router, agents_text
 
+from pointsman.agents.compiled import ReadyPolicy, Router
 from pointsman.agents.decide import DECIDER, decide
 from pointsman.agents.explain import ShownRoute, answer, route_screen
 from pointsman.agents.facts import FACTS_FORM, with_seal
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.ready import ReadyPolicy, Router
 from pointsman.agents.selfrep import SELFREP_FORM
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM, AgentOutcome, RouteTrace
 from pointsman.errors import DocumentError
 from pointsman.kernel.content import sealed
 from pointsman.kernel.number import Billionths, billionths_text
 from pointsman.kernel.yaml_text import read_yaml
-from pointsman.storage.agents_file import read_agents
+from pointsman.storage.policies.agents_file import read_agents
 
 FOLDER = Path(__file__).parent / "agents"
 

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointsman.agents.brainstate.given import given
-from pointsman.agents.brainstate.hints import hinted
-from pointsman.agents.brainstate.reading import read_inputs, read_start, started
-from pointsman.agents.brainstate.state import BrainState
-from pointsman.agents.brainstate.tick import inserted, ticked
-from pointsman.agents.brainstate.trace import TickTrace
-from pointsman.agents.brainstate.view import JSON, shown, shown_hints
+from pointsman.brainstate.given import given
+from pointsman.brainstate.hints import hinted
+from pointsman.brainstate.reading import read_inputs, read_start, started
+from pointsman.brainstate.state import BrainState
+from pointsman.brainstate.tick import inserted, ticked
+from pointsman.brainstate.trace import TickTrace
+from pointsman.brainstate.view import JSON, shown, shown_hints
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import Document
 from pointsman.kernel.json_text import read_json

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from pointsman.branches.compiled import ReadyDecisions, plain
 from pointsman.branches.decide import DECIDER, decide
 from pointsman.branches.facts import FACTS_FORM, branch_facts
 from pointsman.branches.policy import POLICY_FORM, branch_policy
 from pointsman.branches.reading import decisions_of, read_decisions
-from pointsman.branches.ready import ReadyDecisions, plain
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
 from pointsman.branches.written import DecisionsFile
 from pointsman.errors import DocumentError

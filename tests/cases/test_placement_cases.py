@@ -14,10 +14,10 @@ from pointsman.kernel.document import Document
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.yaml_text import read_yaml
+from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.decide import decide
 from pointsman.placement.facts import PlacementFacts, read_placement_facts
 from pointsman.placement.policy import BUILT_IN, placement_policy, read_placement
-from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.sensitivity import Sensitivity
 from pointsman.placement.trace import PlacementOutcome, PlacementTrace
 from pointsman.signals.kinds import KINDS

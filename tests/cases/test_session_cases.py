@@ -12,7 +12,7 @@ from tests.unit.sessions.play import Play, a_tool, a_turn, a_use, answer, nth
 from pointsman.kernel.yaml_text import read_yaml
 from pointsman.sessions import effects
 from pointsman.sessions.effects import Replied
-from pointsman.turns.pattern_row import PatternRow
+from pointsman.turns.learning.pattern_row import PatternRow
 
 FOLDER = Path(__file__).parent / "sessions"
 

@@ -18,11 +18,11 @@ from procrastinate import App, PsycopgConnector
 from tests.models.many_turns import record_turns, write_policy
 
 from pointsman.app import Pointsman
+from pointsman.bulk.jobs import BulkJobs
+from pointsman.bulk.queue import QUEUE, SCHEMA, BulkQueue
+from pointsman.bulk.replaying import REPLAY, ReplayGiven
+from pointsman.bulk.verifying import VerifyGiven
 from pointsman.cli.main import main
-from pointsman.runs.bulk.jobs import BulkJobs
-from pointsman.runs.bulk.queue import QUEUE, SCHEMA, BulkQueue
-from pointsman.runs.bulk.replaying import REPLAY, ReplayGiven
-from pointsman.runs.bulk.verifying import VerifyGiven
 from pointsman.storage.postgres.place import PostgresStore
 
 TURNS = 300

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pointsman.errors import LedgerUnavailable, SemNotFound, SemWriteFail
 from pointsman.kernel.instant import Instant
 from pointsman.storage.sqlite.database import SqliteConnection
-from pointsman.storage.sqlite.semantic import Provenance, SemanticMemory, write_version
+from pointsman.storage.stores.semantic import Provenance, SemanticMemory, write_version
 
 SOURCE = Path(__file__).parents[2] / "src" / "pointsman"
 WRITER = "write_version"
@@ -141,7 +141,7 @@ def test_only_the_effector_writes() -> None:
             )
             if WRITER in names or ("semantic" in names and isinstance(node, ast.ImportFrom)):
                 found.add(path.relative_to(SOURCE).as_posix())
-    assert found == {"runs/approvals/effects.py"}
+    assert found == {"approvals/effects.py"}
 
 
 def test_the_reader_has_no_way_to_write() -> None:

@@ -19,9 +19,9 @@ from pointsman.cli.main import COMMANDS
 from pointsman.gateway.api.described import DESCRIBED
 from pointsman.gateway.telemetry.gauges import GAUGES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
-from pointsman.storage.settings import read_settings
+from pointsman.storage.policies.settings import read_settings
 from pointsman.turns.policy import read_routing
-from pointsman.turns.registry import read_models, registry
+from pointsman.turns.registry.models import read_models, registry
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"

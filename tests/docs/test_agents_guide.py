@@ -13,13 +13,13 @@ from pointsman.errors import (
     MissingSnapshot,
     ResultMismatch,
 )
+from pointsman.jobs.agent_privacy import LET_THROUGH
+from pointsman.jobs.agent_reply import read_reply
+from pointsman.jobs.log import JobStatus
+from pointsman.jobs.request import read_job_request
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.replay import Verdict
-from pointsman.runs.agency.agent_privacy import LET_THROUGH
-from pointsman.runs.agency.agent_reply import read_reply
-from pointsman.runs.jobs.job_log import JobStatus
-from pointsman.runs.jobs.job_request import read_job_request
-from pointsman.storage.agents_file import read_agents
+from pointsman.storage.policies.agents_file import read_agents
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "agents.md"
 FENCE = re.compile(r"^```(\S+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "pointsman"
 NAMED = set(re.findall(r"`(?:\w+/)?(\w+)`", (ROOT / "ARCHITECTURE.md").read_text("utf-8")))
 PARTS = sorted(each.parent for each in SOURCE.glob("*/__init__.py"))
-HOUSES = ("gateway", "runs")
+HOUSES = ("gateway", "storage", "turns", "agents", "branches")
 ROOMS = sorted(each.parent for name in HOUSES for each in SOURCE.glob(f"{name}/*/__init__.py"))
 
 

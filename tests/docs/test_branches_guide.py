@@ -10,10 +10,10 @@ from pointsman.branches.policy import branch_policy
 from pointsman.branches.reading import read_decisions
 from pointsman.branches.review import Concern, review
 from pointsman.kernel.wb1 import Salted, ends, picked, unit_bytes
-from pointsman.runs.workflows.actions import check_allowed
-from pointsman.storage.sensor_file import SensorType, read_sensors
-from pointsman.storage.settings import read_settings
-from pointsman.storage.workflow_file import read_workflow
+from pointsman.storage.policies.sensor_file import SensorType, read_sensors
+from pointsman.storage.policies.settings import read_settings
+from pointsman.storage.policies.workflow_file import read_workflow
+from pointsman.workflows.actions import check_allowed
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "guide" / "branches.md").read_text(encoding="utf-8")

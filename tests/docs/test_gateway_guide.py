@@ -11,9 +11,9 @@ import pytest
 from tests.gateway.house import Running, model, provider, running, upstream, write_home
 
 from pointsman.gateway.api.described import DESCRIBED
-from pointsman.storage.settings import read_settings
+from pointsman.storage.policies.settings import read_settings
 from pointsman.turns.policy import read_routing
-from pointsman.turns.registry import read_models, registry
+from pointsman.turns.registry.models import read_models, registry
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "gateway.md").read_text(encoding="utf-8")
 ADDRESS = "http://127.0.0.1:8484"

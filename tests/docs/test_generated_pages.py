@@ -19,8 +19,8 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.verification import FaultCode
 from pointsman.kernel.yaml_text import read_yaml
+from pointsman.operations.starter import NAMES, starter_text
 from pointsman.placement.table import ErrorCode
-from pointsman.runs.starter import NAMES, starter_text
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from pointsman.access.matrix import ROUTES
 from pointsman.access.roles import ROLE_SCOPES, ROLES
-from pointsman.agents.action import ACTIONS, QUORUM, VOTE_WINDOW
-from pointsman.agents.refusal import Refusal
 from pointsman.errors import (
     JobPrivacyBlocked,
     PermissionDenied,
@@ -15,6 +13,8 @@ from pointsman.errors import (
     SemNotFound,
 )
 from pointsman.gateway.api.agent_call import refusal_value
+from pointsman.governance.action import ACTIONS, QUORUM, VOTE_WINDOW
+from pointsman.governance.refusal import Refusal
 from pointsman.kernel.instant import SECOND
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "governance.md").read_text("utf-8")

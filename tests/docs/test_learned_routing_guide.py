@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from pointsman.turns.policy import read_routing
-from pointsman.turns.registry import EMBEDDED_MODEL
+from pointsman.turns.registry.models import EMBEDDED_MODEL
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/guide/learned-routing.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.gateway.house import Running, eventually
 from tests.web.scene import command, in_memory, scene
 
-from pointsman.runs.parquet.tables import TABLES
+from pointsman.bulk.parquet.tables import TABLES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "parquet.md").read_text()
 QUERIES = dict(re.findall(r"^```sql (\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))

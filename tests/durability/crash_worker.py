@@ -24,12 +24,12 @@ from pointsman.kernel.checkpoint import Checkpoint
 from pointsman.kernel.entry import Chain, Draft, Entry, Head
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.verification import Pass
-from pointsman.storage.checkpoints import CheckpointFolder
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.lease import Lease
-from pointsman.storage.ledger import LedgerWriter
 from pointsman.storage.sqlite.ledger import Place
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.checkpoints import CheckpointFolder
+from pointsman.storage.writer.lease import Lease
+from pointsman.storage.writer.ledger import LedgerWriter
 
 CHAIN = "cli"
 WRITERS = 8

@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 from tests.servers import PostgresServer
 
+from pointsman.audit.verify import verify_ledger
 from pointsman.errors import LedgerError
 from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
-from pointsman.runs.audit.verify import verify_ledger
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.ledger import LedgerWriter
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.ledger import LedgerWriter
 
 WRITERS = 3
 THREADS = 4

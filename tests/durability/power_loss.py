@@ -22,9 +22,9 @@ from pointsman.kernel.entry import Chain, Draft, Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import FaultCode, Pass
-from pointsman.storage.ledger import LedgerWriter
 from pointsman.storage.sqlite.database import SQL
 from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.writer.ledger import LedgerWriter
 
 DATABASE = "/disk/ledger.db"
 MODES = ("lost", "kept", "sectors", "torn")

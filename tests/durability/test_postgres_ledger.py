@@ -9,13 +9,13 @@ import pytest
 from tests.durability.postgres_wire import LossyWire
 from tests.servers import PostgresServer
 
+from pointsman.audit.verify import verify_ledger
 from pointsman.errors import LedgerBroken, LedgerRolledBack, LedgerUnavailable
 from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
-from pointsman.runs.audit.verify import verify_ledger
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.ledger import LedgerWriter
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.ledger import LedgerWriter
 
 OPENING = Draft("ledger.opened", "opening", "", Instant(1), b"{}")
 

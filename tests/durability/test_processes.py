@@ -11,11 +11,11 @@ from pointsman.errors import ChainHeld
 from pointsman.kernel.entry import Chain, Draft, empty_head, head_after, joined
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.verification import Pass
-from pointsman.storage.checkpoints import CheckpointFolder
 from pointsman.storage.home import open_home
-from pointsman.storage.lease import Lease, first_free_lease
 from pointsman.storage.sqlite.database import SQL, opened
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.checkpoints import CheckpointFolder
+from pointsman.storage.writer.lease import Lease, first_free_lease
 
 PROCESSES = 4
 SPAWN = multiprocessing.get_context("spawn")

@@ -17,12 +17,12 @@ from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
-from pointsman.storage.checkpoints import CheckpointFolder
-from pointsman.storage.ledger import RETRY_S, LedgerWriter
 from pointsman.storage.sqlite.database import LOG_PAGES
-from pointsman.storage.sqlite.group import MOST_WAITING
 from pointsman.storage.sqlite.ledger import Place
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.checkpoints import CheckpointFolder
+from pointsman.storage.writer.group import MOST_WAITING
+from pointsman.storage.writer.ledger import RETRY_S, LedgerWriter
 
 KEY = SigningKey(bytes(range(32)))
 CHAIN = Chain("0123456789abcdef" * 2, "cli")

@@ -19,12 +19,12 @@ import yaml
 from pointsman.gateway import server as gateway
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
+from pointsman.operations.starter import starter_text
 from pointsman.providers.http_provider import Surroundings
 from pointsman.providers.messages import Text
-from pointsman.runs.starter import starter_text
 from pointsman.storage.home import open_home
-from pointsman.storage.settings import read_settings
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.policies.settings import read_settings
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import ScriptedUpstream
 from pointsman.testing.upstream_replies import (
     LAST_CHUNK,

@@ -107,7 +107,7 @@ def live(home: Path, name: str, count: int) -> None:
     from tests.gateway.house import PATIENT
 
     from pointsman.gateway import server as gateway
-    from pointsman.storage.settings import Server
+    from pointsman.storage.policies.settings import Server
 
     server = Server(port=0)
     arm = lay(POINTS[name], count)

@@ -38,13 +38,13 @@ from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
 from pointsman.kernel.yaml_text import read_yaml
+from pointsman.operations.machine import SystemClock
 from pointsman.providers.messages import Text
-from pointsman.runs.machine import SystemClock
 from pointsman.signals.embedding import text_vector
 from pointsman.storage.home import open_home
 from pointsman.storage.sqlite.ledger import SqliteRows
-from pointsman.storage.sqlite.pattern_writing import ImportRow
-from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.patterns.writing import ImportRow
 from pointsman.testing import fails, says
 from pointsman.testing.upstream_replies import (
     STREAM_HEAD,
@@ -60,7 +60,7 @@ from pointsman.testing.upstream_replies import (
     json_answer,
     said_whole,
 )
-from pointsman.turns.fingerprint import Surroundings, fingerprint_of
+from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of
 
 FOLDER = Path(__file__).parents[1] / "cases" / "outcomes"
 FIRST, SECOND_MODEL, LOCAL = "main:first", "spare:second", "house:local"
@@ -72,7 +72,7 @@ SESSION, LEARNED = "pinned", "/learned"
 
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
            "additionalProperties": False}  # fmt: skip
-_PIXEL = (
+PIXEL_TEXT = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 )
 
@@ -194,7 +194,7 @@ class World:
         """Say what came of a run in the words of the files."""
         told = answer.headers
         entries = entries_of(turn_of(run, answer), self.live.entries())
-        ends = [_detail(each) for each in entries if each.kind == OUTCOME]
+        ends = [outcome_detail(each) for each in entries if each.kind == OUTCOME]
         classes = (end["error_class"] for end in ends)
         seen: dict[str, Any] = {
             "serves": told["x-pointsman-model"] if answer.status_code == 200 else "none",
@@ -244,7 +244,7 @@ def _lost(slot: dict[str, Any]) -> list[str]:
     return [each["candidate_model"] for each in slot["rule_attempts"]]
 
 
-def _detail(entry: Entry) -> dict[str, Any]:
+def outcome_detail(entry: Entry) -> dict[str, Any]:
     detail = json.loads(bytes(OUTCOME_FORM.read(entry.payload).detail))
     assert isinstance(detail, dict)
     return detail
@@ -290,7 +290,7 @@ def request_body(path: str, name: str, text: str, needs: Sequence[str]) -> dict[
 
 def _chat(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     words = {"type": "text", "text": text}
-    seen = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_PIXEL}"}}
+    seen = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL_TEXT}"}}
     function = {"name": "look", "parameters": _SCHEMA}
     wish = {"name": "a", "schema": _SCHEMA, "strict": True}
     system = {"role": "system", "content": "be brief"}
@@ -304,7 +304,7 @@ def _chat(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _responses(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     words = {"type": "input_text", "text": text}
-    seen = {"type": "input_image", "image_url": f"data:image/png;base64,{_PIXEL}"}
+    seen = {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL_TEXT}"}
     wish = {"type": "json_schema", "name": "a", "schema": _SCHEMA, "strict": True}
     return {"input": text, "max_output_tokens": 50}, {
         "images": {"input": [{"role": "user", "content": [words, seen]}]},
@@ -315,7 +315,7 @@ def _responses(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _messages(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    source = {"type": "base64", "media_type": "image/png", "data": _PIXEL}
+    source = {"type": "base64", "media_type": "image/png", "data": PIXEL_TEXT}
     parts = [{"type": "text", "text": text}, {"type": "image", "source": source}]
     wish = {"type": "json_schema", "schema": _SCHEMA}
     return {"messages": [{"role": "user", "content": text}], "max_tokens": 50}, {
@@ -339,7 +339,7 @@ def _cut_late(request: Received) -> Sequence[Step]:
     return [Send(whole[: len(whole) - 20]), Close()]
 
 
-_PROVIDERS: dict[object, Reply] = {
+PROVIDERS: dict[object, Reply] = {
     "silent": does(Pause()),
     "cut before content": _cut_early,
     "cut after content": _cut_late,
@@ -403,7 +403,7 @@ def world(case: dict[str, Any], home: Path) -> Iterator[World]:
     """Serve a home in which one thing is wrong."""
     asked, clock = case.get("provider"), MovableClock()
     with ExitStack() as stack:
-        first = upstream(otherwise=_PROVIDERS.get(asked), listens=asked != "refuses")
+        first = upstream(otherwise=PROVIDERS.get(asked), listens=asked != "refuses")
         sides: dict[str, Upstream] = {
             FIRST: stack.enter_context(first),
             SECOND_MODEL: stack.enter_context(upstream(otherwise=says("from the second"))),

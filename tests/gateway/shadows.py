@@ -9,7 +9,7 @@ from tests.gateway.house import Running, eventually
 
 from pointsman.errors import LedgerUnavailable
 from pointsman.storage.home import open_home
-from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.stores.patterns.patterns import PatternStore
 
 TIERS = {"fast": "claude:opus", "balanced": "claude:opus", "deep": "claude:opus"}
 SHADOW = "decision.turn.shadow"

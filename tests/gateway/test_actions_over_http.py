@@ -13,13 +13,13 @@ import pytest
 from tests.gateway.house import Running, eventually, running, write_home
 from tests.gateway.test_keys_over_http import bearer, made
 
-from pointsman.agents.action import QUORUM, Actor
-from pointsman.agents.action_state import ActionState, Step
 from pointsman.app import Pointsman
+from pointsman.approvals.action_making import Wanted
+from pointsman.approvals.action_record import step_draft
+from pointsman.governance.action import QUORUM, Actor
+from pointsman.governance.state import ActionState, Step
+from pointsman.jobs.agency_record import CALL, CALL_FORM, CallTold
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.runs.agency.agency_record import CALL, CALL_FORM, CallTold
-from pointsman.runs.approvals.action_making import Wanted
-from pointsman.runs.approvals.action_record import step_draft
 from pointsman.testing import FrozenClock
 
 NOTE = {"namespace": "facts", "key": "sky", "value": {"colour": "blue", "share": 0.1}}

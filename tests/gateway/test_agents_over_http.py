@@ -11,9 +11,9 @@ from tests.gateway.agents_asked import A, B, agent, decide, kept, minded
 from tests.gateway.house import Running, running
 from tests.gateway.test_keys_over_http import bearer, made
 
+from pointsman.jobs.agency_record import CALL, CALL_FORM
 from pointsman.kernel.record import read_recorded
-from pointsman.runs.agency.agency_record import CALL, CALL_FORM
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 UNKNOWN = "sha256:" + "0" * 64

@@ -11,7 +11,7 @@ import pytest
 from tests.gateway.agents_asked import A, agent, decide, kept, minded
 from tests.gateway.house import Running, running
 
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from tests.gateway.conftest import Town
 from tests.gateway.house import Running, eventually, keeps, running, write_home
 
 from pointsman.app import Pointsman
-from pointsman.storage.publications import PUBLISHED
+from pointsman.storage.policies.publications import PUBLISHED
 from pointsman.storage.sqlite.database import SQL
 from pointsman.testing.upstream_replies import fails
 

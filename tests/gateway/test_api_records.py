@@ -13,9 +13,9 @@ from tests.gateway.house import Running
 from tests.gateway.town import ADMIN
 
 from pointsman import offline_verifier
-from pointsman.runs.learning.feedback import FEEDBACK, FEEDBACK_FORM
-from pointsman.storage.sqlite.patterns import PatternStore
-from pointsman.turns.fingerprint import Fingerprint
+from pointsman.learning.feedback import FEEDBACK, FEEDBACK_FORM
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.turns.learning.fingerprint import Fingerprint
 
 POLICY = "schema_version: 1\nglobal_default: house:llama\n"
 

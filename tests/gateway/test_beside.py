@@ -18,16 +18,16 @@ from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.kernel.record import read_recorded
-from pointsman.runs.learning.shadowing import SHADOWED_FORM
+from pointsman.learning.shadowing import SHADOWED_FORM
 from pointsman.signals.embedding import text_vector
 from pointsman.storage.home import open_home
-from pointsman.storage.sqlite.pattern_writing import ImportRow
-from pointsman.storage.sqlite.patterns import PatternStore
-from pointsman.storage.sqlite.reading import ContentReader
+from pointsman.storage.stores.entries import ContentReader
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.patterns.writing import ImportRow
 from pointsman.testing import does, fails, says
 from pointsman.testing.upstream_replies import Close, Pause
-from pointsman.turns.exploring import shadow_model
-from pointsman.turns.fingerprint import Surroundings, fingerprint_of
+from pointsman.turns.learning.exploring import shadow_model
+from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of
 from pointsman.turns.trace import OUTCOME_FORM
 
 

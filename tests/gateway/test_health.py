@@ -28,11 +28,11 @@ from pointsman.app import SystemClock
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.recording.home_health import HomeHealth
 from pointsman.recording.transitions import RECOVERED, RECOVERED_FORM
-from pointsman.storage.sqlite.health import HealthStore
 from pointsman.storage.sqlite.place import SqlitePlace
+from pointsman.storage.stores.health import HealthStore
 from pointsman.testing import FrozenClock, fails
 from pointsman.turns.call_event import Result
-from pointsman.turns.provider_state import ProviderRecovered
+from pointsman.turns.registry.provider_state import ProviderRecovered
 
 RULED = {
     "schema_version": 1,

@@ -11,8 +11,8 @@ from tests.gateway.conftest import Town
 from tests.gateway.house import eventually, keeps, running, write_home
 from tests.gateway.shadows import SHADOW, counted, routing, settled
 
-from pointsman.runs.learning.rubric import Rubric
-from pointsman.runs.learning.shadowing import JUDGED_FORM
+from pointsman.learning.rubric import Rubric
+from pointsman.learning.shadowing import JUDGED_FORM
 from pointsman.testing import says
 
 

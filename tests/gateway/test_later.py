@@ -10,7 +10,7 @@ import pytest
 from pointsman.gateway.api.hooks import SENSORS
 from pointsman.gateway.later import LATER
 from pointsman.gateway.server import opened
-from pointsman.storage import decision_files
+from pointsman.storage.policies import decision_files
 
 _LOADED = """
 import sys
@@ -42,13 +42,13 @@ def test_a_gateway_that_serves_models_alone_loads_neither_agents_nor_workflows(
     assert "pointsman.gateway.turns.endpoints" in loaded
     unwanted = {
         "numpy",
-        "pointsman.runs.agency.agency",
-        "pointsman.runs.approvals.approvals",
-        "pointsman.runs.workflows.branching",
-        "pointsman.runs.conversations.conversations",
-        "pointsman.runs.jobs.jobs",
-        "pointsman.runs.audit.replay",
-        "pointsman.runs.sensors.sensors",
+        "pointsman.jobs.agency",
+        "pointsman.approvals.approvals",
+        "pointsman.workflows.branching",
+        "pointsman.conversations.conversations",
+        "pointsman.jobs.jobs",
+        "pointsman.audit.replay",
+        "pointsman.sensors.sensors",
         "pointsman.agents.decide",
         "pointsman.branches.decide",
     }

@@ -18,17 +18,17 @@ from tests.gateway.house import eventually, facts_of, write_home
 from pointsman.cli.main import main
 from pointsman.errors import WeightsError
 from pointsman.kernel.number import Billionths, MicroUsd
+from pointsman.operations.machine import SystemClock
 from pointsman.providers.embedded import minilm
 from pointsman.recording.text_vectors import TextVectors
-from pointsman.runs.machine import SystemClock
 from pointsman.signals.embedding import text_vector
 from pointsman.signals.minilm import MiniLM
 from pointsman.storage.home import open_home
-from pointsman.storage.sqlite.pattern_writing import ImportRow
-from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.patterns.writing import ImportRow
 from pointsman.testing import says
-from pointsman.turns.evidence_look import MINILM, STATIC
-from pointsman.turns.fingerprint import Surroundings, fingerprint_of
+from pointsman.turns.learning.evidence_look import MINILM, STATIC
+from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of
 
 WISH = "tidy up the garden before winter"
 EVIDENCE = {"mode": "apply", "method": "evidence", "min_sample_size": 1, "min_confidence": 0}

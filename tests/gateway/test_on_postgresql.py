@@ -12,7 +12,7 @@ from tests.gateway.shadows import routing, settled
 from tests.servers import PostgresServer
 
 from pointsman.access.shared_budgets import SharedBudgets
-from pointsman.runs.audit.verify import verify_ledger
+from pointsman.audit.verify import verify_ledger
 from pointsman.storage.home import open_home
 from pointsman.testing import says
 

@@ -13,7 +13,7 @@ from tests.gateway.house import Running, eventually, running
 
 from pointsman.app import Pointsman
 from pointsman.recording.desk import POLICY_REFUSED
-from pointsman.storage.publications import PUBLISHED
+from pointsman.storage.policies.publications import PUBLISHED
 from pointsman.storage.sqlite.database import SQL
 
 BIG = {"schema_version": 1, "global_default": "open:big"}

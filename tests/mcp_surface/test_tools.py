@@ -16,9 +16,9 @@ from mcp import MCPError
 from tests.gateway.house import entries, eventually, stalls
 from tests.mcp_surface.depot import QUESTION, Depot, done, inside, read, refused, written
 
-from pointsman.agents.brainstate.reading import read_start
 from pointsman.agents.written import read_selfrep_document
 from pointsman.app import Pointsman
+from pointsman.brainstate.reading import read_start
 from pointsman.errors import LedgerUnavailable
 from pointsman.kernel.document import Document
 from pointsman.kernel.json_text import read_json

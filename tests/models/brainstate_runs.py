@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from tests.models import brainstate_jobs as jobs
 
-from pointsman.agents.brainstate.events import INPUTS_FORM, Inputs
-from pointsman.agents.brainstate.evolution import EVOLUTION_FORM, evolved
-from pointsman.agents.brainstate.reading import read_inputs, read_start, started
-from pointsman.agents.brainstate.snapshot import BRAINSTATE_FORM
-from pointsman.agents.brainstate.state import BrainState
-from pointsman.agents.brainstate.tick import ticked
+from pointsman.brainstate.events import INPUTS_FORM, Inputs
+from pointsman.brainstate.evolution import EVOLUTION_FORM, evolved
+from pointsman.brainstate.reading import read_inputs, read_start, started
+from pointsman.brainstate.snapshot import BRAINSTATE_FORM
+from pointsman.brainstate.state import BrainState
+from pointsman.brainstate.tick import ticked
 from pointsman.kernel.json_text import read_json
 
 TICKS = 12

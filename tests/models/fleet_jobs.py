@@ -10,10 +10,10 @@ from pathlib import Path
 from random import Random
 
 from pointsman.app import Pointsman
+from pointsman.jobs.replay import replay_job
+from pointsman.jobs.request import JobRequest, read_job_request
 from pointsman.kernel.document import Json
 from pointsman.kernel.json_text import read_json
-from pointsman.runs.jobs.job_replay import replay_job
-from pointsman.runs.jobs.job_request import JobRequest, read_job_request
 from pointsman.storage.home import open_home
 from pointsman.testing import CountedIds, FrozenClock
 

@@ -13,9 +13,9 @@ from pointsman.recording.placing import Turn
 from pointsman.recording.ruling import Policies, ruled
 from pointsman.recording.rulings import policies_of
 from pointsman.recording.waiting import Blocking, Waits
-from pointsman.storage.policies import InForce
+from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import BudgetLeft, Override, TurnFacts
-from pointsman.turns.pattern_row import PatternRow
+from pointsman.turns.learning.pattern_row import PatternRow
 from pointsman.version import VERSION
 
 _Policies = tuple[InForce, Policies]

@@ -18,19 +18,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 from tests.unit.governance.chamber import ANN, COUNCIL, NOTE, ROOT, a_request, in_memory
 
-from pointsman.agents.action import VOTE_WINDOW, ActionRequest, Actor
-from pointsman.agents.action_state import ActionState, Event, Step, StepKind, folded, refusal
-from pointsman.agents.votes import Choice
 from pointsman.app import Pointsman
+from pointsman.approvals.action_making import Wanted
+from pointsman.approvals.action_record import ActionRecord, found_action
+from pointsman.approvals.approvals import Approvals
+from pointsman.approvals.effects import Effect, Effects
 from pointsman.errors import ActionRefused
+from pointsman.governance.action import VOTE_WINDOW, ActionRequest, Actor
+from pointsman.governance.state import ActionState, Event, Step, StepKind, folded, refusal
+from pointsman.governance.votes import Choice
 from pointsman.kernel.document import Json
 from pointsman.kernel.instant import Instant
-from pointsman.runs.approvals.action_making import Wanted
-from pointsman.runs.approvals.action_record import ActionRecord, found_action
-from pointsman.runs.approvals.approvals import Approvals
-from pointsman.runs.approvals.effects import Effect, Effects
-from pointsman.storage.sqlite.reading import LedgerReader
-from pointsman.storage.sqlite.semantic import SemanticMemory
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.stores.semantic import SemanticMemory
 from pointsman.testing import CountedIds, FrozenClock
 
 SOMETIMES = {

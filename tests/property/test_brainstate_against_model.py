@@ -12,12 +12,12 @@ from tests.models import brainstate_jobs as jobs
 from tests.models import brainstate_model as model
 from tests.models import brainstate_runs as runs
 
-from pointsman.agents.brainstate.hints import hinted
-from pointsman.agents.brainstate.reading import read_inputs
-from pointsman.agents.brainstate.state import BrainState
-from pointsman.agents.brainstate.tick import ticked
-from pointsman.agents.brainstate.trace import TickTrace
-from pointsman.agents.brainstate.view import JSON, shown, shown_hints
+from pointsman.brainstate.hints import hinted
+from pointsman.brainstate.reading import read_inputs
+from pointsman.brainstate.state import BrainState
+from pointsman.brainstate.tick import ticked
+from pointsman.brainstate.trace import TickTrace
+from pointsman.brainstate.view import JSON, shown, shown_hints
 from pointsman.kernel.json_text import read_json
 
 JOBS = 150

@@ -9,15 +9,15 @@ import msgspec
 import pytest
 from tests.models import brainstate_runs as runs
 
-from pointsman.agents.brainstate.constants import FRACTIONS
-from pointsman.agents.brainstate.events import INPUTS_FORM, Inputs
-from pointsman.agents.brainstate.given import given
-from pointsman.agents.brainstate.hints import HINTS_FORM, hinted
-from pointsman.agents.brainstate.snapshot import BRAINSTATE_FORM
-from pointsman.agents.brainstate.state import BrainState
-from pointsman.agents.brainstate.tick import inserted, ticked
-from pointsman.agents.brainstate.trace import TRACE_FORM, TickTrace
-from pointsman.agents.brainstate.view import JSON, shown
+from pointsman.brainstate.constants import FRACTIONS
+from pointsman.brainstate.events import INPUTS_FORM, Inputs
+from pointsman.brainstate.given import given
+from pointsman.brainstate.hints import HINTS_FORM, hinted
+from pointsman.brainstate.snapshot import BRAINSTATE_FORM
+from pointsman.brainstate.state import BrainState
+from pointsman.brainstate.tick import inserted, ticked
+from pointsman.brainstate.trace import TRACE_FORM, TickTrace
+from pointsman.brainstate.view import JSON, shown
 from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import ONE

@@ -10,8 +10,8 @@ from tests.models.chain_model import Plain
 from tests.property.turns_drawn import HOME, SLOTS, Case, exact_facts
 
 from pointsman.errors import InputError
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import decide
-from pointsman.turns.ready import ReadyPolicy
 from pointsman.turns.trace import Evaluation
 
 TURNS_A_POLICY = 8

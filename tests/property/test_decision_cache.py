@@ -12,9 +12,9 @@ from pointsman.app import Pointsman
 from pointsman.branches.decide import decide
 from pointsman.branches.facts import branch_facts
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM
-from pointsman.runs.workflows.graph import Edge, Graph, Node
-from pointsman.runs.workflows.graph_drawing import FORMATS, drawn
 from pointsman.testing import CountedIds, FrozenClock
+from pointsman.workflows.graph import Edge, Graph, Node
+from pointsman.workflows.graph_drawing import FORMATS, drawn
 
 DECISIONS = """
 decisions:

@@ -23,21 +23,21 @@ from pointsman.errors import InputError
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import Instant
+from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.facts import PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.sensitivity import Sensitivity
 from pointsman.placement.table import PlacementFile
 from pointsman.recording.placing import Turn, facts_of_turn
 from pointsman.recording.ruling import Ruling
 from pointsman.recording.rulings import policies_of
 from pointsman.recording.taints import held_by
-from pointsman.storage.policies import InForce
+from pointsman.storage.policies.policies import InForce
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.facts import TurnFacts, read_facts, turn_facts
 from pointsman.turns.override import split_override
 from pointsman.turns.policy import RoutingFile, turn_policy
-from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import NO_MODELS, ModelsFile, registry
+from pointsman.turns.registry.models import NO_MODELS, ModelsFile, registry
 
 TABLE: Plain = json.loads(msgspec.json.encode(BUILT_IN))
 FIRST_SEED = 77_000

@@ -8,17 +8,24 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from pointsman.signals.embedding import hashed_letters, static_tokens
-from pointsman.storage.sqlite.pattern_evidence import EvidenceIndex, EvidenceLook
-from pointsman.storage.sqlite.pattern_sieve import Sieve
-from pointsman.turns.evidence import CANDIDATES, Near, Outcomes, Prior, candidates, gathered
-from pointsman.turns.evidence_arrays import (
+from pointsman.storage.stores.patterns.evidence import EvidenceIndex, EvidenceLook
+from pointsman.storage.stores.patterns.sieve import Sieve
+from pointsman.turns.learning.evidence import (
+    CANDIDATES,
+    Near,
+    Outcomes,
+    Prior,
+    candidates,
+    gathered,
+)
+from pointsman.turns.learning.evidence_arrays import (
     centre_of_rows,
     centred_rows,
     look_of,
     normal_row,
     raw_looks,
 )
-from pointsman.turns.evidence_look import (
+from pointsman.turns.learning.evidence_look import (
     HEARD,
     LENGTH,
     LETTERS,
@@ -33,7 +40,7 @@ from pointsman.turns.evidence_look import (
     product,
     raw_look,
 )
-from pointsman.turns.fingerprint import Fingerprint, hashed_vector, intent_tags
+from pointsman.turns.learning.fingerprint import Fingerprint, hashed_vector, intent_tags
 
 # A failing example is told as it is found: making it small takes minutes with looks of 544 numbers.
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate)

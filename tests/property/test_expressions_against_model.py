@@ -9,9 +9,9 @@ import pytest
 from tests.models import expression_model
 from tests.models.expression_model import U
 
-from pointsman.branches.evaluate import Answer, Scope
-from pointsman.branches.expression import Expression, value
-from pointsman.branches.syntax import ExpressionRefused
+from pointsman.expressions.evaluate import Answer, Scope
+from pointsman.expressions.expression import Expression, value
+from pointsman.expressions.syntax import ExpressionRefused
 
 CONTEXTS_AN_EXPRESSION = 3
 NUMBERS = [0, 1, 2, 3, 5, -1, 7, 10, 100, Decimal("0.1"), Decimal("0.2"), Decimal("0.3"),

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pointsman.branches.evaluate import UNKNOWN, Scope
-from pointsman.branches.expression import value
+from pointsman.expressions.evaluate import UNKNOWN, Scope
+from pointsman.expressions.expression import value
 
 zen = pytest.importorskip("zen", reason="zen-engine is not installed for this interpreter")
 

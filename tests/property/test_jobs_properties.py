@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from tests.models import fleet_jobs
 
-from pointsman.runs.audit.verify import verify_ledger
+from pointsman.audit.verify import verify_ledger
 from pointsman.storage.home import open_home
 
 JOBS = 500

@@ -11,7 +11,7 @@ from pointsman.access.spent import SPENT_FORM, Spent
 from pointsman.kernel.instant import DAY, Instant, read_instant
 from pointsman.kernel.number import MicroUsd, divided
 from pointsman.providers.messages import Usage
-from pointsman.turns.prices import Price
+from pointsman.turns.registry.prices import Price
 
 START = read_instant("2026-03-30T00:00:00Z")
 PRICE = Price(input=MicroUsd(1_000_000), output=MicroUsd(1_000_000))

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pointsman.kernel.number import SCALE, Billionths, MicroUsd
-from pointsman.turns.fingerprint import Fingerprint, cosine, hashed_vector, similarity
-from pointsman.turns.pattern import PatternSettings, ScoredModel, recommend
-from pointsman.turns.pattern_row import PatternRow, nearest_first
+from pointsman.turns.learning.fingerprint import Fingerprint, cosine, hashed_vector, similarity
+from pointsman.turns.learning.pattern import PatternSettings, ScoredModel, recommend
+from pointsman.turns.learning.pattern_row import PatternRow, nearest_first
 
 SHARES = st.sampled_from([0, 1, SCALE // 3, SCALE // 2, SCALE - 1, SCALE]) | st.integers(0, SCALE)
 ROWS = st.lists(

@@ -13,10 +13,10 @@ from tests.models import placement_model
 from tests.models.placement_model import ACTIONS, Plain
 
 from pointsman.kernel.instant import Instant
+from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, Failed, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy, read_placement
-from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.sensitivity import Sensitivity
 
 LIMIT = 100

@@ -26,10 +26,10 @@ from pointsman.kernel.record import (
     decision_draft,
     recorded_bytes,
 )
+from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.trace import OUTCOME_FORM, TRACE_FORM, Placed
 from pointsman.providers.dialects.conversation import Entry, entry_words, plain_words
 from pointsman.providers.dialects.look import look
@@ -38,12 +38,12 @@ from pointsman.recording.recorder import Made
 from pointsman.recording.ruling import Placing, Policies, Ruling
 from pointsman.recording.rulings import turn_draft, turn_made
 from pointsman.turns import trace as turn_trace
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import decide as decide_turn
 from pointsman.turns.decide import run_chain, written
 from pointsman.turns.facts import BudgetLeft, Override, TurnFacts
 from pointsman.turns.policy import NO_ROUTING, turn_policy
-from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import Capabilities, Model
+from pointsman.turns.registry.models import Capabilities, Model
 from pointsman.turns.validation import _VETOES, rejection
 
 texts = st.text(max_size=40)

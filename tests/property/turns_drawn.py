@@ -8,11 +8,11 @@ from tests.models import chain_model
 from tests.models.chain_model import Plain
 
 from pointsman.kernel.json_text import read_json
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.facts import read_facts, turn_facts
 from pointsman.turns.override import split_override
 from pointsman.turns.policy import read_routing, turn_policy
-from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import read_models, registry
+from pointsman.turns.registry.models import read_models, registry
 
 HOME = "/home/me"
 NAMES = ["p:a", "p:b", "q:c", "q:d", "r:e", "r:e:1b", "s:f"]

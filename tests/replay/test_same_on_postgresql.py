@@ -9,6 +9,9 @@ from tests.replay import decide_corpus as corpus
 from pointsman.agents.decide import DECISION_VERSION as AGENT_VERSION
 from pointsman.agents.policy import POLICY_FORM as AGENTS_POLICY_FORM
 from pointsman.agents.selfrep import SELFREP_FORM, selfrep_id
+from pointsman.audit.replay import replay_all
+from pointsman.audit.verify import verify_ledger
+from pointsman.jobs.agent_ruling import SELFREP
 from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.record import Aside, Names
@@ -16,11 +19,8 @@ from pointsman.placement.decide import DECISION_VERSION as PLACEMENT_VERSION
 from pointsman.placement.policy import POLICY_FORM as PLACEMENT_POLICY_FORM
 from pointsman.recording.recorder import Made, Pinned, Recorder
 from pointsman.recording.waiting import Blocking
-from pointsman.runs.agency.agent_ruling import SELFREP
-from pointsman.runs.audit.replay import replay_all
-from pointsman.runs.audit.verify import verify_ledger
 from pointsman.storage.home import open_home
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing.time import CountedIds, FrozenClock
 from pointsman.turns.decide import DECISION_VERSION as TURN_VERSION
 from pointsman.turns.policy import POLICY_FORM

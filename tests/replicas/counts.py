@@ -16,7 +16,7 @@ from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.access.spent import Spent
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.runs.replicas.replica_epoch import EpochKeeper
+from pointsman.replicas.epoch import EpochKeeper
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.postgres.shared.pool import Pool
 from pointsman.storage.postgres.shared.reserves import PostgresReserves
@@ -25,7 +25,7 @@ from pointsman.storage.redis.connection import opened_redis
 from pointsman.storage.redis.reserves import RedisReserves
 from pointsman.storage.sharing import Beat
 from pointsman.testing import CountedIds
-from pointsman.turns.prices import Price
+from pointsman.turns.registry.prices import Price
 
 LEDGER = "0" * 32
 NOW = Instant(25_000 * DAY + 1)

@@ -39,7 +39,7 @@ def live(home: Path, store: str, redis: str, port: int) -> None:
     from tests.gateway.house import PATIENT
 
     from pointsman.gateway import server as gateway
-    from pointsman.storage.settings import read_settings
+    from pointsman.storage.policies.settings import read_settings
 
     os.environ["POINTSMAN_STORE"] = store
     os.environ["POINTSMAN_REDIS"] = redis

@@ -18,7 +18,7 @@ from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME
 from pointsman.providers.messages import Text, Usage
 from pointsman.storage.home import open_home
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import calls, says
 from pointsman.testing.upstream_replies import (
     LAST_CHUNK,

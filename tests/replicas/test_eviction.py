@@ -20,10 +20,10 @@ from pointsman.errors import RedisUnavailable
 from pointsman.gateway.api.feed import Feed
 from pointsman.gateway.sharing import opened_sharing
 from pointsman.gateway.telemetry.logs import Log
+from pointsman.storage.policies.settings import Settings
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.redis.connection import opened_redis
 from pointsman.storage.redis.eviction import Eviction, eviction_of
-from pointsman.storage.settings import Settings
 
 LIMIT = 512 * 1024 * 1024
 

@@ -26,14 +26,14 @@ from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.snapshot import snapshot_draft
 from pointsman.recording.desk import POLICY_REFUSED
 from pointsman.storage.home import open_home
-from pointsman.storage.publications import (
+from pointsman.storage.policies.publications import (
     ANNOUNCEMENT_FORM,
     PUBLICATION_FORM,
     PUBLISHED,
     announced,
     succession,
 )
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 
 FOREIGN = SigningKey(b"k" * 32)
 

@@ -13,7 +13,7 @@ from tests.servers import RedisServer, started
 from pointsman.app import Pointsman
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.recording.transitions import RECOVERED
-from pointsman.runs.replicas.followed_health import FollowedHealth
+from pointsman.replicas.followed_health import FollowedHealth
 from pointsman.testing import FrozenClock
 from pointsman.turns.call_event import Result
 

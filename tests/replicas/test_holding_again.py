@@ -13,8 +13,8 @@ from pointsman.app import Pointsman
 from pointsman.errors import BudgetUnavailable
 from pointsman.kernel.entry import Draft
 from pointsman.providers.messages import Usage
-from pointsman.runs.replicas.replica import Replica, Shared, _lost
-from pointsman.runs.replicas.shared_health import SharedHealth
+from pointsman.replicas.replica import Replica, Shared, _lost
+from pointsman.replicas.shared_health import SharedHealth
 
 COST = 40
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 from pointsman.kernel.instant import DAY, Instant
-from pointsman.runs.replicas.replica_epoch import is_complete
-from pointsman.runs.replicas.shared_health import SharedHealth
+from pointsman.replicas.epoch import is_complete
+from pointsman.replicas.shared_health import SharedHealth
 from pointsman.storage.sharing import Beat, Peer
 from pointsman.testing import FrozenClock
-from pointsman.turns.availability import Transition
 from pointsman.turns.call_event import Result
-from pointsman.turns.provider_state import THRESHOLDS, Thresholds
+from pointsman.turns.registry.availability import Transition
+from pointsman.turns.registry.provider_state import THRESHOLDS, Thresholds
 
 MODELS = ("p:m", "p:n", "p:o", "q:r")
 

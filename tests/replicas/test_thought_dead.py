@@ -18,9 +18,9 @@ from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME
 from pointsman.providers.messages import Usage
 from pointsman.recording.recorder import Recorder
-from pointsman.runs.replicas import replica as replicas
-from pointsman.runs.replicas.replica import LOST_AFTER, Replica, Shared, _lost
-from pointsman.runs.replicas.shared_health import SharedHealth
+from pointsman.replicas import replica as replicas
+from pointsman.replicas.replica import LOST_AFTER, Replica, Shared, _lost
+from pointsman.replicas.shared_health import SharedHealth
 from pointsman.storage.reserves import Bound, Hold
 from pointsman.storage.sharing import Beat
 from pointsman.testing import FrozenClock

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pointsman.runs.audit.export import export_bundle
+from pointsman.audit.export import export_bundle
 from pointsman.storage.home import Home
 
 # `importlib` mode puts no test folder on the path; the campaign shares this module.

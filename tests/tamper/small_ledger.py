@@ -8,8 +8,8 @@ from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.ledger import LedgerWriter
 from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.writer.ledger import LedgerWriter
 
 START = 1_700_000_000_000_000
 

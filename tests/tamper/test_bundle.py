@@ -6,13 +6,13 @@ import random
 
 import pytest
 
+from pointsman.audit.export import _Bundle, _entry_line
 from pointsman.kernel.checkpoint import signed_checkpoint
 from pointsman.kernel.entry import Chain, Draft, Head, empty_head, head_after, joined
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.merkle import Frontier, extended
 from pointsman.kernel.signing import SigningKey
 from pointsman.offline_verifier import Unusable, audit
-from pointsman.runs.audit.export import _Bundle, _entry_line
 
 FLIPS = 3_000
 OTHER = SigningKey(bytes([7] * 32))

@@ -9,14 +9,14 @@ import pytest
 from msgspec.structs import replace
 from small_ledger import FORM, Weights, draft, opened_writer
 
+from pointsman.audit.export import export_bundle
+from pointsman.audit.verify import verify_ledger
 from pointsman.errors import LedgerRolledBack
 from pointsman.kernel.entry import Chain, Draft, Entry, Head, head_after, joined
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import snapshot_draft
 from pointsman.kernel.verification import FaultCode
 from pointsman.offline_verifier import audit
-from pointsman.runs.audit.export import export_bundle
-from pointsman.runs.audit.verify import verify_ledger
 from pointsman.storage.home import Home
 
 COLUMNS = {

@@ -4,12 +4,12 @@ import apsw
 import pytest
 from small_ledger import draft, opened_writer
 
+from pointsman.audit.verify import verify_ledger
 from pointsman.errors import LedgerBroken
 from pointsman.kernel.entry import Chain, Entry, Head, head_after, joined
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.stamp import stamp
 from pointsman.kernel.verification import FaultCode
-from pointsman.runs.audit.verify import verify_ledger
 from pointsman.storage.home import open_home
 
 

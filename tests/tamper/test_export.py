@@ -7,11 +7,11 @@ import apsw
 import pytest
 from small_ledger import draft, fill
 
+from pointsman.audit import export
+from pointsman.audit.export import export_bundle
+from pointsman.audit.frozen_reader import FrozenReader
 from pointsman.errors import InputError, LedgerBroken
 from pointsman.offline_verifier import audit
-from pointsman.runs.audit import export
-from pointsman.runs.audit.export import export_bundle
-from pointsman.runs.audit.frozen_reader import FrozenReader
 from pointsman.storage.home import open_home
 
 

@@ -7,11 +7,11 @@ import psycopg
 import pytest
 from tests.durability.test_postgres_ledger import Writing
 
+from pointsman.audit.verify import verify_ledger
 from pointsman.kernel.entry import Chain, Draft, Entry, entry_bytes
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.merkle import leaf_hash
 from pointsman.kernel.verification import FaultCode
-from pointsman.runs.audit.verify import verify_ledger
 from pointsman.storage.home import open_home
 
 ENTRIES = 6

@@ -14,9 +14,9 @@ from tests.gateway.house import write_home
 from textual.pilot import Pilot
 
 from pointsman.app import Pointsman
-from pointsman.runs.conversations.conversation_house import Ground, Kit
-from pointsman.runs.conversations.conversations import Conversations, open_conversations
-from pointsman.runs.conversations.equipment import home_kit
+from pointsman.conversations.conversation_house import Ground, Kit
+from pointsman.conversations.conversations import Conversations, open_conversations
+from pointsman.conversations.equipment import home_kit
 from pointsman.testing import CountedIds, FrozenClock, ScriptedUpstream
 from pointsman.tui.app import ChatApp, Visit
 from pointsman.tui.turn_view import TurnView

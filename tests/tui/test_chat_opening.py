@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.tui.booth import Booth, a_booth
 
+from pointsman.conversations.conversation import Conversation
+from pointsman.conversations.conversations import Conversations
 from pointsman.errors import InputError
-from pointsman.runs.conversations.conversation import Conversation
-from pointsman.runs.conversations.conversations import Conversations
 from pointsman.testing import says
 
 pytestmark = pytest.mark.anyio

@@ -1,10 +1,16 @@
 """Calls that ended somehow at some second, and what is out after them."""
 
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.turns.availability import ALL_HEALTHY, AvailabilityState, Transition, after, health
 from pointsman.turns.call_event import CallEvent, Result
 from pointsman.turns.facts import Health
-from pointsman.turns.provider_state import THRESHOLDS, Thresholds
+from pointsman.turns.registry.availability import (
+    ALL_HEALTHY,
+    AvailabilityState,
+    Transition,
+    after,
+    health,
+)
+from pointsman.turns.registry.provider_state import THRESHOLDS, Thresholds
 
 OPUS = "anthropic:claude-opus-4-7"
 SONNET = "anthropic:claude-sonnet-4-6"

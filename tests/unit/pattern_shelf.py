@@ -2,8 +2,8 @@
 
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import ONE, MicroUsd, billionths
-from pointsman.storage.sqlite.patterns import PatternStore
-from pointsman.turns.fingerprint import Fingerprint, hashed_vector
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.turns.learning.fingerprint import Fingerprint, hashed_vector
 
 AT = Instant(1_000 * DAY)
 SURE = ONE

@@ -12,7 +12,7 @@ from pointsman import GivenFacts, Pointsman, Shown
 from pointsman.kernel.json_text import read_json
 from pointsman.placement.facts import PlacementFacts, read_placement_facts
 from pointsman.placement.policy import BUILT_IN
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 
 MODELS = (
     "schema_version: 1\nproviders: {acme: {kind: openai}}\n"

@@ -19,9 +19,9 @@ from pointsman import (
     Verdict,
 )
 from pointsman.kernel.json_text import read_json
-from pointsman.runs.doctor import examined
-from pointsman.storage.sqlite.content import ContentStore
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.operations.doctor import examined
+from pointsman.storage.stores.content import ContentStore
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import FrozenClock, a_home, a_turn, assert_replays, some_facts
 from pointsman.turns.facts import FACTS_FORM, read_facts
 

@@ -18,9 +18,9 @@ from tests.unit.calls_made import (
     out_after,
 )
 
-from pointsman.turns.availability import ALL_HEALTHY, at, health, reports
 from pointsman.turns.call_event import Result
-from pointsman.turns.provider_state import (
+from pointsman.turns.registry.availability import ALL_HEALTHY, at, health, reports
+from pointsman.turns.registry.provider_state import (
     THRESHOLDS,
     Outage,
     ProviderRecovered,

@@ -20,7 +20,8 @@ from tests.unit.calls_made import (
 )
 
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.turns.availability import (
+from pointsman.turns.call_event import CallEvent, Result
+from pointsman.turns.registry.availability import (
     ALL_HEALTHY,
     AVAILABILITY_FORM,
     Transition,
@@ -29,8 +30,7 @@ from pointsman.turns.availability import (
     health,
     reports,
 )
-from pointsman.turns.call_event import CallEvent, Result
-from pointsman.turns.provider_state import ProviderRecovered, ProviderUnavailable
+from pointsman.turns.registry.provider_state import ProviderRecovered, ProviderUnavailable
 
 RESULTS: tuple[Result, ...] = ("success", "auth", *COUNTED, *IGNORED)
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from pointsman.app import Pointsman
+from pointsman.audit.backtest import Backtest, backtest
+from pointsman.audit.backtest_picture import MOST_MODELS, picture
 from pointsman.kernel.instant import read_instant
-from pointsman.runs.audit.backtest import Backtest, backtest
-from pointsman.runs.audit.backtest_picture import MOST_MODELS, picture
 from pointsman.testing import a_home, some_facts
 from pointsman.testing.time import FrozenClock
 from pointsman.turns.facts import Override

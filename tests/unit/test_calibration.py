@@ -6,13 +6,13 @@ from pointsman.errors import DocumentError
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import ONE, Billionths, MicroUsd, billionths
 from pointsman.signals.embedding import text_vector
-from pointsman.storage.sqlite.patterns import PatternStore
-from pointsman.turns.calibration import Calibration, reliability, threshold
-from pointsman.turns.evidence import Estimate, ranked
-from pointsman.turns.fingerprint import Fingerprint
-from pointsman.turns.pattern import Target
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.turns.learning.calibration import Calibration, reliability, threshold
+from pointsman.turns.learning.evidence import Estimate, ranked
+from pointsman.turns.learning.fingerprint import Fingerprint
+from pointsman.turns.learning.pattern import Target
 from pointsman.turns.policy import read_routing, turn_policy
-from pointsman.turns.registry import EMBEDDED_MODEL
+from pointsman.turns.registry.models import EMBEDDED_MODEL
 
 AT = Instant(1_000 * DAY)
 

@@ -11,12 +11,12 @@ from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
-from pointsman.storage.ledger import LedgerWriter
-from pointsman.storage.sqlite import content
-from pointsman.storage.sqlite.content import ContentStore
 from pointsman.storage.sqlite.database import SqliteConnection
 from pointsman.storage.sqlite.ledger import Place
-from pointsman.storage.sqlite.reading import ContentReader, LedgerReader
+from pointsman.storage.stores import content
+from pointsman.storage.stores.content import ContentStore
+from pointsman.storage.stores.entries import ContentReader, LedgerReader
+from pointsman.storage.writer.ledger import LedgerWriter
 
 KEY = bytes(range(32))
 SECRET = "call me at +49 30 901820, the code is heliotrope"

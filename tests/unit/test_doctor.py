@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from pointsman.agents.written import NO_AGENTS
+from pointsman.jobs.agent_privacy import LET_THROUGH
+from pointsman.operations import doctor
+from pointsman.operations.doctor import examined
+from pointsman.operations.starter import NAMES, starter_text, write_starter
 from pointsman.placement.policy import BUILT_IN, read_placement
-from pointsman.runs import doctor
-from pointsman.runs.agency.agent_privacy import LET_THROUGH
-from pointsman.runs.doctor import examined
-from pointsman.runs.starter import NAMES, starter_text, write_starter
 from pointsman.signals.kinds import KINDS
-from pointsman.storage.agents_file import read_agents
-from pointsman.storage.settings import AvailabilitySettings, Settings, read_settings
+from pointsman.storage.policies.agents_file import read_agents
+from pointsman.storage.policies.settings import AvailabilitySettings, Settings, read_settings
 from pointsman.testing import a_home, a_turn
 from pointsman.turns.policy import read_routing
-from pointsman.turns.registry import EMBEDDED_MODEL, NO_MODELS, read_models, registry
+from pointsman.turns.registry.models import EMBEDDED_MODEL, NO_MODELS, read_models, registry
 
 
 def _states(path: Path) -> dict[str, str]:

@@ -9,17 +9,17 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from pointsman import GivenFacts, NotFound, Pointsman
+from pointsman.audit import egress
 from pointsman.kernel.content import sealed
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH
 from pointsman.kernel.record import Aside, Names, Outcome, outcome_draft
+from pointsman.operations.starter import starter_text
 from pointsman.placement.trace import Placed
 from pointsman.recording.placing import Turn, facts_of_turn
 from pointsman.recording.ruling import Ruling, ruled
 from pointsman.recording.rulings import policies_of, turn_made
 from pointsman.recording.waiting import Blocking
-from pointsman.runs.audit import egress
-from pointsman.runs.starter import starter_text
 from pointsman.testing import CountedIds, FrozenClock, a_home
 
 MODELS = (

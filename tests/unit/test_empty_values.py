@@ -13,16 +13,16 @@ from pointsman.branches.reading import read_decisions
 from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.document import path_text
 from pointsman.kernel.yaml_text import read_yaml
+from pointsman.operations.rules_test import read_table
+from pointsman.operations.starter import starter_text
 from pointsman.placement.policy import read_placement
-from pointsman.runs.rules_test import read_table
-from pointsman.runs.starter import starter_text
-from pointsman.storage.agents_file import read_agents
-from pointsman.storage.sensor_file import read_sensors
-from pointsman.storage.settings import read_settings
-from pointsman.storage.workflow_file import read_workflow
+from pointsman.storage.policies.agents_file import read_agents
+from pointsman.storage.policies.sensor_file import read_sensors
+from pointsman.storage.policies.settings import read_settings
+from pointsman.storage.policies.workflow_file import read_workflow
 from pointsman.turns.condition import When
 from pointsman.turns.policy import read_routing
-from pointsman.turns.registry import NO_MODELS, read_models, registry
+from pointsman.turns.registry.models import NO_MODELS, read_models, registry
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KNOWN = registry(NO_MODELS, lambda _name: None)

@@ -11,8 +11,10 @@ from pointsman.kernel.number import ONE, Billionths, MicroUsd
 from pointsman.placement.trace import Placed
 from pointsman.signals.embedding import hashed_letters, static_tokens
 from pointsman.testing import a_policy, some_facts
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import DECIDER, decide
-from pointsman.turns.evidence import (
+from pointsman.turns.facts import FACTS_FORM, BudgetLeft
+from pointsman.turns.learning.evidence import (
     FULL,
     OWN_ROWS,
     REACH,
@@ -30,14 +32,12 @@ from pointsman.turns.evidence import (
     looks_for,
     success_per_usd,
 )
-from pointsman.turns.evidence_choice import weigh
-from pointsman.turns.exploring import explore_draw, is_explored, shadow_model
-from pointsman.turns.facts import FACTS_FORM, BudgetLeft
-from pointsman.turns.fingerprint import hashed_vector
-from pointsman.turns.pattern import PatternSettings
-from pointsman.turns.pattern_row import PatternRow
+from pointsman.turns.learning.evidence_choice import weigh
+from pointsman.turns.learning.exploring import explore_draw, is_explored, shadow_model
+from pointsman.turns.learning.fingerprint import hashed_vector
+from pointsman.turns.learning.pattern import PatternSettings
+from pointsman.turns.learning.pattern_row import PatternRow
 from pointsman.turns.policy import POLICY_FORM
-from pointsman.turns.ready import ReadyPolicy
 
 SETTINGS = PatternSettings(k=0, method="evidence")
 ALONE = {"rows": 9, "square": 9 * FULL * FULL, "cost_weight": 9 * FULL}

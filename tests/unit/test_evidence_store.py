@@ -10,10 +10,10 @@ from pointsman.cli.main import main
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import ONE, Billionths, MicroUsd
 from pointsman.signals.embedding import hashed_letters, text_vector
-from pointsman.storage.sqlite.patterns import PatternStore
-from pointsman.turns.evidence import estimate
+from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.fingerprint import Fingerprint
+from pointsman.turns.learning.evidence import estimate
+from pointsman.turns.learning.fingerprint import Fingerprint
 
 AT = Instant(1_000 * DAY)
 TEXTS = ("prove this theorem about primes", "write an sql query that joins two tables")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pointsman.kernel.number import Billionths, billionths
-from pointsman.turns.fingerprint import (
+from pointsman.turns.learning.fingerprint import (
     BUCKET_WEIGHT,
     DIMENSIONS,
     FINGERPRINT_FORM,

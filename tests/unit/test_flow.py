@@ -23,16 +23,22 @@ from pointsman.calls.flow import (
 from pointsman.calls.locks import TurnLock
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
+from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.placement.ready import ReadyPlacement
 from pointsman.recording.ruling import Policies, Ruling, ruled
 from pointsman.testing import a_policy, some_facts
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.condition import Condition
 from pointsman.turns.facts import Override, TurnFacts
 from pointsman.turns.policy import Rule
-from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import EMBEDDED_MODEL, GivenModel, GivenPrice, ModelsFile, registry
+from pointsman.turns.registry.models import (
+    EMBEDDED_MODEL,
+    GivenModel,
+    GivenPrice,
+    ModelsFile,
+    registry,
+)
 
 ID = ContentId("sha256:" + "0" * 64)
 FAILED = Called(is_done=False, error_class="timeout")

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from pointsman.errors import LedgerUnavailable
-from pointsman.storage.sqlite import group as module
-from pointsman.storage.sqlite.group import MOST, MOST_WAITING, GroupCommit
+from pointsman.storage.writer import group as module
+from pointsman.storage.writer.group import MOST, MOST_WAITING, GroupCommit
 
 
 class Gate:

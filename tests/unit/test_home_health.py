@@ -19,13 +19,13 @@ from pointsman.kernel.instant import DAY, SECOND, Instant
 from pointsman.recording.health import LiveHealth
 from pointsman.recording.home_health import HomeHealth
 from pointsman.recording.transitions import RECOVERED
-from pointsman.storage.sqlite.health import NOT_THERE, HealthStore
 from pointsman.storage.sqlite.place import SqlitePlace
+from pointsman.storage.stores.health import NOT_THERE, HealthStore
 from pointsman.testing import FrozenClock, a_home
-from pointsman.turns.availability import Transition
 from pointsman.turns.call_event import Result
-from pointsman.turns.provider_state import ProviderRecovered, Thresholds
-from pointsman.turns.registry import ModelsFile, Provider
+from pointsman.turns.registry.availability import Transition
+from pointsman.turns.registry.models import ModelsFile, Provider
+from pointsman.turns.registry.provider_state import ProviderRecovered, Thresholds
 
 START = Instant(25_000 * DAY)
 MODELS = ("p:m", "p:n", "p:o", "q:r")

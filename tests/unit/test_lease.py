@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from pointsman.errors import ChainHeld
-from pointsman.storage.lease import MOST_WRITERS, Lease, first_free_lease
+from pointsman.storage.writer.lease import MOST_WRITERS, Lease, first_free_lease
 
 
 def test_held_chain_is_refused_until_it_is_released(tmp_path):

@@ -17,11 +17,11 @@ from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
-from pointsman.storage import ledger as module
-from pointsman.storage.checkpoints import SYNC_LEAVES_EVERY, CheckpointFolder
-from pointsman.storage.ledger import TAIL_ENTRIES, LedgerWriter
 from pointsman.storage.sqlite.ledger import Place
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer import ledger as module
+from pointsman.storage.writer.checkpoints import SYNC_LEAVES_EVERY, CheckpointFolder
+from pointsman.storage.writer.ledger import TAIL_ENTRIES, LedgerWriter
 
 KEY = SigningKey(bytes(range(32)))
 CHAIN = Chain("0123456789abcdef" * 2, "cli")

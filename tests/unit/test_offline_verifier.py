@@ -11,14 +11,14 @@ import pytest
 from msgspec import Struct
 
 from pointsman import offline_verifier
+from pointsman.audit.export import export_bundle
 from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
 from pointsman.offline_verifier import Bad, Unusable, audit, expected_key, main, parse
-from pointsman.runs.audit.export import export_bundle
 from pointsman.storage.home import open_home
-from pointsman.storage.ledger import LedgerWriter
 from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.writer.ledger import LedgerWriter
 
 
 class Weights(Struct, frozen=True):

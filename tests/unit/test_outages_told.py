@@ -16,12 +16,19 @@ from tests.unit.calls_made import (
 )
 
 from pointsman.testing import a_policy, some_facts
-from pointsman.turns.availability import ALL_HEALTHY, Report, Transition, after, at, reports
 from pointsman.turns.condition import Condition
 from pointsman.turns.decide import Evaluation, decide
 from pointsman.turns.facts import Health
 from pointsman.turns.policy import Rule
-from pointsman.turns.provider_state import ProviderRecovered, ProviderUnavailable
+from pointsman.turns.registry.availability import (
+    ALL_HEALTHY,
+    Report,
+    Transition,
+    after,
+    at,
+    reports,
+)
+from pointsman.turns.registry.provider_state import ProviderRecovered, ProviderUnavailable
 
 
 @pytest.mark.req(138, 252)

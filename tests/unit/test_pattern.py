@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from pointsman.kernel.number import Billionths, MicroUsd, billionths, microusd
-from pointsman.turns.pattern import PatternSettings, Recommendation, recommend
-from pointsman.turns.pattern_row import PatternRow, nearest_first
+from pointsman.turns.learning.pattern import PatternSettings, Recommendation, recommend
+from pointsman.turns.learning.pattern_row import PatternRow, nearest_first
 
 CHEAP, GOOD, OTHER = "a:cheap", "b:good", "c:other"
 

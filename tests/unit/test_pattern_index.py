@@ -7,10 +7,10 @@ import pytest
 from tests.unit.pattern_shelf import AT, PLAIN, Store, look
 
 from pointsman.kernel.number import ONE, Billionths, MicroUsd
-from pointsman.storage.sqlite.pattern_index import PatternIndex
-from pointsman.storage.sqlite.pattern_look import Look
-from pointsman.storage.sqlite.pattern_writing import ImportRow
-from pointsman.turns.fingerprint import (
+from pointsman.storage.stores.patterns.index import PatternIndex
+from pointsman.storage.stores.patterns.look import Look
+from pointsman.storage.stores.patterns.writing import ImportRow
+from pointsman.turns.learning.fingerprint import (
     DIMENSIONS,
     PEAK,
     Fingerprint,
@@ -18,7 +18,7 @@ from pointsman.turns.fingerprint import (
     hashed_vector,
     likeness,
 )
-from pointsman.turns.pattern_row import PatternRow, nearest_first
+from pointsman.turns.learning.pattern_row import PatternRow, nearest_first
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_index_knows_its_edges():
 
 
 def test_cosines_that_nearly_round_either_way_are_computed_exactly(monkeypatch):
-    monkeypatch.setattr("pointsman.storage.sqlite.pattern_index._UNSURE", 1.0)
+    monkeypatch.setattr("pointsman.storage.stores.patterns.index._UNSURE", 1.0)
     source = random.Random(9)
     index = PatternIndex()
     looks = [(look(number), a_vector(source)) for number in range(200)]

@@ -9,9 +9,9 @@ from tests.unit.pattern_shelf import AT, PLAIN, Store, look
 from pointsman.errors import InputError, LedgerUnavailable, NotFound
 from pointsman.kernel.instant import DAY
 from pointsman.kernel.number import ONE, Billionths, MicroUsd, billionths
-from pointsman.storage.sqlite.pattern_writing import Caps, Evicted, ImportRow
-from pointsman.turns.fingerprint import fingerprint_id, hashed_vector
-from pointsman.turns.pattern_row import PatternRow
+from pointsman.storage.stores.patterns.writing import Caps, Evicted, ImportRow
+from pointsman.turns.learning.fingerprint import fingerprint_id, hashed_vector
+from pointsman.turns.learning.pattern_row import PatternRow
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from pointsman.cli.main import main
-from pointsman.storage.sqlite.pattern_writing import Caps
-from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.patterns.writing import Caps
 
 
 @pytest.fixture

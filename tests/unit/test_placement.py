@@ -5,11 +5,11 @@ from msgspec.structs import replace
 
 from pointsman.kernel.content import no_texts
 from pointsman.kernel.instant import Instant
+from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.decide import DECIDER, decide
 from pointsman.placement.facts import FACTS_FORM, CountedBy, Failed, LocalModel, PlacementFacts
 from pointsman.placement.policy import BUILT_IN, POLICY_FORM, placement_policy
 from pointsman.placement.policy_rule import GivenPolicyCondition, GivenPolicyRule, exact_rules
-from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.table import INVARIANTS, Sensitive
 
 FACTS = PlacementFacts(

@@ -26,7 +26,7 @@ from pointsman.placement.explain import placement_screen, placement_value
 from pointsman.placement.facts import PlacementFacts, read_placement_facts
 from pointsman.recording.placing import facts_given
 from pointsman.signals.sensitivity import sensitivity
-from pointsman.storage.sqlite.content import ContentStore
+from pointsman.storage.stores.content import ContentStore
 from pointsman.testing import a_home, assert_replays
 
 

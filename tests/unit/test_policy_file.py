@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from pointsman.errors import DocumentError, Place, Problem
-from pointsman.storage.policy_file import SETTLED_NS, PolicyFile
+from pointsman.storage.policies.policy_file import SETTLED_NS, PolicyFile
 
 BAD = Problem(Place("policy", 1, 1), "config.syntax", "bad")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import a_home, a_turn
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pointsman.errors import IntegrityFailure, NumberError
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.number import MicroUsd
-from pointsman.storage.price_table import load_price_table
-from pointsman.turns.prices import (
+from pointsman.storage.policies.price_table import load_price_table
+from pointsman.turns.registry.prices import (
     SHEET_FORM,
     LeftOut,
     Price,

@@ -3,8 +3,8 @@
 import pytest
 
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.runs.provider_view import provider_rows, provider_table
-from pointsman.turns.availability import Report
+from pointsman.operations.provider_view import provider_rows, provider_table
+from pointsman.turns.registry.availability import Report
 
 START = Instant(1_800_000_000 * SECOND)
 HEALTHY = Report("openai", "openai:gpt-5", "healthy")

@@ -9,12 +9,11 @@ from pointsman.errors import DocumentError, InputError, PointsmanError
 from pointsman.kernel.regex import MAX_PATTERN, refusal
 from pointsman.providers.registry import open_providers
 from pointsman.providers.vendors import VENDORS
-from pointsman.storage.secrets import is_resolved, missing_secrets
+from pointsman.storage.policies.secrets import is_resolved, missing_secrets
 from pointsman.turns.facts import Override
 from pointsman.turns.override import split_override
 from pointsman.turns.policy import normal_path
-from pointsman.turns.prices import Price
-from pointsman.turns.registry import (
+from pointsman.turns.registry.models import (
     EMBEDDED_MODEL,
     ModelsFile,
     Provider,
@@ -23,8 +22,9 @@ from pointsman.turns.registry import (
     read_models,
     registry,
 )
+from pointsman.turns.registry.prices import Price
+from pointsman.turns.registry.upstream import SPOKEN
 from pointsman.turns.text_patterns import MAX_TEXT, TextPatterns
-from pointsman.turns.upstream import SPOKEN
 
 ALIASES = {"haiku": "acme:small", "acme:small": "acme:small"}
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pointsman.testing import some_facts
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.condition import Condition, TimeWindow
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import Override
-from pointsman.turns.pattern_row import PatternRow
+from pointsman.turns.learning.pattern_row import PatternRow
 from pointsman.turns.policy import Rule, TurnPolicy, Workspace, read_routing, turn_policy
-from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import Model, read_models, registry
+from pointsman.turns.registry.models import Model, read_models, registry
 from pointsman.turns.review import MOST_COMPARED, Concern, condition_text, local_proof, review
 
 MODELS = b"""
@@ -183,6 +183,20 @@ def test_budgets_need_prices_and_a_default_that_is_free() -> None:
     assert codes == [Concern.UNPRICED, Concern.NOT_FREE]
     assert [code for code, _, _ in found(budgets=budgets)] == [Concern.UNPRICED]
     assert found(global_default="acme:small") == []
+
+
+@pytest.mark.parametrize(("rate", "is_free"), [("0", True), ("0.5", False)])
+def test_a_default_whose_cache_writes_cost_is_not_free(rate: str, is_free: bool) -> None:
+    price = {"input": "0", "output": "0", "cache_write": rate}
+    models = {"schema_version": 1, "models": {"acme:own": {"location": "cloud", "price": price}},
+              "providers": {"acme": {"kind": "openai"}}}  # fmt: skip
+    known = registry(read_models(msgspec.json.encode(models), "models.yaml"), lambda _name: None)
+    budgets = [{"name": "day", "limit_usd": 5}]
+    text = msgspec.json.encode(
+        {"schema_version": 1, "budgets": budgets, "global_default": "acme:own"}
+    )
+    asked = turn_policy(read_routing(text, "routing.yaml", known, "/"), known, "/")
+    assert [each.code for each in review(asked)] == ([] if is_free else [Concern.NOT_FREE])
 
 
 def test_a_tier_without_a_model_matters_only_to_those_who_delegate() -> None:

@@ -3,8 +3,7 @@
 import pytest
 
 from pointsman.kernel.number import Billionths
-from pointsman.providers.messages import Response, Text, ToolUse, Usage
-from pointsman.runs.learning.rubric import (
+from pointsman.learning.rubric import (
     RUBRIC,
     STEPS,
     Rubric,
@@ -13,6 +12,7 @@ from pointsman.runs.learning.rubric import (
     words_asked,
     words_of,
 )
+from pointsman.providers.messages import Response, Text, ToolUse, Usage
 
 
 @pytest.mark.parametrize("digit", range(STEPS + 1))

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from pointsman.errors import DocumentError
-from pointsman.runs.rules_test import TableReport, read_table, run_table
+from pointsman.operations.rules_test import TableReport, read_table, run_table
 from pointsman.testing import a_policy
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.condition import Condition
 from pointsman.turns.facts import GivenFacts, TurnFacts, turn_facts
 from pointsman.turns.override import split_override
 from pointsman.turns.policy import Rule
-from pointsman.turns.ready import ReadyPolicy
 
 RULES = (
     Rule("pictures", Condition(has_images=True), "acme:big"),

@@ -16,13 +16,13 @@ from pointsman.kernel.document import Document
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.schema import conform, json_schema
 from pointsman.kernel.yaml_text import parse_yaml
+from pointsman.operations.rules_test import Case
 from pointsman.placement.table import PlacementFile
-from pointsman.runs.rules_test import Case
-from pointsman.storage.sensor_file import SensorsFile
-from pointsman.storage.settings import Settings
-from pointsman.storage.workflow_file import WorkflowFile
+from pointsman.storage.policies.sensor_file import SensorsFile
+from pointsman.storage.policies.settings import Settings
+from pointsman.storage.policies.workflow_file import WorkflowFile
 from pointsman.turns.policy import RoutingFile
-from pointsman.turns.registry import ModelsFile
+from pointsman.turns.registry.models import ModelsFile
 
 
 class Picky(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from pointsman.cli.main import main
 from pointsman.errors import HomeError, LedgerUnavailable
 from pointsman.storage.home import open_home
-from pointsman.storage.settings import read_settings
+from pointsman.storage.policies.settings import read_settings
 from pointsman.storage.store_url import chosen_store
 
 SECRET = "hunter2-not-to-be-shown"

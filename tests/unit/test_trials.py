@@ -6,8 +6,7 @@ from tests.unit.calls_made import GPT, HAIKU, KEY, OPUS, SONNET, call, failures,
 
 from pointsman.turns.call_event import CallEvent, Result
 from pointsman.turns.facts import Health
-from pointsman.turns.provider_state import ProviderRecovered, Thresholds
-from pointsman.turns.trials import (
+from pointsman.turns.learning.trials import (
     KEPT_FOR_S,
     NOTHING_KNOWN,
     HealthState,
@@ -21,6 +20,7 @@ from pointsman.turns.trials import (
     settle,
     states,
 )
+from pointsman.turns.registry.provider_state import ProviderRecovered, Thresholds
 
 EARLY = Thresholds(probe_after_s=20)
 DOCUMENT = Thresholds()

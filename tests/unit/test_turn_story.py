@@ -13,13 +13,13 @@ from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.testing import a_policy, some_facts
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.condition import Condition
 from pointsman.turns.decide import decide
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import Override, TurnFacts
 from pointsman.turns.not_asked import unasked_candidates
 from pointsman.turns.policy import Rule, Workspace
-from pointsman.turns.ready import ReadyPolicy
 from pointsman.turns.screen import NARROWEST, columns, fold, why_screen
 from pointsman.turns.story import (
     LaterDecision,

@@ -4,17 +4,17 @@ import apsw
 import msgspec
 import pytest
 
+from pointsman.audit import verify
+from pointsman.audit.chain_notes import ChainNotes, chain_notes, claimed_size
+from pointsman.audit.verify import verify_ledger
 from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import FaultCode
-from pointsman.runs.audit import verify
-from pointsman.runs.audit.chain_notes import ChainNotes, chain_notes, claimed_size
-from pointsman.runs.audit.verify import verify_ledger
-from pointsman.storage.checkpoints import CheckpointFolder
 from pointsman.storage.home import Home, Identity, open_home
-from pointsman.storage.ledger import LedgerWriter
 from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.writer.checkpoints import CheckpointFolder
+from pointsman.storage.writer.ledger import LedgerWriter
 
 
 @pytest.fixture

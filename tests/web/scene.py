@@ -12,11 +12,11 @@ from typing import Any
 
 from tests.gateway.house import Running, Upstream, eventually, model, provider, running, upstream
 
-from pointsman.agents.trust import TrustEvent, event_id
+from pointsman.agents.trust.apt import TrustEvent, event_id
 from pointsman.cli.main import main
+from pointsman.jobs.agency_record import trust_draft
 from pointsman.kernel.record import Names
 from pointsman.providers.messages import Usage
-from pointsman.runs.agency.agency_record import trust_draft
 from pointsman.testing import fails, says
 from pointsman.testing.upstream_replies import Received, Step
 

@@ -16,9 +16,9 @@ from pointsman.gateway.api.turn_catalog import TURNS_FILE, TurnCatalog
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Instant
 from pointsman.storage.home import open_home
-from pointsman.storage.sqlite import turn_index
-from pointsman.storage.sqlite.turn_index import Mark, Wanted, opened_index
-from pointsman.storage.sqlite.turn_rows import BUCKET, CallMade, LaterMade, Row, TurnMade
+from pointsman.storage.stores import turn_index
+from pointsman.storage.stores.turn_index import Mark, Wanted, opened_index
+from pointsman.storage.stores.turn_rows import BUCKET, CallMade, LaterMade, Row, TurnMade
 from pointsman.testing import fails
 
 RULES = [{"name": "code", "when": {"message_matches": "code"}, "use": "far:big"}]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from pointsman.access.keys import Principal
-from pointsman.agents.action import Actor
 from pointsman.errors import NotAuthenticated
+from pointsman.governance.action import Actor
 
 ADMIN: Final = "admin"
 """The id of whoever holds the admin token, which is no key."""

@@ -13,12 +13,12 @@ from pointsman.access.spent import Spent, rebuild, spend_amounts, spend_key
 from pointsman.errors import ChainHeld
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.record import OUTCOME
-from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.reading import LedgerReader
-from pointsman.storage.sqlite.spend import SpendKey, SpendStore
 from pointsman.storage.store_url import shared_store
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.stores.spend import SpendKey, SpendStore
+from pointsman.storage.writer.chain_rows import HeldLease
 
 SPEND = "spend"
 """What the store is called in a home."""

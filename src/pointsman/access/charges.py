@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from pointsman.kernel.number import MicroUsd
 from pointsman.turns.estimate import highest_cost
-from pointsman.turns.prices import Price
-from pointsman.turns.prices import cost as cost_of
+from pointsman.turns.registry.prices import Price
+from pointsman.turns.registry.prices import cost as cost_of
 
 MOST_TOKENS = 100_000_000
 """No call uses more than this of any kind of token."""

@@ -19,7 +19,7 @@ from pointsman.access.spent import Spent, spend_amounts, spend_key, spent_in
 from pointsman.storage.postgres.shared.reserves import PostgresReserves
 from pointsman.storage.redis.reserves import RedisReserves
 from pointsman.storage.reserves import Batch, Ended
-from pointsman.storage.sqlite.spend import Sums, add_to
+from pointsman.storage.stores.spend import Sums, add_to
 
 MOST_AT_ONCE: Final = 1000
 

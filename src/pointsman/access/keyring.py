@@ -22,8 +22,8 @@ from pointsman.access.roles import Scope
 from pointsman.errors import InputError, NotFound
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.storage.place import Place, Where
-from pointsman.storage.sqlite.access import AccessStore, KeyRow
 from pointsman.storage.sqlite.folder import SqliteFolder
+from pointsman.storage.stores.access import AccessStore, KeyRow
 
 ACCESS = "access"
 """What the store is called in a home."""

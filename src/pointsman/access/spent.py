@@ -16,7 +16,7 @@ from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
-from pointsman.storage.sqlite.spend import SpendAmounts, SpendKey, Sums, add_to
+from pointsman.storage.stores.spend import SpendAmounts, SpendKey, Sums, add_to
 
 
 class Spent(Struct, frozen=True, forbid_unknown_fields=True):

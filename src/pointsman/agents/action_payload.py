@@ -8,10 +8,9 @@ from typing import Annotated, Final, cast
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from pointsman.agents.action import ActionType
 from pointsman.agents.config import GivenConfig
 from pointsman.agents.module import ModuleType, Status
-from pointsman.agents.selfrep_event import (
+from pointsman.agents.trust.event import (
     Dependency,
     ModuleAptSet,
     ModulePolicySet,
@@ -22,6 +21,7 @@ from pointsman.agents.selfrep_event import (
     SelfRepEvent,
 )
 from pointsman.errors import InputError
+from pointsman.governance.action import ActionType
 from pointsman.kernel.canonical import canonical_json, untagged
 from pointsman.kernel.document import Document, Json
 from pointsman.kernel.number import billionths

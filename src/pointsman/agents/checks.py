@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from pointsman.agents.codes import Excluded
+from pointsman.agents.compiled import EVERY_ACTION, Miss, Misses, ReadyPolicy, Roster, Row
 from pointsman.agents.facts import JobFacts
 from pointsman.agents.module import action_key
-from pointsman.agents.ready import EVERY_ACTION, Miss, Misses, ReadyPolicy, Roster, Row
 from pointsman.agents.trace import CheckName
 
 

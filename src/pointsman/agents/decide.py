@@ -13,10 +13,7 @@ from msgspec import Struct
 from pointsman.agents.budget import depth_of, shallow, tokens_of, without_tokens
 from pointsman.agents.checks import Gate
 from pointsman.agents.codes import Cause, DepthReason, ErrorCode, Excluded, ReasonTag
-from pointsman.agents.facts import FACTS_FORM, JobFacts, with_text
-from pointsman.agents.module import action_key
-from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.ready import (
+from pointsman.agents.compiled import (
     Misses,
     ReadyPolicy,
     Roster,
@@ -25,6 +22,9 @@ from pointsman.agents.ready import (
     Screened,
     sorted_rows,
 )
+from pointsman.agents.facts import FACTS_FORM, JobFacts, with_text
+from pointsman.agents.module import action_key
+from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.score import (
     Candidate,
     Scoring,

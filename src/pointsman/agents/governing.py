@@ -15,7 +15,7 @@ from pointsman.agents.config import EPSILON, GivenConfig, changed_config
 from pointsman.agents.module import UNJUDGED, Metrics, Module, ModulePolicy, Registration, edge
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy
 from pointsman.agents.selfrep import SelfRep
-from pointsman.agents.selfrep_event import (
+from pointsman.agents.trust.event import (
     ModuleAptSet,
     ModulePolicySet,
     ModuleRegistered,
@@ -23,7 +23,7 @@ from pointsman.agents.selfrep_event import (
     RouterConfigSet,
     SelfRepEvent,
 )
-from pointsman.agents.status import status_after
+from pointsman.agents.trust.status import status_after
 from pointsman.errors import InputError, NotFound
 from pointsman.kernel.canonical import untagged
 from pointsman.kernel.document import Document

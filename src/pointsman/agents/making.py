@@ -18,8 +18,8 @@ from pointsman.agents.module import (
 )
 from pointsman.agents.policy import AgentsPolicy, Intent, RoleAccess
 from pointsman.agents.selfrep import NO_EVENTS, SCHEMA_VERSION, SelfRep
-from pointsman.agents.status import status_after
-from pointsman.agents.trust import DEFAULT_TRUST, TrustConstants
+from pointsman.agents.trust.apt import DEFAULT_TRUST, TrustConstants
+from pointsman.agents.trust.status import status_after
 from pointsman.agents.written import AgentsFile, GivenModule, GivenSelfRep, GivenTrust
 from pointsman.kernel.instant import EPOCH, Instant, read_instant
 from pointsman.kernel.number import Billionths, billionths, billionths_text

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pointsman.agents.brainstate.hints import hinted
-from pointsman.agents.brainstate.state import BrainState
 from pointsman.agents.facts import GoalView, MindView
+from pointsman.brainstate.hints import hinted
+from pointsman.brainstate.state import BrainState
 
 
 def mind_view(state: BrainState) -> MindView:

@@ -12,8 +12,8 @@ from typing import Annotated, Final
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pointsman.agents.config import Fraction, Name
-from pointsman.agents.council import BUILT_IN, CouncilRule, CouncilRules, rule_problems
 from pointsman.errors import Problem
+from pointsman.governance.council import BUILT_IN, CouncilRule, CouncilRules, rule_problems
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path, escaped
 from pointsman.kernel.nearest import nearest

@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from pointsman.branches.checking import Declared
-from pointsman.branches.evaluate import INPUT, Scope
-from pointsman.branches.ready import ReadyDecision, plain
-from pointsman.branches.syntax import (
+from pointsman.branches.compiled import ReadyDecision, plain
+from pointsman.expressions.checking import Declared
+from pointsman.expressions.evaluate import INPUT, Scope
+from pointsman.expressions.syntax import (
     Compare,
     Key,
     ListOf,
@@ -28,7 +28,7 @@ from pointsman.branches.syntax import (
     Path,
     Test,
 )
-from pointsman.branches.values import EXACT, MISSING, Missing, Value, followed, kind_of
+from pointsman.expressions.values import EXACT, MISSING, Missing, Value, followed, kind_of
 
 Keys: TypeAlias = tuple[Key, ...]
 

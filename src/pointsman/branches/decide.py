@@ -11,13 +11,10 @@ from typing import NamedTuple
 from msgspec import Raw
 from msgspec.structs import replace
 
-from pointsman.branches import numbers
-from pointsman.branches.evaluate import UNKNOWN, Answer, Names, Scope, Unknown
+from pointsman.branches.compiled import ReadyDecision, ReadyDecisions
 from pointsman.branches.facts import FACTS_FORM, BranchFacts, RecordedFacts, opened
 from pointsman.branches.guardrails import judged, said_yes
 from pointsman.branches.policy import POLICY_FORM, BranchPolicy
-from pointsman.branches.ready import ReadyDecision, ReadyDecisions
-from pointsman.branches.syntax import Path
 from pointsman.branches.table import Hits
 from pointsman.branches.trace import (
     OUTCOME_FORM,
@@ -29,8 +26,11 @@ from pointsman.branches.trace import (
     Trace,
     Weighted,
 )
-from pointsman.branches.values import MISSING, STEPS, Missing, NotKnown, Value, followed, same
 from pointsman.errors import ValueRefused
+from pointsman.expressions import numbers
+from pointsman.expressions.evaluate import UNKNOWN, Answer, Names, Scope, Unknown
+from pointsman.expressions.syntax import Path
+from pointsman.expressions.values import MISSING, STEPS, Missing, NotKnown, Value, followed, same
 from pointsman.kernel.canonical import canonical_json, content_id
 from pointsman.kernel.content import Texts
 from pointsman.kernel.replay import Decided, PureDecider

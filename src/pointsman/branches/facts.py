@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from pointsman.branches.values import Value
 from pointsman.errors import InputError
+from pointsman.expressions.values import Value
 from pointsman.kernel.canonical import Form, canonical_json, untagged
 
 # What stands in no text at its start is no tag: most contexts hold no decimals.

@@ -8,9 +8,6 @@ from typing import Literal, cast
 
 from msgspec import Raw, Struct
 
-from pointsman.branches.grammar import parsed
-from pointsman.branches.syntax import Key, Path
-from pointsman.branches.values import Kind, Value, number_text
 from pointsman.branches.written import (
     Action,
     Aggregate,
@@ -22,6 +19,9 @@ from pointsman.branches.written import (
     GuardrailType,
     HitPolicy,
 )
+from pointsman.expressions.grammar import parsed
+from pointsman.expressions.syntax import Key, Path
+from pointsman.expressions.values import Kind, Value, number_text
 from pointsman.kernel.canonical import ContentId, Form, canonical_json
 from pointsman.kernel.snapshot import SnapshotForm
 

@@ -10,13 +10,7 @@ from itertools import pairwise
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from pointsman.branches.checking import Declared, check_condition, value_kinds
-from pointsman.branches.expression import value
-from pointsman.branches.functions import ANY, Kinds
-from pointsman.branches.grammar import parsed
 from pointsman.branches.policy import WHOLE_CONTEXT, variable_keys
-from pointsman.branches.syntax import ExpressionRefused, Path
-from pointsman.branches.values import Value, same
 from pointsman.branches.written import (
     DecisionsFile,
     GivenCase,
@@ -24,6 +18,12 @@ from pointsman.branches.written import (
     GivenGuardrail,
 )
 from pointsman.errors import DocumentError, NumberError, Problem, ValueRefused
+from pointsman.expressions.checking import Declared, check_condition, value_kinds
+from pointsman.expressions.expression import value
+from pointsman.expressions.functions import ANY, Kinds
+from pointsman.expressions.grammar import parsed
+from pointsman.expressions.syntax import ExpressionRefused, Path
+from pointsman.expressions.values import Value, same
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, escaped

@@ -13,11 +13,11 @@ from decimal import Decimal
 from functools import cached_property
 from typing import NamedTuple, TypeAlias, cast
 
-from pointsman.branches.code import ARGUMENTS, Code, function
-from pointsman.branches.evaluate import UNKNOWN, Answer, Scope
-from pointsman.branches.expression import Expression
-from pointsman.branches.syntax import Compare, Key, ListOf, Literal, Logic, Node, Path, Test
-from pointsman.branches.values import LACKS, STEPS
+from pointsman.expressions.code import ARGUMENTS, Code, function
+from pointsman.expressions.evaluate import UNKNOWN, Answer, Scope
+from pointsman.expressions.expression import Expression
+from pointsman.expressions.syntax import Compare, Key, ListOf, Literal, Logic, Node, Path, Test
+from pointsman.expressions.values import LACKS, STEPS
 
 Keys: TypeAlias = tuple[Key, ...]
 IndexKey: TypeAlias = str | int | Decimal

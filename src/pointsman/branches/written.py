@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from pointsman.branches.values import Kind
+from pointsman.expressions.values import Kind
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.wb1 import MAX_TOTAL
 

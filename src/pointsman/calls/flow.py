@@ -25,7 +25,7 @@ from pointsman.recording.ruling import (
 )
 from pointsman.turns.estimate import call_estimate
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.registry import provider_of
+from pointsman.turns.registry.models import provider_of
 
 WORTH_ANOTHER: Final = (
     "rate_limit", "auth", "server_error", "network", "timeout", "context_overflow",

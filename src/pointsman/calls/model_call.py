@@ -24,7 +24,7 @@ from pointsman.errors import OverBudget
 from pointsman.kernel.record import Names, outcome_draft
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import UpstreamError
-from pointsman.storage.policies import InForce
+from pointsman.storage.policies.policies import InForce
 from pointsman.turns.call_event import Result
 from pointsman.turns.estimate import output_bound
 

@@ -14,7 +14,7 @@ from pointsman.providers.live import LiveProviders
 from pointsman.providers.port import Deadlines
 from pointsman.recording.desk import Desk
 from pointsman.recording.health import LiveHealth
-from pointsman.storage.settings import Settings
+from pointsman.storage.policies.settings import Settings
 
 if TYPE_CHECKING:
     from pointsman.calls.model_call import ModelCall

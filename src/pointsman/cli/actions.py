@@ -18,15 +18,15 @@ from pointsman.access.actors import OWNER, actor_of
 from pointsman.access.keyring import ACCESS, Keyring
 from pointsman.access.matrix import Route, permitted
 from pointsman.access.roles import Access, GivenRole, Scope
-from pointsman.agents.action import Actor
-from pointsman.agents.action_state import Status
-from pointsman.agents.votes import Choice
 from pointsman.app import Pointsman
+from pointsman.approvals.action_view import action_value
+from pointsman.audit.columns import table
 from pointsman.cli.terms import Session, command
 from pointsman.errors import PermissionDenied
+from pointsman.governance.action import Actor
+from pointsman.governance.state import Status
+from pointsman.governance.votes import Choice
 from pointsman.kernel.document import printable
-from pointsman.runs.approvals.action_view import action_value
-from pointsman.runs.audit.columns import table
 
 KEY: Final = "POINTSMAN_KEY"
 """Where a key is looked for: on a command line everybody on the machine could read it."""

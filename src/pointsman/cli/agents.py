@@ -8,17 +8,17 @@ import click
 
 from pointsman.agents.explain import number, route_screen, shown_route
 from pointsman.agents.module import Module
+from pointsman.audit.columns import table
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import NotFound
+from pointsman.jobs.agency import LOCAL
+from pointsman.jobs.request import JobRequest, given_job, read_job_request
 from pointsman.kernel.document import Limits, printable
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.number import billionths_text
-from pointsman.runs.agency.agency import LOCAL
-from pointsman.runs.audit.columns import table
-from pointsman.runs.jobs.job_request import JobRequest, given_job, read_job_request
-from pointsman.storage.agents_file import AgentsInForce
+from pointsman.storage.policies.agents_file import AgentsInForce
 
 REQUEST_HELP = "The job as JSON: its query, and snapshots by id, by body, or none."
 

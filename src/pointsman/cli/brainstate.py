@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from pointsman.agents.brainstate.hints import hinted
-from pointsman.agents.brainstate.reading import read_inputs
-from pointsman.agents.brainstate.state import BrainState
-from pointsman.agents.brainstate.trace import TickTrace
-from pointsman.agents.brainstate.view import JSON, shown, shown_hints
+from pointsman.brainstate.hints import hinted
+from pointsman.brainstate.reading import read_inputs
+from pointsman.brainstate.state import BrainState
+from pointsman.brainstate.trace import TickTrace
+from pointsman.brainstate.view import JSON, shown, shown_hints
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.kernel.document import Limits, printable
 from pointsman.kernel.json_text import read_json

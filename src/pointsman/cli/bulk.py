@@ -15,24 +15,24 @@ import click
 from msgspec import Struct
 
 from pointsman.app import Pointsman
+from pointsman.audit.columns import table
+from pointsman.bulk.backtesting import backtest_given
+from pointsman.bulk.exporting import export_given
+from pointsman.bulk.jobs import PLACE, BulkJobs, Told, has_queue, job_told, jobs_told
+from pointsman.bulk.replaying import ReplayGiven
+from pointsman.bulk.rescoring import RescoreGiven
+from pointsman.bulk.verifying import VerifyGiven
+from pointsman.bulk.view import bulk_row, job_answer, progress_text
+from pointsman.bulk.work import KindName
 from pointsman.cli.records import bar
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import HomeError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, Instant, instant_text, read_instant
-from pointsman.runs.audit.columns import table
-from pointsman.runs.bulk.backtesting import backtest_given
-from pointsman.runs.bulk.bulk_view import bulk_row, job_answer, progress_text
-from pointsman.runs.bulk.exporting import export_given
-from pointsman.runs.bulk.jobs import PLACE, BulkJobs, Told, has_queue, job_told, jobs_told
-from pointsman.runs.bulk.replaying import ReplayGiven
-from pointsman.runs.bulk.rescoring import RescoreGiven
-from pointsman.runs.bulk.verifying import VerifyGiven
-from pointsman.runs.bulk.work import KindName
-from pointsman.storage.sqlite.bulk import BulkJob
+from pointsman.storage.stores.bulk import BulkJob
 
 if TYPE_CHECKING:
-    from pointsman.runs.bulk.queue import BulkQueue
+    from pointsman.bulk.queue import BulkQueue
 
 LOOK_S = 0.5
 
@@ -221,7 +221,7 @@ def _jobs(pointsman: Pointsman) -> Iterator[BulkJobs]:
 
 def _queue(pointsman: Pointsman, jobs: BulkJobs) -> BulkQueue:
     try:
-        from pointsman.runs.bulk.queue import BulkQueue  # noqa: PLC0415 - an extra
+        from pointsman.bulk.queue import BulkQueue  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise HomeError(
             "bulk work on PostgreSQL needs a package that is not installed",

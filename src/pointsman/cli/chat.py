@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from pointsman.app import Pointsman
 from pointsman.cli.terms import Session, command, read_input
+from pointsman.conversations.conversations import Conversation, Conversations, Kit
+from pointsman.conversations.equipment import home_kit
 from pointsman.errors import InputError, NotFound, PointsmanError
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import microusd_text
 from pointsman.providers.messages import Image
-from pointsman.runs.conversations.conversations import Conversation, Conversations, Kit
-from pointsman.runs.conversations.equipment import home_kit
 from pointsman.sessions.events.tools import SideEffects
 from pointsman.sessions.message import MessageUsage
 from pointsman.sessions.tool import Answered, Asked

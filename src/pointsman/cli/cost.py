@@ -11,8 +11,8 @@ from pointsman.cli.terms import Session, command, counted
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.storage.sqlite.spend import SpendAmounts
-from pointsman.storage.sqlite.spend_reading import Asked, By, SpendReader, Total
+from pointsman.storage.stores.spend import SpendAmounts
+from pointsman.storage.stores.spend_reading import Asked, By, SpendReader, Total
 
 PARTS: tuple[By, ...] = ("model", "key", "session", "day")
 MOST_LINES = 20

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import click
 
 from pointsman.app import SystemClock
+from pointsman.audit.columns import table
 from pointsman.cli.decision_terms import decisions_in_force, is_begun
 from pointsman.cli.terms import Session, command, counted
-from pointsman.runs.audit.columns import table
-from pointsman.runs.workflows.branch_view import duration
-from pointsman.runs.workflows.branching import CACHE_FILE
-from pointsman.storage.sqlite.decision_cache import MOST_ANSWERS, DecisionCache, cache_counts
+from pointsman.storage.stores.decision_cache import MOST_ANSWERS, DecisionCache, cache_counts
+from pointsman.workflows.branch_view import duration
+from pointsman.workflows.branching import CACHE_FILE
 
 
 @click.group()

@@ -8,19 +8,19 @@ from contextlib import closing, contextmanager
 import click
 
 from pointsman.app import Pointsman
+from pointsman.audit.columns import table
 from pointsman.cli.decision_terms import decisions_in_force, is_begun
 from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import NotFound
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
-from pointsman.runs.audit.columns import table
-from pointsman.runs.workflows.branch_log import BranchLog, Distribution, LogEntry
-from pointsman.runs.workflows.branch_view import log_value
-from pointsman.runs.workflows.graph import Graph, joined
-from pointsman.runs.workflows.graph_drawing import FORMATS, drawn
-from pointsman.runs.workflows.lineage import impact, lineage_graph, resolved
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.workflows.branch_log import BranchLog, Distribution, LogEntry
+from pointsman.workflows.branch_view import log_value
+from pointsman.workflows.graph import Graph, joined
+from pointsman.workflows.graph_drawing import FORMATS, drawn
+from pointsman.workflows.lineage import impact, lineage_graph, resolved
 
 MOST_LISTED = 100
 BAR = 40

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pointsman.branches.facts import branch_facts
-from pointsman.branches.values import Value
 from pointsman.cli.terms import Session, read_input
 from pointsman.errors import InputError
+from pointsman.expressions.values import Value
 from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
-from pointsman.storage.decision_files import DecisionFiles, DecisionsInForce
+from pointsman.storage.policies.decision_files import DecisionFiles, DecisionsInForce
 
 _CONTEXT_LIMITS = Limits(bytes=1 << 20, depth=60, nodes=200_000)
 

@@ -11,31 +11,31 @@ import click
 import msgspec
 
 from pointsman.app import SystemClock
+from pointsman.audit.columns import table
+from pointsman.branches.dmn.table_import import NO_MATCH
 from pointsman.branches.reading import named_decisions
 from pointsman.branches.review import Finding, review
-from pointsman.branches.syntax import ExpressionRefused
-from pointsman.branches.table_import import NO_MATCH
 from pointsman.branches.written import HitPolicy
 from pointsman.cli.decision_cache import cache
 from pointsman.cli.decision_records import distribution, lineage, log
 from pointsman.cli.decision_terms import decisions_in_force, read_context
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
+from pointsman.expressions.syntax import ExpressionRefused
 from pointsman.kernel.document import Document, printable
 from pointsman.kernel.yaml_text import parse_yaml
-from pointsman.runs.audit.columns import table
-from pointsman.runs.workflows.branch_view import (
+from pointsman.storage.files import write_new
+from pointsman.storage.policies.decision_files import DecisionsInForce
+from pointsman.storage.policies.workflow_file import check_targets
+from pointsman.workflows.branch_view import (
     decision_value,
     dry_run_value,
     duration,
     evaluation_screen,
     evaluation_value,
 )
-from pointsman.runs.workflows.branching import Asked, dry_run
-from pointsman.runs.workflows.decision_import import imported
-from pointsman.storage.decision_files import DecisionsInForce
-from pointsman.storage.files import write_new
-from pointsman.storage.workflow_file import check_targets
+from pointsman.workflows.branching import Asked, dry_run
+from pointsman.workflows.decision_import import imported
 
 _INPUT_HELP = "The context: JSON, @FILE, or - for standard input."
 _COLUMN = "column "

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 import msgspec
 
+from pointsman.bulk.exporting import export_given, exported
 from pointsman.cli.records import bar
 from pointsman.cli.terms import Session, command
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, read_instant
-from pointsman.runs.bulk.exporting import export_given, exported
 
 
 @click.command()

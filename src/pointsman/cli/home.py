@@ -7,8 +7,8 @@ import sys
 import click
 
 from pointsman.cli.terms import Session, command
-from pointsman.runs.doctor import examined
-from pointsman.runs.starter import write_starter
+from pointsman.operations.doctor import examined
+from pointsman.operations.starter import write_starter
 
 
 @click.command()

@@ -24,7 +24,7 @@ from pointsman.errors import InputError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text, read_instant
 from pointsman.kernel.number import microusd, microusd_text
-from pointsman.turns.registry import meant, model_id
+from pointsman.turns.registry.models import meant, model_id
 from pointsman.turns.written import MAX_USD
 
 MOST_NAME = 100

@@ -29,19 +29,19 @@ from pointsman.kernel.number import (
     microusd_text,
 )
 from pointsman.kernel.schema import conform
-from pointsman.runs.learning.pattern_report import (
+from pointsman.learning.pattern_report import (
     PatternReport,
     TaskCoverage,
     pattern_report,
     reliability_svg,
     reliability_text,
 )
-from pointsman.runs.learning.revectoring import revectored
-from pointsman.storage.sqlite.pattern_outcomes import ModelTotal, Outcome, Pattern, Summary
-from pointsman.storage.sqlite.pattern_writing import ImportRow
-from pointsman.storage.sqlite.patterns import PatternStore
-from pointsman.turns.fingerprint import Fingerprint, Surroundings, fingerprint_of
-from pointsman.turns.registry import model_id
+from pointsman.learning.revectoring import revectored
+from pointsman.storage.stores.patterns.outcomes import ModelTotal, Outcome, Pattern, Summary
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.patterns.writing import ImportRow
+from pointsman.turns.learning.fingerprint import Fingerprint, Surroundings, fingerprint_of
+from pointsman.turns.registry.models import model_id
 
 SHORT_ID = 12
 _LIMITS = Limits(bytes=MOST_INPUT, nodes=1_000_000)

@@ -7,6 +7,8 @@ import sys
 import click
 import msgspec
 
+from pointsman.audit.egress import Egress, EgressReport
+from pointsman.audit.egress_view import egress_value
 from pointsman.cli.terms import MOST_INPUT, Session, command, counted, read_input
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import Limits, printable
@@ -14,8 +16,6 @@ from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.kernel.json_text import read_json
 from pointsman.placement.explain import placement_screen, placement_value
 from pointsman.placement.facts import GivenPlacement, read_placement_facts
-from pointsman.runs.audit.egress import Egress, EgressReport
-from pointsman.runs.audit.egress_view import egress_value
 
 MOST_LISTED = 40
 

@@ -11,14 +11,14 @@ from typing import Protocol
 
 import click
 
+from pointsman.audit.export import BundleSummary
+from pointsman.audit.replay import ReplayReport
+from pointsman.audit.verify import LedgerReport
 from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import InputError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, read_instant
 from pointsman.kernel.replay import Replayed
-from pointsman.runs.audit.export import BundleSummary
-from pointsman.runs.audit.replay import ReplayReport
-from pointsman.runs.audit.verify import LedgerReport
 
 MOST_LISTED = 20
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import printable
-from pointsman.runs.rules_test import Row, TableReport, read_table, run_on_files
-from pointsman.runs.rules_view import (
+from pointsman.operations.rules_test import Row, TableReport, read_table, run_on_files
+from pointsman.operations.rules_view import (
     bare_folder,
     checked,
     checked_text,
@@ -32,7 +32,7 @@ from pointsman.runs.rules_view import (
     rules_value,
 )
 from pointsman.signals.kinds import KINDS
-from pointsman.storage.policies import PolicyFiles
+from pointsman.storage.policies.policies import PolicyFiles
 
 
 @click.group()

@@ -12,18 +12,18 @@ import click
 import msgspec
 
 from pointsman.app import Pointsman, SystemClock
+from pointsman.audit.columns import table
 from pointsman.cli.decision_terms import read_context
 from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import ChainHeld, InputError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import SECOND, Instant, instant_text
-from pointsman.runs.audit.columns import table
-from pointsman.runs.sensors.sensor_event import Happened
-from pointsman.runs.sensors.sensor_state import SensorStates
-from pointsman.runs.sensors.sensors import Heard, SensorService
-from pointsman.storage.chain_rows import HeldLease
-from pointsman.storage.sensor_file import Sensor
-from pointsman.storage.sensor_files import SensorFiles
+from pointsman.sensors.event import Happened
+from pointsman.sensors.sensors import Heard, SensorService
+from pointsman.sensors.state import SensorStates
+from pointsman.storage.policies.sensor_file import Sensor
+from pointsman.storage.policies.sensor_files import SensorFiles
+from pointsman.storage.writer.chain_rows import HeldLease
 
 LOOK_S = 1.0
 MOST_WAIT_S = 3600

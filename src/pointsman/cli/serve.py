@@ -8,11 +8,11 @@ import click
 
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
-from pointsman.runs.rules_view import other_files, refuse_unknown, stand_ins
+from pointsman.operations.rules_view import other_files, refuse_unknown, stand_ins
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.home import open_home
-from pointsman.storage.ledger_policies import opened_policies
-from pointsman.storage.settings import Server
+from pointsman.storage.policies.ledger_policies import opened_policies
+from pointsman.storage.policies.settings import Server
 
 
 @click.command()

@@ -14,14 +14,14 @@ from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import HomeError, StoreRefused
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
-from pointsman.runs.stores.store_state import StoreState, looked_at
+from pointsman.operations.store_state import StoreState, looked_at
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.sqlite.folder import SqliteFolder
 from pointsman.storage.store_url import opened_store
 
 if TYPE_CHECKING:
-    from pointsman.runs.stores.store_copy import Begun
-    from pointsman.runs.stores.store_proof import Proof
+    from pointsman.operations.store_copy import Begun
+    from pointsman.operations.store_proof import Proof
     from pointsman.storage.postgres.migrations import Step
     from pointsman.storage.postgres.place import PostgresStore
 
@@ -55,7 +55,7 @@ def store_migrate(session: Session, step: str) -> None:
     """Make or change the tables of a PostgreSQL store."""
     opened = _server(open_home(session.home, store=session.store))
     # Imported here: the driver is an extra.
-    from pointsman.runs.stores.store_migration import migrated  # noqa: PLC0415 - see above
+    from pointsman.operations.store_migration import migrated  # noqa: PLC0415 - see above
 
     steps: tuple[Step, ...] = ("pre",) if step == "pre" else ("post",)
     done = migrated(opened, ("pre", "post") if step == "all" else steps)
@@ -81,8 +81,8 @@ def store_copy(session: Session, url: str) -> None:
     if isinstance(target, SqliteFolder):
         raise StoreRefused("a home is copied to a server", hint=f"--to {URL}")
     # Imported here: the driver is an extra.
-    from pointsman.runs.stores.store_copy import StoreCopy  # noqa: PLC0415 - see above
-    from pointsman.runs.stores.store_proof import prove, prove_ledger  # noqa: PLC0415 - see above
+    from pointsman.operations.store_copy import StoreCopy  # noqa: PLC0415 - see above
+    from pointsman.operations.store_proof import prove, prove_ledger  # noqa: PLC0415 - see above
 
     copy, clock = StoreCopy(Home(path), _known(target)), SystemClock()
     with copy.alone() as begun:

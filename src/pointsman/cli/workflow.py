@@ -9,18 +9,18 @@ import click
 import msgspec
 
 from pointsman.app import Pointsman
-from pointsman.branches.syntax import ExpressionRefused
-from pointsman.branches.values import Value
+from pointsman.audit.columns import table
 from pointsman.cli.decision_terms import decisions_in_force, read_context
 from pointsman.cli.terms import Session, command, read_input
 from pointsman.errors import InputError
+from pointsman.expressions.syntax import ExpressionRefused
+from pointsman.expressions.values import Value
 from pointsman.kernel.document import printable
-from pointsman.runs.audit.columns import table
-from pointsman.runs.workflows.branch_view import shown_value
-from pointsman.runs.workflows.dependencies import dependency_graph
-from pointsman.runs.workflows.graph_drawing import FORMATS, drawn
-from pointsman.runs.workflows.workflow import RunReport, Step, WorkflowRunner, WorkflowText
-from pointsman.storage.workflow_file import read_workflow
+from pointsman.storage.policies.workflow_file import read_workflow
+from pointsman.workflows.branch_view import shown_value
+from pointsman.workflows.dependencies import dependency_graph
+from pointsman.workflows.graph_drawing import FORMATS, drawn
+from pointsman.workflows.workflow import RunReport, Step, WorkflowRunner, WorkflowText
 
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _INPUT_HELP = "What the run begins with: JSON, @FILE, or - for standard input."

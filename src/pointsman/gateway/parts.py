@@ -24,10 +24,10 @@ from pointsman.gateway.turns.durable import LoopBridge
 from pointsman.providers.live import LiveProviders
 from pointsman.providers.port import Deadlines
 from pointsman.recording.health import LiveHealth
-from pointsman.storage.ledger_policies import LedgerPolicies
-from pointsman.storage.policies import InForce
-from pointsman.storage.settings import Settings
-from pointsman.storage.sqlite.sessions import SessionStore
+from pointsman.storage.policies.ledger_policies import LedgerPolicies
+from pointsman.storage.policies.policies import InForce
+from pointsman.storage.policies.settings import Settings
+from pointsman.storage.stores.sessions import SessionStore
 
 if TYPE_CHECKING:
     from pointsman.gateway.sharing import Sharing

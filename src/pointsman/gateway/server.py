@@ -39,10 +39,10 @@ from pointsman.providers.http_provider import Surroundings
 from pointsman.providers.live import LiveProviders
 from pointsman.recording.transitions import transition_draft
 from pointsman.signals.tokens import count_tokens
-from pointsman.storage.settings import Server, Settings
-from pointsman.storage.sqlite.sessions import SessionStore
+from pointsman.storage.policies.settings import Server, Settings
 from pointsman.storage.store_url import shared_store
-from pointsman.turns.availability import Transition
+from pointsman.storage.stores.sessions import SessionStore
+from pointsman.turns.registry.availability import Transition
 
 if TYPE_CHECKING:
     from pointsman.gateway.sharing import Sharing

@@ -26,17 +26,17 @@ from pointsman.gateway.api.shapes import ReplicaRow, SharedReport
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
-from pointsman.runs.replicas.opening import open_shared
-from pointsman.runs.replicas.replica import Replica, Shared
-from pointsman.runs.replicas.shared_health import SharedHealth
-from pointsman.storage.ledger_policies import LedgerPolicies
+from pointsman.replicas.opening import open_shared
+from pointsman.replicas.replica import Replica, Shared
+from pointsman.replicas.shared_health import SharedHealth
+from pointsman.storage.policies.ledger_policies import LedgerPolicies
+from pointsman.storage.policies.settings import Settings
 from pointsman.storage.postgres.place import PostgresStore
-from pointsman.storage.settings import Settings
 from pointsman.storage.sharing import WaitingTurn
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.turns.facts import BudgetLeft, Health
-from pointsman.turns.provider_state import Thresholds
-from pointsman.turns.trials import TRIED_FOR_S
+from pointsman.turns.learning.trials import TRIED_FOR_S
+from pointsman.turns.registry.provider_state import Thresholds
 from pointsman.version import VERSION
 
 T = TypeVar("T")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from pointsman.app import Pointsman
-from pointsman.branches.values import Value
 from pointsman.errors import DocumentError, InputError
+from pointsman.expressions.values import Value
 from pointsman.kernel.document import Document
 from pointsman.mcp.shapes import EvaluateAnswer, EvaluateInput
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
 from pointsman.mcp.visitor import Need
 from pointsman.mcp.working import in_thread
-from pointsman.runs.workflows.branch_view import dry_run_value, evaluation_screen, evaluation_value
-from pointsman.runs.workflows.branching import Asked, Branching, Evaluation, dry_run
+from pointsman.workflows.branch_view import dry_run_value, evaluation_screen, evaluation_value
+from pointsman.workflows.branching import Asked, Branching, Evaluation, dry_run
 
 TOLD: Final = (
     "Evaluate one of the home's workflow decisions in a context and tell which targets it selects, "

@@ -14,8 +14,8 @@ from pointsman.mcp.shapes import Amounts, CostAnswer, CostInput, CostRow
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
 from pointsman.mcp.visitor import Need
 from pointsman.mcp.working import in_thread
-from pointsman.storage.sqlite.spend import SpendAmounts
-from pointsman.storage.sqlite.spend_reading import Asked, SpendReader, Total
+from pointsman.storage.stores.spend import SpendAmounts
+from pointsman.storage.stores.spend_reading import Asked, SpendReader, Total
 
 MOST_ROWS: Final = 50
 MOST_LINES: Final = 10

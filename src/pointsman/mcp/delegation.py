@@ -16,17 +16,17 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.calls.flow import Record
+from pointsman.conversations.conversation_house import House, Kit
+from pointsman.conversations.crew import Boss, Crew
+from pointsman.conversations.driver import Desires, Seat
+from pointsman.conversations.event_stream import Decided, events_of
+from pointsman.conversations.hiring import session_created
+from pointsman.conversations.staging import Standing
+from pointsman.conversations.telling import Telling
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.mcp.service import Service
 from pointsman.mcp.visitor import Admitted
 from pointsman.providers.messages import ToolUse
-from pointsman.runs.conversations.conversation_house import House, Kit
-from pointsman.runs.conversations.crew import Boss, Crew
-from pointsman.runs.conversations.driver import Desires, Seat
-from pointsman.runs.conversations.event_stream import Decided, events_of
-from pointsman.runs.conversations.hiring import session_created
-from pointsman.runs.conversations.staging import Standing
-from pointsman.runs.conversations.telling import Telling
 from pointsman.sessions.delegate_call import (
     DELEGATE,
     DelegateResult,
@@ -39,7 +39,7 @@ from pointsman.sessions.events.session import SessionEnded
 from pointsman.sessions.include import handed_over
 from pointsman.sessions.tool import DenyAll, NoTools
 from pointsman.sessions.update import Update
-from pointsman.storage.sqlite.conversations import SessionRow
+from pointsman.storage.stores.conversations import SessionRow
 from pointsman.turns.facts import Privacy
 
 NO_DECISION: Final = ""

@@ -12,7 +12,7 @@ from pointsman.errors import AccessError, InputError, NotFound
 from pointsman.mcp.resources import POLICY, TURN, YAML, Resources
 from pointsman.mcp.turn_tools import READ_TURN
 from pointsman.mcp.visitor import Visitor
-from pointsman.runs.starter import starter_text
+from pointsman.operations.starter import starter_text
 from pointsman.turns.screen import why_screen
 
 LONGEST: Final = 4_000

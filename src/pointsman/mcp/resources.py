@@ -11,13 +11,13 @@ import msgspec
 from msgspec import Struct, structs
 
 from pointsman.app import Pointsman
+from pointsman.audit.turn_shapes import turn_answer
 from pointsman.errors import NotFound
 from pointsman.mcp.turn_tools import MOST_LISTED, READ_TURN, READ_TURNS, turn_row
 from pointsman.mcp.visitor import Need
-from pointsman.runs.audit.turn_shapes import turn_answer
-from pointsman.runs.workflows.branch_view import decision_value
 from pointsman.signals.detectors import detect
 from pointsman.signals.kinds import KINDS
+from pointsman.workflows.branch_view import decision_value
 
 SCHEME: Final = "pointsman://"
 JSON: Final = "application/json"

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pointsman.access.keys import Principal
 from pointsman.app import Pointsman
-from pointsman.runs.conversations.conversation_house import House, Patron
+from pointsman.conversations.conversation_house import House, Patron
 
 
 class Service(Struct, frozen=True):

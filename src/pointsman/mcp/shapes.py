@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from pointsman.access.keys import KeyPrivacy
-from pointsman.runs.audit.turn_shapes import InstantText
+from pointsman.audit.turn_shapes import InstantText
 from pointsman.sessions.delegate_call import TIMEOUT_S, Words
 from pointsman.sessions.events.delegation import FailureMode
 from pointsman.turns.facts import GivenFacts
-from pointsman.turns.registry import Tier
+from pointsman.turns.registry.models import Tier
 
 Id = Annotated[str, Meta(min_length=1, max_length=512)]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from pointsman.access.caps import Owners
+from pointsman.audit.replay import ReplayReport
+from pointsman.audit.turn_shapes import RouteDecided, TurnAnswer, turn_answer
 from pointsman.errors import InputError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
@@ -23,10 +25,8 @@ from pointsman.mcp.tool import Answer, Call, Hints, Tool
 from pointsman.mcp.visitor import Admitted, Need
 from pointsman.mcp.working import in_thread, with_progress
 from pointsman.recording.gathering import Around
-from pointsman.runs.audit.replay import ReplayReport
-from pointsman.runs.audit.turn_shapes import RouteDecided, TurnAnswer, turn_answer
 from pointsman.signals.tokens import count_tokens
-from pointsman.storage.policies import InForce
+from pointsman.storage.policies.policies import InForce
 from pointsman.turns.explain import Shown, shown_value
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.not_asked import preview_story

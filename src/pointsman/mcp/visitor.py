@@ -10,7 +10,7 @@ from pointsman.access.actors import OWNER
 from pointsman.access.keys import ADMIN, Principal
 from pointsman.access.matrix import Route
 from pointsman.access.roles import Scope
-from pointsman.agents.action import Actor
+from pointsman.governance.action import Actor
 from pointsman.turns.facts import Privacy
 
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import anyio
 
+from pointsman.audit.replay import Progress
 from pointsman.mcp.tool import Report
-from pointsman.runs.audit.replay import Progress
 
 T = TypeVar("T")
 

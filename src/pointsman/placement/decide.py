@@ -9,10 +9,10 @@ from typing import Final, Literal
 
 from pointsman.kernel.content import Texts
 from pointsman.kernel.replay import Decided, PureDecider
+from pointsman.placement.compiled import ReadyPlacement, plain_key
 from pointsman.placement.facts import FACTS_FORM, PlacementFacts, with_text
 from pointsman.placement.policy import POLICY_FORM, PlacementPolicy, Rule
 from pointsman.placement.policy_rule import STRONGEST_FIRST, Action, PolicyRule, texts_of
-from pointsman.placement.ready import ReadyPlacement, plain_key
 from pointsman.placement.sensitivity import staying
 from pointsman.placement.table import ErrorCode, Route
 from pointsman.placement.totality import compared

@@ -18,7 +18,7 @@ from pointsman.providers.messages import (
     ToolUse,
 )
 from pointsman.providers.port import Dialect
-from pointsman.turns.registry import Capabilities
+from pointsman.turns.registry.models import Capabilities
 
 Count = Callable[[str], int]
 """Counts the tokens of a text for one model."""

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from pointsman.providers.port import NotConfigured
-from pointsman.turns.registry import SecretRef
+from pointsman.turns.registry.models import SecretRef
 
 _FITS_A_HEADER = re.compile(r"[\x21-\x7e]+", re.ASCII)
 _LONGEST = 16 * 1024

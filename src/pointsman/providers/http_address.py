@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from pointsman.providers.port import UpstreamError
-from pointsman.turns.upstream import Origin, literal_address
+from pointsman.turns.registry.upstream import Origin, literal_address
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Gives the network addresses of a host name, those to try first in front."""

@@ -20,7 +20,7 @@ from pointsman.providers.http_address import Resolve, addresses_of, resolved
 from pointsman.providers.http_connection import Connection
 from pointsman.providers.http_exchange import Exchange, Limits, Message
 from pointsman.providers.port import Deadlines, UpstreamError
-from pointsman.turns.upstream import Origin
+from pointsman.turns.registry.upstream import Origin
 
 
 class PoolSettings(Struct, frozen=True):

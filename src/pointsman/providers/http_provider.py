@@ -20,9 +20,9 @@ from pointsman.providers.port import Answer, Deadlines, Dialect, Outgoing, Upstr
 from pointsman.providers.request_head import HeadTemplate, target_of
 from pointsman.providers.retrying import Effect, Flow, Jitter, Try, tries
 from pointsman.providers.vendors import Vendor, default_dialects
-from pointsman.turns.registry import Provider as Configured
-from pointsman.turns.registry import SecretRef
-from pointsman.turns.upstream import read_base_url, read_headers
+from pointsman.turns.registry.models import Provider as Configured
+from pointsman.turns.registry.models import SecretRef
+from pointsman.turns.registry.upstream import read_base_url, read_headers
 
 Sleep = Callable[[float], Awaitable[None]]
 

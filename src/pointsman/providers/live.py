@@ -10,7 +10,7 @@ from pathlib import Path
 from pointsman.providers.http_provider import Surroundings
 from pointsman.providers.port import Answer, Deadlines, Outgoing, Provider
 from pointsman.providers.registry import Providers, open_providers
-from pointsman.turns.registry import ModelsFile
+from pointsman.turns.registry.models import ModelsFile
 
 LINGER_S = 600.0
 """How long calls that began before a change may take to end."""

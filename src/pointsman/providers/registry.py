@@ -13,8 +13,8 @@ from pointsman.providers.http_pool import PoolSettings
 from pointsman.providers.http_provider import HttpProvider, Surroundings
 from pointsman.providers.port import Dialect, NotConfigured, Provider
 from pointsman.providers.vendors import VENDORS
-from pointsman.turns.registry import EMBEDDED_PROVIDER, ModelsFile, model_id, provider_of
-from pointsman.turns.registry import Provider as Configured
+from pointsman.turns.registry.models import EMBEDDED_PROVIDER, ModelsFile, model_id, provider_of
+from pointsman.turns.registry.models import Provider as Configured
 
 
 class Providers:

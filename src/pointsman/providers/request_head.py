@@ -9,7 +9,7 @@ from pointsman.providers.credentials import NO_SECRET, Secret
 from pointsman.providers.http_exchange import Message
 from pointsman.providers.port import Outgoing, UpstreamError
 from pointsman.providers.vendors import Vendor
-from pointsman.turns.upstream import HEADER_VALUE, Origin
+from pointsman.turns.registry.upstream import HEADER_VALUE, Origin
 from pointsman.version import VERSION
 
 

@@ -27,9 +27,9 @@ from pointsman.recording.taints import Taints, cleared_draft, held_by, taint_dra
 from pointsman.recording.waiting import Blocking, Waits
 from pointsman.signals.redaction import redacted
 from pointsman.storage.home import Home
-from pointsman.storage.ledger import Receipt
-from pointsman.storage.policies import InForce, InvalidFile, PolicyFiles
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.policies.policies import InForce, InvalidFile, PolicyFiles
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.ledger import Receipt
 from pointsman.turns.facts import with_seal
 
 TaintName = Callable[[], str] | None

@@ -23,11 +23,11 @@ from pointsman.recording.health import LiveHealth
 from pointsman.recording.text_vectors import TextVectors
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.home import Home
-from pointsman.storage.policies import InForce, PolicyFiles
-from pointsman.storage.secrets import is_resolved
-from pointsman.storage.sqlite.patterns import PatternStore
-from pointsman.storage.sqlite.spend_reading import Asked, SpendReader
-from pointsman.turns.exploring import explore_draw
+from pointsman.storage.policies.policies import InForce, PolicyFiles
+from pointsman.storage.policies.secrets import is_resolved
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.spend_reading import Asked, SpendReader
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.facts import (
     ANY_MODEL,
     BudgetLeft,
@@ -38,11 +38,17 @@ from pointsman.turns.facts import (
     TurnFacts,
     turn_facts,
 )
-from pointsman.turns.fingerprint import Fingerprint, Surroundings, fingerprint_of
+from pointsman.turns.learning.exploring import explore_draw
+from pointsman.turns.learning.fingerprint import Fingerprint, Surroundings, fingerprint_of
+from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.override import Mode, split_override
-from pointsman.turns.pattern import PatternSettings
-from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import EMBEDDED_PROVIDER, ModelsFile, Provider, Tier, provider_of
+from pointsman.turns.registry.models import (
+    EMBEDDED_PROVIDER,
+    ModelsFile,
+    Provider,
+    Tier,
+    provider_of,
+)
 
 NOTHING_TOUCHED = Surroundings()
 LOOK_S = 1.0

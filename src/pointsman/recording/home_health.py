@@ -1,6 +1,6 @@
 """The health of a home's providers as all its processes know it, also after a restart.
 
-Processes on one machine share a file; replicas on several share a stream (`runs/replicas`).
+Processes on one machine share a file; replicas on several share a stream (`replicas`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import msgspec
 from pointsman.errors import LedgerError
 from pointsman.kernel.instant import Clock
 from pointsman.recording.health import LiveHealth, Step
-from pointsman.storage.sqlite.health import NOT_THERE, HealthStore
-from pointsman.turns.provider_state import THRESHOLDS, Thresholds
-from pointsman.turns.trials import NOTHING_KNOWN, HealthState
+from pointsman.storage.stores.health import NOT_THERE, HealthStore
+from pointsman.turns.learning.trials import NOTHING_KNOWN, HealthState
+from pointsman.turns.registry.provider_state import THRESHOLDS, Thresholds
 
 T = TypeVar("T")
 

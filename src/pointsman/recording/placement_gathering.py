@@ -13,7 +13,7 @@ from pointsman.recording.placing import Turn, facts_given, facts_of_turn
 from pointsman.recording.taints import Taints
 from pointsman.signals.sensitivity import sensitivity
 from pointsman.storage.home import Home
-from pointsman.storage.policies import InForce
+from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import TurnFacts
 
 

@@ -18,9 +18,9 @@ from pointsman.placement.facts import (
 )
 from pointsman.placement.sensitivity import Sensitivity
 from pointsman.signals.tokens import Counted, counted
-from pointsman.storage.policies import InForce
+from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
-from pointsman.turns.registry import Model, provider_of
+from pointsman.turns.registry.models import Model, provider_of
 
 
 class Turn(Struct, frozen=True):

@@ -12,7 +12,7 @@ from msgspec import Struct
 from pointsman.access.rates import Bucket, free_at, full, left, taken
 from pointsman.kernel.instant import SECOND, Clock, Instant
 from pointsman.turns.facts import Health
-from pointsman.turns.registry import ModelsFile
+from pointsman.turns.registry.models import ModelsFile
 
 
 class _Limits(NamedTuple):

@@ -19,13 +19,13 @@ from pointsman.kernel.record import Aside, DecisionRecord, Names, Room, decision
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, snapshot_draft
 from pointsman.recording.waiting import Waits
-from pointsman.storage.chain_rows import HeldLease
 from pointsman.storage.home import Home
-from pointsman.storage.ledger import Health, LedgerWriter, Listener, Making, Receipt
-from pointsman.storage.sqlite.content import ContentStore
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.group import Settled, Soon
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.content import ContentStore
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.chain_rows import HeldLease
+from pointsman.storage.writer.group import Settled, Soon
+from pointsman.storage.writer.ledger import Health, LedgerWriter, Listener, Making, Receipt
 
 BEGINS_S = 0.005
 """How long is waited for a commit to begin."""

@@ -6,13 +6,13 @@ from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import ContentId
+from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.decide import decide as place
 from pointsman.placement.facts import Failed, PlacementFacts
-from pointsman.placement.ready import ReadyPlacement
 from pointsman.placement.trace import Placed, PlacementOutcome, PlacementTrace
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import TurnFacts, with_placement
-from pointsman.turns.ready import ReadyPolicy
 from pointsman.turns.trace import Trace, TurnOutcome
 
 

@@ -12,7 +12,7 @@ from pointsman.placement import policy as placement_policy
 from pointsman.placement import trace as placement_trace
 from pointsman.recording.recorder import Made
 from pointsman.recording.ruling import Placing, Policies, Ruling
-from pointsman.storage.policies import InForce
+from pointsman.storage.policies.policies import InForce
 from pointsman.turns import decide as turns
 from pointsman.turns import facts as turn_facts
 from pointsman.turns import policy as turn_policy

@@ -19,7 +19,7 @@ from pointsman.placement.sensitivity import staying
 from pointsman.recording.ruling import Placing
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.reading import LedgerReader, Stored
+from pointsman.storage.stores.entries import LedgerReader, Stored
 
 _EVENTS: Final = "event.placement."
 LOOK_S: Final = 0.25

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from pointsman.storage.settings import VectorMaker
-from pointsman.turns.evidence_look import MINILM, STATIC, TOKENS
-from pointsman.turns.fingerprint import looked_at
+from pointsman.storage.policies.settings import VectorMaker
+from pointsman.turns.learning.evidence_look import MINILM, STATIC, TOKENS
+from pointsman.turns.learning.fingerprint import looked_at
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

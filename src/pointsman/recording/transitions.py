@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.entry import Draft
-from pointsman.turns.availability import Transition
-from pointsman.turns.provider_state import ProviderRecovered, ProviderUnavailable
+from pointsman.turns.registry.availability import Transition
+from pointsman.turns.registry.provider_state import ProviderRecovered, ProviderUnavailable
 
 UNAVAILABLE = f"event.{ProviderUnavailable.event_type}"
 RECOVERED = f"event.{ProviderRecovered.event_type}"

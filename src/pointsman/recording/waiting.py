@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Protocol
 
-from pointsman.storage.sqlite.group import Settled
+from pointsman.storage.writer.group import Settled
 
 
 class Waits(Protocol):

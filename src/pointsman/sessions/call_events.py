@@ -9,7 +9,7 @@ from pointsman.sessions.effects import Replied
 from pointsman.sessions.events.calls import LlmCallCompleted, LlmCallFailed
 from pointsman.sessions.events.routing import PatternMatched
 from pointsman.sessions.message import MessageUsage, Metadata, Status, cost_text, routing_record
-from pointsman.turns.registry import provider_of
+from pointsman.turns.registry.models import provider_of
 
 FINGERPRINT_KIND = "v1"
 

@@ -43,7 +43,7 @@ from pointsman.sessions.tool_cycle import Scene, ToolCycle
 from pointsman.sessions.transcript import estimated_tokens
 from pointsman.sessions.turn import EndStatus, Turn, TurnEnd
 from pointsman.turns.facts import ANY_MODEL, Override
-from pointsman.turns.registry import provider_of
+from pointsman.turns.registry.models import provider_of
 
 ROUTE_OVERRIDE: Final = "route override"
 """What stands where an `@alias` would, once the user took the pattern's choice."""

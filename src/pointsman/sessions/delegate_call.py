@@ -12,7 +12,7 @@ from pointsman.errors import InputError
 from pointsman.providers.messages import Image, Text, ToolUse
 from pointsman.sessions.events.delegation import FailureMode, InsufficientContextRequest, Missing
 from pointsman.sessions.tool import ToolDefinition
-from pointsman.turns.registry import Tier
+from pointsman.turns.registry.models import Tier
 
 DELEGATE: Final = "delegate"
 REQUEST_CONTEXT: Final = "_request_context"

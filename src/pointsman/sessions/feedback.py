@@ -7,7 +7,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pointsman.kernel.number import ONE, ZERO, Billionths
-from pointsman.turns.fingerprint import cosine, hashed_vector
+from pointsman.turns.learning.fingerprint import cosine, hashed_vector
 
 Rating = Literal["thumbs_up", "thumbs_down"]
 Signal = Literal["retry", "manual_swap", "edit_followup"]

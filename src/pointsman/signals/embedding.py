@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pointsman.kernel.text import ascii_lower
-from pointsman.turns.evidence_arrays import normal_row
-from pointsman.turns.evidence_look import TOKENS
-from pointsman.turns.fingerprint import (
+from pointsman.turns.learning.evidence_arrays import normal_row
+from pointsman.turns.learning.evidence_look import TOKENS
+from pointsman.turns.learning.fingerprint import (
     DIMENSIONS,
     MOST_CHARS,
     PEAK,

@@ -18,9 +18,9 @@ import numpy as np
 from pointsman.signals.embedding import TOKEN_REACH, pieces_of, token_names, words_of
 from pointsman.signals.minilm_file import LONGEST, WIDTH, Encoder, Reals, read_compact
 from pointsman.signals.minilm_layers import FINE, encoded
-from pointsman.turns.evidence_arrays import normal_row
-from pointsman.turns.evidence_look import MINILM, TOKENS
-from pointsman.turns.fingerprint import PEAK
+from pointsman.turns.learning.evidence_arrays import normal_row
+from pointsman.turns.learning.evidence_look import MINILM, TOKENS
+from pointsman.turns.learning.fingerprint import PEAK
 
 _AXES = Path(__file__).with_name("sentence_axes") / "axes.i8"
 # A sentence is told in so many parts of one, so that its squares add up exactly.

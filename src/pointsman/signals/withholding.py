@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from pointsman.agents.action import Finding
+from pointsman.governance.action import Finding
 from pointsman.kernel.document import Json
 from pointsman.signals.detectors import detect
 from pointsman.signals.hit import Hit

@@ -17,12 +17,12 @@ from msgspec import Struct
 
 from pointsman.errors import HomeError
 from pointsman.kernel.signing import SigningKey, VerifyKey
-from pointsman.storage.chain_rows import HeldLease, LeasedLedger
-from pointsman.storage.checkpoints import Checkpoints
 from pointsman.storage.files import FILE_MODE, make_folder, write_new
 from pointsman.storage.place import Place, Store
 from pointsman.storage.sqlite.folder import SqliteFolder
 from pointsman.storage.store_url import chosen_store
+from pointsman.storage.writer.chain_rows import HeldLease, LeasedLedger
+from pointsman.storage.writer.checkpoints import Checkpoints
 
 OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

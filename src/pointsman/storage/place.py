@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from pointsman.storage.chain_rows import HeldLease, LeasedLedger
-from pointsman.storage.checkpoints import Checkpoints
 from pointsman.storage.connection import Connection
+from pointsman.storage.writer.chain_rows import HeldLease, LeasedLedger
+from pointsman.storage.writer.checkpoints import Checkpoints
 
 
 class Place(Protocol):

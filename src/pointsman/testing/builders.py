@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from pointsman.app import Pointsman
 from pointsman.testing.time import CountedIds, FrozenClock
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.policy import NO_ROUTING, turn_policy
-from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import (
+from pointsman.turns.registry.models import (
     EMBEDDED_MODEL,
     GivenModel,
     GivenPrice,

@@ -19,12 +19,12 @@ from textual.widgets import Footer
 from textual.worker import Worker
 
 from pointsman.app import Pointsman
+from pointsman.conversations.conversation import SWAP_PENDING, Conversation
+from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.conversations import Conversations
 from pointsman.errors import PointsmanError
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import Image
-from pointsman.runs.conversations.conversation import SWAP_PENDING, Conversation
-from pointsman.runs.conversations.conversation_house import Kit
-from pointsman.runs.conversations.conversations import Conversations
 from pointsman.sessions.events.session import CancelReason, Disposition
 from pointsman.sessions.slash import SlashCommand, SlashProblem, message_text, parsed
 from pointsman.tui.banner_strip import BannerStrip

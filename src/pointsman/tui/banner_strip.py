@@ -10,9 +10,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from pointsman.kernel.instant import DAY, EPOCH, Instant
-from pointsman.storage.policies import InvalidFile
+from pointsman.storage.policies.policies import InvalidFile
 from pointsman.tui.plain import plain
-from pointsman.turns.availability import Report
+from pointsman.turns.registry.availability import Report
 
 OUTAGES: Final = ("turns.provider_unavailable", "turns.model_unavailable")
 POLICY: Final = "routing.policy_invalid"

@@ -8,10 +8,10 @@ from typing import Literal
 from msgspec import Struct
 
 from pointsman.app import Pointsman
+from pointsman.conversations.conversation import Conversation
+from pointsman.conversations.conversations import Conversations
 from pointsman.errors import InputError
-from pointsman.runs.conversations.conversation import Conversation
-from pointsman.runs.conversations.conversations import Conversations
-from pointsman.runs.rules_view import (
+from pointsman.operations.rules_view import (
     checked,
     checked_text,
     files_to_check,

@@ -12,9 +12,9 @@ from typing import Final
 from textual.driver import Driver
 
 from pointsman.app import Pointsman
+from pointsman.conversations.conversation import Conversation
+from pointsman.conversations.conversations import Conversations
 from pointsman.errors import PointsmanError
-from pointsman.runs.conversations.conversation import Conversation
-from pointsman.runs.conversations.conversations import Conversations
 from pointsman.sessions.events.session import CancelReason, Disposition
 from pointsman.tui.plain import problem_line
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pointsman.runs.conversations.conversation import NO_TOOLS, Conversation
+from pointsman.conversations.conversation import NO_TOOLS, Conversation
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.tools import ToolConfirmationResolved
 from pointsman.sessions.update import (

@@ -12,8 +12,8 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Button, Static
 
+from pointsman.conversations.conversation import Conversation
 from pointsman.errors import PointsmanError
-from pointsman.runs.conversations.conversation import Conversation
 from pointsman.sessions.tool import Answered
 from pointsman.sessions.update import ChooseRoute, Confirm, ConfirmEgress
 from pointsman.tui.plain import plain

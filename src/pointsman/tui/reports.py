@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pointsman.audit.columns import table
+from pointsman.conversations.conversations import Conversations, Listed
 from pointsman.kernel.document import escaped
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import MicroUsd
-from pointsman.runs.audit.columns import table
-from pointsman.runs.conversations.conversations import Conversations, Listed
-from pointsman.runs.provider_view import (
+from pointsman.operations.provider_view import (
     ALL_MODELS,
     ProviderRow,
     clears_text,

@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from pointsman.app import Pointsman
 from pointsman.tui.plain import plain
-from pointsman.turns.registry import EMBEDDED_PROVIDER, provider_of
+from pointsman.turns.registry.models import EMBEDDED_PROVIDER, provider_of
 
 MOST_NAMED = 2
 HINTS = (

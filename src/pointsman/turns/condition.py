@@ -18,7 +18,7 @@ from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.regex import refusal
 from pointsman.kernel.text import ascii_lower
 from pointsman.turns.facts import minutes
-from pointsman.turns.look import Look, Patterns
+from pointsman.turns.learning.look import Look, Patterns
 from pointsman.turns.text_patterns import literal_pattern
 from pointsman.turns.written import ClockTime, Count, Usd
 

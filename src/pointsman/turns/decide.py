@@ -15,15 +15,15 @@ from pointsman.kernel.content import Texts
 from pointsman.kernel.number import billionths_text
 from pointsman.kernel.replay import Decided, PureDecider
 from pointsman.turns.banners import banners
-from pointsman.turns.evidence import evidence_of_rows
-from pointsman.turns.evidence_choice import Weighed, weigh
-from pointsman.turns.exploring import is_explored
+from pointsman.turns.compiled import ReadyPolicy, Scope
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
-from pointsman.turns.look import Look
-from pointsman.turns.pattern import PatternSettings, Recommendation, recommend
+from pointsman.turns.learning.evidence import evidence_of_rows
+from pointsman.turns.learning.evidence_choice import Weighed, weigh
+from pointsman.turns.learning.exploring import is_explored
+from pointsman.turns.learning.look import Look
+from pointsman.turns.learning.pattern import PatternSettings, Recommendation, recommend
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
-from pointsman.turns.ready import ReadyPolicy, Scope
-from pointsman.turns.registry import TIERS, model_id
+from pointsman.turns.registry.models import TIERS, model_id
 from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,

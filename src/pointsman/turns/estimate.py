@@ -6,8 +6,8 @@ A veto that estimated less than the reservation would choose a model that is the
 from __future__ import annotations
 
 from pointsman.kernel.number import MicroUsd
-from pointsman.turns.prices import Price, cost
-from pointsman.turns.registry import Model
+from pointsman.turns.registry.models import Model
+from pointsman.turns.registry.prices import Price, cost
 
 DEFAULT_OUTPUT_TOKENS = 4_096
 """How long an answer is taken to be where neither the request nor the model bounds it."""

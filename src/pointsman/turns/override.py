@@ -8,7 +8,7 @@ from typing import Literal
 
 from pointsman.errors import InputError
 from pointsman.turns.facts import Override
-from pointsman.turns.registry import meant, model_id
+from pointsman.turns.registry.models import meant, model_id
 
 Mode = Literal["strict", "known", "off"]
 """Whether an unknown alias is an error, plain text, or no alias is looked for at all."""

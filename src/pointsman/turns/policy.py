@@ -20,9 +20,13 @@ from pointsman.kernel.snapshot import SnapshotForm
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns import condition
 from pointsman.turns.condition import Condition, When
-from pointsman.turns.pattern import PatternSettings
-from pointsman.turns.pattern_written import GivenPattern, pattern_problems, pattern_settings
-from pointsman.turns.registry import (
+from pointsman.turns.learning.pattern import PatternSettings
+from pointsman.turns.learning.pattern_written import (
+    GivenPattern,
+    pattern_problems,
+    pattern_settings,
+)
+from pointsman.turns.registry.models import (
     EMBEDDED_MODEL,
     TIERS,
     Model,

@@ -13,6 +13,7 @@ from pointsman.kernel.document import quoted
 from pointsman.kernel.meaning import Meaning
 from pointsman.kernel.number import microusd_text
 from pointsman.turns.ascii_classes import ascii_only
+from pointsman.turns.compiled import ReadyPolicy, Scope
 from pointsman.turns.condition import Condition, TimeWindow
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.implication import (
@@ -24,8 +25,7 @@ from pointsman.turns.implication import (
     search_keys,
 )
 from pointsman.turns.policy import Rule, TurnPolicy
-from pointsman.turns.ready import ReadyPolicy, Scope
-from pointsman.turns.registry import TIERS, Model
+from pointsman.turns.registry.models import TIERS, Model
 from pointsman.turns.trace import Slot
 from pointsman.turns.validation import Rejection, rejection
 
@@ -242,7 +242,8 @@ def _defaults(ready: ReadyPolicy, scoped: Scoped) -> list[str]:
 
 
 def _is_free(model: Model) -> bool:
-    return model.price is not None and not (model.price.input or model.price.output)
+    price = model.price
+    return price is not None and not (price.input or price.output or price.cache_write)
 
 
 def _tier_findings(ready: ReadyPolicy) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from pointsman.kernel.number import microusd_text
 from pointsman.turns.estimate import call_estimate
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.registry import Model, provider_of
+from pointsman.turns.registry.models import Model, provider_of
 from pointsman.turns.trace import ValidationFailure
 
 
@@ -148,19 +148,15 @@ def _budget(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
     if cost is None:
         reason = f"the price of {candidate} is unknown, and a budget is in force"
         return Rejection("over_budget", reason)
-    if not _is_paid(model):
+    if cost == 0:
+        # What costs nothing can overdraw nothing; a reservation goes by the same estimate.
         return None
     for budget in facts.budgets:
-        if budget.left_microusd <= 0 or cost > budget.left_microusd:
+        if cost > budget.left_microusd:
             left, needed = microusd_text(budget.left_microusd), microusd_text(cost)
             reason = f"budget {budget.name} has ${left} left, {candidate} may need ${needed}"
             return Rejection("over_budget", reason)
     return None
-
-
-def _is_paid(model: Model) -> bool:
-    # A model that costs nothing can overdraw nothing.
-    return model.price is not None and bool(model.price.input or model.price.output)
 
 
 _VETOES: tuple[Veto, ...] = (

@@ -13,15 +13,15 @@ import pytest
 from tests.contract.stores.machines import Machines, opened_machines
 from tests.servers import PostgresServer
 
-from pointsman.storage.checkpoints import CheckpointFolders
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.lease import Lease, first_free_lease
 from pointsman.storage.place import Store
 from pointsman.storage.sqlite import ledger
 from pointsman.storage.sqlite.database import SqliteConnection, opened, sqlite_errors_told
 from pointsman.storage.sqlite.folder import SqliteFolder
 from pointsman.storage.sqlite.ledger import SqliteLedger
 from pointsman.storage.store_url import opened_store
+from pointsman.storage.writer.checkpoints import CheckpointFolders
+from pointsman.storage.writer.lease import Lease, first_free_lease
 
 KINDS = ("memory", "sqlite", "postgres")
 

@@ -13,8 +13,8 @@ from tests.gateway.house import keeps
 from pointsman.app import Pointsman
 from pointsman.errors import LedgerBroken
 from pointsman.kernel.entry import Entry
-from pointsman.storage.policies import InForce
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.policies.policies import InForce
+from pointsman.storage.stores.entries import LedgerReader
 
 SETTINGS = "policy: {source: ledger}\n"
 MODELS = """

@@ -11,28 +11,28 @@ from pointsman.access.book import HomeBook
 from pointsman.access.keyring import ACCESS, opened_admin_token
 from pointsman.access.spent import SPENT_FORM, Spent
 from pointsman.app import Pointsman
+from pointsman.bulk.jobs import BulkJobs, part_there
+from pointsman.bulk.replaying import ReplayGiven
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Instant, read_instant
 from pointsman.kernel.number import ONE, MicroUsd
 from pointsman.kernel.record import Names, Outcome, outcome_draft
-from pointsman.runs.bulk.jobs import BulkJobs, part_there
-from pointsman.runs.bulk.replaying import ReplayGiven
 from pointsman.storage.home import Home
-from pointsman.storage.sqlite.access import AccessStore, KeyRow
-from pointsman.storage.sqlite.conversations import (
+from pointsman.storage.stores.access import AccessStore, KeyRow
+from pointsman.storage.stores.conversations import (
     CONVERSATIONS,
     ConversationStore,
     MessageRow,
     SessionRow,
     TurnRow,
 )
-from pointsman.storage.sqlite.pattern_writing import ImportRow
-from pointsman.storage.sqlite.patterns import PatternStore
-from pointsman.storage.sqlite.semantic import SEMANTIC, Provenance, write_version
-from pointsman.storage.sqlite.sessions import SessionStore
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.patterns.writing import ImportRow
+from pointsman.storage.stores.semantic import SEMANTIC, Provenance, write_version
+from pointsman.storage.stores.sessions import SessionStore
 from pointsman.testing import CountedIds, FrozenClock, a_turn
-from pointsman.turns.evidence_look import TOKENS
-from pointsman.turns.fingerprint import Fingerprint, hashed_vector
+from pointsman.turns.learning.evidence_look import TOKENS
+from pointsman.turns.learning.fingerprint import Fingerprint, hashed_vector
 
 NOW = read_instant("2026-03-30T12:00:00Z")
 

@@ -24,8 +24,8 @@ from pointsman.kernel.instant import DAY, Instant, read_instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.recording.recorder import Recorder
 from pointsman.storage.home import Home
-from pointsman.storage.sqlite.spend import SpendAmounts
-from pointsman.storage.sqlite.spend_reading import Asked, By, SpendReader
+from pointsman.storage.stores.spend import SpendAmounts
+from pointsman.storage.stores.spend_reading import Asked, By, SpendReader
 
 NOW = read_instant("2026-03-30T12:00:00Z")
 TODAY = NOW // DAY

@@ -10,8 +10,8 @@ import pytest
 from pointsman.errors import MissingSnapshot
 from pointsman.kernel.content import Retain, Sealed, sealed
 from pointsman.storage.place import Place, Store
-from pointsman.storage.sqlite.content import ContentStore
-from pointsman.storage.sqlite.reading import ContentReader
+from pointsman.storage.stores.content import ContentStore
+from pointsman.storage.stores.entries import ContentReader
 
 KEY = bytes(range(32))
 TEXT = "call +49 30 901820, the code is heliotrope \ud800 \0 é"

@@ -12,9 +12,9 @@ from tests.contract.stores.populated import NOW, a_spent, an_outcome, populate
 
 from pointsman.access.book import SPEND, HomeBook, opened_book
 from pointsman.app import Pointsman
-from pointsman.runs.bulk.jobs import BulkJobs
-from pointsman.runs.stores.store_copy import StoreCopy
-from pointsman.runs.stores.store_proof import LEDGER, prove
+from pointsman.bulk.jobs import BulkJobs
+from pointsman.operations.store_copy import StoreCopy
+from pointsman.operations.store_proof import LEDGER, prove
 from pointsman.storage import sqlite
 from pointsman.storage.copied_tables import CONTENTS, LEFT_OUT, TABLES
 from pointsman.storage.home import Home, open_home
@@ -22,7 +22,7 @@ from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.postgres.shared.pool import Pool
 from pointsman.storage.postgres.shared.state import SharedState
 from pointsman.storage.sharing import Ahead, WaitingTurn
-from pointsman.storage.sqlite.spend_reading import SpendReader
+from pointsman.storage.stores.spend_reading import SpendReader
 
 SCHEMAS = Path(sqlite.__file__).parent
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "postgresql.md"

@@ -10,13 +10,13 @@ import pytest
 from pointsman.kernel.instant import Instant
 from pointsman.recording.desk import Desk
 from pointsman.recording.taints import Taints
-from pointsman.runs.workflows.branch_log import BranchLog, Distribution
-from pointsman.runs.workflows.branch_view import log_value
-from pointsman.runs.workflows.branching import Asked, Branching
 from pointsman.storage.home import Home
-from pointsman.storage.policies import PolicyFiles
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.policies.policies import PolicyFiles
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
+from pointsman.workflows.branch_log import BranchLog, Distribution
+from pointsman.workflows.branch_view import log_value
+from pointsman.workflows.branching import Asked, Branching
 
 GATE = """
 decision:

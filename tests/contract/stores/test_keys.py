@@ -12,7 +12,7 @@ from pointsman.access.keyring import Keyring, opened_admin_token
 from pointsman.errors import LedgerError
 from pointsman.kernel.instant import Instant
 from pointsman.storage.place import Place, Store
-from pointsman.storage.sqlite.access import AccessStore, KeyRow
+from pointsman.storage.stores.access import AccessStore, KeyRow
 
 
 @pytest.fixture

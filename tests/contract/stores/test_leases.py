@@ -14,25 +14,25 @@ import psycopg
 import pytest
 from tests.gateway.house import eventually
 
-from pointsman.agents.action import Actor
 from pointsman.app import Pointsman
+from pointsman.approvals.action_making import Wanted
+from pointsman.approvals.approvals import TURNSTILE
 from pointsman.cli.sensor import _for_ever, service_of
 from pointsman.errors import ChainHeld, LeaseLost, PolicyMoved
+from pointsman.governance.action import Actor
+from pointsman.jobs.request import JobRequest
 from pointsman.kernel.entry import Draft
-from pointsman.runs.approvals.action_making import Wanted
-from pointsman.runs.approvals.approvals import TURNSTILE
-from pointsman.runs.jobs.job_request import JobRequest
-from pointsman.runs.publishing import LEASE, Press
-from pointsman.runs.workflows.workflow import WorkflowRunner, WorkflowText
+from pointsman.operations.publishing import LEASE, Press
 from pointsman.storage.home import open_home
 from pointsman.storage.place import Store
+from pointsman.storage.policies.publications import PUBLISHED, succession
+from pointsman.storage.policies.settings import WorkflowSettings
 from pointsman.storage.postgres.connection import lock_key
 from pointsman.storage.postgres.place import PostgresStore
-from pointsman.storage.publications import PUBLISHED, succession
-from pointsman.storage.settings import WorkflowSettings
-from pointsman.storage.sqlite.reading import LedgerReader
 from pointsman.storage.store_url import opened_store
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing.time import START
+from pointsman.workflows.workflow import WorkflowRunner, WorkflowText
 
 HELD = """
 SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1

@@ -8,15 +8,15 @@ from contextlib import closing
 
 import pytest
 
+from pointsman.audit.verify import verify_ledger
 from pointsman.errors import MissingSnapshot
 from pointsman.kernel.entry import Draft, Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.verification import FaultCode
 from pointsman.recording.recorder import Recorder
-from pointsman.runs.audit.verify import verify_ledger
 from pointsman.storage.home import Home
-from pointsman.storage.ledger import Receipt
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.ledger import Receipt
 
 OPENING = Draft("ledger.opened", "opening", "", Instant(1), b"{}")
 

@@ -15,12 +15,12 @@ from pointsman.access.keyring import ACCESS
 from pointsman.app import Pointsman
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.storage.sqlite.access import AccessStore, KeyRow
-from pointsman.storage.sqlite.conversations import CONVERSATIONS, ConversationStore, SessionRow
-from pointsman.storage.sqlite.patterns import PatternStore
-from pointsman.storage.sqlite.semantic import SEMANTIC, Provenance, SemanticMemory, write_version
-from pointsman.storage.sqlite.sessions import SessionStore
-from pointsman.turns.fingerprint import Fingerprint
+from pointsman.storage.stores.access import AccessStore, KeyRow
+from pointsman.storage.stores.conversations import CONVERSATIONS, ConversationStore, SessionRow
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.semantic import SEMANTIC, Provenance, SemanticMemory, write_version
+from pointsman.storage.stores.sessions import SessionStore
+from pointsman.turns.learning.fingerprint import Fingerprint
 
 pytestmark = pytest.mark.slow
 

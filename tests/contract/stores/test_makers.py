@@ -11,11 +11,11 @@ from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import ONE, Billionths, MicroUsd
 from pointsman.signals.embedding import hashed_letters, static_tokens
 from pointsman.storage.place import Place, Store
-from pointsman.storage.sqlite.pattern_look import halves, made_by
-from pointsman.storage.sqlite.patterns import PatternStore
-from pointsman.turns.evidence_look import MINILM, STATIC, TOKENS
-from pointsman.turns.fingerprint import DIMENSIONS, Fingerprint
-from pointsman.turns.pattern import Target
+from pointsman.storage.stores.patterns.look import halves, made_by
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.turns.learning.evidence_look import MINILM, STATIC, TOKENS
+from pointsman.turns.learning.fingerprint import DIMENSIONS, Fingerprint
+from pointsman.turns.learning.pattern import Target
 
 AT = Instant(1_000 * DAY)
 PLAIN = Fingerprint()

@@ -13,12 +13,12 @@ import pytest
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import ONE, Billionths, MicroUsd, billionths
 from pointsman.storage.place import Place, Store
-from pointsman.storage.sqlite.pattern_writing import Caps, ImportRow, Recorded
-from pointsman.storage.sqlite.patterns import PatternStore
 from pointsman.storage.store_url import opened_store
-from pointsman.turns.evidence_look import TOKENS
-from pointsman.turns.fingerprint import DIMENSIONS, Fingerprint, hashed_vector
-from pointsman.turns.pattern import Target
+from pointsman.storage.stores.patterns.patterns import PatternStore
+from pointsman.storage.stores.patterns.writing import Caps, ImportRow, Recorded
+from pointsman.turns.learning.evidence_look import TOKENS
+from pointsman.turns.learning.fingerprint import DIMENSIONS, Fingerprint, hashed_vector
+from pointsman.turns.learning.pattern import Target
 
 AT = Instant(1_000 * DAY)
 PLAIN = Fingerprint()

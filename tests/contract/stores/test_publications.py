@@ -28,10 +28,10 @@ from pointsman.errors import (
     PolicyHoldsSecret,
     PolicyMoved,
 )
-from pointsman.runs.publishing import LEASE
-from pointsman.storage.ledger_policies import NOTHING_YET, LedgerPolicies
-from pointsman.storage.policies import PolicyFiles
-from pointsman.storage.publications import ANNOUNCEMENT_FORM, PUBLISHED
+from pointsman.operations.publishing import LEASE
+from pointsman.storage.policies.ledger_policies import NOTHING_YET, LedgerPolicies
+from pointsman.storage.policies.policies import PolicyFiles
+from pointsman.storage.policies.publications import ANNOUNCEMENT_FORM, PUBLISHED
 from pointsman.testing import some_facts
 
 

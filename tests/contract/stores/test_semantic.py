@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pointsman.errors import LedgerError, SemNotFound
 from pointsman.kernel.instant import Instant
 from pointsman.storage.place import Place, Store
-from pointsman.storage.sqlite.semantic import (
+from pointsman.storage.stores.semantic import (
     SEMANTIC,
     Provenance,
     SemanticMemory,

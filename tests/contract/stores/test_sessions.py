@@ -10,8 +10,8 @@ import pytest
 
 from pointsman.kernel.instant import Instant
 from pointsman.storage.place import Place, Store
-from pointsman.storage.sqlite import sessions as module
-from pointsman.storage.sqlite.sessions import KeptSession, Pin, SessionStore
+from pointsman.storage.stores import sessions as module
+from pointsman.storage.stores.sessions import KeptSession, Pin, SessionStore
 
 
 @pytest.fixture

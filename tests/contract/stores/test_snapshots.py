@@ -14,7 +14,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
 from pointsman.recording.recorder import Recorder
 from pointsman.storage.home import Home
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 
 OPENING = Draft("ledger.opened", "opening", "", Instant(1), b"{}")
 

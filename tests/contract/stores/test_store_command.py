@@ -17,12 +17,12 @@ from tests.contract.stores.populated import populate
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
 from pointsman.errors import LedgerUnavailable
-from pointsman.runs.stores import server_state, store_copy, store_migration
+from pointsman.operations import server_state, store_copy, store_migration
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.lease import Lease
 from pointsman.storage.postgres import migrations as module
 from pointsman.storage.postgres.migrations import Migration, migrate
 from pointsman.storage.postgres.place import PostgresStore
+from pointsman.storage.writer.lease import Lease
 from pointsman.testing import a_turn
 
 Run = Callable[..., tuple[int, Any]]

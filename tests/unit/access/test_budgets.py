@@ -14,7 +14,7 @@ from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
 from pointsman.turns.facts import BudgetLeft
 from pointsman.turns.policy import Budget
-from pointsman.turns.prices import Price
+from pointsman.turns.registry.prices import Price
 
 NOW = read_instant("2026-03-30T12:00:00Z")
 OWNERS = Owners("key", "session", "/w")

@@ -15,7 +15,7 @@ from pointsman.access.charges import (
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
 from pointsman.turns.estimate import DEFAULT_OUTPUT_TOKENS, output_bound
-from pointsman.turns.prices import Price
+from pointsman.turns.registry.prices import Price
 
 PRICE = Price(
     input=MicroUsd(3_000_000),

@@ -32,13 +32,13 @@ from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.record import Names, Outcome, outcome_draft
 from pointsman.providers.messages import Usage
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.ledger import LedgerWriter
-from pointsman.storage.sqlite import spend as module
 from pointsman.storage.sqlite.ledger import Place
 from pointsman.storage.sqlite.place import LEAN_CACHE_KIB
-from pointsman.storage.sqlite.spend import SpendAmounts, SpendKey, SpendStore
-from pointsman.storage.sqlite.spend_reading import Asked, By, SpendReader
-from pointsman.turns.prices import Price
+from pointsman.storage.stores import spend as module
+from pointsman.storage.stores.spend import SpendAmounts, SpendKey, SpendStore
+from pointsman.storage.stores.spend_reading import Asked, By, SpendReader
+from pointsman.storage.writer.ledger import LedgerWriter
+from pointsman.turns.registry.prices import Price
 
 NOW = read_instant("2026-03-30T12:00:00Z")
 TODAY = NOW // DAY

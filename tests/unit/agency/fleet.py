@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from pointsman.agents.action import Actor
-from pointsman.agents.brainstate.events import ActionWished, Inputs
-from pointsman.agents.brainstate.reading import read_start
 from pointsman.agents.request import GivenJob
 from pointsman.app import Pointsman
+from pointsman.brainstate.events import ActionWished, Inputs
+from pointsman.brainstate.reading import read_start
+from pointsman.governance.action import Actor
+from pointsman.jobs.agency import Agency
+from pointsman.jobs.agency_record import Caller
+from pointsman.jobs.jobs import JobResult, Jobs
+from pointsman.jobs.request import JobRequest, read_job_request
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Json
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.json_text import read_json
-from pointsman.runs.agency.agency import Agency
-from pointsman.runs.agency.agency_record import Caller
-from pointsman.runs.jobs.job_request import JobRequest, read_job_request
-from pointsman.runs.jobs.jobs import JobResult, Jobs
-from pointsman.storage.sqlite.reading import LedgerReader
-from pointsman.storage.sqlite.semantic import SemanticMemory
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.stores.semantic import SemanticMemory
 from pointsman.testing import CountedIds, FrozenClock
 
 OPERATOR = Actor("key-op", "op", "operator")

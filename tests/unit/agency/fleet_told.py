@@ -2,10 +2,10 @@
 
 from tests.unit.agency.fleet import Fleet
 
-from pointsman.agents.trust import TrustEvent, event_id
+from pointsman.agents.trust.apt import TrustEvent, event_id
+from pointsman.jobs.agency_record import CALL, CALL_FORM, trust_draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Names
-from pointsman.runs.agency.agency_record import CALL, CALL_FORM, trust_draft
 
 
 def calls(fleet: Fleet) -> list[tuple[str, str, str]]:

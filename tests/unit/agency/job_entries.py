@@ -2,8 +2,8 @@
 
 from tests.unit.agency.fleet import Fleet
 
-from pointsman.agents.trust import EVENT_FORM
-from pointsman.runs.agency.agency_record import TRUST
+from pointsman.agents.trust.apt import EVENT_FORM
+from pointsman.jobs.agency_record import TRUST
 
 GOAL = {"goals": [{"goal_id": "g1", "type": "plan", "priority": "0.5"}]}
 

@@ -10,7 +10,6 @@ import pytest
 from tests.unit.agency.fleet import FLEET, Fleet, a_caller, opened
 from tests.unit.agency.fleet_told import calls, judge
 
-from pointsman.agents.action import Actor
 from pointsman.agents.facts import FACTS_FORM
 from pointsman.app import Pointsman
 from pointsman.errors import (
@@ -20,8 +19,9 @@ from pointsman.errors import (
     PermissionDenied,
     RouterNoSnapshot,
 )
-from pointsman.runs.agency.agent_privacy import found_kinds, privacy_verdict
-from pointsman.storage.sqlite.reading import ContentReader, LedgerReader
+from pointsman.governance.action import Actor
+from pointsman.jobs.agent_privacy import found_kinds, privacy_verdict
+from pointsman.storage.stores.entries import ContentReader, LedgerReader
 
 NOWHERE = "sha256:" + "0" * 64
 

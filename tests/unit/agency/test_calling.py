@@ -16,9 +16,9 @@ from tests.processes import is_soon_gone
 from tests.unit.agency.fleet import FLEET, Fleet, opened
 
 from pointsman.agents.run_written import GivenRun, RunHttp, RunModel
-from pointsman.runs.agency.agent_calling import AgentCalling
-from pointsman.runs.jobs.job_log import OUTPUT, STARTED
-from pointsman.storage.settings import WorkflowSettings
+from pointsman.jobs.agent_calling import AgentCalling
+from pointsman.jobs.log import OUTPUT, STARTED
+from pointsman.storage.policies.settings import WorkflowSettings
 
 AGENTS = """
 import os, time
@@ -45,7 +45,7 @@ MORTAL = """
 import sys
 from pathlib import Path
 from pointsman.app import Pointsman
-from pointsman.runs.jobs.job_request import JobRequest
+from pointsman.jobs.request import JobRequest
 
 with Pointsman(Path(sys.argv[1])) as pointsman:
     pointsman.jobs.run(JobRequest("what is it", job_id="job-1", job_seed="seed-1"))

@@ -7,9 +7,8 @@ from tests.unit.agency.fleet import ANSWER, FLEET, Fleet, a_caller
 from tests.unit.agency.job_entries import GOAL, Crash, die_after, kinds, trust
 
 from pointsman.errors import DocumentError, InputError, NotFound
-from pointsman.kernel.json_text import read_json
-from pointsman.runs.agency.agency_record import TICK
-from pointsman.runs.jobs.job_log import (
+from pointsman.jobs.agency_record import TICK
+from pointsman.jobs.log import (
     FINISHED,
     ITERATION,
     ITERATION_FORM,
@@ -18,7 +17,8 @@ from pointsman.runs.jobs.job_log import (
     STARTED,
     VOTE,
 )
-from pointsman.runs.jobs.job_request import goal_request, read_job_request
+from pointsman.jobs.request import goal_request, read_job_request
+from pointsman.kernel.json_text import read_json
 
 EDGES = [{"from": "a", "to": "b"}]
 

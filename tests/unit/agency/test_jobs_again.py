@@ -10,16 +10,16 @@ import pytest
 from tests.unit.agency.fleet import ANSWER, WISH, Fleet, opened
 from tests.unit.agency.job_entries import GOAL, Crash, die_after, kinds
 
-from pointsman.agents.action_state import REQUESTED
-from pointsman.agents.brainstate.events import Inputs
-from pointsman.agents.brainstate.tick import ticked
-from pointsman.agents.council import CouncilRules, RuleVoter
+from pointsman.brainstate.events import Inputs
+from pointsman.brainstate.tick import ticked
 from pointsman.errors import ChainHeld, InputError, MissingSnapshot
+from pointsman.governance.council import CouncilRules, RuleVoter
+from pointsman.governance.state import REQUESTED
+from pointsman.jobs import replay as job_replay
+from pointsman.jobs.agency_record import TICK, TRUST
+from pointsman.jobs.log import FINISHED, ITERATION, OUTPUT, STARTED, VOTE
 from pointsman.kernel.replay import Verdict
-from pointsman.runs.agency.agency_record import TICK, TRUST
-from pointsman.runs.jobs import job_replay
-from pointsman.runs.jobs.job_log import FINISHED, ITERATION, OUTPUT, STARTED, VOTE
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 
 
 @pytest.mark.req(41, 44)

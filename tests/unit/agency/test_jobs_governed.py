@@ -4,7 +4,7 @@ import pytest
 from tests.unit.agency.fleet import ANSWER, FLEET, NOTE, WISH, Fleet
 from tests.unit.agency.job_entries import GOAL, trust
 
-from pointsman.runs.jobs.job_log import VOTE, VOTE_ENTRY_FORM
+from pointsman.jobs.log import VOTE, VOTE_ENTRY_FORM
 
 
 @pytest.mark.req(69, 354, 384)

@@ -7,10 +7,10 @@ import pytest
 from tests.unit.agency.fleet import OPERATOR, Fleet, a_caller, wish
 from tests.unit.agency.fleet_told import calls
 
-from pointsman.agents.brainstate.events import Inputs, Insertion
+from pointsman.brainstate.events import Inputs, Insertion
 from pointsman.errors import InputError
-from pointsman.runs.agency.agency_record import TICK, TICK_FORM
-from pointsman.storage.sqlite.reading import ContentReader
+from pointsman.jobs.agency_record import TICK, TICK_FORM
+from pointsman.storage.stores.entries import ContentReader
 
 
 @pytest.mark.req(350, 361, 390, 391)

@@ -8,7 +8,7 @@ from msgspec import Raw
 from tests.unit.agency.fleet import COUNCIL, OPERATOR, Fleet, opened
 from tests.unit.agency.fleet_told import judge
 
-from pointsman.agents.selfrep_event import (
+from pointsman.agents.trust.event import (
     ModuleAptSet,
     ModuleStatusSet,
     RouterConfigSet,
@@ -17,11 +17,11 @@ from pointsman.agents.selfrep_event import (
 )
 from pointsman.agents.written import GivenModule, GivenSelfRep
 from pointsman.app import Pointsman
+from pointsman.approvals.action_making import Wanted
 from pointsman.errors import NotFound
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.number import Billionths, billionths
-from pointsman.runs.approvals.action_making import Wanted
 
 
 def tell(fleet: Fleet, event: SelfRepEvent) -> None:

@@ -8,7 +8,7 @@ from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.written import AgentsFile
 from pointsman.kernel.number import billionths
 from pointsman.kernel.schema import json_schema
-from pointsman.storage.agents_file import AgentsFiles
+from pointsman.storage.policies.agents_file import AgentsFiles
 
 GOOD = "modules: {agent:a: {apt: 0.9, status: healthy}}\nrouter_config: {MIN_SCORE: 0.3}\n"
 

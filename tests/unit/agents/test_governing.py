@@ -6,12 +6,12 @@ import pytest
 from msgspec import Raw
 from tests.models.agents_jobs import a_job, a_router
 
+from pointsman.agents.compiled import ReadyPolicy, Router
 from pointsman.agents.decide import decide
 from pointsman.agents.governing import House, governed, house_after
 from pointsman.agents.module import Metrics, ModulePolicy, edge
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.ready import ReadyPolicy, Router
-from pointsman.agents.selfrep_event import (
+from pointsman.agents.trust.event import (
     Dependency,
     ModuleAptSet,
     ModulePolicySet,

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from tests.models.agents_jobs import a_router
 
-from pointsman.agents.brainstate.created import StartingAttention, created
-from pointsman.agents.brainstate.events import NewGoal
-from pointsman.agents.brainstate.hints import hinted
-from pointsman.agents.brainstate.state import BrainState, ResourceBudget
 from pointsman.agents.decide import decide
 from pointsman.agents.facts import GoalView, PrivacyVerdict
 from pointsman.agents.mind import mind_view
 from pointsman.agents.request import facts_of, read_job
+from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.events import NewGoal
+from pointsman.brainstate.hints import hinted
+from pointsman.brainstate.state import BrainState, ResourceBudget
 from pointsman.errors import DocumentError
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import billionths

@@ -9,11 +9,13 @@ import msgspec
 import pytest
 from tests.models.agents_jobs import a_job, a_router
 
+from pointsman.agents.compiled import Router
 from pointsman.agents.decide import routed
 from pointsman.agents.facts import JobFacts, after_failure
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.ready import Router
 from pointsman.agents.selfrep import SELFREP_FORM
+from pointsman.audit.replay import replay_all, replay_named
+from pointsman.jobs.agent_ruling import agent_made
 from pointsman.kernel.content import Retain
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Instant
@@ -21,10 +23,8 @@ from pointsman.kernel.record import Aside, Names, read_recorded
 from pointsman.kernel.replay import Verdict
 from pointsman.recording.recorder import ARTIFACT, SHARED_ARTIFACT, Recorder
 from pointsman.recording.waiting import Blocking
-from pointsman.runs.agency.agent_ruling import agent_made
-from pointsman.runs.audit.replay import replay_all, replay_named
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 
 HOUSE = {
     "modules": {

@@ -11,14 +11,14 @@ from pointsman.agents.making import agents_policy, selfrep_of
 from pointsman.agents.module import edge
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.selfrep import SELFREP_FORM, selfrep_id
-from pointsman.agents.trust import DEFAULT_TRUST
+from pointsman.agents.trust.apt import DEFAULT_TRUST
 from pointsman.agents.written import NO_AGENTS, read_selfrep_document
 from pointsman.errors import DocumentError, IntegrityFailure
 from pointsman.kernel.instant import read_instant
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import billionths
 from pointsman.kernel.signing import SigningKey
-from pointsman.storage.agents_file import read_agents
+from pointsman.storage.policies.agents_file import read_agents
 
 FULL: dict[str, Any] = {
     "modules": {

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.models.agents_jobs import a_router
 
-from pointsman.agents.folding import folded
 from pointsman.agents.module import Metrics
 from pointsman.agents.selfrep import SelfRep
-from pointsman.agents.status import status_after
-from pointsman.agents.trust import DEFAULT_TRUST, EventType, TrustEvent, apt_after, event_id
+from pointsman.agents.trust.apt import DEFAULT_TRUST, EventType, TrustEvent, apt_after, event_id
+from pointsman.agents.trust.folding import folded
+from pointsman.agents.trust.status import status_after
 from pointsman.errors import InputError, IntegrityFailure, NotFound, PermissionDenied
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ONE, SCALE, Billionths, billionths

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointsman.agents.council import (
+from pointsman.errors import DocumentError
+from pointsman.governance.council import (
     AXES,
     BUILT_IN,
     VOTE_FORM,
@@ -34,7 +35,6 @@ from pointsman.agents.council import (
     rules_id,
     voted,
 )
-from pointsman.errors import DocumentError
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import ONE, billionths
 from pointsman.signals.detectors import detect

@@ -6,7 +6,7 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from pointsman.agents.brainstate.constants import (
+from pointsman.brainstate.constants import (
     DEFAULTS,
     FRACTIONS,
     WRITTEN,
@@ -16,12 +16,12 @@ from pointsman.agents.brainstate.constants import (
     materialised,
     read_constants,
 )
-from pointsman.agents.brainstate.created import StartingAttention, created
-from pointsman.agents.brainstate.events import NewGoal
-from pointsman.agents.brainstate.seeded import BASE, event_id, seeded_instant, wm_id
-from pointsman.agents.brainstate.snapshot import BRAINSTATE_FORM, snapshot_id
-from pointsman.agents.brainstate.state import EMPTY_CWM, BrainState, ResourceBudget
-from pointsman.agents.brainstate.view import shown_constants
+from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.events import NewGoal
+from pointsman.brainstate.seeded import BASE, event_id, seeded_instant, wm_id
+from pointsman.brainstate.snapshot import BRAINSTATE_FORM, snapshot_id
+from pointsman.brainstate.state import EMPTY_CWM, BrainState, ResourceBudget
+from pointsman.brainstate.view import shown_constants
 from pointsman.errors import IntegrityFailure
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import Billionths, billionths

@@ -1,10 +1,10 @@
 """What people read about a tick."""
 
-from pointsman.agents.brainstate.created import StartingAttention, created
-from pointsman.agents.brainstate.events import ActionWished, Inputs, Insertion, RepairLooped
-from pointsman.agents.brainstate.explain import explained
-from pointsman.agents.brainstate.state import ResourceBudget
-from pointsman.agents.brainstate.tick import ticked
+from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.events import ActionWished, Inputs, Insertion, RepairLooped
+from pointsman.brainstate.explain import explained
+from pointsman.brainstate.state import ResourceBudget
+from pointsman.brainstate.tick import ticked
 
 STATE, _ = created("seed", (), StartingAttention(), ResourceBudget(2048, 3), {})
 

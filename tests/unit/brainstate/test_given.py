@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pointsman.agents.brainstate.created import StartingAttention, created
-from pointsman.agents.brainstate.events import NOTHING, Insertion, NewGoal
-from pointsman.agents.brainstate.given import given
-from pointsman.agents.brainstate.seeded import seeded_instant
-from pointsman.agents.brainstate.state import BrainState, ResourceBudget
-from pointsman.agents.brainstate.tick import inserted, ticked
-from pointsman.agents.brainstate.view import JSON, shown
+from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.events import NOTHING, Insertion, NewGoal
+from pointsman.brainstate.given import given
+from pointsman.brainstate.seeded import seeded_instant
+from pointsman.brainstate.state import BrainState, ResourceBudget
+from pointsman.brainstate.tick import inserted, ticked
+from pointsman.brainstate.view import JSON, shown
 from pointsman.errors import DocumentError
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.json_text import read_json

@@ -7,15 +7,15 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from pointsman.agents.brainstate.created import StartingAttention, created
-from pointsman.agents.brainstate.events import Inputs, Insertion, NewGoal, NodeFailed
-from pointsman.agents.brainstate.reading import canonical_text
-from pointsman.agents.brainstate.redaction import for_record, found_in, redacted_view
-from pointsman.agents.brainstate.snapshot import BRAINSTATE_FORM
-from pointsman.agents.brainstate.state import BrainState, ResourceBudget
-from pointsman.agents.brainstate.tick import inserted, ticked
-from pointsman.agents.brainstate.trace import TRACE_FORM
-from pointsman.agents.brainstate.view import JSON, shown
+from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.events import Inputs, Insertion, NewGoal, NodeFailed
+from pointsman.brainstate.reading import canonical_text
+from pointsman.brainstate.redaction import for_record, found_in, redacted_view
+from pointsman.brainstate.snapshot import BRAINSTATE_FORM
+from pointsman.brainstate.state import BrainState, ResourceBudget
+from pointsman.brainstate.tick import inserted, ticked
+from pointsman.brainstate.trace import TRACE_FORM
+from pointsman.brainstate.view import JSON, shown
 from pointsman.signals.detectors import detect
 
 MAIL = "anna.muster@example.com"

@@ -14,10 +14,10 @@ import pytest
 from msgspec.structs import replace
 from tests.models import brainstate_runs as runs
 
-import pointsman.agents.brainstate
-from pointsman.agents.brainstate.constants import DEFAULTS
-from pointsman.agents.brainstate.created import StartingAttention, created
-from pointsman.agents.brainstate.events import (
+import pointsman.brainstate
+from pointsman.brainstate.constants import DEFAULTS
+from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.events import (
     INPUTS_FORM,
     NOTHING,
     ActionWished,
@@ -25,17 +25,17 @@ from pointsman.agents.brainstate.events import (
     Insertion,
     TokensUsed,
 )
-from pointsman.agents.brainstate.hints import Shallow
-from pointsman.agents.brainstate.reading import read_inputs
-from pointsman.agents.brainstate.state import BrainState, ResourceBudget
-from pointsman.agents.brainstate.tick import inserted, ticked
-from pointsman.agents.brainstate.trace import Why
+from pointsman.brainstate.hints import Shallow
+from pointsman.brainstate.reading import read_inputs
+from pointsman.brainstate.state import BrainState, ResourceBudget
+from pointsman.brainstate.tick import inserted, ticked
+from pointsman.brainstate.trace import Why
 from pointsman.errors import DocumentError
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
 
-FOLDER = Path(pointsman.agents.brainstate.__file__).parent
+FOLDER = Path(pointsman.brainstate.__file__).parent
 RULES = ("attention", "consolidation", "goals", "hints", "memory", "reports", "tick", "wishes")
 # Not rules of document 004: how a topic is written, and how many bytes make a token.
 OTHER_NUMBERS = {"TOPIC_WORDS", "LONGEST_TOPIC", "BYTES_A_TOKEN"}
@@ -79,7 +79,7 @@ def test_no_module_of_the_mind_reads_floats_clocks_or_other_parts_of_the_room() 
         ]
         imported = [x.module or "" for x in ast.walk(tree) if isinstance(x, ast.ImportFrom)]
         ours = [name for name in imported if name.startswith("pointsman.")]
-        allowed = ("pointsman.agents.brainstate.", "pointsman.kernel.", "pointsman.errors")
+        allowed = ("pointsman.brainstate.", "pointsman.kernel.", "pointsman.errors")
         assert all(name.startswith(allowed) for name in ours), path.name
 
 

@@ -10,13 +10,13 @@ from pointsman.app import Pointsman
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.errors import InputError, NotFound, ValueRefused
 from pointsman.kernel.instant import read_instant
-from pointsman.runs.workflows.branch_log import BranchLog
-from pointsman.runs.workflows.branch_view import evaluation_value, log_value
-from pointsman.runs.workflows.branching import CACHE_FILE, Asked, Evaluation, dry_run
-from pointsman.storage.decision_files import DecisionFiles
-from pointsman.storage.sqlite.decision_cache import DecisionCache, Kept, cache_counts
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.policies.decision_files import DecisionFiles
+from pointsman.storage.stores.decision_cache import DecisionCache, Kept, cache_counts
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
+from pointsman.workflows.branch_log import BranchLog
+from pointsman.workflows.branch_view import evaluation_value, log_value
+from pointsman.workflows.branching import CACHE_FILE, Asked, Evaluation, dry_run
 
 GATE = """
 decision:

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from pointsman.audit.replay import REGISTRY
+from pointsman.branches.compiled import ReadyDecisions, plain
 from pointsman.branches.decide import DECIDER, DECISION_VERSION, decide
 from pointsman.branches.facts import FACTS_FORM, branch_facts
 from pointsman.branches.policy import (
@@ -17,12 +19,10 @@ from pointsman.branches.policy import (
     milliseconds,
 )
 from pointsman.branches.reading import decisions_of, read_decisions
-from pointsman.branches.ready import ReadyDecisions, plain
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
 from pointsman.errors import DocumentError, InputError, NotFound, ValueRefused
 from pointsman.kernel.content import no_texts
 from pointsman.kernel.document import Document
-from pointsman.runs.audit.replay import REGISTRY
 
 
 def a_policy(**fields: Any) -> BranchPolicy:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pointsman.branches.evaluate import UNKNOWN, Answer, Scope
-from pointsman.branches.expression import condition, value
-from pointsman.branches.functions import FUNCTIONS
-from pointsman.branches.operators import OPERATORS
-from pointsman.branches.syntax import ExpressionRefused
-from pointsman.branches.values import same
+from pointsman.expressions.evaluate import UNKNOWN, Answer, Scope
+from pointsman.expressions.expression import condition, value
+from pointsman.expressions.functions import FUNCTIONS
+from pointsman.expressions.operators import OPERATORS
+from pointsman.expressions.syntax import ExpressionRefused
+from pointsman.expressions.values import same
 
 CONTEXT: dict[str, Any] = {
     "artifact": {"quality_score": Decimal("0.85"), "type": "prompt", "tags": ["a", "b"]},

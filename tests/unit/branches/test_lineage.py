@@ -10,16 +10,16 @@ import pytest
 
 from pointsman.app import Pointsman
 from pointsman.errors import NotFound
-from pointsman.runs.workflows.branch_log import BranchLog
-from pointsman.runs.workflows.branching import Asked
-from pointsman.runs.workflows.dependencies import dependency_graph
-from pointsman.runs.workflows.graph import Edge, Graph, Node, joined
-from pointsman.runs.workflows.graph_drawing import drawn
-from pointsman.runs.workflows.lineage import impact, lineage_graph, resolved
-from pointsman.storage.decision_files import DecisionFiles
-from pointsman.storage.sqlite.reading import LedgerReader
-from pointsman.storage.workflow_file import read_workflow
+from pointsman.storage.policies.decision_files import DecisionFiles
+from pointsman.storage.policies.workflow_file import read_workflow
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
+from pointsman.workflows.branch_log import BranchLog
+from pointsman.workflows.branching import Asked
+from pointsman.workflows.dependencies import dependency_graph
+from pointsman.workflows.graph import Edge, Graph, Node, joined
+from pointsman.workflows.graph_drawing import drawn
+from pointsman.workflows.lineage import impact, lineage_graph, resolved
 
 DECISIONS = """
 decisions:

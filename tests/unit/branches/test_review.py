@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from pointsman.branches import cells
+from pointsman.branches.compiled import ReadyDecisions
 from pointsman.branches.decide import decide
 from pointsman.branches.facts import branch_facts
 from pointsman.branches.policy import BranchPolicy, branch_policy
 from pointsman.branches.reading import decisions_of
-from pointsman.branches.ready import ReadyDecisions
 from pointsman.branches.review import Concern, Finding, review
 from pointsman.kernel.document import Document
 

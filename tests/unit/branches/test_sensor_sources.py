@@ -11,9 +11,9 @@ from tests.unit.branches.watched_home import House
 
 from pointsman.errors import InputError
 from pointsman.kernel.instant import instant_text, read_instant
-from pointsman.runs.sensors.sensor_sources import looked
-from pointsman.storage.cron import read_cron
-from pointsman.storage.sensor_file import read_sensors
+from pointsman.sensors.sources import looked
+from pointsman.storage.policies.cron import read_cron
+from pointsman.storage.policies.sensor_file import read_sensors
 
 
 @pytest.fixture

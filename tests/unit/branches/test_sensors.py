@@ -8,7 +8,7 @@ import pytest
 from tests.unit.branches.watched_home import House
 
 from pointsman.errors import DocumentError, InputError
-from pointsman.storage.sensor_file import read_sensors
+from pointsman.storage.policies.sensor_file import read_sensors
 
 FILES = """
 sensor:

@@ -11,10 +11,10 @@ import pytest
 from tests.processes import is_soon_gone
 
 from pointsman.errors import InputError
-from pointsman.runs.workflows.actions import Acting
-from pointsman.runs.workflows.http_action import host_of, is_loopback
-from pointsman.storage.action_written import Action, HttpCall
-from pointsman.storage.settings import WorkflowSettings
+from pointsman.storage.policies.action_written import Action, HttpCall
+from pointsman.storage.policies.settings import WorkflowSettings
+from pointsman.workflows.actions import Acting
+from pointsman.workflows.http_action import host_of, is_loopback
 
 ALL = WorkflowSettings(commands=("cat", "sh", "sleep"), python=("stages",), timeout_s=20)
 

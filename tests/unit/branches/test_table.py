@@ -7,11 +7,11 @@ import pytest
 from tests.models import expression_model
 from tests.property.test_expressions_against_model import Draw
 
-from pointsman.branches.evaluate import Scope
-from pointsman.branches.expression import condition
-from pointsman.branches.syntax import ExpressionRefused
 from pointsman.branches.table import Table
-from pointsman.branches.values import MISSING
+from pointsman.expressions.evaluate import Scope
+from pointsman.expressions.expression import condition
+from pointsman.expressions.syntax import ExpressionRefused
+from pointsman.expressions.values import MISSING
 
 KINDS = [f"k{n}" for n in range(24)]
 

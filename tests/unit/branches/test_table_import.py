@@ -6,17 +6,17 @@ from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 
-from pointsman.branches.csv_table import csv_decision
+from pointsman.branches.compiled import ReadyDecisions, plain
 from pointsman.branches.decide import decide
-from pointsman.branches.dmn import dmn_decisions
+from pointsman.branches.dmn.csv_table import csv_decision
+from pointsman.branches.dmn.document import dmn_decisions
 from pointsman.branches.facts import branch_facts
 from pointsman.branches.policy import branch_policy
 from pointsman.branches.reading import decisions_of
-from pointsman.branches.ready import ReadyDecisions, plain
-from pointsman.branches.syntax import ExpressionRefused
 from pointsman.branches.trace import BranchOutcome
-from pointsman.branches.unary import condition_of, path_of
 from pointsman.errors import DocumentError
+from pointsman.expressions.syntax import ExpressionRefused
+from pointsman.expressions.unary import condition_of, path_of
 from pointsman.kernel.document import Document
 
 NAMESPACE = "https://www.omg.org/spec/DMN/20230324/MODEL/"

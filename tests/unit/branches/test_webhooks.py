@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.branches.watched_home import House
 
-from pointsman.runs.sensors.webhooks import webhook_routes
+from pointsman.sensors.webhooks import webhook_routes
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import pytest
 
 from pointsman.app import Pointsman
 from pointsman.errors import ChainHeld, DocumentError, InputError
-from pointsman.runs.workflows.workflow import RunReport, WorkflowRunner, WorkflowText
-from pointsman.storage.settings import WorkflowSettings
-from pointsman.storage.sqlite.reading import LedgerReader
-from pointsman.storage.workflow_file import read_workflow
+from pointsman.storage.policies.settings import WorkflowSettings
+from pointsman.storage.policies.workflow_file import read_workflow
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
+from pointsman.workflows.workflow import RunReport, WorkflowRunner, WorkflowText
 
 DECISIONS = """
 decisions:
@@ -276,7 +276,7 @@ def test_another_file_or_other_inputs_are_not_the_same_run(house: House) -> None
 
 
 def test_one_process_at_a_time_has_a_run(house: House) -> None:
-    from pointsman.runs.workflows.workflow import _lease
+    from pointsman.workflows.workflow import _lease
 
     lease = _lease(house.pointsman.home, "r1")
     try:

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from pointsman.app import Pointsman
-from pointsman.runs.sensors.sensor_event import Happened
-from pointsman.runs.sensors.sensors import Heard, SensorService
-from pointsman.storage.settings import WorkflowSettings
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.sensors.event import Happened
+from pointsman.sensors.sensors import Heard, SensorService
+from pointsman.storage.policies.settings import WorkflowSettings
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
 
 ALL = WorkflowSettings(commands=("sh", "cat"), python=("acts",))

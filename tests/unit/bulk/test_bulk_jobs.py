@@ -14,24 +14,24 @@ import pytest
 from tests.models.many_turns import record_turns, write_policy
 
 from pointsman.app import Pointsman
+from pointsman.audit.backtest_view import backtest_value
+from pointsman.audit.verify import verify_ledger
+from pointsman.bulk.backtesting import backtest_given
+from pointsman.bulk.jobs import MOST_TRIES, PLACE, BulkJobs, job_told, jobs_told
+from pointsman.bulk.replaying import ReplayGiven
+from pointsman.bulk.rescoring import RescoreGiven, Thought, weightiest
+from pointsman.bulk.verifying import VerifyGiven
 from pointsman.errors import ActionRefused, InputError, NotFound
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd
 from pointsman.kernel.record import Names
-from pointsman.runs.audit.backtest_view import backtest_value
-from pointsman.runs.audit.verify import verify_ledger
-from pointsman.runs.bulk.backtesting import backtest_given
-from pointsman.runs.bulk.jobs import MOST_TRIES, PLACE, BulkJobs, job_told, jobs_told
-from pointsman.runs.bulk.replaying import ReplayGiven
-from pointsman.runs.bulk.rescoring import RescoreGiven, Thought, weightiest
-from pointsman.runs.bulk.verifying import VerifyGiven
-from pointsman.runs.learning.feedback import Feedback, feedback_draft
-from pointsman.runs.learning.recalling import SHADOW
-from pointsman.runs.learning.shadowing import Judged, judged_draft
-from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.learning.feedback import Feedback, feedback_draft
+from pointsman.learning.recalling import SHADOW
+from pointsman.learning.shadowing import Judged, judged_draft
+from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.testing import CountedIds, FrozenClock
-from pointsman.turns.fingerprint import Fingerprint
+from pointsman.turns.learning.fingerprint import Fingerprint
 
 A_LOOK = Fingerprint()
 TURNS = 700
@@ -205,7 +205,7 @@ def test_a_range_that_is_done_twice_counts_once(jobs: BulkJobs, pointsman: Point
 
 
 def _part(pointsman: Pointsman, given: bytes, each: Any) -> bytes:
-    from pointsman.runs.bulk.replaying import REPLAY
+    from pointsman.bulk.replaying import REPLAY
 
     return REPLAY.part(pointsman.home, given, each)
 

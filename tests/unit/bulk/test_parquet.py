@@ -13,12 +13,12 @@ import pytest
 from tests.models.many_turns import record_turns, write_policy
 
 from pointsman.app import Pointsman
+from pointsman.bulk.exporting import EXPORT, export_given, exported
+from pointsman.bulk.parquet.files import schema_of
+from pointsman.bulk.parquet.folder import MANIFEST
+from pointsman.bulk.parquet.tables import TABLES
 from pointsman.errors import InputError
 from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant
-from pointsman.runs.bulk.exporting import EXPORT, export_given, exported
-from pointsman.runs.parquet.files import schema_of
-from pointsman.runs.parquet.folder import MANIFEST
-from pointsman.runs.parquet.tables import TABLES
 from pointsman.testing import CountedIds, FrozenClock
 
 LENGTH = 100

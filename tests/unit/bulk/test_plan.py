@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pointsman.runs.bulk.plan import ChainSize, Range, entries_in, planned
+from pointsman.audit.ranges import ChainSize, Range, entries_in, planned
 
 SIZES = st.lists(st.integers(0, 5_000), max_size=5).map(
     lambda found: [ChainSize(f"c{n}", n, size) for n, size in enumerate(found)]

@@ -111,6 +111,42 @@ def test_a_last_line_without_an_end_is_taken_out_too() -> None:
     assert taken(SAID + TOLD.rstrip(b"\n"), 5) == SAID
 
 
+LINES = st.sampled_from([
+    b"\n", b"\r\n", b"id: 4\n", b': "usage":{\n', b"data: x\n", b"data: y\rdata: x\n",
+    SAID[:-1], TOLD[:-1], TOLD[:-2] + b"\r\n", TOLD[:-2] + b"\rid: 4\n", DONE[:-1],
+])  # fmt: skip
+
+
+def seen_line_by_line(data: bytes) -> bytes:
+    """Say it again the plain way: no line of a usage, nor the blank line that ends its event."""
+    kept, is_between, takes_blank = [], True, False
+    for line in data.splitlines(keepends=True):
+        is_blank = line in (b"\n", b"\r\n")
+        is_dropped_blank = takes_blank and is_blank
+        takes_blank = False
+        if is_dropped_blank:
+            continue
+        if line.startswith(TOLD[:-2]):
+            takes_blank = is_between
+            continue
+        is_between = is_blank
+        kept.append(line)
+    return b"".join(kept)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(LINES, max_size=6), max_size=6))
+def test_however_lines_come_together_the_same_ones_are_taken_out(blocks) -> None:
+    usage = UnaskedUsage()
+    seen = b"".join([usage.without(b"".join(block)) for block in blocks])
+    assert seen == seen_line_by_line(b"".join([line for block in blocks for line in block]))
+
+
+def test_lines_that_tell_no_usage_are_not_copied() -> None:
+    lines = SAID * 50
+    assert UnaskedUsage().without(lines) is lines
+
+
 @settings(deadline=None)
 @given(st.integers(1, 90))
 def test_the_tap_still_learns_what_the_caller_does_not(size: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pointsman.gateway.api.budget_text import with_budgets
 from pointsman.turns.policy import GivenBudget, RoutingFile, read_routing
-from pointsman.turns.registry import NO_MODELS, registry
+from pointsman.turns.registry.models import NO_MODELS, registry
 
 DAY = GivenBudget("day", Decimal("1.50"))
 MONTH = GivenBudget("a 'month' \"é\"", Decimal(20), "month", "key")

@@ -9,7 +9,10 @@ from tempfile import TemporaryDirectory
 
 from msgspec.structs import replace
 
-from pointsman.agents.action import (
+from pointsman.app import Pointsman
+from pointsman.approvals.action_making import Wanted
+from pointsman.approvals.approvals import Approvals
+from pointsman.governance.action import (
     BY_USER,
     QUORUM,
     VOTE_WINDOW,
@@ -20,17 +23,14 @@ from pointsman.agents.action import (
     approval_of,
     subject_of,
 )
-from pointsman.agents.action_state import ActionState, Event, Step, StepKind
-from pointsman.agents.votes import Choice
-from pointsman.app import Pointsman
+from pointsman.governance.state import ActionState, Event, Step, StepKind
+from pointsman.governance.votes import Choice
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Json
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
-from pointsman.runs.approvals.action_making import Wanted
-from pointsman.runs.approvals.approvals import Approvals
-from pointsman.storage.sqlite.reading import LedgerReader
-from pointsman.storage.sqlite.semantic import SemanticMemory
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.stores.semantic import SemanticMemory
 from pointsman.testing import CountedIds, FrozenClock
 from pointsman.testing.time import START
 

@@ -7,9 +7,9 @@ import signal
 import sys
 from pathlib import Path
 
-from pointsman.agents.action import Actor
 from pointsman.app import Pointsman
-from pointsman.runs.approvals.effects import Effect, Effects
+from pointsman.approvals.effects import Effect, Effects
+from pointsman.governance.action import Actor
 from pointsman.testing import FrozenClock
 
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.governance.chamber import ANN, COUNCIL, ROOT, Story, a_request
 
-from pointsman.agents.action import (
+from pointsman.governance.action import (
     ACTIONS,
     BY_USER,
     REQUEST_FORM,
@@ -19,8 +19,8 @@ from pointsman.agents.action import (
     action_hash,
     approval_of,
 )
-from pointsman.agents.action_state import folded, refusal
-from pointsman.agents.refusal import Refusal
+from pointsman.governance.refusal import Refusal
+from pointsman.governance.state import folded, refusal
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from tests.unit.governance.chamber import ANN, COUNCIL, Chamber
 
+from pointsman.approvals.action_view import GivenAction, GivenVote, action_value, wanted_of
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import SECOND
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.schema import conform
-from pointsman.runs.approvals.action_view import GivenAction, GivenVote, action_value, wanted_of
 
 BODY = b"""{"action_type": "sem_write", "justification": "see ticket 12345678",
  "payload": {"namespace": "n", "key": "k", "value": {"share": 0.25}}, "window_s": 60}"""

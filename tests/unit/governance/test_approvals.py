@@ -9,10 +9,7 @@ from tests.unit.governance.chamber import ANN, COUNCIL, NOTE, ROOT, Chamber
 
 from pointsman.access.actors import OWNER, actor_of
 from pointsman.access.keys import ADMIN, ANONYMOUS, Principal
-from pointsman.agents.action import QUORUM, VOTE_WINDOW, Actor, Origin
-from pointsman.agents.brainstate.trace import ActionWish
-from pointsman.agents.refusal import Refusal
-from pointsman.agents.selfrep_event import (
+from pointsman.agents.trust.event import (
     MODULE_REGISTERED,
     SELFREP,
     ModuleAptSet,
@@ -22,6 +19,9 @@ from pointsman.agents.selfrep_event import (
     RouterConfigSet,
     read_selfrep,
 )
+from pointsman.approvals.action_making import Wanted, wish_wanted
+from pointsman.approvals.effects import Effects
+from pointsman.brainstate.trace import ActionWish
 from pointsman.errors import (
     ActionRefused,
     DocumentError,
@@ -31,11 +31,11 @@ from pointsman.errors import (
     SemNotFound,
     VoteDenied,
 )
+from pointsman.governance.action import QUORUM, VOTE_WINDOW, Actor, Origin
+from pointsman.governance.refusal import Refusal
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.runs.approvals.action_making import Wanted, wish_wanted
-from pointsman.runs.approvals.effects import Effects
 
 
 def kinds(chamber: Chamber) -> list[str]:

@@ -8,16 +8,16 @@ import pytest
 from tests.unit.governance.chamber import ANN, COUNCIL, ROOT, Chamber
 
 from pointsman.access.actors import OWNER
-from pointsman.agents.action import VOTE_WINDOW
-from pointsman.agents.action_state import ActionState
 from pointsman.app import Pointsman
 from pointsman.branches.facts import FACTS_FORM, Approval, RecordedFacts
 from pointsman.errors import VoteDenied
-from pointsman.runs.workflows.branching import Asked, Evaluation
-from pointsman.runs.workflows.workflow import WorkflowRunner, WorkflowText
-from pointsman.storage.settings import read_settings
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.governance.action import VOTE_WINDOW
+from pointsman.governance.state import ActionState
+from pointsman.storage.policies.settings import read_settings
+from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
+from pointsman.workflows.branching import Asked, Evaluation
+from pointsman.workflows.workflow import WorkflowRunner, WorkflowText
 
 GUARDED = """
 decisions:

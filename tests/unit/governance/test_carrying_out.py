@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tests.unit.governance.chamber import ANN, NOTE, ROOT, Chamber
 
-from pointsman.agents.action import VOTE_WINDOW
-from pointsman.agents.action_state import ActionState
-from pointsman.agents.refusal import Refusal
-from pointsman.agents.selfrep_event import SELFREP
+from pointsman.agents.trust.event import SELFREP
 from pointsman.app import Pointsman
 from pointsman.errors import ActionRefused, PermissionDenied, SemWriteFail
+from pointsman.governance.action import VOTE_WINDOW
+from pointsman.governance.refusal import Refusal
+from pointsman.governance.state import ActionState
 from pointsman.testing import CountedIds, FrozenClock
 
 MORTAL = Path(__file__).with_name("mortal.py")
@@ -99,7 +99,7 @@ def test_a_store_that_fails_leaves_the_request_begun_and_not_failed(
     def full(*_args: object) -> None:
         raise SemWriteFail("the disk is full")
 
-    monkeypatch.setattr("pointsman.runs.approvals.effects.write_version", full)
+    monkeypatch.setattr("pointsman.approvals.effects.write_version", full)
     state = chamber.asked()
     with pytest.raises(SemWriteFail):
         chamber.carried(state)

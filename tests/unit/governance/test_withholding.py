@@ -5,10 +5,10 @@ from contextlib import closing
 import pytest
 from tests.unit.governance.chamber import ANN, COUNCIL, QUORUM, Chamber
 
-from pointsman.agents.action import OptIn
+from pointsman.approvals.action_making import Wanted
 from pointsman.errors import SemPrivate
+from pointsman.governance.action import OptIn
 from pointsman.kernel.document import Json
-from pointsman.runs.approvals.action_making import Wanted
 from pointsman.signals.withholding import Withholding
 
 KEY = b"k" * 32

@@ -32,7 +32,7 @@ from pointsman.signals.minilm_file import (
     read_tensors,
 )
 from pointsman.signals.minilm_layers import STEPS, encoded
-from pointsman.turns.evidence_look import MINILM, TOKENS
+from pointsman.turns.learning.evidence_look import MINILM, TOKENS
 
 DIGEST = "b6cb6363009dc60192a00a3e80686ab912a7f8bfba580657f26d02489e6ee9ec"
 """Of the vectors of all texts: who changes it changes what every store with them holds."""

@@ -11,15 +11,15 @@ from click.testing import CliRunner
 
 from pointsman.cli.main import main
 from pointsman.errors import DocumentError, WeightsError
+from pointsman.operations.doctor import examined
 from pointsman.recording import text_vectors
 from pointsman.recording.text_vectors import TextVectors
-from pointsman.runs.doctor import examined
 from pointsman.signals.embedding import hashed_letters, text_vector
 from pointsman.signals.minilm import MiniLM
-from pointsman.storage.settings import read_settings
+from pointsman.storage.policies.settings import read_settings
 from pointsman.testing import a_home
-from pointsman.turns.evidence_look import MINILM, STATIC, TOKENS
-from pointsman.turns.fingerprint import DIMENSIONS
+from pointsman.turns.learning.evidence_look import MINILM, STATIC, TOKENS
+from pointsman.turns.learning.fingerprint import DIMENSIONS
 
 
 class Watched(MiniLM):

@@ -15,7 +15,7 @@ from pointsman.providers.http_provider import HttpProvider, Surroundings
 from pointsman.providers.port import Deadlines, Dialect, Outgoing
 from pointsman.providers.vendors import VENDORS, Vendor
 from pointsman.testing.upstream import ScriptedUpstream
-from pointsman.turns.registry import Provider as Configured
+from pointsman.turns.registry.models import Provider as Configured
 
 T = TypeVar("T")
 MIB = 1024 * 1024

@@ -10,7 +10,7 @@ from pointsman.providers.http_pool import Pool
 from pointsman.providers.port import Deadlines
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_replies import STREAM_HEAD, Pause, Send, chunk, does
-from pointsman.turns.upstream import Origin
+from pointsman.turns.registry.upstream import Origin
 
 BOTH = pytest.mark.parametrize("loop", LOOPS)
 PATIENT = Deadlines()

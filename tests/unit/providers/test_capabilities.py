@@ -8,7 +8,7 @@ from pointsman.providers.capabilities import (
     estimate_input_tokens,
 )
 from pointsman.providers.messages import Image, Message, Request, Text, Tool, ToolResult, ToolUse
-from pointsman.turns.registry import Capabilities
+from pointsman.turns.registry.models import Capabilities
 
 
 def words(text):

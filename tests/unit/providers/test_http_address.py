@@ -13,7 +13,7 @@ from pointsman.providers.http_address import addresses_of, is_public
 from pointsman.providers.http_pool import Pool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.upstream import ScriptedUpstream
-from pointsman.turns.upstream import Origin, read_base_url
+from pointsman.turns.registry.upstream import Origin, read_base_url
 
 PRIVATE = [
     "127.0.0.1", "127.8.8.8", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254",

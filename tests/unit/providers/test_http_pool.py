@@ -13,7 +13,7 @@ from pointsman.providers.http_pool import Pool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_replies import Close, Pause, Reset, Send, does, plain, says
-from pointsman.turns.upstream import Origin
+from pointsman.turns.registry.upstream import Origin
 
 
 @BOTH

@@ -14,8 +14,8 @@ from pointsman.providers.registry import open_providers
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_faults import FAULTS
 from pointsman.testing.upstream_replies import Send, does, fails, plain, says
-from pointsman.turns.registry import ModelsFile, SecretRef, read_models
-from pointsman.turns.registry import Provider as Configured
+from pointsman.turns.registry.models import ModelsFile, SecretRef, read_models
+from pointsman.turns.registry.models import Provider as Configured
 
 CANARY = "sk-canary-0123456789abcdef"
 PATIENT = Deadlines()

@@ -12,7 +12,7 @@ from pointsman.providers.http_pool import Pool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.certificates import TestAuthority
 from pointsman.testing.upstream import ScriptedUpstream
-from pointsman.turns.upstream import Origin
+from pointsman.turns.registry.upstream import Origin
 
 
 def tls_outcome(context, origin_host, tmp_path, ca_file, *, loop="asyncio", resolve=None):

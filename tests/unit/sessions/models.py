@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.policy import read_routing, turn_policy
-from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import read_models, registry
+from pointsman.turns.registry.models import read_models, registry
 
 HAIKU = "anthropic:claude-haiku-4-5"
 SONNET = "anthropic:claude-sonnet-4-6"

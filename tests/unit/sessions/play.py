@@ -14,9 +14,9 @@ from pointsman.calls.flow import Called, Fallback, Record, RecordPlacement
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
+from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts
 from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.placement.ready import ReadyPlacement
 from pointsman.providers.messages import (
     Block,
     Image,
@@ -65,8 +65,8 @@ from pointsman.sessions.prompts import worker_prompt
 from pointsman.sessions.tool import Answered, ConfirmationRequest, ToolDefinition, ToolOutcome
 from pointsman.sessions.turn import Turn, TurnEnd, TurnLimits
 from pointsman.sessions.worker import Hire, worker
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.facts import Override, TurnFacts
-from pointsman.turns.ready import ReadyPolicy
 
 T = TypeVar("T")
 ID = ContentId("sha256:" + "0" * 64)

@@ -10,7 +10,7 @@ import pytest
 
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd
-from pointsman.storage.sqlite.conversations import (
+from pointsman.storage.stores.conversations import (
     ConversationStore,
     MessageRow,
     SessionRow,

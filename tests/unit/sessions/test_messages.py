@@ -9,6 +9,7 @@ import pytest
 from msgspec import Raw
 from tests.unit.sessions.play import PICTURE
 
+from pointsman.conversations.kept_messages import NO_IMAGE, kept_message, message_row
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import (
     Block,
@@ -20,7 +21,6 @@ from pointsman.providers.messages import (
     ToolResult,
     ToolUse,
 )
-from pointsman.runs.conversations.kept_messages import NO_IMAGE, kept_message, message_row
 from pointsman.sessions.context import touched
 from pointsman.sessions.message import (
     InvalidMessage,

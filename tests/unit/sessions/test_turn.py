@@ -34,7 +34,7 @@ from pointsman.sessions.events.tools import (
 )
 from pointsman.sessions.tool import Answered, ConfirmationRequest, ToolOutcome
 from pointsman.sessions.transcript import everything
-from pointsman.turns.pattern_row import PatternRow
+from pointsman.turns.learning.pattern_row import PatternRow
 
 READ = a_tool("read_file", properties={"path": {"type": "string"}}, required=["path"])
 SIMPLE = [

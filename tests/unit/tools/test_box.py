@@ -26,8 +26,8 @@ from pointsman.sessions.tools.shell import RUN_SHELL, ShellInput
 from pointsman.sessions.tools.skill import LOAD_SKILL, LoadInput
 from pointsman.sessions.tools.validation import input_problems, schema_refusal
 from pointsman.sessions.tools.writing import WRITE_FILE, WriteInput
-from pointsman.storage.settings import Settings
-from pointsman.storage.tool_settings import OWN_TOOLS, Permission, ToolSettings
+from pointsman.storage.policies.settings import Settings
+from pointsman.storage.policies.tool_settings import OWN_TOOLS, Permission, ToolSettings
 
 TOOLS = (
     (READ_FILE, ReadInput),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pointsman.errors import DocumentError
-from pointsman.storage.settings import Settings, read_settings
-from pointsman.storage.tool_settings import McpServer
-from pointsman.turns.registry import SecretRef
+from pointsman.storage.policies.settings import Settings, read_settings
+from pointsman.storage.policies.tool_settings import McpServer
+from pointsman.turns.registry.models import SecretRef
 
 
 def problems(text: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from pointsman.agents.action_payload import opened
+from pointsman.approvals.action_view import action_value, wanted_of
 from pointsman.errors import InputError
 from pointsman.gateway.api import query
 from pointsman.gateway.api.agent_call import AgentCalls, Call, Told
@@ -13,9 +14,8 @@ from pointsman.gateway.asgi import Handler
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.document import Json
 from pointsman.kernel.instant import EPOCH, instant_text
-from pointsman.runs.approvals.action_view import action_value, wanted_of
 from pointsman.signals.withholding import Withholding
-from pointsman.storage.sqlite.semantic import SEMANTIC, SemanticMemory, SemEntry
+from pointsman.storage.stores.semantic import SEMANTIC, SemanticMemory, SemEntry
 
 _ACTION = "/actions/{id}"
 _NAMESPACE = "/sem/{namespace}"

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from pointsman.agents.action_state import REQUESTED
 from pointsman.errors import LedgerUnavailable, PointsmanError
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
+from pointsman.governance.state import REQUESTED
 
 EXPIRED_EVERY_S: Final = 60.0
 

@@ -23,9 +23,9 @@ from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import microusd
 from pointsman.kernel.schema import conform
 from pointsman.signals.kinds import KINDS
-from pointsman.storage.policies import read_table
+from pointsman.storage.policies.policies import read_table
 from pointsman.turns.policy import read_routing
-from pointsman.turns.registry import read_models
+from pointsman.turns.registry.models import read_models
 from pointsman.turns.written import Usd
 
 POLICIES = ("models.yaml", "routing.yaml", "placement.yaml")

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from pointsman.access.caps import Each, Per
 from pointsman.access.keys import KeyPrivacy
 from pointsman.access.roles import Role, Scope
-from pointsman.runs.audit.turn_shapes import InstantText
+from pointsman.audit.turn_shapes import InstantText
 from pointsman.turns.written import Usd
 
 

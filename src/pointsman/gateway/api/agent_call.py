@@ -18,9 +18,8 @@ from pointsman.access.actors import OWNER, actor_of
 from pointsman.access.keys import ID_END, PREFIX
 from pointsman.access.matrix import KEYLESS, Route, permitted, route_of
 from pointsman.access.roles import Access, Scope
-from pointsman.agents.action import Actor
-from pointsman.agents.brainstate.view import JSON as NUMBERS
 from pointsman.agents.codes import USER_MESSAGES
+from pointsman.brainstate.view import JSON as NUMBERS
 from pointsman.errors import (
     AccessError,
     ActionRefused,
@@ -41,13 +40,14 @@ from pointsman.gateway.http import (
 )
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.telemetry.trace_context import trace_context
+from pointsman.governance.action import Actor
+from pointsman.jobs.agency_record import Caller, CallTold, call_draft
 from pointsman.kernel.document import Document, Limits
 from pointsman.kernel.entry import MAX_NAME
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.record import Names
 from pointsman.kernel.schema import Check, conform
-from pointsman.runs.agency.agency_record import Caller, CallTold, call_draft
 
 T = TypeVar("T")
 

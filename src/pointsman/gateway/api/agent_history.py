@@ -10,23 +10,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.agents.explain import number
-from pointsman.agents.folding import folded
 from pointsman.agents.module import Status
 from pointsman.agents.selfrep import Tail
-from pointsman.agents.trust import EVENT_FORM
+from pointsman.agents.trust.apt import EVENT_FORM
+from pointsman.agents.trust.folding import folded
 from pointsman.app import Pointsman
+from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import PointsmanError
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
+from pointsman.jobs.agency_record import TRUST
+from pointsman.jobs.log import ITERATION_FORM, Iteration, JobStatus
+from pointsman.jobs.record import JobRecord, job_record, started_jobs
 from pointsman.kernel.instant import instant_text
-from pointsman.runs.agency.agency_record import TRUST
-from pointsman.runs.audit.turn_shapes import InstantText
-from pointsman.runs.jobs.job_log import ITERATION_FORM, Iteration, JobStatus
-from pointsman.runs.jobs.job_record import JobRecord, job_record, started_jobs
-from pointsman.storage.agents_file import AgentsFiles
+from pointsman.storage.policies.agents_file import AgentsFiles
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 
 MOST_POINTS: Final = 2000
 MOST_JOBS: Final = 50

@@ -9,17 +9,17 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from pointsman.agents.action import ActionType, Approval
-from pointsman.agents.brainstate.constants import DefaultUsed, Fraction
-from pointsman.agents.brainstate.view import ShownHints, ShownState
-from pointsman.agents.brainstate.written import GivenInputs, GivenStart
 from pointsman.agents.module import Metrics, ModulePolicy, ModuleType, Status
-from pointsman.agents.votes import Choice
 from pointsman.agents.written import GivenModule, GivenSelfRep
+from pointsman.approvals.action_view import GivenAction, GivenVote, Text
+from pointsman.audit.turn_shapes import InstantText
+from pointsman.brainstate.constants import DefaultUsed, Fraction
+from pointsman.brainstate.view import ShownHints, ShownState
+from pointsman.brainstate.written import GivenInputs, GivenStart
+from pointsman.governance.action import ActionType, Approval
+from pointsman.governance.votes import Choice
+from pointsman.jobs.log import JobStatus, ReplayStep
 from pointsman.kernel.replay import Verdict
-from pointsman.runs.approvals.action_view import GivenAction, GivenVote, Text
-from pointsman.runs.audit.turn_shapes import InstantText
-from pointsman.runs.jobs.job_log import JobStatus, ReplayStep
 
 TraceId = Annotated[str, Meta(max_length=200)]
 SnapshotId = Annotated[str, Meta(min_length=1, max_length=200)]

@@ -13,7 +13,7 @@ from pointsman.gateway.api.description import (
     Key,
     Parameter,
 )
-from pointsman.runs.jobs.job_request import JobRequest
+from pointsman.jobs.request import JobRequest
 
 _TRACE: Final = Parameter(
     "traceparent", "a W3C trace that this call belongs to", {"type": "string"}, "header"

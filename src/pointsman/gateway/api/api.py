@@ -8,6 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from pointsman.access.book import SPEND
+from pointsman.audit.turn_shapes import turn_answer
 from pointsman.errors import DocumentError, NotFound
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.api import query
@@ -21,14 +22,13 @@ from pointsman.gateway.telemetry.gauges import gauge_lines
 from pointsman.kernel.document import Document, Limits
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.kernel.json_text import read_json
+from pointsman.operations.provider_view import provider_rows, recoveries
 from pointsman.placement.explain import placement_value
 from pointsman.placement.facts import read_placement_facts
 from pointsman.providers.dialects.look import look
-from pointsman.runs.audit.turn_shapes import turn_answer
-from pointsman.runs.provider_view import provider_rows, recoveries
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.place import Place
-from pointsman.storage.sqlite.spend_reading import By, SpendReader
+from pointsman.storage.stores.spend_reading import By, SpendReader
 from pointsman.turns.explain import shown_value
 from pointsman.turns.facts import read_facts
 from pointsman.version import VERSION

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from pointsman.audit.backtest import Unable
+from pointsman.audit.turn_shapes import InstantText
 from pointsman.kernel.verification import Fault
-from pointsman.runs.audit.backtest import Unable
-from pointsman.runs.audit.turn_shapes import InstantText
 
 
 class ReplayRow(Struct, frozen=True):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from pointsman.agents.brainstate.reading import exact_inputs, inputs_problems, start_problems
-from pointsman.agents.brainstate.redaction import redacted_view
-from pointsman.agents.brainstate.state import BrainState
-from pointsman.agents.brainstate.trace import Happening
-from pointsman.agents.brainstate.view import ShownState, decimal, shown, shown_hints
+from pointsman.brainstate.reading import exact_inputs, inputs_problems, start_problems
+from pointsman.brainstate.redaction import redacted_view
+from pointsman.brainstate.state import BrainState
+from pointsman.brainstate.trace import Happening
+from pointsman.brainstate.view import ShownState, decimal, shown, shown_hints
 from pointsman.gateway.api.agent_call import AgentCalls, Call, Told
 from pointsman.gateway.api.agent_shapes import (
     HintsAnswer,

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from pointsman.access.actors import OWNER, actor_of
+from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import DocumentError, InputError, PermissionDenied
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.api.bodies import document
@@ -16,9 +17,8 @@ from pointsman.gateway.http import Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
-from pointsman.runs.audit.turn_shapes import InstantText
-from pointsman.runs.workflows.branch_view import evaluation_value
-from pointsman.runs.workflows.branching import Asked
+from pointsman.workflows.branch_view import evaluation_value
+from pointsman.workflows.branching import Asked
 
 _PATH = "/api/decisions/{id}/evaluate"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from pointsman.bulk.jobs import PLACE, job_told, jobs_told
+from pointsman.bulk.view import BulkAnswer, bulk_row, job_answer
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.asgi import named_parts
 from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
-from pointsman.runs.bulk.bulk_view import BulkAnswer, bulk_row, job_answer
-from pointsman.runs.bulk.jobs import PLACE, job_told, jobs_told
 
 _JOB: Final = "/api/bulk/{id}"
 

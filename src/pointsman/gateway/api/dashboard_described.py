@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
+from pointsman.audit.turn_shapes import RouteDecided
+from pointsman.bulk import view as bulk_view
 from pointsman.gateway.api import (
     agent_history,
     dashboard_shapes,
@@ -15,8 +17,6 @@ from pointsman.gateway.api import (
 from pointsman.gateway.api.description import BEFORE, LIMIT, Description, Key, Parameter
 from pointsman.gateway.api.login import LoginBody
 from pointsman.kernel.schema import Schema
-from pointsman.runs.audit.turn_shapes import RouteDecided
-from pointsman.runs.bulk import bulk_view
 from pointsman.turns.story import TurnState
 
 HTML: Final = "text/html"

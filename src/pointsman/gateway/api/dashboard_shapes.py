@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pointsman.runs.audit.turn_shapes import InstantText
+from pointsman.audit.turn_shapes import InstantText
 from pointsman.web import HelpEntry
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pointsman.audit.turn_shapes import RouteDecided, TurnAnswer
 from pointsman.gateway.api import admin_shapes, audit_shapes, shapes, vendor_shapes
 from pointsman.gateway.api.admin import GivenKey
 from pointsman.gateway.api.agents_described import ACTIONS, AGENTS, JOBS
@@ -30,7 +31,6 @@ from pointsman.gateway.api.hooks import HookTaken
 from pointsman.gateway.api.rpc_shapes import RpcAnswer, RpcBody
 from pointsman.gateway.api.turn_shapes import TurnsAnswer
 from pointsman.placement.facts import GivenPlacement
-from pointsman.runs.audit.turn_shapes import RouteDecided, TurnAnswer
 from pointsman.turns.facts import GivenFacts
 
 _ROOM: Final = Parameter(

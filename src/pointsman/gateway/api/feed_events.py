@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from pointsman.audit.recorded_turns import TURN
 from pointsman.calls.call_end import END_FORM
 from pointsman.errors import ReplayError
 from pointsman.gateway.api.feed import sse
@@ -15,14 +16,13 @@ from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import billionths_text
 from pointsman.kernel.record import DECISION, OUTCOME, OUTCOME_FORM, read_recorded
+from pointsman.learning.feedback import FEEDBACK, FEEDBACK_FORM
 from pointsman.placement.trace import OUTCOME_FORM as PLACEMENT_FORM
 from pointsman.recording.desk import POLICY_INVALID, POLICY_REFUSED, REFUSED_FORM
 from pointsman.recording.pins import PINNED, PINNING_FORM, UNPINNED
 from pointsman.recording.taints import CLEARED, TAINT_FORM, TAINTED
 from pointsman.recording.transitions import RECOVERED, RECOVERED_FORM, UNAVAILABLE, UNAVAILABLE_FORM
-from pointsman.runs.audit.recorded_turns import TURN
-from pointsman.runs.learning.feedback import FEEDBACK, FEEDBACK_FORM
-from pointsman.storage.publications import Published
+from pointsman.storage.policies.publications import Published
 from pointsman.turns.trace import OUTCOME_FORM as TURN_FORM
 from pointsman.turns.trace import TRACE_FORM
 

@@ -15,7 +15,7 @@ from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import SECOND
 
 if TYPE_CHECKING:
-    from pointsman.runs.sensors.sensors import SensorService
+    from pointsman.sensors.sensors import SensorService
 
 LONGEST_WAIT_S = 60.0
 
@@ -49,7 +49,7 @@ class Hooks:
     async def take(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Take one hook: its event is on disk when it is answered, its targets run after that."""
         # Imported here, as below: a home without sensors does not load what they need.
-        from pointsman.runs.sensors.webhooks import hooked  # noqa: PLC0415
+        from pointsman.sensors.webhooks import hooked  # noqa: PLC0415
 
         name = named_parts(_PATH, asked.path)["name"]
         headers = {
@@ -72,7 +72,7 @@ class Hooks:
 
     @cached_property
     def _service(self) -> SensorService:
-        from pointsman.runs.sensors.sensors import SensorService  # noqa: PLC0415
+        from pointsman.sensors.sensors import SensorService  # noqa: PLC0415
 
         pointsman = self._parts.pointsman
         return SensorService(

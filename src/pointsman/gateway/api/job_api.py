@@ -15,13 +15,13 @@ from pointsman.gateway.api.agent_shapes import JobRow, JobsAnswer, ReplayedJob
 from pointsman.gateway.api.job_view import hidden, log_value
 from pointsman.gateway.asgi import Handler
 from pointsman.gateway.parts import Parts
+from pointsman.jobs.agency_record import Caller
+from pointsman.jobs.log import JobStatus
+from pointsman.jobs.request import read_job_request
 from pointsman.kernel.instant import instant_text
-from pointsman.runs.agency.agency_record import Caller
-from pointsman.runs.jobs.job_log import JobStatus
-from pointsman.runs.jobs.job_request import read_job_request
 
 if TYPE_CHECKING:
-    from pointsman.runs.jobs.jobs import JobListed, JobResult, Jobs
+    from pointsman.jobs.jobs import JobListed, JobResult, Jobs
 
 MOST_AT_ONCE: Final = 8
 """How many jobs run at a time; others wait for their turn."""
@@ -78,7 +78,7 @@ class JobApi:
 
     def replay(self, call: Call) -> Told:
         """Run a job again from its record; a verdict has no word of what was asked or answered."""
-        from pointsman.runs.jobs.job_replay import replay_job  # noqa: PLC0415 - loads all jobs can do
+        from pointsman.jobs.replay import replay_job  # noqa: PLC0415 - loads all jobs can do
 
         found = replay_job(self._pointsman.home, call.part("id"))
         return Told(

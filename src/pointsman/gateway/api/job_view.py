@@ -7,9 +7,9 @@ from typing import Final, get_type_hints
 import msgspec
 
 from pointsman.agents.trace import Ranked
+from pointsman.jobs.log import FinalOutput, ReflectiveLog, VoteCast
 from pointsman.kernel.instant import Instant, instant_text
 from pointsman.kernel.number import SCALE, Billionths
-from pointsman.runs.jobs.job_log import FinalOutput, ReflectiveLog, VoteCast
 from pointsman.signals.detectors import detect
 
 _FRACTIONS: Final = frozenset(

@@ -15,11 +15,11 @@ from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.number import ONE, ZERO, Billionths, billionths
 from pointsman.kernel.record import Names
+from pointsman.learning.feedback import Feedback, feedback_draft
+from pointsman.learning.learning import run_learned
+from pointsman.learning.recalling import recalled, shadow_of
 from pointsman.recording.waiting import Blocking
-from pointsman.runs.learning.feedback import Feedback, feedback_draft
-from pointsman.runs.learning.learning import run_learned
-from pointsman.runs.learning.recalling import recalled, shadow_of
-from pointsman.storage.sqlite.patterns import PatternStore
+from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.turns.facts import TurnFacts
 
 

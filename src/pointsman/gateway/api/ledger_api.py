@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import PointsmanError
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.api.shapes import LedgerState
@@ -17,10 +18,9 @@ from pointsman.gateway.parts import Parts
 from pointsman.kernel.checkpoint import read_checkpoint
 from pointsman.kernel.entry import Chain
 from pointsman.kernel.instant import instant_text
-from pointsman.runs.audit.turn_shapes import InstantText
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.entries import LedgerReader
 
 MOST_CHECKPOINTS: Final = 20
 MOST_ENTRIES: Final = 25

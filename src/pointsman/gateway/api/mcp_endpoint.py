@@ -16,6 +16,7 @@ from pointsman.access.actors import actor_of
 from pointsman.access.keys import Principal
 from pointsman.access.matrix import permitted
 from pointsman.access.roles import SCOPES, Scope
+from pointsman.conversations.conversation_house import Ground, House
 from pointsman.errors import NotPermitted, PermissionDenied
 from pointsman.gateway.access import caller_of, check_reader
 from pointsman.gateway.api.agent_call import LOCAL
@@ -25,8 +26,7 @@ from pointsman.gateway.turns.incoming import privacy_of
 from pointsman.mcp.sdk import check_sdk
 from pointsman.mcp.service import Service
 from pointsman.mcp.visitor import Admitted, Need
-from pointsman.runs.conversations.conversation_house import Ground, House
-from pointsman.storage.sqlite.conversations import CONVERSATIONS, ConversationStore
+from pointsman.storage.stores.conversations import CONVERSATIONS, ConversationStore
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

@@ -23,8 +23,8 @@ from pointsman.gateway.asgi import named_parts
 from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import DAY, SECOND, Instant, instant_text
-from pointsman.storage.sqlite.turn_index import ModelLine, TurnIndex
-from pointsman.storage.sqlite.turn_rows import BUCKET
+from pointsman.storage.stores.turn_index import ModelLine, TurnIndex
+from pointsman.storage.stores.turn_rows import BUCKET
 
 _SESSION: Final = "/api/sessions/{id}"
 MOST_WORKERS: Final = 500

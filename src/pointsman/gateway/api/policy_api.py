@@ -35,14 +35,14 @@ from pointsman.recording.placing import Turn
 from pointsman.recording.ruling import Policies, ruled
 from pointsman.recording.rulings import policies_of
 from pointsman.signals.kinds import KINDS
-from pointsman.storage.policies import InForce, read_table
-from pointsman.storage.sqlite.turn_index import RuleHits
+from pointsman.storage.policies.policies import InForce, read_table
+from pointsman.storage.stores.turn_index import RuleHits
+from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import DECISION_VERSION
 from pointsman.turns.explain import Shown, shown_value
 from pointsman.turns.facts import FACTS_FORM, GivenFacts, TurnFacts
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy, model_names, read_routing, turn_policy
-from pointsman.turns.ready import ReadyPolicy
-from pointsman.turns.registry import read_models, registry
+from pointsman.turns.registry.models import read_models, registry
 from pointsman.turns.review import Finding, Scoped, condition_text, local_proof, review, scopes
 
 _CHECK: Final = "/api/policies/{name}/check"

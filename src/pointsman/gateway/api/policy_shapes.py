@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from pointsman.runs.audit.turn_shapes import InstantText
+from pointsman.audit.turn_shapes import InstantText
 from pointsman.turns.facts import GivenFacts
 from pointsman.turns.review import Finding, Proof
 

@@ -13,8 +13,8 @@ from pointsman.gateway.api.shapes import PolicyState
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts, check_own_files
 from pointsman.storage.files import replace_file
-from pointsman.storage.ledger_policies import LedgerPolicies
-from pointsman.storage.policies import InForce, PolicyFiles
+from pointsman.storage.policies.ledger_policies import LedgerPolicies
+from pointsman.storage.policies.policies import InForce, PolicyFiles
 
 
 async def write_policy(

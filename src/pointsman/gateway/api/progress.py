@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import msgspec
 
+from pointsman.audit.replay import Progress
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.feed import sse
 from pointsman.gateway.http import EVENTS, NO_STORE, Asked, Send, in_thread
-from pointsman.runs.audit.replay import Progress
 
 Work = Callable[[Progress], object]
 """Does something, telling how far it is, and gives what is shown."""

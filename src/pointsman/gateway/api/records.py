@@ -10,6 +10,10 @@ from typing import BinaryIO, Final, get_args
 from msgspec import Raw
 
 from pointsman.app import Pointsman
+from pointsman.audit.backtest_view import backtest_value
+from pointsman.audit.egress_view import egress_value
+from pointsman.audit.export import BundleSummary
+from pointsman.audit.replay import Progress
 from pointsman.errors import InputError, LedgerBroken
 from pointsman.gateway.access import caller_of, check_reader
 from pointsman.gateway.api import query
@@ -22,13 +26,9 @@ from pointsman.gateway.http import NO_STORE, Asked, Receive, Send, answer_value,
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text, read_instant
 from pointsman.kernel.record import DECISION, Room, read_recorded
-from pointsman.runs.audit.backtest_view import backtest_value
-from pointsman.runs.audit.egress_view import egress_value
-from pointsman.runs.audit.export import BundleSummary
-from pointsman.runs.audit.replay import Progress
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.reading import LedgerReader, Stored
+from pointsman.storage.stores.entries import LedgerReader, Stored
 
 BUNDLE: Final = "pointsman-ledger.jsonl"
 _LINKED: Final = {"turn": ("turn", "turn.fallback")}

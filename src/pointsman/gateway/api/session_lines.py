@@ -9,7 +9,7 @@ from pointsman.gateway.api.shapes import SessionRow, TaintRow
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.recording.taints import TaintedSession
-from pointsman.storage.sqlite.turn_index import SessionLine, TurnIndex
+from pointsman.storage.stores.turn_index import SessionLine, TurnIndex
 
 
 def session_lines(

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from pointsman.audit.turn_shapes import InstantText
 from pointsman.kernel.record import Room
+from pointsman.operations.provider_view import ProviderRow
 from pointsman.placement.trace import Placed
-from pointsman.runs.audit.turn_shapes import InstantText
-from pointsman.runs.provider_view import ProviderRow
-from pointsman.storage.sqlite.spend_reading import Total
-from pointsman.turns.provider_state import ProviderRecovered
+from pointsman.storage.stores.spend_reading import Total
+from pointsman.turns.registry.provider_state import ProviderRecovered
 
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
 Score = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]

@@ -6,6 +6,7 @@ from typing import Final, cast, get_args
 
 from pointsman.access.keys import Principal
 from pointsman.app import Pointsman
+from pointsman.audit.turn_story import recent_stories
 from pointsman.errors import InputError
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.api import query
@@ -19,8 +20,7 @@ from pointsman.kernel.content import sealed
 from pointsman.kernel.instant import LATEST, Instant, instant_text
 from pointsman.kernel.number import microusd
 from pointsman.placement.trace import Gate, Placed
-from pointsman.runs.audit.turn_story import recent_stories
-from pointsman.storage.sqlite.turn_index import Listed, Wanted
+from pointsman.storage.stores.turn_index import Listed, Wanted
 from pointsman.turns.story import TurnState, TurnStory
 
 _RECORD: Final = "/api/turns/{id}/record"

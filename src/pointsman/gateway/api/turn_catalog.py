@@ -16,16 +16,16 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from pointsman.audit.recorded_turns import FALLBACK, OVERRIDE, TURN
+from pointsman.audit.turn_story import PLACEMENT, order_of, read_turn
 from pointsman.errors import LedgerBroken, ReplayError
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME
-from pointsman.runs.audit.recorded_turns import FALLBACK, OVERRIDE, TURN
-from pointsman.runs.audit.turn_story import PLACEMENT, order_of, read_turn
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.reading import LedgerReader, Stored
-from pointsman.storage.sqlite.turn_index import Mark, TurnIndex, opened_index
-from pointsman.storage.sqlite.turn_rows import (
+from pointsman.storage.stores.entries import LedgerReader, Stored
+from pointsman.storage.stores.turn_index import Mark, TurnIndex, opened_index
+from pointsman.storage.stores.turn_rows import (
     CallMade,
     LaterMade,
     RefusalMade,

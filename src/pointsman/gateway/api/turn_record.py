@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from pointsman.app import Pointsman
+from pointsman.audit.recorded_turns import TURN, turn_named
 from pointsman.errors import MissingSnapshot, NotFound, PointsmanError
 from pointsman.gateway.api.turn_shapes import (
     DifferenceRow,
@@ -23,14 +24,13 @@ from pointsman.gateway.api.turn_shapes import (
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.record import DECISION, read_recorded
-from pointsman.runs.audit.recorded_turns import TURN, turn_named
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.reading import ContentReader, LedgerReader, Stored
+from pointsman.storage.stores.entries import ContentReader, LedgerReader, Stored
 from pointsman.turns.facts import FACTS_FORM
 
 if TYPE_CHECKING:
-    from pointsman.runs.audit.replay import HomeReplayer
+    from pointsman.audit.replay import HomeReplayer
 
 MOST_LINKED = 500
 _NOT_SHOWN = frozenset({"snapshot"})
@@ -68,7 +68,7 @@ def record_of(pointsman: Pointsman, name: str, *, is_open: bool) -> RecordAnswer
 
 def replayed(home: Home, name: str) -> ReplayedAnswer:
     """Re-run every decision about a turn."""
-    from pointsman.runs.audit.replay import HomeReplayer  # noqa: PLC0415 - it loads every room
+    from pointsman.audit.replay import HomeReplayer  # noqa: PLC0415 - it loads every room
 
     _check_begun(home)
     with told_errors(home.database), closing(HomeReplayer(home)) as replayer:

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
+from pointsman.audit.turn_shapes import InstantText
 from pointsman.gateway.api.shapes import LedgerState, TurnRow
-from pointsman.runs.audit.turn_shapes import InstantText
 from pointsman.turns.story import TurnState
 
 Object = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]

@@ -19,15 +19,15 @@ from pointsman.gateway.asgi import named_parts
 from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.schema import conform
-from pointsman.runs.workflows.branch_log import BranchLog, LogEntry
-from pointsman.runs.workflows.branch_view import decision_value, dry_run_value, duration, log_value
-from pointsman.runs.workflows.branching import CACHE_FILE, dry_run
-from pointsman.runs.workflows.graph import Graph, joined
-from pointsman.runs.workflows.lineage import lineage_graph, resolved
-from pointsman.storage.decision_files import DecisionsInForce
+from pointsman.storage.policies.decision_files import DecisionsInForce
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.sqlite.decision_cache import MOST_ANSWERS, CacheCount, cache_counts
-from pointsman.storage.sqlite.reading import LedgerReader
+from pointsman.storage.stores.decision_cache import MOST_ANSWERS, CacheCount, cache_counts
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.workflows.branch_log import BranchLog, LogEntry
+from pointsman.workflows.branch_view import decision_value, dry_run_value, duration, log_value
+from pointsman.workflows.branching import CACHE_FILE, dry_run
+from pointsman.workflows.graph import Graph, joined
+from pointsman.workflows.lineage import lineage_graph, resolved
 
 _ALL: Final = "/api/workflow-decisions"
 _ONE: Final = f"{_ALL}/{{id}}"

@@ -10,7 +10,7 @@ from pointsman.gateway.telemetry.logs import Line
 from pointsman.gateway.telemetry.trace_context import TraceContext
 from pointsman.gateway.telemetry.tracing import CallSpan
 from pointsman.kernel.instant import Instant
-from pointsman.turns.registry import provider_of
+from pointsman.turns.registry.models import provider_of
 
 if TYPE_CHECKING:
     from pointsman.calls.call_end import CallEnd

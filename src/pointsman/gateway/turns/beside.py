@@ -25,12 +25,9 @@ from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.number import ONE, SCALE, Billionths, billionths
 from pointsman.kernel.record import Names
 from pointsman.kernel.wb1 import Salted, unit_bytes
-from pointsman.providers.dialects.speaker import speaker
-from pointsman.recording.ruling import Ruling
-from pointsman.recording.rulings import policies_of
-from pointsman.runs.learning.learning import Run, run_learned, run_of_call
-from pointsman.runs.learning.rubric import Rubric, judge_request, verdict, words_asked, words_of
-from pointsman.runs.learning.shadowing import (
+from pointsman.learning.learning import Run, run_learned, run_of_call
+from pointsman.learning.rubric import Rubric, judge_request, verdict, words_asked, words_of
+from pointsman.learning.shadowing import (
     Judged,
     Shadowed,
     judge_ruling,
@@ -38,9 +35,12 @@ from pointsman.runs.learning.shadowing import (
     shadow_ruling,
     shadowed_draft,
 )
+from pointsman.providers.dialects.speaker import speaker
+from pointsman.recording.ruling import Ruling
+from pointsman.recording.rulings import policies_of
 from pointsman.signals.tokens import count_tokens
-from pointsman.storage.sqlite.patterns import Origin, PatternStore
-from pointsman.turns.exploring import was_explored
+from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
+from pointsman.turns.learning.exploring import was_explored
 
 MOST_WAITING: Final = 64
 MOST_AT_ONCE: Final = 2

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from pointsman.storage.sqlite.group import Settled
+from pointsman.storage.writer.group import Settled
 
 
 class LoopBridge:

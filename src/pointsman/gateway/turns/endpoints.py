@@ -29,7 +29,7 @@ from pointsman.gateway.turns.watch import Watch
 from pointsman.providers.dialects.loss import CannotSay
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.port import Dialect, UpstreamError
-from pointsman.storage.policies import InForce
+from pointsman.storage.policies.policies import InForce
 
 if TYPE_CHECKING:
     from pointsman.gateway.turns.lane import Lane

@@ -23,10 +23,10 @@ from pointsman.errors import (
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.instant import SECOND, instant_text
+from pointsman.operations.provider_view import clears_text, provider_rows
 from pointsman.recording.ruling import Ruling
-from pointsman.runs.provider_view import clears_text, provider_rows
-from pointsman.turns.availability import Report
-from pointsman.turns.registry import provider_of
+from pointsman.turns.registry.availability import Report
+from pointsman.turns.registry.models import provider_of
 from pointsman.turns.trace import ValidationFailure
 
 _KINDS: Final[dict[ValidationFailure, type[RoutingFailed]]] = {

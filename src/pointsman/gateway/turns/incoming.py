@@ -13,7 +13,7 @@ from pointsman.gateway.turns.identity import Conversation, Named, conversation
 from pointsman.gateway.turns.names import Meant, meant_by
 from pointsman.providers.dialects.look import Look, look
 from pointsman.providers.port import Dialect, Operation
-from pointsman.storage.policies import InForce
+from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import Privacy
 
 _STRICTNESS: dict[Privacy, int] = {"cloud": 0, "auto": 1, "local": 2}

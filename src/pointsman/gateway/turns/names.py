@@ -8,8 +8,8 @@ from typing import Final
 from msgspec import Struct
 
 from pointsman.errors import InputError, UnknownModel
-from pointsman.storage.policies import InForce
-from pointsman.turns.registry import meant, model_id
+from pointsman.storage.policies.policies import InForce
+from pointsman.turns.registry.models import meant, model_id
 
 AUTO: Final = "auto"
 

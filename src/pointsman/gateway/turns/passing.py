@@ -27,7 +27,7 @@ from pointsman.providers.dialects.look import Look, look
 from pointsman.providers.dialects.spans import unique
 from pointsman.providers.http_provider import HttpProvider
 from pointsman.providers.port import Operation
-from pointsman.storage.policies import InForce
+from pointsman.storage.policies.policies import InForce
 from pointsman.turns.override import Mode
 
 

@@ -18,7 +18,7 @@ from pointsman.gateway.http import Asked, Handler
 from pointsman.gateway.wire.again import Again, again
 from pointsman.gateway.wire.reply import STATUS_LINES, Reply
 from pointsman.gateway.wire.request import ONCE, Head, Request
-from pointsman.storage.settings import Server
+from pointsman.storage.policies.settings import Server
 
 KEEP_ALIVE_S: Final = 75.0
 MOST_LEARNT: Final = 4

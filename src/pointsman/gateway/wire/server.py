@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import uvloop
 
 from pointsman.gateway.wire.connection import Connection, Service
-from pointsman.storage.settings import Server
+from pointsman.storage.policies.settings import Server
 
 SWEPT_EVERY_S: Final = 0.1
 BACKLOG: Final = 2048

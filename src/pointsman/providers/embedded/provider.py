@@ -17,7 +17,7 @@ from pointsman.providers.embedded.process import Call, ModelProcess, memory_byte
 from pointsman.providers.embedded.request import engine_body, overflow, surely_overflows
 from pointsman.providers.embedded.weights import Weights, located, verified
 from pointsman.providers.port import Deadlines, Dialect, Outgoing, UpstreamError
-from pointsman.turns.registry import EMBEDDED_MODEL, EMBEDDED_PROVIDER
+from pointsman.turns.registry.models import EMBEDDED_MODEL, EMBEDDED_PROVIDER
 
 MOST_REST_S = 60.0
 

@@ -19,7 +19,7 @@ from pointsman.sessions.tools.failure import CallFailed, from_os, unusable
 from pointsman.sessions.tools.permission import permission
 from pointsman.sessions.tools.stop import Stop
 from pointsman.sessions.tools.validation import input_problems, unknown_tool
-from pointsman.storage.tool_settings import ToolSettings
+from pointsman.storage.policies.tool_settings import ToolSettings
 
 NOT_FOR_WORKERS = ("memory_add", "memory_replace", "memory_consolidate", "delegate")
 """Not there for a worker, whatever it was allowed. 002 §6.2.1."""

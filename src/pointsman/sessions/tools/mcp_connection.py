@@ -20,8 +20,8 @@ from pointsman.errors import PointsmanError
 from pointsman.kernel.document import escaped
 from pointsman.providers.credentials import Credential, Secret
 from pointsman.sessions.tools.failure import CallFailed
-from pointsman.storage.tool_settings import McpServer
-from pointsman.turns.registry import SecretRef
+from pointsman.storage.policies.tool_settings import McpServer
+from pointsman.turns.registry.models import SecretRef
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:

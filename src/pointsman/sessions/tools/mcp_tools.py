@@ -32,7 +32,7 @@ from pointsman.sessions.tools.files import input_summary
 from pointsman.sessions.tools.mcp_connection import Connection
 from pointsman.sessions.tools.stop import Stop, cancelled
 from pointsman.sessions.tools.validation import schema_refusal
-from pointsman.storage.tool_settings import McpServer
+from pointsman.storage.policies.tool_settings import McpServer
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, Tool

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pointsman.sessions.tool import ToolDefinition
-from pointsman.storage.tool_settings import Permission, ToolSettings
+from pointsman.storage.policies.tool_settings import Permission, ToolSettings
 
 _DEFAULTS: Final[dict[str, Permission]] = {
     "none": "allow",

@@ -15,7 +15,7 @@ from pointsman.sessions.tools.memory import memory_tools
 from pointsman.sessions.tools.process import Patience
 from pointsman.sessions.tools.skill import SessionSkills
 from pointsman.sessions.tools.workspace import Workspace
-from pointsman.storage.settings import Settings
+from pointsman.storage.policies.settings import Settings
 
 PROTECTED = ("MEMORY.md", "USER.md")
 """Files that workers may read, but not write around the tools they do not have. 002 §6.2.1."""

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from pointsman.kernel.entry import Chain
-from pointsman.storage.checkpoints import (
+from pointsman.storage.postgres.connection import PostgresConnection
+from pointsman.storage.writer.checkpoints import (
     CheckpointFolder,
     chains_with_checkpoints,
     claimed_size,
 )
-from pointsman.storage.postgres.connection import PostgresConnection
 
 _NOT_MINE: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NOTES: Final = "SELECT note FROM checkpoints WHERE chain = ? ORDER BY size"

@@ -13,9 +13,9 @@ from typing import Final
 from psycopg import errors
 
 from pointsman.errors import ChainHeld, LeaseLost, LedgerError, LedgerUnavailable
-from pointsman.storage.chain_rows import Fence
-from pointsman.storage.lease import MOST_WRITERS
 from pointsman.storage.postgres.connection import PostgresConnection, lock_key
+from pointsman.storage.writer.chain_rows import Fence
+from pointsman.storage.writer.lease import MOST_WRITERS
 
 GONE_MS: Final = 1000
 TURN_MS: Final = 60_000

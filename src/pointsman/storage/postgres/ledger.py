@@ -14,12 +14,12 @@ import psycopg
 
 from pointsman.errors import LeaseLost, LedgerBroken, LedgerRolledBack
 from pointsman.kernel.entry import Chain, Draft, Entry
-from pointsman.storage.chain_rows import Fence
 from pointsman.storage.postgres.checkpoints import SharedCheckpoints
 from pointsman.storage.postgres.connection import PostgresConnection, is_lost, told
 from pointsman.storage.postgres.lease import first_free, lease_again
 from pointsman.storage.postgres.place import PostgresPlace
 from pointsman.storage.sqlite.database import SQL
+from pointsman.storage.writer.chain_rows import Fence
 
 SCHEMA: Final = "schema.sql"
 

@@ -14,12 +14,12 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pointsman.errors import HomeError, LedgerUnavailable
-from pointsman.storage.chain_rows import LeasedLedger
 from pointsman.storage.postgres.checkpoints import PostgresCheckpoints
 from pointsman.storage.postgres.connection import PostgresConnection, Raw
 from pointsman.storage.postgres.lease import PostgresLease
 from pointsman.storage.postgres.migrations import migrate
 from pointsman.storage.postgres.renewed import RenewedConnection
+from pointsman.storage.writer.chain_rows import LeasedLedger
 
 MOST_IDLE: Final = 4
 """How many connections for reading are kept, for each part of the store."""

@@ -13,9 +13,9 @@ import msgspec
 
 from pointsman.kernel.number import ZERO, Billionths
 from pointsman.storage.connection import Connection, Row
-from pointsman.storage.sqlite.pattern_index import PatternIndex
-from pointsman.storage.sqlite.pattern_look import Look
-from pointsman.turns.fingerprint import ALPHA, DIMENSIONS, Fingerprint, blended, cosine_of
+from pointsman.storage.stores.patterns.index import PatternIndex
+from pointsman.storage.stores.patterns.look import Look
+from pointsman.turns.learning.fingerprint import ALPHA, DIMENSIONS, Fingerprint, blended, cosine_of
 
 MARGIN: Final = 4
 """How far, in billionths, the server's estimate of a likeness may be off: a rounding of the cosine

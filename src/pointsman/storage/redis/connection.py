@@ -14,7 +14,7 @@ from pointsman.errors import RedisNotInstalled, RedisUnavailable
 if TYPE_CHECKING:
     from redis import Redis
 
-    from pointsman.storage.settings import Settings
+    from pointsman.storage.policies.settings import Settings
 
 VARIABLE: Final = "POINTSMAN_REDIS"
 TIMEOUT_S = 1.0

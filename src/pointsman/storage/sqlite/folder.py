@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from pointsman.storage.checkpoints import CheckpointFolders
-from pointsman.storage.lease import Lease, first_free_lease
 from pointsman.storage.sqlite.ledger import Place, SqliteLedger
 from pointsman.storage.sqlite.place import SqlitePlace
+from pointsman.storage.writer.checkpoints import CheckpointFolders
+from pointsman.storage.writer.lease import Lease, first_free_lease
 
 
 class SqliteFolder(Struct, frozen=True):

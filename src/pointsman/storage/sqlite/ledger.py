@@ -11,9 +11,6 @@ from msgspec import Struct
 
 from pointsman.errors import LedgerBroken, LedgerRolledBack
 from pointsman.kernel.entry import Chain, Draft, Entry
-from pointsman.storage.chain_rows import Fence
-from pointsman.storage.checkpoints import CheckpointFolder, chains_with_checkpoints
-from pointsman.storage.lease import Lease
 from pointsman.storage.sqlite.appending import appended_rows
 from pointsman.storage.sqlite.database import (
     LOG_PAGES,
@@ -23,6 +20,9 @@ from pointsman.storage.sqlite.database import (
     insert_rows,
     opened,
 )
+from pointsman.storage.writer.chain_rows import Fence
+from pointsman.storage.writer.checkpoints import CheckpointFolder, chains_with_checkpoints
+from pointsman.storage.writer.lease import Lease
 
 CACHE_KIB = 4 * 1024
 """Little is enough: every index grows at its end."""

@@ -5,6 +5,8 @@ The provider tells it in one chunk more, which is taken out again; every other b
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -15,6 +17,7 @@ _OPTIONS = "stream_options"
 _OPTION = "include_usage"
 _NOT_ASKED = (b"false", b"null")
 _MARKS = (b'"usage":{', b'"usage": {')
+_LINE_END = re.compile(rb"\r\n?|\n")
 _BLANK = (b"\n", b"\r\n")
 _BLANK_AT_END = (b"\n\n", b"\n\r\n")
 
@@ -68,28 +71,47 @@ class UnaskedUsage:
 
     def without(self, lines: bytes) -> bytes:
         """Take the next whole lines, and give those that the caller is to see."""
-        if self._takes_blank or any(mark in lines for mark in _MARKS):
-            return b"".join([line for line in lines.splitlines(keepends=True) if self._keeps(line)])
+        kept: list[bytes] = []
+        start = self._after_blank(lines, 0)
+        mark = _find_mark(lines, start)
+        while mark >= 0:
+            # Only a line with a mark is looked at: a stream has hundreds of others.
+            ends = (lines.rfind(b"\n", start, mark), lines.rfind(b"\r", start, mark), start - 1)
+            begin, line_end = max(ends) + 1, _LINE_END.search(lines, mark)
+            end = line_end.end() if line_end else len(lines)
+            if _only_tells_usage(lines[begin:end]):
+                self._keep(lines[start:begin], kept)
+                # Beside other fields of its event the line goes alone: no data, so no event.
+                self._takes_blank = self._is_between
+                start = end = self._after_blank(lines, end)
+            mark = _find_mark(lines, end)
+        if not start:
+            self._keep(lines, kept)
+            return lines
+        self._keep(lines[start:], kept)
+        return b"".join(kept)
+
+    def _after_blank(self, lines: bytes, start: int) -> int:
+        """Return where the lines go on after the blank line that ends a chunk taken out."""
+        if not self._takes_blank or start == len(lines):
+            return start
+        self._takes_blank = False
+        return start + next((len(blank) for blank in _BLANK if lines.startswith(blank, start)), 0)
+
+    def _keep(self, lines: bytes, kept: list[bytes]) -> None:
         if lines:
             self._is_between = lines in _BLANK or lines.endswith(_BLANK_AT_END)
-        return lines
+            kept.append(lines)
 
-    def _keeps(self, line: bytes) -> bool:
-        is_blank = line in _BLANK
-        if self._takes_blank:
-            self._takes_blank = False
-            if is_blank:
-                return False
-        if _only_tells_usage(line):
-            # Beside other fields of its event the line goes alone: no data, so no event is told.
-            self._takes_blank = self._is_between
-            return False
-        self._is_between = is_blank
-        return True
+
+def _find_mark(lines: bytes, start: int) -> int:
+    """Return the place of the next mark of a usage; -1 where there is none."""
+    found = [place for place in (lines.find(mark, start) for mark in _MARKS) if place >= 0]
+    return min(found, default=-1)
 
 
 def _only_tells_usage(line: bytes) -> bool:
-    if not line.startswith(b"data:") or not any(mark in line for mark in _MARKS):
+    if not line.startswith(b"data:"):
         return False
     try:
         chunk = _CHUNK.decode(line[5:])

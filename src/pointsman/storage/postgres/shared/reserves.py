@@ -17,7 +17,7 @@ from pointsman.storage.reserves import (
     Short,
     Unknown,
 )
-from pointsman.storage.sqlite.spend import SpendAmounts, SpendKey
+from pointsman.storage.stores.spend import SpendAmounts, SpendKey
 
 _ADD_SPENT: Final = """
 INSERT INTO pointsman_spend.spent AS s (

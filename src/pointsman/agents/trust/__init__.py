@@ -1,0 +1,1 @@
+"""How far a module is trusted: events folded into its trust and status."""

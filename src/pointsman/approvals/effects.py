@@ -1,0 +1,148 @@
+"""What an approved request does, once: writes semantic memory, or tells the self-representation.
+
+INVARIANT: an effect asks the ledger, not its caller, whether the request was claimed. Each one is
+known by its request: carried out again, it finds what it did and does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import Final
+
+from msgspec import Struct
+
+from pointsman.agents.action_payload import (
+    SemDelete,
+    SemWrite,
+    opened,
+    read_payload,
+    selfrep_event,
+)
+from pointsman.agents.trust.event import SELFREP, SelfRepEvent, selfrep_payload
+from pointsman.approvals.action_record import ActionRecord, found_action
+from pointsman.errors import ActionRefused
+from pointsman.governance.action import ActionRequest
+from pointsman.governance.refusal import Refusal
+from pointsman.governance.state import ActionState
+from pointsman.kernel.canonical import canonical_json
+from pointsman.kernel.entry import Draft
+from pointsman.kernel.instant import Clock, IdSource
+from pointsman.recording.desk import Desk
+from pointsman.storage.home import Home
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.stores.semantic import (
+    SEMANTIC,
+    Provenance,
+    SemanticMemory,
+    write_version,
+)
+
+Check = Callable[[SelfRepEvent], None]
+"""Raises an InputError where the self-representation could not take an event."""
+
+
+class Effect(Struct, frozen=True):
+    """What was done, in words for the ledger."""
+
+    note: str
+
+
+NOT_HERE: Final = ("workflow_branch",)
+"""Carried out where the workflow decides, not here."""
+
+
+class Effects:
+    """Carries out the claimed requests of one home."""
+
+    def __init__(
+        self, home: Home, desk: Desk, sources: tuple[Clock, IdSource], check: Check | None = None
+    ) -> None:
+        self._home = home
+        self._desk = desk
+        self._clock, self._ids = sources
+        self._check = check
+        self._memory = home.place(SEMANTIC)
+
+    def check(self, request: ActionRequest, body: bytes) -> None:
+        """Raise where a request could never be carried out; asked before it is recorded."""
+        payload = read_payload(request.action_type, opened(body))
+        event = selfrep_event(request.request_id, payload, request.requester.id)
+        if event is not None and self._check is not None:
+            self._check(event)
+
+    def carry_out(self, request_id: str, claim: str) -> Effect:
+        """Do what a request wants, if the ledger says that this claim may."""
+        with closing(LedgerReader(self._home.database)) as ledger:
+            record = found_action(ledger, request_id)
+            _check_claim(record.state, claim)
+            payload = read_payload(record.state.request.action_type, opened(record.payload))
+            event = selfrep_event(request_id, payload, record.state.request.requester.id)
+            if event is not None:
+                return self._told(event, ledger)
+        match payload:
+            case SemWrite(namespace, key):
+                return self._written(record, namespace, key, value_of(record.payload))
+            case SemDelete(namespace, key):
+                return self._deleted(record, namespace, key)
+        raise ActionRefused(Refusal.NOT_HERE.meaning, reason=Refusal.NOT_HERE)
+
+    def _written(
+        self, record: ActionRecord, namespace: str, key: str, value: bytes | None
+    ) -> Effect:
+        written = write_version(self._memory, namespace, key, value, _provenance(record))
+        return Effect(f"sem:{namespace}/{key}@{written.version}")
+
+    def _deleted(self, record: ActionRecord, namespace: str, key: str) -> Effect:
+        with closing(SemanticMemory(self._memory)) as memory:
+            done = [
+                each
+                for each in memory.history(namespace, key)
+                if each.provenance.request_id == record.state.request.request_id
+            ]
+            if not done:
+                memory.get(namespace, key)
+        return self._written(record, namespace, key, None)
+
+    def _told(self, event: SelfRepEvent, ledger: LedgerReader) -> Effect:
+        kind, body = selfrep_payload(event)
+        told = [
+            each.entry.id
+            for each in ledger.with_ref(event.request_id)
+            if each.entry.kind.startswith(SELFREP)
+        ]
+        if told:
+            return Effect(f"{kind} {told[0]}")
+        if self._check is not None:
+            self._check(event)
+        name = self._ids.new_id()
+        draft = Draft(kind, name, event.request_id, self._clock.now(), body)
+        self._desk.recorder().append(draft).result()
+        return Effect(f"{kind} {name}")
+
+
+def value_of(payload: bytes) -> bytes:
+    """Give the canonical bytes of a payload's `value`."""
+    found = opened(payload)
+    return canonical_json(found["value"] if isinstance(found, dict) else None)
+
+
+def _check_claim(state: ActionState, claim: str) -> None:
+    if state.status != "executing":
+        raise ActionRefused("the request was not claimed", reason=Refusal.NOT_CLAIMED)
+    if state.claim != claim:
+        raise ActionRefused("somebody else claimed the request", reason=Refusal.OTHER_CLAIM)
+
+
+def _provenance(record: ActionRecord) -> Provenance:
+    state = record.state
+    if state.claimed_at is None:
+        raise ActionRefused("the request was not claimed", reason=Refusal.NOT_CLAIMED)
+    return Provenance(
+        state.request.request_id,
+        record.claim_entry,
+        state.request.action_hash,
+        state.request.requester.id,
+        tuple(each.id for each in state.approvers),
+        state.claimed_at,
+    )

@@ -1,0 +1,219 @@
+"""Replay over a ledger: in this process, or in ranges over a pool of processes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+
+from msgspec import Struct
+
+from pointsman.agents.decide import DECIDER as AGENT_DECIDER
+from pointsman.audit.pool import Progress, reopening, spread
+from pointsman.audit.ranges import RANGE, ChainSize, Range, planned
+from pointsman.branches.decide import DECIDER as BRANCH_DECIDER
+from pointsman.errors import IntegrityFailure, NotFound
+from pointsman.kernel.content import Sealed
+from pointsman.kernel.entry import Chain, Entry, entry_bytes
+from pointsman.kernel.instant import EPOCH, Instant
+from pointsman.kernel.merkle import leaf_hash
+from pointsman.kernel.record import DECISION
+from pointsman.kernel.replay import Registry, Replayed, Replayer, Verdict
+from pointsman.kernel.snapshot import verify_snapshot
+from pointsman.placement.decide import DECIDER as PLACEMENT_DECIDER
+from pointsman.storage.home import Home
+from pointsman.storage.stores.entries import ContentReader, LedgerReader, Stored
+from pointsman.turns.decide import DECIDER as TURN_DECIDER
+
+__all__ = ["REGISTRY", "HomeReplayer", "Progress", "ReplayReport", "replay_all", "replay_named"]
+
+REGISTRY = Registry([PLACEMENT_DECIDER, TURN_DECIDER, BRANCH_DECIDER, AGENT_DECIDER])
+
+MOST_SHOWN = 1_000
+BATCH = 500
+
+_SEAL = re.compile(rb'"digest":"(hmac-sha256:[0-9a-f]{64})"')
+
+
+class ReplayReport(Struct, frozen=True):
+    """How many decisions came out the same, and which did not."""
+
+    identical: int
+    diverged: int
+    unable: int
+    others: tuple[Replayed, ...]
+
+    @property
+    def total(self) -> int:
+        """How many decisions were looked at."""
+        return self.identical + self.diverged + self.unable
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every decision was re-run and came out the same."""
+        return self.identical == self.total
+
+
+class HomeReplayer:
+    """Replays decisions of one home."""
+
+    def __init__(self, home: Home) -> None:
+        self.ledger = LedgerReader(home.database)
+        self._home = home
+        self._content = ContentReader(home.content, home.content_key())
+        self._replayer = Replayer(REGISTRY, self.policy, self._content.text)
+        self._chains = {
+            number: Chain(home.identity.ledger, name)
+            for name, number in self.ledger.chains().items()
+        }
+
+    def close(self) -> None:
+        """Let go of the databases."""
+        self.ledger.close()
+        self._content.close()
+
+    def replay(self, number: int, entry: Entry, facts: bytes | None) -> Replayed:
+        """Re-run one decision, after checking that its entry is what was recorded."""
+        try:
+            self.check(number, entry)
+        except IntegrityFailure as error:
+            kind = entry.kind.removeprefix(DECISION)
+            return Replayed(entry.id, kind, Verdict.UNABLE, error.code, error.message)
+        return self._replayer.replay(entry.id, entry.payload, facts)
+
+    def check(self, number: int, entry: Entry) -> None:
+        """Raise unless an entry is what was recorded."""
+        if leaf_hash(entry_bytes(self._chains[number].prefix, entry)) != entry.hash:
+            raise IntegrityFailure("the entry is not what was recorded; run `pointsman verify`")
+
+    def replay_range(self, each: Range, since: Instant) -> Iterator[Replayed]:
+        """Re-run the decisions of a range."""
+        rows = self.ledger.decisions(each.number, each.first, each.end, since)
+        while batch := [*islice(rows, BATCH)]:
+            self.expect(facts for _, facts in batch)
+            for entry, facts in batch:
+                yield self.replay(each.number, entry, facts)
+
+    def expect(self, facts: Iterable[bytes | None]) -> None:
+        """Say whose texts may be read soon."""
+        self._content.expect(
+            name.decode() for body in facts if body is not None for name in _SEAL.findall(body)
+        )
+
+    def report(self, each: Range, since: Instant) -> ReplayReport:
+        """Re-run the decisions of a range, and count how they came out."""
+        return _report(self.replay_range(each, since))
+
+    def text(self, seal: Sealed) -> str:
+        """Give a message's text back whole, or say why it cannot be had."""
+        return self._content.text(seal)
+
+    def policy(self, name: str) -> bytes:
+        """Give a recorded policy or other snapshot by its content id, verified."""
+        snapshot = self.ledger.snapshot(name)
+        verify_snapshot(snapshot, self._home.identity.ledger, self._home.keys)
+        return snapshot.body
+
+
+def replay_named(home: Home, names: Sequence[str]) -> ReplayReport:
+    """Re-run the decisions with these ids, or about these turns."""
+    replayer = HomeReplayer(home)
+    try:
+        found = [stored for name in names for stored in _decisions_named(replayer.ledger, name)]
+        return _report(
+            replayer.replay(each.chain, each.entry, _facts(replayer.ledger, each)) for each in found
+        )
+    finally:
+        replayer.close()
+
+
+def replay_all(
+    home: Home, since: Instant = EPOCH, *, workers: int = 1, progress: Progress | None = None
+) -> ReplayReport:
+    """Re-run every decision since an instant."""
+    ranges = ledger_ranges(home)
+    total = sum(each.end - each.first for each in ranges)
+    reports: list[ReplayReport] = []
+    done = 0
+    for each, report in zip(ranges, _reports(home, ranges, since, workers), strict=True):
+        reports.append(report)
+        done += each.end - each.first
+        if progress is not None:
+            progress(done, total)
+    return merged(reports)
+
+
+def _reports(
+    home: Home, ranges: Sequence[Range], since: Instant, workers: int
+) -> Iterator[ReplayReport]:
+    if workers <= 1 or len(ranges) <= 1:
+        yield from _replayed_here(home, ranges, since)
+        return
+    there = partial(_replayed_there, reopening(home), since)
+    yield from (report for _, report in spread(there, ranges, workers))
+
+
+def _replayed_here(home: Home, ranges: Iterable[Range], since: Instant) -> Iterator[ReplayReport]:
+    replayer = HomeReplayer(home)
+    try:
+        for each in ranges:
+            yield replayer.report(each, since)
+    finally:
+        replayer.close()
+
+
+def _replayed_there(opened: Callable[[], Home], since: Instant, each: Range) -> ReplayReport:
+    return next(_replayed_here(opened(), [each], since))
+
+
+def ledger_ranges(home: Home, length: int = RANGE) -> list[Range]:
+    """Divide a ledger into ranges of entries, chain by chain."""
+    ledger = LedgerReader(home.database)
+    try:
+        sizes = [ChainSize(name, n, ledger.size(n)) for name, n in ledger.chains().items()]
+    finally:
+        ledger.close()
+    return planned(sizes, length)
+
+
+def _decisions_named(ledger: LedgerReader, name: str) -> list[Stored]:
+    found = [
+        stored
+        for stored in (*ledger.with_id(name), *ledger.with_ref(name))
+        if stored.entry.kind.startswith(DECISION)
+    ]
+    if not found:
+        raise NotFound(f"no decision is recorded as `{name}`")
+    return found
+
+
+def _facts(ledger: LedgerReader, stored: Stored) -> bytes | None:
+    return next(iter(ledger.attachments(stored)), None)
+
+
+def _report(replayed: Iterable[Replayed]) -> ReplayReport:
+    counts: Counter[Verdict] = Counter()
+    others: list[Replayed] = []
+    for each in replayed:
+        counts[each.verdict] += 1
+        if each.verdict is not Verdict.IDENTICAL and len(others) < MOST_SHOWN:
+            others.append(each)
+    return ReplayReport(
+        counts[Verdict.IDENTICAL],
+        counts[Verdict.DIVERGED],
+        counts[Verdict.UNABLE],
+        tuple(others),
+    )
+
+
+def merged(reports: Sequence[ReplayReport]) -> ReplayReport:
+    """Add reports up; those that are not the same are listed up to `MOST_SHOWN`."""
+    others = tuple(each for report in reports for each in report.others)[:MOST_SHOWN]
+    return ReplayReport(
+        sum(report.identical for report in reports),
+        sum(report.diverged for report in reports),
+        sum(report.unable for report in reports),
+        others,
+    )

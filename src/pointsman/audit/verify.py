@@ -1,0 +1,245 @@
+"""Is the ledger of a home what was recorded? Every chain, attachment, snapshot and checkpoint.
+
+Reads only, and beside live writers: what they add meanwhile is neither missed nor taken for a
+fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import apsw
+from msgspec import Struct
+
+from pointsman.audit.chain_notes import (
+    ChainNotes,
+    can_name,
+    chain_notes,
+    notes_of,
+    read_notes,
+    start_at,
+)
+from pointsman.audit.frozen_reader import LOWEST, FrozenReader
+from pointsman.audit.stored_faults import (
+    UNREADABLE,
+    Attached,
+    damaged,
+    database_faults,
+    forged_snapshots,
+    value_fault,
+)
+from pointsman.errors import LedgerBroken
+from pointsman.kernel.checkpoint import Checkpoint
+from pointsman.kernel.entry import Chain, Entry
+from pointsman.kernel.signing import VerifyKey
+from pointsman.kernel.stamp import is_stamped
+from pointsman.kernel.verification import ChainReport, Fault, FaultCode, Pass
+from pointsman.storage.home import Home
+from pointsman.storage.writer.checkpoints import CheckpointFolder
+
+Progress = Callable[[int], None]
+
+PROGRESS_ENTRIES = 8192
+HIGHEST = 2**62
+
+
+class LedgerReport(Struct, frozen=True):
+    """What verifying a whole ledger found: chain by chain, then the ledger's other faults."""
+
+    ledger: str
+    chains: tuple[ChainReport, ...] = ()
+    others: tuple[Fault, ...] = ()
+
+    @property
+    def entries(self) -> int:
+        """How many entries all chains hold."""
+        return sum(report.entries for report in self.chains)
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """Everything found, those that name an entry of a known chain first."""
+        return (*(each.fault for each in self.chains if each.fault is not None), *self.others)
+
+    @property
+    def fault(self) -> Fault | None:
+        """The first fault, or nothing."""
+        return next(iter(self.faults), None)
+
+    @property
+    def is_intact(self) -> bool:
+        """Tell whether nothing at all is wrong."""
+        return not self.faults
+
+
+def verify_ledger(
+    home: Home,
+    progress: Progress | None = None,
+    *,
+    proved: Mapping[str, Checkpoint] = MappingProxyType({}),
+) -> LedgerReport:
+    """Verify everything a home has recorded; `progress` is told how many entries were read.
+
+    Of a chain named in `proved`, what stands before that checkpoint was verified already.
+    """
+    # INVARIANT: checkpoints first. Whatever they cover was in the database before we look at it.
+    notes = notes_of(home)
+    others = [_unnamed(name) for name in home.notes.chains()
+              if not can_name(home, name)]  # fmt: skip
+    verifier = _Verifier(home, progress, proved)
+    if home.database.size() == 0:
+        return verifier.report(verifier.without_database(notes), others)
+    try:
+        reader = FrozenReader(home)
+    except UNREADABLE as error:
+        others.insert(0, damaged(str(error)))
+        return verifier.report(verifier.without_database(notes), others)
+    try:
+        chains, found = verifier.with_database(reader, notes)
+    finally:
+        reader.close()
+    return verifier.report(chains, [*found, *others])
+
+
+class _Verifier:
+    def __init__(
+        self, home: Home, progress: Progress | None, proved: Mapping[str, Checkpoint]
+    ) -> None:
+        self._home = home
+        self._keys = home.keys
+        self._proved = proved
+        self._progress = progress
+        self._read = 0
+
+    def report(self, chains: Iterable[ChainReport], others: Iterable[Fault]) -> LedgerReport:
+        return LedgerReport(self._home.identity.ledger, tuple(chains), tuple(others))
+
+    def without_database(self, notes: dict[str, ChainNotes]) -> list[ChainReport]:
+        reports = [self._gone(notes[name]) for name in sorted(notes)]
+        return [report for report in reports if report is not None]
+
+    def with_database(
+        self, reader: FrozenReader, notes: dict[str, ChainNotes]
+    ) -> tuple[list[ChainReport], list[Fault]]:
+        reports, others = [], database_faults(self._home, reader)
+        forged = forged_snapshots(reader, self._home.identity.ledger, self._keys, others)
+        for name in sorted({*notes, *reader.chains()}):
+            if not can_name(self._home, name):
+                others.append(_unnamed(name))
+                continue
+            texts = notes.get(name) or chain_notes(self._home, name)
+            if name in reader.chains():
+                number = reader.chains()[name]
+                reports.append(self._chain(reader, number, texts, forged.get(number)))
+            elif (gone := self._gone(texts)) is not None:
+                reports.append(gone)
+        return reports, others
+
+    def _gone(self, notes: ChainNotes) -> ChainReport | None:
+        """Report a chain that the database does not know, if it ever had an entry."""
+        texts = notes.with_later(0)
+        if texts == ([], ""):
+            return None
+        checkpoints, broken = read_notes(notes.folder.chain, texts, self._keys)
+        report = Pass(notes.folder.chain, checkpoints).run(())
+        return _with_fault(report, _first_of([report.fault], broken))
+
+    def _chain(
+        self, reader: FrozenReader, number: int, notes: ChainNotes, forged: Fault | None
+    ) -> ChainReport:
+        chain = notes.folder.chain
+        try:
+            end = reader.size(number)
+            texts = notes.with_later(end)
+            checkpoints, broken = read_notes(chain, texts, self._keys)
+            report = self._pass(reader, number, notes.folder, checkpoints)
+            values = value_fault(self._attachments(reader, number, chain.name))
+            ends = None if broken else _end_fault(chain, report, reader.stamp(number), self._keys)
+        except UNREADABLE as error:
+            empty = Pass(chain, ()).run(())
+            return _with_fault(empty, Fault(chain.name, 0, FaultCode.DATABASE_DAMAGED, str(error)))
+        named = [_named(fault, chain.name) for fault in (values, forged) if fault]
+        return _with_fault(report, _first_of([report.fault, *named, ends], broken))
+
+    def _pass(
+        self,
+        reader: FrozenReader,
+        number: int,
+        folder: CheckpointFolder,
+        checkpoints: Sequence[Checkpoint],
+    ) -> ChainReport:
+        """Run over the entries, once more if a starting writer was replacing the leaves."""
+        before, leaves = self._read, folder.leaves()
+        proved = self._proved.get(folder.chain.name)
+        start = None if proved is None else start_at(proved)
+        while True:
+            self._read = before
+            check = Pass(folder.chain, checkpoints, leaves, start)
+            first = LOWEST if proved is None else proved.size
+            try:
+                report = check.run(self._counted(reader.chain_entries(number, first)))
+            except (apsw.Error, LedgerBroken) as error:
+                fault = Fault(
+                    folder.chain.name, check.head.size, FaultCode.DATABASE_DAMAGED, str(error)
+                )
+                head = check.head
+                return ChainReport(
+                    folder.chain.name, head.size, check.frontier.size, head.hash, fault
+                )
+            if report.fault is None or report.fault.code is not FaultCode.LEAVES_CHANGED:
+                return report
+            again = folder.leaves()
+            if again == leaves:
+                return report
+            leaves = again
+
+    def _attachments(self, reader: FrozenReader, number: int, name: str) -> Iterator[Attached]:
+        if name in self._proved:
+            return reader.attachments_in(number, self._proved[name].size, HIGHEST)
+        return reader.chain_attachments(number)
+
+    def _counted(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        return entries if self._progress is None else self._telling(entries, self._progress)
+
+    def _telling(self, entries: Iterator[Entry], progress: Progress) -> Iterator[Entry]:
+        for entry in entries:
+            yield entry
+            self._read += 1
+            if self._read % PROGRESS_ENTRIES == 0:
+                progress(self._read)
+        progress(self._read)
+
+
+def _end_fault(
+    chain: Chain, report: ChainReport, stamp: bytes, keys: Sequence[VerifyKey]
+) -> Fault | None:
+    """Tell whether the chain ends where its writer signed that it does."""
+    # A pass that stopped at a fault did not reach the end.
+    if report.fault or is_stamped(chain, report.entries, report.head, stamp, keys):
+        return None
+    message = "the chain does not end where its writer left it"
+    return Fault(chain.name, report.signed, FaultCode.END_CHANGED, message)
+
+
+def _unnamed(name: str) -> Fault:
+    return Fault(name, 0, FaultCode.ENTRY_UNLINKED, "no writer can have named a chain like this")
+
+
+def _named(fault: Fault, chain: str) -> Fault:
+    return Fault(chain, fault.seq, fault.code, fault.message)
+
+
+def _with_fault(report: ChainReport, fault: Fault | None) -> ChainReport:
+    return ChainReport(report.chain, report.entries, report.signed, report.head, fault)
+
+
+def _first_of(faults: Iterable[Fault | None], broken: Fault | None) -> Fault | None:
+    """Choose what to name: the first entry that is wrong, else the broken checkpoint.
+
+    Without its checkpoint an entry only looks unsigned, so the checkpoint is named then.
+    """
+    found = [fault for fault in faults if fault is not None]
+    if broken is not None:
+        found = [fault for fault in found if fault.code is not FaultCode.UNSIGNED]
+        found = [*found, broken]
+    return min(found, key=lambda fault: fault.seq, default=None)

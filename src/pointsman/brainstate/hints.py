@@ -1,0 +1,51 @@
+"""What a state advises whoever chooses an agent: how deep, and which to lean to (004 §5)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pointsman.brainstate.state import BrainState
+from pointsman.kernel.canonical import Form
+from pointsman.kernel.meaning import Meaning
+from pointsman.kernel.number import floor_of
+
+
+class Shallow(Meaning):
+    """Why a job is answered quickly, whatever its attention would allow."""
+
+    LOW_ATTENTION = "low_attention", "attention is below the threshold for more than a quick answer"
+    LOW_TOKEN_BUDGET = "low_token_budget", "the token budget is below the threshold"
+
+
+class CandidateBias(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """Which candidates the state leans to."""
+
+    prefer_high_apt: bool
+    allow_explore: bool
+
+
+class Hints(Struct, frozen=True, forbid_unknown_fields=True):
+    """The advice; `forced_by` says what forced the depth to 0."""
+
+    max_depth_allowed: int
+    candidate_bias: CandidateBias
+    forced_by: tuple[Shallow, ...]
+
+
+HINTS_FORM = Form(Hints)
+
+
+def hinted(state: BrainState) -> Hints:
+    """Read a state's advice; the depth never exceeds what the snapshot allows."""
+    limits, mind, budget = state.constants, state.attention, state.resource_budget
+    forced: list[Shallow] = []
+    if mind.attention_gain < limits.quick_answer_below:
+        forced.append(Shallow.LOW_ATTENTION)
+    if budget.token_budget < limits.min_token_threshold:
+        forced.append(Shallow.LOW_TOKEN_BUDGET)
+    depth = 0 if forced else floor_of(mind.attention_gain, budget.max_depth_allowed)
+    bias = CandidateBias(
+        mind.attention_gain >= limits.prefer_high_apt_at,
+        mind.explore_bias >= limits.allow_explore_at,
+    )
+    return Hints(depth, bias, tuple(forced))

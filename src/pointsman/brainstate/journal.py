@@ -1,0 +1,43 @@
+"""What a running tick has done so far: numbered, named and timed by the job's own counter."""
+
+from __future__ import annotations
+
+from pointsman.brainstate.seeded import event_id, seeded_instant
+from pointsman.brainstate.trace import Happened, Happening, Why
+
+
+class Journal:
+    """Collects happenings; lives for one tick and is never shared."""
+
+    __slots__ = ("happenings", "job_seed", "sequence")
+
+    def __init__(self, job_seed: str, sequence: int) -> None:
+        self.job_seed = job_seed
+        self.sequence = sequence
+        self.happenings: list[Happening] = []
+
+    def taken(self) -> int:
+        """Give the next free counter and move on."""
+        sequence = self.sequence
+        self.sequence = sequence + 1
+        return sequence
+
+    def note(self, event_type: Happened, subject: str, why: Why, detail: str = "") -> int:
+        """Write down what happened; give the counter it happened at."""
+        sequence = self.sequence
+        self.sequence = sequence + 1
+        self.happenings.append(
+            Happening(
+                event_id(self.job_seed, sequence, event_type),
+                event_type,
+                subject,
+                why,
+                detail,
+                seeded_instant(sequence),
+            )
+        )
+        return sequence
+
+    def ignore(self, event: str, subject: str, why: Why) -> None:
+        """Write down that an event changed nothing."""
+        self.note("ignored", subject, why, event)

@@ -1,0 +1,196 @@
+"""Working memory: insertion, references, promotion and expiry, counted in ticks (004 §4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pointsman.brainstate.constants import Constants
+from pointsman.brainstate.events import Insertion
+from pointsman.brainstate.journal import Journal
+from pointsman.brainstate.seeded import seeded_instant, wm_id
+from pointsman.brainstate.state import BrainState, CwmItem, Goal, WmItem
+from pointsman.brainstate.trace import Why
+from pointsman.kernel.instant import Instant
+
+BYTES_A_TOKEN = 4
+
+
+class Promotion(NamedTuple):
+    """What stays in working memory, and what leaves it for the consolidated one."""
+
+    kept: list[WmItem]
+    promoted: list[CwmItem]
+
+
+class Memory:
+    """Both memories of one state while a tick works on them; newest first."""
+
+    __slots__ = ("_goals", "_journal", "_limits", "_tick", "cwm", "wm")
+
+    def __init__(self, state: BrainState, journal: Journal) -> None:
+        self.wm = list(state.wm)
+        self.cwm = list(state.cwm.items)
+        self._journal = journal
+        self._limits = state.constants
+        self._tick = state.tick
+        # Only goals of the state itself may set a time to live: one created in this very tick
+        # comes after its items (004 §4.1: "present in snapshot").
+        self._goals = state.goals
+
+    def insert(self, given: Insertion) -> None:
+        """Put an item in front, or count a reference where an equal one is in memory."""
+        if self._is_known(given):
+            return
+        if given.wm_id is not None and self._has(given.wm_id):
+            self._journal.ignore("insertion", given.wm_id, Why.ID_TAKEN)
+            return
+        ttl_ticks = ttl_of(given, self._goals, self._limits)
+        self.wm.insert(0, new_item(given, ttl_ticks, self._tick, self._journal))
+
+    def reference(self, name: str) -> None:
+        """Count a reference to the item of this id."""
+        for index, item in enumerate(self.wm):
+            if item.wm_id == name:
+                self._refer(index, Why.USED)
+                return
+        for index, promoted in enumerate(self.cwm):
+            if promoted.wm_id == name:
+                self._refer_consolidated(index, Why.USED)
+                return
+        self._journal.ignore("reference", name, Why.UNKNOWN_ITEM)
+
+    def _has(self, name: str) -> bool:
+        return name in [item.wm_id for item in self.wm] + [item.wm_id for item in self.cwm]
+
+    def _is_known(self, given: Insertion) -> bool:
+        for index, item in enumerate(self.wm):
+            if item.value == given.value and item.type == given.type:
+                self._refer(index, Why.EQUAL_ITEM)
+                return True
+        for index, promoted in enumerate(self.cwm):
+            if promoted.value == given.value and promoted.type == given.type:
+                self._refer_consolidated(index, Why.EQUAL_ITEM)
+                return True
+        return False
+
+    def _refer(self, index: int, why: Why) -> None:
+        item = self.wm[index]
+        tick, count = self._tick, item.references + 1
+        first = tick - self._limits.promotion_window
+        ticks = [each for each in item.reference_ticks if each > first]
+        # The time to live is not refreshed: a reference keeps nothing alive by itself.
+        self.wm[index] = _item(item, item.ttl_ticks, count, (*ticks, tick))
+        self._journal.note("wm_referenced", item.wm_id, why, f"references {count}")
+
+    def _refer_consolidated(self, index: int, why: Why) -> None:
+        item = self.cwm[index]
+        self.cwm[index] = CwmItem(
+            item.wm_id,
+            item.type,
+            item.value,
+            item.references + 1,
+            self._tick,
+            item.promoted_at_tick,
+            item.ttl_ticks,
+            item.token_estimate,
+        )
+        self._journal.note("cwm_referenced", item.wm_id, why, f"references {item.references + 1}")
+
+
+def new_item(given: Insertion, ttl_ticks: int, tick: int, journal: Journal) -> WmItem:
+    """Make an item of working memory; its insertion is its first reference."""
+    counter = journal.taken()
+    name = given.wm_id or wm_id(journal.job_seed, counter)
+    tokens = given.token_estimate
+    if tokens is None:
+        tokens = estimated_tokens(given.value)
+    journal.note("wm_inserted", name, Why.NEW_ITEM, f"ttl_ticks {ttl_ticks}")
+    created = seeded_instant(counter)
+    return WmItem(name, given.type, given.value, ttl_ticks, created, tick, 1, (tick,), tokens)
+
+
+def ttl_of(given: Insertion, goals: Sequence[Goal], limits: Constants) -> int:
+    """Give an item's time to live: its own, else its goal's, else the default."""
+    if given.ttl_ticks is not None:
+        return given.ttl_ticks
+    if given.goal_id is not None:
+        for goal in goals:
+            if goal.goal_id == given.goal_id and goal.wm_ttl_ticks is not None:
+                return goal.wm_ttl_ticks
+    return limits.default_wm_ttl
+
+
+def estimated_tokens(value: str) -> int:
+    """Estimate the tokens of a canonical text: a token every four bytes, at least one."""
+    return max(1, -(-len(value.encode("utf-8", "surrogatepass")) // BYTES_A_TOKEN))
+
+
+def promoted(wm: Sequence[WmItem], tick: int, limits: Constants, journal: Journal) -> Promotion:
+    """Take out what was referenced often enough within the window, newest first.
+
+    INVARIANT: an item leaves working memory with its promotion, and no two items in memory share
+    an id, so nothing is promoted twice.
+    """
+    kept: list[WmItem] = []
+    leaving: list[CwmItem] = []
+    needed = limits.promotion_references
+    for item in wm:
+        # Most items were referenced too rarely altogether; only the others are looked at closely.
+        recent = 0 if item.references < needed else _recent(item.reference_ticks, tick, limits)
+        if recent < needed:
+            kept.append(item)
+            continue
+        journal.note("promotion", item.wm_id, Why.OFTEN_REFERENCED, f"references {recent}")
+        leaving.append(_consolidated(item, tick, limits))
+    return Promotion(kept, leaving)
+
+
+def aged(wm: Sequence[WmItem], began: Instant, journal: Journal) -> tuple[WmItem, ...]:
+    """Take a tick off every item older than this tick, and drop those that have none left.
+
+    What was inserted between two ticks carries the number of the one to come, and ages in it: so
+    age is told by the instant.
+    """
+    kept: list[WmItem] = []
+    for item in wm:
+        if item.created_at >= began:
+            kept.append(item)
+        elif item.ttl_ticks > 1:
+            kept.append(_item(item, item.ttl_ticks - 1, item.references, item.reference_ticks))
+        else:
+            journal.note("wm_expired", item.wm_id, Why.TTL_RAN_OUT)
+    return tuple(kept)
+
+
+def _consolidated(item: WmItem, tick: int, limits: Constants) -> CwmItem:
+    return CwmItem(
+        item.wm_id,
+        item.type,
+        item.value,
+        item.references,
+        item.reference_ticks[-1],
+        tick,
+        limits.cwm_ttl,
+        item.token_estimate,
+    )
+
+
+def _item(item: WmItem, ttl_ticks: int, references: int, ticks: tuple[int, ...]) -> WmItem:
+    # Spelled out: `structs.replace` takes four times as long, and every tick touches every item.
+    return WmItem(
+        item.wm_id,
+        item.type,
+        item.value,
+        ttl_ticks,
+        item.created_at,
+        item.created_at_tick,
+        references,
+        ticks,
+        item.token_estimate,
+    )
+
+
+def _recent(ticks: Sequence[int], tick: int, limits: Constants) -> int:
+    first = tick - limits.promotion_window
+    return len([each for each in ticks if each > first])

@@ -1,0 +1,214 @@
+"""From what a caller wrote to exact values: a job's start, the inputs of a tick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from msgspec import UNSET, UnsetType
+
+from pointsman.brainstate.constants import DefaultUsed, read_constants
+from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.events import (
+    ActionWished,
+    AttemptFailed,
+    Event,
+    GoalCreated,
+    GoalResumed,
+    Inputs,
+    Insertion,
+    NewGoal,
+    NodeFailed,
+    Referenced,
+    RepairLooped,
+    ResultProduced,
+    TokensReturned,
+    TokensUsed,
+)
+from pointsman.brainstate.state import BrainState, ResourceBudget
+from pointsman.brainstate.written import (
+    LONGEST_VALUE,
+    GivenAction,
+    GivenAttempt,
+    GivenEvent,
+    GivenFailure,
+    GivenGoal,
+    GivenInputs,
+    GivenItem,
+    GivenNewGoal,
+    GivenReference,
+    GivenRepair,
+    GivenResult,
+    GivenResume,
+    GivenReturn,
+    GivenStart,
+    GivenUse,
+)
+from pointsman.errors import InputError, Problem, ValueRefused
+from pointsman.kernel.canonical import canonical_json
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import Document, Json, Path
+from pointsman.kernel.instant import Instant, read_instant
+from pointsman.kernel.number import Billionths, billionths
+from pointsman.kernel.schema import conform
+
+
+def read_start(document: Document) -> GivenStart:
+    """Read the start of a job, or raise with every problem at its place."""
+    return conform(document, GivenStart, start_problems)
+
+
+def started(given: GivenStart, counter: int = 0) -> tuple[BrainState, tuple[DefaultUsed, ...]]:
+    """Make the first state of a job out of what a caller wrote, with its warnings."""
+    mind, budget = given.attention, given.resource_budget
+    return created(
+        given.job_seed,
+        [new_goal(each) for each in given.goals],
+        StartingAttention(
+            _share(mind.attention_gain), _share(mind.explore_bias), _share(mind.reward_signal)
+        ),
+        ResourceBudget(budget.token_budget, budget.max_depth_allowed),
+        read_constants(given.constants),
+        counter,
+    )
+
+
+def read_inputs(document: Document) -> Inputs:
+    """Read the inputs of a tick, or raise with every problem at its place."""
+    return exact_inputs(conform(document, GivenInputs, inputs_problems))
+
+
+def exact_inputs(given: GivenInputs) -> Inputs:
+    """Give inputs without a problem as exact ones."""
+    return Inputs(
+        given.council_approval,
+        given.user_upvote,
+        tuple(_insertion(each) for each in given.wm),
+        tuple(_event(each) for each in given.events),
+    )
+
+
+def start_problems(given: GivenStart, document: Document, at: Path = ()) -> Iterator[Problem]:
+    """Find what a schema cannot say about a start, whose body stands at `at`."""
+    seen: set[str] = set()
+    for index, goal in enumerate(given.goals):
+        path = (*at, "goals", index)
+        yield from goal_problems(goal, document, path)
+        if goal.goal_id in seen:
+            message = f"a goal `{goal.goal_id}` is listed already"
+            yield document.problem((*path, "goal_id"), Code.INVALID_VALUE, message)
+        seen.add(goal.goal_id)
+
+
+def inputs_problems(given: GivenInputs, document: Document, at: Path = ()) -> Iterator[Problem]:
+    """Find what a schema cannot say about inputs, which stand at `at`."""
+    for index, item in enumerate(given.wm):
+        yield from value_problems(item.value, document, (*at, "wm", index, "value"))
+    for index, event in enumerate(given.events):
+        path = (*at, "events", index)
+        if isinstance(event, GivenNewGoal):
+            yield from goal_problems(event.goal, document, (*path, "goal"))
+        elif isinstance(event, GivenAction):
+            yield from value_problems(event.payload, document, (*path, "payload"))
+
+
+def goal_problems(given: GivenGoal, document: Document, path: Path) -> Iterator[Problem]:
+    """Find what a schema cannot say about a goal."""
+    yield from value_problems(given.metadata, document, (*path, "metadata"))
+    for key in ("created_at", "deadline_ts"):
+        text = getattr(given, key)
+        if text is not None:
+            yield from instant_problems(text, document, (*path, key))
+    is_computed = given.user_specified is not None or given.heuristic_score is not None
+    if given.priority is not None and is_computed:
+        message = "`priority` stands beside what it is computed from"
+        hint = "give `priority`, or `user_specified` and `heuristic_score`"
+        yield document.problem((*path, "priority"), Code.INVALID_VALUE, message, hint)
+
+
+def value_problems(value: object, document: Document, path: Path) -> Iterator[Problem]:
+    """Find why a value cannot be kept, if it cannot."""
+    try:
+        text = canonical_text(value)
+    except ValueRefused as refusal:
+        yield document.problem(path, Code.INVALID_VALUE, refusal.message, refusal.where)
+    else:
+        if len(text) > LONGEST_VALUE:
+            message = f"longer than {LONGEST_VALUE} characters"
+            yield document.problem(path, Code.TOO_LONG, message)
+
+
+def instant_problems(text: str, document: Document, path: Path) -> Iterator[Problem]:
+    """Find why a text is no instant, if it is none."""
+    try:
+        read_instant(text)
+    except InputError as error:
+        yield document.problem(path, Code.INVALID_VALUE, error.message, error.hint)
+
+
+def canonical_text(value: object) -> str:
+    """Give the canonical text of a JSON value, or raise ValueRefused."""
+    json: Json = value  # type: ignore[assignment] # read from JSON; anything else is refused
+    return canonical_json(json).decode()
+
+
+def fraction(value: Decimal) -> Billionths:
+    """Give a decimal in billionths."""
+    return billionths(f"{value:f}")
+
+
+def new_goal(given: GivenGoal) -> NewGoal:
+    """Give a goal without a problem as an exact one."""
+    return NewGoal(
+        goal_id=given.goal_id,
+        type=given.type,
+        origin=given.origin,
+        status=given.status,
+        priority=_share(given.priority),
+        user_specified=_share(given.user_specified),
+        heuristic_score=_share(given.heuristic_score),
+        created_at=_instant(given.created_at),
+        deadline_ts=_instant(given.deadline_ts),
+        metadata=canonical_text(given.metadata),
+        deliverable=given.deliverable,
+        wm_ttl_ticks=given.wm_ttl_ticks,
+    )
+
+
+def _insertion(given: GivenItem) -> Insertion:
+    value = canonical_text(given.value)
+    return Insertion(
+        given.type, value, given.ttl_ticks, given.goal_id, given.token_estimate, given.wm_id
+    )
+
+
+def _event(given: GivenEvent) -> Event:  # noqa: C901, PLR0911 - one line an event
+    match given:
+        case GivenReference(wm_id):
+            return Referenced(wm_id)
+        case GivenNewGoal(goal):
+            return GoalCreated(new_goal(goal))
+        case GivenResult(goal_id, confidence, deliverable):
+            return ResultProduced(goal_id, deliverable, fraction(confidence))
+        case GivenAttempt(goal_id, node_id, reason):
+            return AttemptFailed(goal_id, node_id, reason)
+        case GivenRepair(goal_id):
+            return RepairLooped(goal_id)
+        case GivenResume(goal_id):
+            return GoalResumed(goal_id)
+        case GivenFailure(node_id, reason):
+            return NodeFailed(node_id, reason)
+        case GivenUse(tokens):
+            return TokensUsed(tokens)
+        case GivenReturn(tokens):
+            return TokensReturned(tokens)
+        case GivenAction(action_type, origin, payload, goal_id):
+            return ActionWished(action_type, origin, canonical_text(payload), goal_id)
+
+
+def _share(value: Decimal | UnsetType | None) -> Billionths | None:
+    return None if value is None or value is UNSET else fraction(value)
+
+
+def _instant(text: str | None) -> Instant | None:
+    return None if text is None else read_instant(text)

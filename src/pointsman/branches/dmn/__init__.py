@@ -1,0 +1,1 @@
+"""Decision tables from DMN and CSV files."""

@@ -1,0 +1,1 @@
+"""The expression language of workflow decisions and sensors: grammar, compiler, functions."""

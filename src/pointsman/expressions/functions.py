@@ -1,0 +1,325 @@
+"""The functions of expressions, as one table: what they take, what they do, and an example.
+
+The reference page is written from this table, and every example in it is a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from pointsman.expressions import dates, lists, numbers, texts, values
+from pointsman.expressions.values import KINDS, NAMES, Kind, Meter, NotKnown, Value
+
+Kinds: TypeAlias = tuple[Kind, ...]
+Implementation: TypeAlias = Callable[..., Value]
+"""Takes the meter and values of the right kinds; raises `NotKnown` where it has no answer."""
+
+ANY: Kinds = ("null", "boolean", "number", "text", "list", "map")
+TEXT: Kinds = ("text",)
+NUMBER: Kinds = ("number",)
+LIST: Kinds = ("list",)
+BOOLEAN: Kinds = ("boolean",)
+SCALAR: Kinds = ("boolean", "number", "text")
+SIZED: Kinds = ("text", "list", "map")
+HOLDER: Kinds = ("text", "list")
+MOST_ARGUMENTS = 32
+
+
+class Function(Struct, frozen=True):
+    """One function; where `repeats`, its last parameter may be given any number of times.
+
+    One without a `make` is part of the language itself: it does not look at all its arguments.
+    """
+
+    group: str
+    usage: str
+    takes: tuple[Kinds, ...]
+    gives: Kinds
+    make: Implementation | None
+    meaning: str
+    example: tuple[str, str]
+    needs: int
+    repeats: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.usage.partition("(")[0]
+
+    def takes_count(self, count: int) -> bool:
+        """Tell whether it can be called with so many arguments."""
+        most = MOST_ARGUMENTS if self.repeats else len(self.takes)
+        return self.needs <= count <= most
+
+    def kinds(self, index: int) -> Kinds:
+        """Give the kinds that an argument may have."""
+        return self.takes[min(index, len(self.takes) - 1)]
+
+
+def called(function: Function) -> Callable[..., Value]:
+    """Give a function as code that judges the kinds of its arguments first."""
+    make, name = function.make, function.name
+    assert make is not None  # noqa: S101 - forms of the language are never called
+    kinds = [frozenset(each) for each in function.takes]
+    last = kinds[-1]
+
+    def call(meter: Meter, *arguments: Value) -> Value:
+        for index, argument in enumerate(arguments):
+            kind = KINDS.get(type(argument))
+            if kind is None:
+                raise NotKnown("missing")
+            if kind not in (kinds[index] if index < len(kinds) else last):
+                raise NotKnown(f"`{name}` cannot take {NAMES[kind]}")
+        return make(meter, *arguments)
+
+    return call
+
+
+_TABLE = (
+    Function(
+        "text", "concat(a, …)", (SCALAR,), TEXT,
+        texts.concat,
+        "texts, numbers and truth values as one text",
+        ("concat('v', 1.50)", "'v1.5'"), 1, repeats=True,
+    ),
+    Function(
+        "text", "substring(text, start, length?)", (TEXT, NUMBER, NUMBER,), TEXT,
+        texts.substring,
+        "part of a text, from `start` on, counted from 0",
+        ("substring('workflow', 4, 2)", "'fl'"), 2,
+    ),
+    Function(
+        "text", "replace(text, old, new)", (TEXT, TEXT, TEXT,), TEXT,
+        texts.replace,
+        "a text with `old` replaced wherever it stands",
+        ("replace('a-b-c', '-', '.')", "'a.b.c'"), 3,
+    ),
+    Function(
+        "text", "trim(text)", (TEXT,), TEXT,
+        texts.trim,
+        "a text without ASCII blanks at its ends",
+        ("trim('  a b ')", "'a b'"), 1,
+    ),
+    Function(
+        "text", "upper(text)", (TEXT,), TEXT,
+        texts.upper,
+        "ASCII letters in upper case",
+        ("upper('deploy')", "'DEPLOY'"), 1,
+    ),
+    Function(
+        "text", "lower(text)", (TEXT,), TEXT,
+        texts.lower,
+        "ASCII letters in lower case",
+        ("lower('Main')", "'main'"), 1,
+    ),
+    Function(
+        "text", "split(text, separator)", (TEXT, TEXT,), LIST,
+        texts.split,
+        "the parts of a text",
+        ("split('a,b', ',')", "['a', 'b']"), 2,
+    ),
+    Function(
+        "text", "join(list, separator)", (LIST, TEXT,), TEXT,
+        texts.join,
+        "the members of a list as one text",
+        ("join(['a', 1], '-')", "'a-1'"), 2,
+    ),
+    Function(
+        "text", "length(a)", (SIZED,), NUMBER,
+        lists.size,
+        "how many characters or members",
+        ("length('four')", "4"), 1,
+    ),
+    Function(
+        "text", "starts_with(text, part)", (TEXT, TEXT,), BOOLEAN,
+        lambda _meter, text, part: values.starts_with(text, part),
+        "the operator as a function",
+        ("starts_with('stage-1', 'stage')", "true"), 2,
+    ),
+    Function(
+        "text", "ends_with(text, part)", (TEXT, TEXT,), BOOLEAN,
+        lambda _meter, text, part: values.ends_with(text, part),
+        "the operator as a function",
+        ("ends_with('a.md', '.md')", "true"), 2,
+    ),
+    Function(
+        "text", "matches(text, 'pattern')", (TEXT, TEXT,), BOOLEAN,
+        None,
+        "the operator as a function; the pattern is a literal",
+        ("matches('v12', '^v[0-9]+$')", "true"), 2,
+    ),
+    Function(
+        "number", "add(a, b)", (NUMBER, NUMBER,), NUMBER,
+        lambda meter, a, b: values.added(a, b, meter),
+        "`a + b`",
+        ("add(0.1, 0.2)", "0.3"), 2,
+    ),
+    Function(
+        "number", "subtract(a, b)", (NUMBER, NUMBER,), NUMBER,
+        lambda _meter, a, b: values.subtracted(a, b),
+        "`a - b`",
+        ("subtract(1, 0.9)", "0.1"), 2,
+    ),
+    Function(
+        "number", "multiply(a, b)", (NUMBER, NUMBER,), NUMBER,
+        lambda _meter, a, b: values.multiplied(a, b),
+        "`a * b`",
+        ("multiply(1.1, 1.1)", "1.21"), 2,
+    ),
+    Function(
+        "number", "divide(a, b)", (NUMBER, NUMBER,), NUMBER,
+        lambda _meter, a, b: values.divided(a, b),
+        "`a / b`",
+        ("divide(1, 8)", "0.125"), 2,
+    ),
+    Function(
+        "number", "mod(a, b)", (NUMBER, NUMBER,), NUMBER,
+        lambda _meter, a, b: values.remainder(a, b),
+        "`a % b`",
+        ("mod(-7, 3)", "-1"), 2,
+    ),
+    Function(
+        "number", "min(a, …)", (("number", "text", "list"),), ("number", "text"),
+        numbers.least,
+        "the least of numbers or texts, given one by one or as a list",
+        ("min(3, 1, 2)", "1"), 1, repeats=True,
+    ),
+    Function(
+        "number", "max(a, …)", (("number", "text", "list"),), ("number", "text"),
+        numbers.greatest,
+        "the greatest of numbers or texts",
+        ("max([3, 1, 2])", "3"), 1, repeats=True,
+    ),
+    Function(
+        "number", "sum(list)", (LIST,), NUMBER,
+        numbers.total,
+        "the sum of a list of numbers; 0 of none",
+        ("sum([0.1, 0.2])", "0.3"), 1,
+    ),
+    Function(
+        "number", "abs(a)", (NUMBER,), NUMBER,
+        numbers.absolute,
+        "a number without its sign",
+        ("abs(-2.5)", "2.5"), 1,
+    ),
+    Function(
+        "number", "round(a, digits?)", (NUMBER, NUMBER,), NUMBER,
+        numbers.rounded,
+        "rounded half to even",
+        ("round(2.345, 2)", "2.34"), 1,
+    ),
+    Function(
+        "number", "ceil(a)", (NUMBER,), NUMBER,
+        numbers.ceiling,
+        "the next whole number up",
+        ("ceil(-1.5)", "-1"), 1,
+    ),
+    Function(
+        "number", "floor(a)", (NUMBER,), NUMBER,
+        numbers.floor,
+        "the next whole number down",
+        ("floor(-1.5)", "-2"), 1,
+    ),
+    Function(
+        "list", "size(a)", (SIZED,), NUMBER,
+        lists.size,
+        "how many members or characters",
+        ("size([1, 2, 3])", "3"), 1,
+    ),
+    Function(
+        "list", "first(list)", (LIST,), ANY,
+        lists.first,
+        "the first member; null when there is none",
+        ("first(['a', 'b'])", "'a'"), 1,
+    ),
+    Function(
+        "list", "last(list)", (LIST,), ANY,
+        lists.last,
+        "the last member; null when there is none",
+        ("last(['a', 'b'])", "'b'"), 1,
+    ),
+    Function(
+        "list", "contains(a, part)", (HOLDER, ANY,), BOOLEAN,
+        lambda meter, a, part: values.contains(a, part, meter),
+        "the operator as a function",
+        ("contains([1, 2], 2)", "true"), 2,
+    ),
+    Function(
+        "list", "flatten(list)", (LIST,), LIST,
+        lists.flatten,
+        "lists inside a list, one level, in their place",
+        ("flatten([[1], 2, [3]])", "[1, 2, 3]"), 1,
+    ),
+    Function(
+        "list", "sort(list)", (LIST,), LIST,
+        lists.in_order,
+        "numbers or texts from the least up; texts by code point",
+        ("sort([3, 1, 2])", "[1, 2, 3]"), 1,
+    ),
+    Function(
+        "list", "distinct(list)", (LIST,), LIST,
+        lists.distinct,
+        "members without repetition, as they first stand",
+        ("distinct([1, 1.0, 2])", "[1, 2]"), 1,
+    ),
+    Function(
+        "date", "parse(text, pattern?)", (TEXT, TEXT,), TEXT,
+        lambda _meter, *given: dates.parsed(*given),
+        "a date as an RFC 3339 instant; patterns of YYYY, MM, DD, HH, mm, ss",
+        ("parse('15.11.2026', 'DD.MM.YYYY')", "'2026-11-15T00:00:00.000000Z'"), 1,
+    ),
+    Function(
+        "date", "format(date, pattern)", (TEXT, TEXT,), TEXT,
+        lambda _meter, date, pattern: dates.formatted(date, pattern),
+        "a date written by a pattern",
+        ("format('2026-11-15T14:05:00Z', 'DD.MM.YYYY HH:mm')", "'15.11.2026 14:05'"), 2,
+    ),
+    Function(
+        "date", "diff(later, earlier, unit)", (TEXT, TEXT, TEXT,), NUMBER,
+        lambda _meter, *given: dates.difference(*given),
+        "the first minus the second in `days`, `hours`, `minutes` or `seconds`",
+        ("diff('2026-11-15', '2026-11-14T12:00:00Z', 'days')", "0.5"), 3,
+    ),
+    Function(
+        "date", "add_days(date, count)", (TEXT, NUMBER,), TEXT,
+        lambda _meter, date, count: dates.shifted(date, count, "days"),
+        "an instant so many days later",
+        ("add_days('2024-02-28', 1)", "'2024-02-29T00:00:00.000000Z'"), 2,
+    ),
+    Function(
+        "date", "add_hours(date, count)", (TEXT, NUMBER,), TEXT,
+        lambda _meter, date, count: dates.shifted(date, count, "hours"),
+        "an instant so many hours later",
+        ("add_hours('2026-11-15T23:00:00Z', 2)", "'2026-11-16T01:00:00.000000Z'"), 2,
+    ),
+    Function(
+        "choice", "if(condition, yes, no)", (BOOLEAN, ANY, ANY,), ANY,
+        None,
+        "`condition ? yes : no`",
+        ("if(2 > 1, 'a', 'b')", "'a'"), 3,
+    ),
+    Function(
+        "choice", "switch(value, key, result, …, otherwise?)", (ANY,), ANY,
+        None,
+        "the result behind the first key equal to the value",
+        ("switch('b', 'a', 1, 'b', 2, 0)", "2"), 3, repeats=True,
+    ),
+    Function(
+        "choice", "coalesce(a, …)", (ANY,), ANY,
+        None,
+        "the first that is known and not null; null when there is none",
+        ("coalesce(null, 'x')", "'x'"), 1, repeats=True,
+    ),
+    Function(
+        "choice", "default(a, otherwise)", (ANY, ANY,), ANY,
+        None,
+        "`a`, or the other where `a` is missing or null",
+        ("default(null, 3)", "3"), 2,
+    ),
+)  # fmt: skip
+
+FUNCTIONS: Mapping[str, Function] = MappingProxyType({each.name: each for each in _TABLE})

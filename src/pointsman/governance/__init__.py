@@ -1,0 +1,1 @@
+"""Action requests, votes, quorum and council: pure values and rules."""

@@ -1,0 +1,1 @@
+"""Jobs of agents: their choice, their calls, their record and replay."""

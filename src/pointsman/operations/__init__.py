@@ -1,0 +1,1 @@
+"""The operator's work on a home: doctor, rules, store copies, the starter files."""

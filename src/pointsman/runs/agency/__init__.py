@@ -1,1 +1,0 @@
-"""Agents at work: who is asked, what they answer, who judges, and what is recorded of it."""

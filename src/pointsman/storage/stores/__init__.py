@@ -1,0 +1,1 @@
+"""The stores of a home, one class each, over any driver."""

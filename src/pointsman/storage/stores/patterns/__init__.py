@@ -1,0 +1,1 @@
+"""The store of learned patterns: rows, index, evidence, outcomes."""

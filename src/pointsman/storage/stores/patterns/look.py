@@ -1,0 +1,43 @@
+"""A turn as the pattern store looks at it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pointsman.turns.learning.evidence_look import MINILM, TOKENS
+from pointsman.turns.learning.fingerprint import DIMENSIONS, Fingerprint, fingerprint_id
+
+_TOKEN_LENGTHS = frozenset({TOKENS, TOKENS + len(MINILM)})
+
+
+class Look(Struct, frozen=True):
+    """A fingerprint with the vectors of its text and the name it goes by.
+
+    `vector` are the letters; the tokens, with the mark of their maker, are no part of the name:
+    turns recorded without them keep theirs.
+    """
+
+    id: str
+    fingerprint: Fingerprint
+    vector: bytes
+    tokens: bytes = b""
+
+    @classmethod
+    def of(cls, fingerprint: Fingerprint, vector: bytes) -> Look:
+        """Name the two; a vector is letters, or letters and tokens, and of another length none."""
+        letters, tokens = halves(vector)
+        return cls(fingerprint_id(fingerprint, letters), fingerprint, letters, tokens)
+
+
+def halves(vector: bytes) -> tuple[bytes, bytes]:
+    """Split the vector of a text into letters and tokens, empty where they are not there."""
+    if len(vector) == DIMENSIONS:
+        return vector, b""
+    if len(vector) - DIMENSIONS in _TOKEN_LENGTHS:
+        return vector[:DIMENSIONS], vector[DIMENSIONS:]
+    return b"", b""
+
+
+def made_by(maker: bytes, tokens: bytes) -> bytes:
+    """Give the numbers of tokens, without their mark; those of another maker count as none."""
+    return tokens[:TOKENS] if tokens[TOKENS:] == maker else b""

@@ -1,0 +1,345 @@
+"""The pattern store: what turns looked like, which model took them, what it cost, how it went.
+
+It only remembers; what to make of it is decided in `turns`. Its file can be deleted at any time:
+every decision has the rows it looked at in its own facts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import apsw
+from msgspec import Struct
+
+from pointsman.errors import (
+    InputError,
+    LedgerError,
+    LedgerUnavailable,
+    NotFound,
+    PointsmanError,
+)
+from pointsman.kernel.instant import Instant
+from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd
+from pointsman.storage.connection import Connection
+from pointsman.storage.place import Where
+from pointsman.storage.sqlite.database import in_transaction
+from pointsman.storage.sqlite.place import place_of
+from pointsman.storage.stores.patterns.changes import SQL, Changed
+from pointsman.storage.stores.patterns.loading import (
+    blank_experience,
+    caught_up,
+    loaded,
+    vector_search,
+)
+from pointsman.storage.stores.patterns.look import Look, halves
+from pointsman.storage.stores.patterns.outcomes import (
+    ModelTotal,
+    Pattern,
+    Summary,
+    model_total,
+    outcomes_of,
+    pattern_row,
+    summary,
+)
+from pointsman.storage.stores.patterns.writing import (
+    DEFAULT_CAPS,
+    Caps,
+    Imported,
+    ImportRow,
+    Recorded,
+    Sample,
+    ScoreUpdate,
+    Verdict,
+    Writing,
+)
+from pointsman.turns.learning.evidence import Evidence
+from pointsman.turns.learning.evidence_look import STATIC
+from pointsman.turns.learning.fingerprint import Fingerprint
+from pointsman.turns.learning.pattern import Target
+from pointsman.turns.learning.pattern_row import PatternRow, nearest_first
+
+if TYPE_CHECKING:
+    from pointsman.storage.postgres.vector_search import VectorSearch
+    from pointsman.storage.stores.patterns.calibration import Experience
+    from pointsman.storage.stores.patterns.index import PatternIndex
+
+T = TypeVar("T")
+
+Origin = Literal["explored", "shadow"]
+
+MIN_EVAL_CONFIDENCE = Billionths(500_000_000)
+"""Verdicts that are less sure than this are remembered, but count for nothing."""
+
+
+class Found(Struct, frozen=True):
+    """The nearest rows, or none and the reason why they could not be read."""
+
+    rows: tuple[PatternRow, ...]
+    reason: str = ""
+
+
+class FoundEvidence(Struct, frozen=True):
+    """The evidence about a turn, or none and the reason why it could not be read."""
+
+    evidence: Evidence | None
+    reason: str = ""
+
+
+class PatternStore:
+    """The patterns of one home. Opened at its first use; may be shared by threads.
+
+    `maker` is who makes the token numbers that the method `evidence` compares.
+    """
+
+    def __init__(self, where: Where, caps: Caps = DEFAULT_CAPS, maker: bytes = STATIC) -> None:
+        self._place = place_of(where)
+        self._caps = caps
+        self._maker = maker
+        self._using = threading.Lock()
+        self._connection: Connection | None = None
+        self._search: VectorSearch | None = None
+        self._index: PatternIndex | None = None
+        self._version = 0
+        self._experience: Experience | None = None
+        self._experienced = 0
+
+    def close(self) -> None:
+        """Let go of the database."""
+        with self._using:
+            self._drop()
+
+    def record(  # noqa: PLR0913 - each is a column of its own
+        self,
+        fingerprint: Fingerprint,
+        vector: bytes,
+        *,
+        model: str,
+        turn_id: str,
+        cost_microusd: MicroUsd,
+        latency_ms: int,
+        pricing_version: str,
+        at: Instant,
+        origin: Origin | None = None,
+    ) -> Recorded:
+        """Count a turn for what it looked like; a turn counts once.
+
+        `origin` marks one that was not served as the policy says: explored, or run in the shadow.
+        """
+        sample = Sample(model, 1, 0, 0, cost_microusd, latency_ms, pricing_version, at)
+        look = Look.of(fingerprint, vector)
+        return self._written(lambda writing: writing.recorded(look, sample, turn_id, origin or ""))
+
+    def update_score(
+        self, turn_id: str, score: Billionths, confidence: Billionths, eval_id: str
+    ) -> ScoreUpdate:
+        """Count a verdict on a turn in place of the one before it; a verdict counts once."""
+        for name, value in (("score", score), ("confidence", confidence)):
+            if not ZERO <= value <= ONE:
+                raise InputError(f"the {name} of `{eval_id}` is not between 0 and 1")
+        is_sure = confidence >= MIN_EVAL_CONFIDENCE
+        verdict = Verdict(turn_id, score, eval_id, is_sure)
+        return self._written(lambda writing: writing.scored(verdict))
+
+    def import_rows(self, rows: Sequence[ImportRow], at: Instant) -> Imported:
+        """Count outcomes from elsewhere, all or none of them."""
+        return self._written(lambda writing: writing.imported(rows, at))
+
+    def put_tokens(self, name: str, letters: bytes, tokens: bytes) -> bool:
+        """Give a look tokens of another maker; tells whether these are the letters it has."""
+        return self._written(lambda writing: writing.put_tokens(name, letters, tokens))
+
+    def without_tokens(self) -> list[tuple[str, str]]:
+        """Give looks that have no tokens of the maker in force, with each turn they come from."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            rows = connection.execute(SQL["without_tokens"], (self._maker,))
+            return [(str(name), str(turn)) for name, turn in rows]
+
+    def count_without_tokens(self) -> int:
+        """Count the looks of texts that have no tokens of the maker in force."""
+        with self._reading() as connection:
+            if connection is None:
+                return 0
+            return int(connection.execute(SQL["count_without_tokens"], (self._maker,)).get)
+
+    def delete(self, name: str) -> str:
+        """Forget the fingerprint whose id is or begins like this, and all counted for it."""
+        found = self._one_like(name).fingerprint_id
+        self._written(lambda writing: writing.deleted([found]))
+        return found
+
+    def nearest(self, fingerprint: Fingerprint, vector: bytes, k: int) -> tuple[PatternRow, ...]:
+        """Give the k nearest rows of outcomes in their order; none where they cannot be read."""
+        return self.found(fingerprint, vector, k).rows
+
+    def found(self, fingerprint: Fingerprint, vector: bytes, k: int) -> Found:
+        """Give the k nearest rows, or why there are none. Never raises: a turn must not fail."""
+        try:
+            with self._reading() as connection:
+                if connection is None:
+                    return Found((), "no pattern is recorded yet")
+                return Found(self._rows(connection, fingerprint, vector, k))
+        except PointsmanError as error:
+            return Found((), f"the pattern store cannot be read: {error}")
+
+    def evidence(
+        self, fingerprint: Fingerprint, vector: bytes, k: int = 0, target: Target | None = None
+    ) -> FoundEvidence:
+        """Give the evidence about a turn, or why there is none. Never raises: a turn must not fail.
+
+        A `k` of 0 weighs as many looks as the method wants.
+        """
+        try:
+            with self._reading() as connection:
+                if connection is None:
+                    return FoundEvidence(None, "no pattern is recorded yet")
+                known = self._experience_now(connection)
+                look = (fingerprint, vector)
+                return FoundEvidence(known.evidence(connection, look, k, target))
+        except PointsmanError as error:
+            return FoundEvidence(None, f"the pattern store cannot be read: {error}")
+
+    @contextmanager
+    def experience(self) -> Iterator[tuple[Experience, Connection] | None]:
+        """Give what the method `evidence` knows, for a report; None while nothing is recorded."""
+        with self._reading() as connection:
+            if connection is None:
+                yield None
+            else:
+                yield self._experience_now(connection), connection
+
+    def origins(self) -> dict[str, int]:
+        """Count the turns that were explored, or run in the shadow."""
+        with self._reading() as connection:
+            if connection is None:
+                return {}
+            return {str(name): int(n) for name, n in connection.execute(SQL["count_origins"])}
+
+    def listed(self, limit: int = 100) -> list[Summary]:
+        """Give fingerprints, the most lately seen first."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return [summary(row) for row in connection.execute(SQL["list_fingerprints"], (limit,))]
+
+    def show(self, name: str) -> Pattern:
+        """Give the fingerprint whose id is or begins like this, with its outcomes."""
+        one = self._one_like(name)
+        with self._reading() as connection:
+            found = [] if connection is None else outcomes_of(connection, [one.fingerprint_id])
+        return Pattern(one, tuple(outcome for _, outcome in found))
+
+    def report(self) -> list[ModelTotal]:
+        """Give what is known about each model, by its name."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return [model_total(row) for row in connection.execute(SQL["per_model"])]
+
+    def _rows(
+        self, connection: Connection, fingerprint: Fingerprint, vector: bytes, k: int
+    ) -> tuple[PatternRow, ...]:
+        # Each fingerprint has a row, so the k nearest rows belong to the k nearest fingerprints.
+        letters = halves(vector)[0]
+        if self._search is not None:
+            alike = dict(self._search.nearest(connection, fingerprint, letters, k))
+        else:
+            alike = dict(self._in_step(connection).nearest(fingerprint, letters, k))
+        found = outcomes_of(connection, [*alike])
+        return nearest_first(pattern_row(name, alike[name], outcome) for name, outcome in found)[:k]
+
+    def _in_step(self, connection: Connection) -> PatternIndex:
+        """Give the index as the table is now, also where another process has written to it."""
+        version = connection.execute(SQL["version"]).get
+        index, self._index = self._index, None
+        if index is None or index.is_worn:
+            index = loaded(connection)
+        elif version != self._version:
+            index = caught_up(connection, index, self._version)
+        self._index, self._version = index, version
+        return index
+
+    def _experience_now(self, connection: Connection) -> Experience:
+        """Give what is known as the tables are now, also where another process has written."""
+        version = connection.execute(SQL["version"]).get
+        known, self._experience = self._experience, None
+        if known is None:
+            known = blank_experience(self._maker)
+            known.refresh(connection)
+        elif version != self._experienced:
+            changed = Changed.since(connection, self._experienced)
+            known.refresh(connection, changed)
+        self._experience, self._experienced = known, version
+        return known
+
+    def _one_like(self, name: str) -> Summary:
+        begins = name if name.startswith("sha256:") else f"sha256:{name}"
+        with self._reading() as connection:
+            found = []
+            if connection is not None:
+                found = [*connection.execute(SQL["fingerprints_like"], (begins, f"{begins}g"))]
+        if not found:
+            raise NotFound(f"no pattern is recorded as `{name}`")
+        if len(found) > 1:
+            raise InputError(f"several patterns begin with `{name}`", hint="give more of the id")
+        return summary(found[0])
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection | None]:
+        """Give the connection, or None while nothing was ever recorded."""
+        with self._using, self._told("read"):
+            yield self._opened() if self._connection or self._place.exists() else None
+
+    def _written(self, work: Callable[[Writing], T]) -> T:
+        with self._using, self._told("written"):
+            connection = self._opened()
+            writing = Writing(connection, self._caps)
+            done: list[T] = []
+            # Whatever goes wrong from here on, the index is built anew rather than out of step.
+            index, self._index = self._index, None
+            known, self._experience = self._experience, None
+            in_transaction(connection, lambda: done.append(work(writing)))
+            if index is not None:
+                writing.follow(index)
+                self._index = index
+            if known is not None:
+                known.refresh(connection, writing.changed)
+                self._experience = known
+        return done[0]
+
+    @contextmanager
+    def _told(self, done: str) -> Iterator[None]:
+        """Turn what fails into an error that says what to do, and start afresh after it."""
+        try:
+            yield
+        except (apsw.Error, LedgerError, OSError) as error:
+            self._drop()
+            raise LedgerUnavailable(
+                f"the pattern store cannot be {done} now: {error}",
+                where=str(self._place),
+                hint="if it is damaged, move it away: a new one is begun",
+            ) from error
+        except PointsmanError:
+            self._drop()
+            raise
+
+    def _opened(self) -> Connection:
+        if self._connection is None:
+            # Losing the last turns to a power cut loses a little evidence, and no decision.
+            connection = self._place.lasting("patterns.sql", sync="NORMAL")
+            connection.execute(SQL["prepare"])
+            self._search = vector_search(connection)
+            self._connection = connection
+        return self._connection
+
+    def _drop(self) -> None:
+        self._index = None
+        self._search = None
+        self._experience = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

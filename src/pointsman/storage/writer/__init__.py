@@ -1,0 +1,1 @@
+"""The writer of a chain: group commit, ledger, lease, checkpoints."""

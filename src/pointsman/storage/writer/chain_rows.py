@@ -1,0 +1,140 @@
+"""What the ledger's writer needs of a database: the rows of one chain, and nothing of SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from pointsman.kernel.entry import Chain, Draft, Entry
+from pointsman.storage.writer.checkpoints import CheckpointFolder
+
+
+class Fence(Struct, frozen=True):
+    """What a write under a lease must find in its own transaction: nobody took the lease since."""
+
+    name: str
+    token: int
+
+
+class ChainRows(Protocol):
+    """The rows of one chain. Whoever writes them is the only one, or finds out at once."""
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """What is raised, beside the ledger's own errors, when something cannot be done."""
+        ...
+
+    @property
+    def damages(self) -> tuple[type[Exception], ...]:
+        """Those of the failures that say the database is damaged."""
+        ...
+
+    @property
+    def checkpoints(self) -> CheckpointFolder:
+        """What was signed about the chain."""
+        ...
+
+    @property
+    def is_lost(self) -> bool:
+        """Tell, without asking it, whether the database is known to have gone since `open`."""
+        ...
+
+    def open(self) -> None:
+        """Open the database anew, tie it to the chain's ledger and number the chain."""
+        ...
+
+    def size(self) -> int:
+        """Give the number that the next entry would have."""
+        ...
+
+    def entries(self, first: int) -> Iterator[Entry]:
+        """Give the entries from one on, in order."""
+        ...
+
+    def hashes(self, first: int) -> str | None:
+        """Give the hashes from one on in hexadecimal capitals; nothing when there are none."""
+        ...
+
+    def stamp(self) -> bytes:
+        """Give what was signed about where the chain ends."""
+        ...
+
+    def append(
+        self,
+        entries: Sequence[Entry],
+        drafts: Sequence[Draft],
+        stamp: bytes,
+        fence: Fence | None = None,
+    ) -> None:
+        """Make entries, what is attached to them and where they end durable, or none of it.
+
+        Raises `LeaseLost` where another has taken the lease that the fence is of.
+        """
+        ...
+
+    def is_in_doubt(self, error: Exception) -> bool:
+        """Tell whether what was appended may be durable although `append` raised this."""
+        ...
+
+    def moved(self) -> Chain | None:
+        """Take another chain that is free, where the lease on this one can be lost to somebody."""
+        ...
+
+    def secure(self) -> None:
+        """Make what is stored independent of what failed before the last `open`."""
+        ...
+
+    def tend(self) -> None:
+        """Do what the database needs now and then, when nobody waits."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the database."""
+        ...
+
+    def let_go(self) -> None:
+        """Close after a failure; nothing more is written through the connection."""
+        ...
+
+
+class LedgerPlace(Protocol):
+    """Where a ledger's parts are."""
+
+    def rows(self, chain: Chain) -> ChainRows:
+        """Give the rows of a chain, not opened yet."""
+        ...
+
+
+class HeldLease(Protocol):
+    """Sole right to do something in a home, which ends with its holder."""
+
+    def fence(self) -> Fence | None:
+        """Give what a write must find that rests on the right; None where it cannot be lost.
+
+        Raises `LeaseLost` where it was lost and another has it, or had it since.
+        """
+        ...
+
+    def release(self) -> None:
+        """Give the right up."""
+        ...
+
+
+class LeasedLedger(Protocol):
+    """A ledger, and sole right to write one of its chains."""
+
+    def release(self) -> None:
+        """Give the right up."""
+        ...
+
+    @property
+    def chain(self) -> str:
+        """The chain's name."""
+        ...
+
+    @property
+    def place(self) -> LedgerPlace:
+        """Where to write it."""
+        ...

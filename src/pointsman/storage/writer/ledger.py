@@ -1,0 +1,418 @@
+"""The ledger's writer: one chain, one thread, group commit, signed checkpoints outside.
+
+Hashing, chaining and verification are the kernel's, the rows a database's; this module makes the
+ones durable in the other, and stops writing, saying why, when it cannot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import cast
+
+from msgspec import Struct
+
+from pointsman.errors import (
+    ChainHeld,
+    LedgerBroken,
+    LedgerError,
+    LedgerRolledBack,
+    LedgerUnavailable,
+)
+from pointsman.kernel.checkpoint import (
+    EVERY_ENTRIES,
+    EVERY_SECONDS,
+    Checkpoint,
+    signed_checkpoint,
+)
+from pointsman.kernel.entry import Chain, Draft, Entry, Head, check_draft, head_after, joined
+from pointsman.kernel.merkle import Frontier, extended
+from pointsman.kernel.signing import SigningKey, VerifyKey
+from pointsman.kernel.stamp import is_stamped, stamp
+from pointsman.kernel.verification import FaultCode, Pass
+from pointsman.storage.writer.chain_rows import Fence, LedgerPlace
+from pointsman.storage.writer.group import MOST, GroupCommit, Settled, Soon
+
+TAIL_ENTRIES = 10_000
+RETRY_S = 0.25
+
+
+class Receipt(Struct, frozen=True):
+    """Where an entry stands; holding one means the entry is durable."""
+
+    chain: str
+    entry: Entry
+
+
+Listener = Callable[[Sequence[Entry], float], None]
+"""Takes what was just made durable and the seconds it took; called from the commit thread."""
+
+
+Making = Callable[[], Draft]
+"""Gives an entry when it is needed."""
+
+
+class Health(Struct, frozen=True):
+    """Whether the ledger takes entries, and if not, why."""
+
+    is_writable: bool
+    cause: str = ""
+
+
+class _Group(Struct, frozen=True):
+    """Entries that stand at the end of the chain, and the signature over where it ends then."""
+
+    began: float
+    entries: list[Entry]
+    drafts: Sequence[Draft]
+    stamp: bytes
+
+
+class LedgerWriter:
+    """Appends to one chain. The caller holds the chain's lease."""
+
+    def __init__(
+        self,
+        place: LedgerPlace,
+        chain: Chain,
+        key: SigningKey,
+        opening: Draft,
+        *,
+        older_keys: Sequence[VerifyKey] = (),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.chain = chain
+        self._keys = (*older_keys, key)
+        self._monotonic = monotonic
+        self._key = key
+        self._opening = opening
+        self._rows = place.rows(chain)
+        self._failures: tuple[type[Exception], ...] = (*self._rows.failures, LedgerError)
+        self.listener: Listener | None = None
+        self._cause = ""
+        self._retry_at = 0.0
+        self._unsigned_since = monotonic()
+        try:
+            self._open()
+        except self._rows.damages as error:
+            raise LedgerBroken(f"the database is damaged: {error}") from error
+        except self._rows.failures as error:
+            raise LedgerUnavailable(f"the ledger cannot be opened: {_told(error)}") from error
+        self._group: GroupCommit[Draft | Making, _Group, Receipt] = GroupCommit(
+            f"ledger-{chain.name}", self._committed, self._rest, _made, self._joined
+        )
+        if self._head.size == 0:
+            self._begin(opening)
+
+    @property
+    def health(self) -> Health:
+        """Tell whether entries are taken now."""
+        cause = self._cause or self._group.closed
+        return Health(not cause, cause)
+
+    @property
+    def handed_in(self) -> int:
+        """How many entries were handed in so far."""
+        return self._group.handed_in
+
+    @property
+    def done_with(self) -> int:
+        """How many of them, in the order they came, are durable or were refused."""
+        return self._group.done_with
+
+    def append(self, draft: Draft) -> Future[Receipt]:
+        """Hand in an entry; the future gives its receipt once it is durable."""
+        check_draft(draft)
+        return self._group.submit(draft)
+
+    def append_under(self, draft: Draft, fence: Fence) -> Receipt:
+        """Append an entry that rests on a lease; durable when this returns.
+
+        By itself, in one transaction with a look at the lease: `LeaseLost` means that nothing was
+        written.
+        """
+        check_draft(draft)
+        return self._group.between(lambda: self._committed(self._joined([draft]), fence)[0])
+
+    def hand_in(self, draft: Draft | Making, settled: Settled) -> None:
+        """Hand in an entry, and tell somebody with its receipt once it is durable.
+
+        One that is still to be made is made by the commit thread with all of its group, which takes
+        half the time; alone, it is made here and now.
+        """
+        if isinstance(draft, Draft):
+            check_draft(draft)
+        elif self._group.is_idle:
+            draft = _made(draft)
+        self._group.hand_in(draft, settled)
+
+    def note(self, draft: Draft | Making) -> None:
+        """Hand in an entry that nobody waits for: it is durable a moment later."""
+        if isinstance(draft, Draft):
+            check_draft(draft)
+        self._group.note(draft)
+
+    def serve_loop(self, told: Callable[[], None], soon: Soon, alone: Callable[[], bool]) -> None:
+        """Serve an event loop: tell it of durable groups, and let it say when one may begin.
+
+        While it says that it is `alone`, it commits itself.
+        """
+        self._group.after_group, self._group.soon = told, soon
+        self._group.alone = alone
+
+    def hurry(self, writing: SimpleQueue[None]) -> bool:
+        """Begin what was put off; True where `writing` will be told that it is being written."""
+        # What is down is opened and verified first: not by whoever is in a hurry.
+        is_up = not self._cause and not self._rows.is_lost
+        # Nor does whoever hurries sign a checkpoint: the thread may be at it.
+        return is_up and self._group.hurry(writing, EVERY_ENTRIES - self._unsigned)
+
+    def close(self) -> None:
+        """Write what was handed in, sign it, and close the database.
+
+        A ledger that is down is closed as it is: the next writer verifies and signs what is there.
+        """
+        self._group.close()
+        if self._cause:
+            self._rows.let_go()
+            return
+        try:
+            if self._pending:
+                self._sign()
+        except LedgerBroken:
+            raise
+        except self._failures as error:
+            raise LedgerUnavailable(
+                f"all is recorded, but the last checkpoint could not be signed: {_told(error)}",
+                hint="the next start signs it",
+            ) from error
+        finally:
+            self._rows.close()
+
+    def _begin(self, opening: Draft) -> None:
+        try:
+            self.append(opening).result()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, acknowledged: Head | None = None) -> None:
+        """Open and verify; after a failure, also make sure of what was acknowledged before it."""
+        try:
+            self._rows.open()
+            self._head, self._frontier, self._pending = self._checked_tail()
+            self._tip = self._head
+            if acknowledged is not None:
+                self._secure(acknowledged)
+            if self._pending:
+                # What a crash left unsigned is signed before anything is added.
+                self._sign()
+        except BaseException:
+            self._rows.let_go()
+            raise
+
+    def _secure(self, acknowledged: Head) -> None:
+        """Make sure that what was acknowledged is stored, and independent of what failed."""
+        last = next(self._rows.entries(acknowledged.size - 1), None) if acknowledged.size else None
+        if acknowledged.size and (last is None or last.hash != acknowledged.hash):
+            raise LedgerBroken("acknowledged entries are gone", where=self.chain.name)
+        self._rows.secure()
+
+    def _checked_tail(self) -> tuple[Head, Frontier, list[bytes]]:
+        """Verify the end of the chain against its checkpoints, as it is on disk."""
+        back_to = self._rows.size() - TAIL_ENTRIES
+        checkpoints = self._rows.checkpoints.tail(self._keys, back_to=back_to)
+        is_long = bool(checkpoints) and checkpoints[0].size <= back_to
+        start = _start_of(checkpoints[0]) if is_long else None
+        first = start[0].size if start else 0
+        check = Pass(self.chain, checkpoints, start=start)
+        entries = list(self._rows.entries(first))
+        report = check.run(entries)
+        if report.fault is not None and report.fault.code is FaultCode.TRUNCATED:
+            raise LedgerRolledBack(
+                f"the database ends before its last checkpoint: {report.fault.message}",
+                where=f"{self.chain.name}/{report.fault.seq}",
+                hint="restore the newest database, or keep this one aside and start a new home",
+            )
+        if report.fault is not None:
+            raise LedgerBroken(
+                report.fault.message,
+                where=f"{self.chain.name}/{report.fault.seq}",
+                hint="run `pointsman verify` to see every chain",
+            )
+        if not is_stamped(self.chain, report.entries, report.head, self._rows.stamp(), self._keys):
+            raise LedgerBroken(
+                "the chain does not end where its writer left it",
+                where=f"{self.chain.name}/{report.signed}",
+                hint="run `pointsman verify` to see every chain",
+            )
+        if report.signed > first:
+            covered = [entry.hash for entry in entries[: report.signed - first]]
+            self._rows.checkpoints.keep_leaves(covered, before=first)
+        return check.head, check.frontier, check.pending
+
+    @property
+    def _unsigned(self) -> int:
+        """How many entries no checkpoint covers yet, those included that are still written."""
+        return self._tip.size - self._frontier.size
+
+    def _joined(self, made: Sequence[Draft | Making]) -> _Group:
+        """Put a group at the end of the chain, behind one that is still written; writes nothing."""
+        drafts = cast(Sequence[Draft], made)
+        # A server that went and came back while nobody wrote costs no caller an answer.
+        if self._cause or self._rows.is_lost:
+            self._resume()
+        began = self._monotonic()
+        if self._unsigned + len(drafts) > EVERY_ENTRIES:
+            # Signing comes with rests, and not every group is followed by one.
+            self._sign_or_stop()
+        entries = self._chained(drafts)
+        last = entries[-1]
+        self._tip = head_after(last)
+        signed = stamp(self.chain, last.seq + 1, last.hash, self._key)
+        return _Group(began, entries, drafts, signed)
+
+    def _committed(self, group: _Group, fence: Fence | None = None) -> list[Receipt]:
+        """Make a group durable, or raise without having acknowledged any of it."""
+        if group.entries[0].prev != self._head.hash:
+            # The one before it failed, or the chain was opened anew: it stands at no end.
+            self._tip = self._head
+            group = self._joined(group.drafts)
+        entries = group.entries
+        self._group.writing()
+        try:
+            self._rows.append(entries, group.drafts, group.stamp, fence)
+        except self._failures as error:
+            self._settle_doubt(entries[-1], error)
+        else:
+            self._head = head_after(entries[-1])
+            if not self._pending:
+                self._unsigned_since = self._monotonic()
+            self._pending.extend(entry.hash for entry in entries)
+        if self.listener is not None:
+            self.listener(entries, self._monotonic() - group.began)
+        return [Receipt(self.chain.name, entry) for entry in entries]
+
+    def _chained(self, drafts: Sequence[Draft]) -> list[Entry]:
+        head, entries = self._tip, []
+        for draft in drafts:
+            entries.append(joined(self.chain, head, draft))
+            head = head_after(entries[-1])
+        return entries
+
+    def _settle_doubt(self, last: Entry, error: Exception) -> None:
+        """Return only when a group whose commit went unanswered is found in the database."""
+        if not self._rows.is_in_doubt(error):
+            raise self._stopped(error) from error
+        try:
+            self._open_again()
+        except self._failures as why:
+            raise self._stopped(why) from error
+        if self._head.hash != last.hash:
+            raise LedgerUnavailable(f"nothing was acknowledged: {_told(error)}") from error
+
+    def _rest(self) -> float | None:
+        """Sign when a checkpoint is due, or try to go on; give the seconds until the next time."""
+        if self._cause:
+            with suppress(LedgerUnavailable):
+                self._resume()
+            return RETRY_S if self._cause else None
+        try:
+            self._rows.tend()
+            return self._sign_if_due()
+        except self._failures as error:
+            self._stop(error)
+            return RETRY_S
+
+    def _sign_if_due(self) -> float | None:
+        if not self._pending:
+            return None
+        waited = self._monotonic() - self._unsigned_since
+        # A further group must still fit under the promised number of unsigned entries.
+        if len(self._pending) <= EVERY_ENTRIES - MOST and waited < EVERY_SECONDS:
+            return EVERY_SECONDS - waited
+        self._sign()
+        return None
+
+    def _sign_or_stop(self) -> None:
+        try:
+            self._sign()
+        except self._failures as error:
+            raise self._stopped(error) from error
+
+    def _sign(self) -> None:
+        """Sign a checkpoint over what is stored, which must be what is in memory."""
+        if self._rows.hashes(self._frontier.size) != b"".join(self._pending).hex().upper():
+            raise LedgerBroken("what is stored is not what was written", where=self.chain.name)
+        frontier = extended(self._frontier, self._pending)
+        text = signed_checkpoint(self.chain, frontier, self._head.hash, self._head.at, self._key)
+        self._rows.checkpoints.append(text, self._pending, before=self._frontier.size)
+        self._frontier, self._pending = frontier, []
+
+    def _stop(self, error: Exception) -> None:
+        self._cause = _told(error)
+        self._retry_at = self._monotonic() + RETRY_S
+
+    def _stopped(self, error: Exception) -> LedgerUnavailable:
+        self._stop(error)
+        return self._unavailable()
+
+    def _unavailable(self) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"nothing was acknowledged: {self._cause}",
+            hint="entries are taken again once the cause is gone",
+        )
+
+    def _resume(self) -> None:
+        """Go on after a failure: open anew, verify the tail, and lose nothing acknowledged."""
+        if self._monotonic() < self._retry_at:
+            raise self._unavailable()
+        try:
+            self._open_again()
+        except ChainHeld as error:
+            self._move(error)
+        except self._failures as error:
+            raise self._stopped(error) from error
+        self._cause = ""
+        if self._head.size == 0:
+            self._committed(self._joined([self._opening]))
+
+    def _move(self, held: ChainHeld) -> None:
+        """Go on in another chain: somebody has taken this one, and what was acknowledged in it."""
+        try:
+            chain = self._rows.moved()
+            if chain is None:
+                raise held
+            self.chain = chain
+            self._open()
+        except self._failures as error:
+            raise self._stopped(error) from error
+
+    def _open_again(self) -> None:
+        before = self._head, self._frontier, self._pending
+        try:
+            self._rows.let_go()
+            self._open(self._head)
+        except self._failures:
+            self._head, self._frontier, self._pending = before
+            raise
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, LedgerError) else f"{type(error).__name__}: {error}"
+
+
+def _start_of(checkpoint: Checkpoint) -> tuple[Head, Frontier]:
+    head = Head(checkpoint.size, checkpoint.head, checkpoint.at)
+    return head, checkpoint.frontier
+
+
+def _made(item: Draft | Making) -> Draft:
+    if isinstance(item, Draft):
+        return item
+    draft = item()
+    check_draft(draft)
+    return draft

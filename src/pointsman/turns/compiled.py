@@ -1,0 +1,146 @@
+"""A policy made ready: rules as functions, patterns as one matcher, workspaces as scopes.
+
+Made once when a policy is loaded, used for every turn under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import UNSET, Struct
+
+from pointsman.kernel.number import MicroUsd
+from pointsman.turns.condition import Condition, Test, needed_patterns, reads_text, ready
+from pointsman.turns.facts import TurnFacts
+from pointsman.turns.learning.look import Look, Patterns
+from pointsman.turns.learning.pattern import PatternSettings
+from pointsman.turns.policy import Default, Rule, TurnPolicy, Workspace, model_names, normal_path
+from pointsman.turns.registry.models import EMBEDDED_MODEL, aliases
+from pointsman.turns.text_patterns import TextPatterns
+
+
+class ReadyRule(Struct, frozen=True):
+    """A rule and its condition as a function."""
+
+    rule: Rule
+    matches: Test
+    needed: frozenset[int] | None
+
+    @property
+    def needs_pattern(self) -> bool:
+        """Whether the rule can only hold where some message pattern matches."""
+        return self.needed is not None
+
+
+class Scope(Struct, frozen=True):
+    """What holds for the turns of one workspace, or of none.
+
+    `tiers` are those of the workspace, which names all of them or none, else the policy's. `always`
+    are the rules that must be asked every time, `by_pattern` numbers those that can only hold where
+    a certain message pattern matches.
+    """
+
+    defaults: tuple[str, ...]
+    pattern: PatternSettings
+    tiers: Mapping[str, str]
+    rules: tuple[ReadyRule, ...]
+    always: tuple[ReadyRule, ...]
+    by_pattern: Mapping[int, tuple[int, ...]]
+
+    def worth_asking(self, look: Look) -> Iterable[ReadyRule]:
+        """Give the rules that can hold, in their order."""
+        if not self.by_pattern or not look.hits:
+            return self.always
+        found = {n for hit in look.hits for n in self.by_pattern.get(hit, ())}
+        return (each for n, each in enumerate(self.rules) if n in found or not each.needs_pattern)
+
+
+class ReadyPolicy:
+    """A policy that can decide."""
+
+    def __init__(self, policy: TurnPolicy) -> None:
+        self.policy = policy
+        self.models = policy.models
+        self.aliases = aliases(policy.models)
+        self.defaults = model_names(policy.global_default)
+        self.local_model = EMBEDDED_MODEL if policy.local_model is UNSET else policy.local_model
+        """The model that takes what must stay here where no other candidate can."""
+        self._patterns = Patterns(TextPatterns(), TextPatterns())
+        shared = self._rules(policy.rules)
+        self._anywhere = self._made(None, policy.pattern, policy.tiers, shared)
+        self._workspaces = [
+            (tuple(each.path.split("/")[1:]) if each.path != "/" else (), self._scope(each, shared))
+            for each in policy.workspaces
+        ]
+        # DETERMINISM: the longest path first; equal lengths cannot both match.
+        self._workspaces.sort(key=lambda found: -len(found[0]))
+        self._patterns.message.ready()
+        self._patterns.path.ready()
+        scopes = (self._anywhere, *(scope for _, scope in self._workspaces))
+        self.learns_on_purpose = any(_is_learning(each.pattern) for each in scopes)
+        self.reads_text = any(
+            reads_text(rule.when)
+            for rule in (*policy.rules, *(r for each in policy.workspaces for r in each.rules))
+        )
+
+    def look(self, facts: TurnFacts) -> Look:
+        """Look at a turn's facts."""
+        return Look(facts, self._patterns)
+
+    def scope(self, workspace_path: str | None) -> Scope:
+        """Give what holds in a workspace: of nested ones, the closest."""
+        if workspace_path is not None and workspace_path.startswith("/"):
+            normal = normal_path(workspace_path, "")
+            parts = tuple(part for part in normal.split("/") if part)
+            for prefix, scope in self._workspaces:
+                if parts[: len(prefix)] == prefix:
+                    return scope
+        return self._anywhere
+
+    def _scope(self, workspace: Workspace, shared: tuple[ReadyRule, ...]) -> Scope:
+        policy = self.policy
+        return self._made(
+            workspace.default,
+            policy.pattern if workspace.pattern is None else workspace.pattern,
+            policy.tiers if workspace.tiers is None else workspace.tiers,
+            (*self._rules(workspace.rules), *shared),
+        )
+
+    def _made(
+        self,
+        default: Default | None,
+        pattern: PatternSettings,
+        tiers: Mapping[str, str],
+        rules: tuple[ReadyRule, ...],
+    ) -> Scope:
+        always = tuple(each for each in rules if not each.needs_pattern)
+        by_pattern: dict[int, tuple[int, ...]] = {}
+        for number, each in enumerate(rules):
+            for hit in sorted(each.needed or ()):
+                by_pattern[hit] = (*by_pattern.get(hit, ()), number)
+        return Scope(model_names(default), pattern, tiers, rules, always, by_pattern)
+
+    def _rules(self, rules: tuple[Rule, ...]) -> tuple[ReadyRule, ...]:
+        patterns = self._patterns
+        return tuple(
+            ReadyRule(
+                rule, ready(rule.when, rule.use, patterns), needed_patterns(rule.when, patterns)
+            )
+            for rule in rules
+        )
+
+
+def _is_learning(settings: PatternSettings) -> bool:
+    """Tell whether some turns are sent elsewhere, or run again, to learn from it."""
+    given = (settings.explore, settings.shadow)
+    return settings.mode != "off" and any(each is not UNSET for each in given)
+
+
+def exceeded_limit(asked: Condition, spent: MicroUsd) -> MicroUsd | None:
+    """Give the daily spend a condition asks about and that is exceeded, outside of any `not`."""
+    own = asked.cost_today_exceeds_microusd
+    if own is not None and spent > own:
+        return own
+    inner = (*(asked.all_of or ()), *(asked.any_of or ()))
+    found = (exceeded_limit(each, spent) for each in inner)
+    return next((limit for limit in found if limit is not None), None)

@@ -1,0 +1,1 @@
+"""What a decision takes from past turns: patterns, evidence, calibration, trials."""

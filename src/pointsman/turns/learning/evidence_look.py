@@ -1,0 +1,164 @@
+"""A turn as one vector of whole numbers, and how alike two of them are: `pattern.method: evidence`.
+
+Three parts stand side by side: the letters of the text (hashed, as `fingerprint` does it), its
+tokens (static vectors), and its structure. What all recorded turns have in common, their centre, is
+taken off first, so that likeness tells what sets a turn apart.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from math import isqrt
+from typing import Final
+
+from pointsman.kernel.number import SCALE, Billionths, divided
+from pointsman.turns.learning.fingerprint import DIMENSIONS, SET_WEIGHTS, Fingerprint
+
+LETTERS: Final = 384
+TOKENS: Final = 128
+STRUCTURE: Final = 32
+LENGTH: Final = LETTERS + TOKENS + STRUCTURE
+
+STATIC: Final = b""
+MINILM: Final = b"minilm/1"
+"""Marks of who made token numbers, put after them; numbers of two makers never compare."""
+
+UNIT: Final = 1_024
+"""The length of each part before the centre is taken off."""
+
+CENTRE_UNIT: Final = 16
+"""A centre is kept in sixteenths."""
+
+TEXT_REACH: Final = 1_373
+STRUCTURE_REACH: Final = 647
+"""The length of a part in the end: 0.45 of the whole for letters and tokens, 0.1 for structure.
+
+INVARIANT: the product of two vectors' lengths stays below 2^24, so that float32 adds up their
+scalar product exactly, in whatever order.
+"""
+
+WHOLE: Final = 2 * TEXT_REACH**2 + STRUCTURE_REACH**2
+"""The scalar product of two equal turns, were the centre zero."""
+
+LOUD: Final = (104,) * LETTERS + (68,) * TOKENS + (104,) * STRUCTURE
+"""A number of a look that is further from the centre is loud: its sign tells much about products.
+
+Less is asked of tokens: there are fewer, so that those of the other look are larger, too.
+"""
+
+HEARD: Final = 96
+"""So many letters are listened to, where there are tokens that tell more."""
+
+_SPREAD = 0x9E3779B1
+
+
+def raw_look(fingerprint: Fingerprint, letters: bytes, tokens: bytes) -> tuple[int, ...]:
+    """Put the three parts side by side, each of length `UNIT`, or zero where there is nothing."""
+    return (
+        *normal(folded(letters), UNIT),
+        *normal(_signed(tokens, TOKENS), UNIT),
+        *normal(structure_counts(fingerprint), UNIT),
+    )
+
+
+def folded(letters: bytes) -> list[int]:
+    """Fold the hashed letters into fewer buckets, one after the other."""
+    whole = _signed(letters, DIMENSIONS)
+    return [sum(whole[place::LETTERS]) for place in range(LETTERS)]
+
+
+def structure_counts(fingerprint: Fingerprint) -> list[int]:
+    """Hash what a turn is made of into signed buckets."""
+    counts = [0] * STRUCTURE
+    for word in structure_words(fingerprint):
+        spread = zlib.crc32(word.encode("utf-8", "surrogatepass")) * _SPREAD
+        counts[spread >> 27 & STRUCTURE - 1] += 1 - (spread >> 24 & 2)
+    return counts
+
+
+def structure_words(fingerprint: Fingerprint) -> list[str]:
+    """Name everything about a turn besides its text; the workspace is never compared."""
+    words = [f"{name}:{word}" for name in SET_WEIGHTS for word in getattr(fingerprint, name)]
+    words.append(f"bucket:{fingerprint.estimated_input_tokens_bucket}")
+    words += ["images"] * fingerprint.has_images
+    words += ["tools"] * fingerprint.has_tool_calls_in_history
+    if fingerprint.workload_id is not None:
+        words.append(f"workload:{fingerprint.workload_id}")
+    return words
+
+
+def centre_of(looks: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Give the mean of raw looks, in sixteenths."""
+    sums, count = [0] * LENGTH, 0
+    for look in looks:
+        sums = [total + value for total, value in zip(sums, look, strict=True)]
+        count += 1
+    return tuple(divided(CENTRE_UNIT * total, count or 1) for total in sums)
+
+
+def centred(raw: Sequence[int], centre: Sequence[int]) -> tuple[int, ...]:
+    """Take the centre off a raw look, and give each part its reach; an empty part stays empty."""
+    parts = [
+        _off(raw[start:end], centre[start:end])
+        for start, end in ((0, LETTERS), (LETTERS, -STRUCTURE), (LENGTH - STRUCTURE, LENGTH))
+    ]
+    structure = [divided(each * STRUCTURE_REACH, CENTRE_UNIT * UNIT) for each in parts[2]]
+    return (*normal(parts[0], TEXT_REACH), *normal(parts[1], TEXT_REACH), *structure)
+
+
+def _off(part: Sequence[int], centre: Sequence[int]) -> list[int]:
+    if not any(part):
+        return [0] * len(part)
+    return [CENTRE_UNIT * own - mean for own, mean in zip(part, centre, strict=True)]
+
+
+def normal(vector: Sequence[int], reach: int) -> list[int]:
+    """Give a vector this length, each number rounded half to even; a zero vector stays one."""
+    square = sum(each * each for each in vector)
+    return [scaled(each, reach, square) for each in vector] if square else [0] * len(vector)
+
+
+def product(left: Sequence[int], right: Sequence[int]) -> int:
+    """Give the scalar product of two centred looks: the larger, the more alike."""
+    return sum(first * second for first, second in zip(left, right, strict=True))
+
+
+def loud(look: Sequence[int]) -> list[bool]:
+    """Tell which numbers of a look say most about who is like it."""
+    found = [abs(each) > limit for each, limit in zip(look, LOUD, strict=True)]
+    if any(found[LETTERS:-STRUCTURE]):
+        found[HEARD:LETTERS] = [False] * (LETTERS - HEARD)
+    return found
+
+
+def disagreement(look: Sequence[int], other: Sequence[int]) -> int:
+    """Count the places where a look is loud, and the other is not on the same side of the centre.
+
+    The fewer, the larger their product tends to be; they are counted faster than it is computed.
+    """
+    return sum(
+        is_loud and (own > 0) != (each > 0)
+        for is_loud, own, each in zip(loud(look), look, other, strict=True)
+    )
+
+
+def shown_likeness(dot: int) -> Billionths:
+    """Give a scalar product as a fraction; turns that point apart have nothing in common."""
+    return Billionths(min(SCALE, max(0, divided(dot * SCALE, WHOLE))))
+
+
+def scaled(value: int, reach: int, square: int) -> int:
+    """Give value * reach / sqrt(square), rounded half to even, in whole numbers only."""
+    wanted = 4 * (value * reach) ** 2
+    halves = isqrt(wanted // square)
+    has_rest = halves * halves * square != wanted
+    rounded = divided(2 * halves + has_rest, 4)
+    return -rounded if value < 0 else rounded
+
+
+def _signed(vector: bytes, length: int) -> Sequence[int]:
+    """Read signed bytes; a vector of another length counts as none."""
+    if len(vector) != length:
+        return [0] * length
+    return memoryview(vector).cast("b").tolist()

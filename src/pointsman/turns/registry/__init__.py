@@ -1,0 +1,1 @@
+"""Models and providers as a decision knows them: prices, capabilities, availability."""

@@ -1,0 +1,335 @@
+"""The models there are: `models.yaml`, read and checked. Says nothing about which one is chosen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from pointsman.errors import DocumentError, InputError, Problem
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import Document, Path
+from pointsman.kernel.nearest import nearest
+from pointsman.kernel.number import MicroUsd, microusd
+from pointsman.kernel.schema import conform
+from pointsman.kernel.yaml_text import parse_yaml
+from pointsman.turns.registry.prices import Price
+from pointsman.turns.registry.upstream import SPOKEN, read_base_url, read_headers
+from pointsman.turns.written import AtLeastOne, Usd
+
+EMBEDDED_MODEL = "embedded:smollm2-135m"
+"""The local model that is always there."""
+
+EMBEDDED_PROVIDER = "embedded"
+
+Location = Literal["local", "cloud"]
+Tier = Literal["fast", "balanced", "deep"]
+TIERS: tuple[Tier, ...] = ("fast", "balanced", "deep")
+
+ProviderName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9_.-]{0,62}$")]
+
+_MODEL_ID = re.compile(r"([a-z0-9][a-z0-9_.-]{0,62})[:/](\S{1,127})", re.ASCII)
+_ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,126}", re.ASCII)
+
+
+class SecretRef(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a secret is found; never the secret itself."""
+
+    env: str = ""
+    file: str = ""
+
+
+class Provider(Struct, frozen=True, forbid_unknown_fields=True):
+    """One upstream as `models.yaml` names it.
+
+    `path` is the GGUF file of an embedded one. `speaks` names wire formats beyond those of its
+    kind; `allow_private` lets its host name lead into a private network. It is asked what a
+    streamed chat answer used, also where its caller does not ask, unless `stream_usage: as_asked`.
+    """
+
+    kind: Literal["openai", "anthropic", "ollama", "embedded"]
+    base_url: str = ""
+    path: str = ""
+    speaks: tuple[Literal["chat", "responses", "messages"], ...] = ()
+    allow_private: bool = False
+    stream_usage: Literal["as_asked", "ask"] = "ask"
+    api_key: SecretRef | tuple[SecretRef, ...] | None = None
+    headers: dict[str, str] = {}
+    query: dict[str, str] = {}
+    timeout_s: AtLeastOne = 600
+    rpm: AtLeastOne | None = None
+    tpm: AtLeastOne | None = None
+
+
+class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a model can do. What is not declared is as in document 002 §4.4."""
+
+    max_context_tokens: AtLeastOne | None = None
+    max_output_tokens: AtLeastOne | None = None
+    supports_images: bool = False
+    supports_tools: bool = True
+    supports_system_prompt: bool = True
+    supports_structured_output: bool = False
+    supports_streaming: bool = True
+    supports_thinking: bool = False
+
+
+class GivenPrice(Struct, frozen=True, forbid_unknown_fields=True):
+    """A price as it is written: US dollars per million tokens."""
+
+    input: Usd
+    output: Usd
+    cached_input: Usd | None = None
+    cache_write: Usd | None = None
+
+
+class GivenModel(Struct, frozen=True, forbid_unknown_fields=True):
+    """One model as `models.yaml` describes it."""
+
+    location: Location
+    tier: Tier | None = None
+    can_delegate: bool = False
+    aliases: tuple[str, ...] = ()
+    capabilities: Capabilities = Capabilities()
+    price: GivenPrice | None = None
+
+
+class ModelsFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """`models.yaml` as it is written."""
+
+    schema_version: Literal[1]
+    providers: dict[ProviderName, Provider] = {}
+    models: dict[str, GivenModel] = {}
+    accept: dict[str, str] = {}
+
+
+class Model(Struct, frozen=True, forbid_unknown_fields=True):
+    """One model as policies hold it: complete, its price resolved."""
+
+    location: Location
+    tier: Tier | None = None
+    can_delegate: bool = False
+    aliases: tuple[str, ...] = ()
+    capabilities: Capabilities = Capabilities()
+    price: Price | None = None
+
+
+NO_MODELS = ModelsFile(schema_version=1)
+EMBEDDED = GivenModel(
+    location="local",
+    tier="fast",
+    aliases=("local",),
+    capabilities=Capabilities(
+        max_context_tokens=2048,
+        max_output_tokens=1024,
+        supports_tools=False,
+        supports_structured_output=True,
+    ),
+    price=GivenPrice(Decimal(0), Decimal(0)),
+)
+
+
+def read_models(text: bytes, source: str) -> ModelsFile:
+    """Read `models.yaml`, or raise with every problem at its place."""
+    return conform(parse_yaml(text, source), ModelsFile, _problems)
+
+
+def named_models(text: bytes) -> frozenset[str] | None:
+    """Return the ids that a `models.yaml` names, whatever else is wrong with it.
+
+    None where its models cannot be told.
+    """
+    try:
+        value = parse_yaml(text, "").value
+    except DocumentError:
+        return None
+    models = value.get("models", {}) if isinstance(value, dict) else None
+    return frozenset(map(model_id, models)) if isinstance(models, dict) else None
+
+
+PriceOf = Callable[[str], Price | None]
+"""Gives the price of a model by its id; None when it is unknown."""
+
+
+def registry(models: ModelsFile, price_of: PriceOf) -> dict[str, Model]:
+    """Return all models under their ids, the embedded one first, priced by the file or the table.
+
+    An alias of the file beats the built-in one of the embedded model.
+    """
+    given = {model_id(name): model for name, model in models.models.items()}
+    taken = {alias for model in given.values() for alias in model.aliases}
+    left = tuple(alias for alias in EMBEDDED.aliases if alias not in taken)
+    return {
+        name: _complete(name, model, price_of)
+        for name, model in {EMBEDDED_MODEL: replace(EMBEDDED, aliases=left), **given}.items()
+    }
+
+
+def aliases(models: Mapping[str, Model]) -> dict[str, str]:
+    """Give the model each alias stands for; every id is its own alias."""
+    named = {alias: name for name, model in models.items() for alias in model.aliases}
+    return {**named, **{name: name for name in models}}
+
+
+@lru_cache(4096)
+def model_id(text: str) -> str:
+    """Give the one spelling of a model's id: it splits at its first `:` or `/`."""
+    match = _MODEL_ID.fullmatch(text)
+    return f"{match[1]}:{match[2]}" if match else text
+
+
+def provider_of(model: str) -> str:
+    """Give the provider's name in a model's id."""
+    return model.partition(":")[0]
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Ask whether a close name was meant; empty when none is close."""
+    close = nearest(name, [*known])
+    return f"did you mean `{close}`?" if close else ""
+
+
+def _complete(name: str, model: GivenModel, price_of: PriceOf) -> Model:
+    price = _given_price(model.price) if model.price else price_of(name)
+    if price is None and model.location == "local":
+        # What runs here is paid for already.
+        price = Price(MicroUsd(0), MicroUsd(0), MicroUsd(0), MicroUsd(0))
+    return Model(
+        location=model.location,
+        tier=model.tier,
+        can_delegate=model.can_delegate,
+        aliases=model.aliases,
+        capabilities=model.capabilities,
+        price=price,
+    )
+
+
+def _given_price(price: GivenPrice) -> Price:
+    return Price(
+        _micro(price.input),
+        _micro(price.output),
+        None if price.cached_input is None else _micro(price.cached_input),
+        None if price.cache_write is None else _micro(price.cache_write),
+    )
+
+
+def _micro(value: Decimal) -> MicroUsd:
+    return microusd(f"{value:f}")
+
+
+def _problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    yield from _model_problems(models, document)
+    yield from _alias_problems(models, document)
+    yield from _accept_problems(models, document)
+    yield from _secret_problems(models, document)
+    yield from _path_problems(models, document)
+    yield from _usage_problems(models, document)
+    yield from _upstream_problems(models, document)
+
+
+def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    providers = [*models.providers, provider_of(EMBEDDED_MODEL)]
+    seen: dict[str, str] = {}
+    for name in models.models:
+        path: Path = ("models", name)
+        provider = provider_of(model_id(name))
+        if not _MODEL_ID.fullmatch(name):
+            message, hint = f"`{name}` is no model id", "write it like `provider:name`"
+            yield document.problem(path, Code.INVALID_VALUE, message, hint, key=True)
+        elif model_id(name) in seen:
+            message = f"`{name}` is the same model as `{seen[model_id(name)]}`"
+            yield document.problem(path, Code.DUPLICATE_KEY, message, key=True)
+        elif provider not in providers and document.is_read(("providers",)):
+            message = f"`{name}` names the provider `{provider}`, which is not under `providers`"
+            hint = meant(provider, providers)
+            yield document.problem(path, Code.UNKNOWN_VALUE, message, hint, key=True)
+        seen.setdefault(model_id(name), name)
+
+
+def _path_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    for name, provider in models.providers.items():
+        at: Path = ("providers", name, "path")
+        if provider.path and provider.kind != "embedded":
+            message = "only an `embedded` provider runs a file"
+            yield document.problem(at, Code.INVALID_VALUE, message)
+
+
+def _usage_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    for name, provider in models.providers.items():
+        if provider.kind == "anthropic" and provider.stream_usage == "as_asked":
+            at: Path = ("providers", name, "stream_usage")
+            message = "an `anthropic` provider always tells what a stream used"
+            yield document.problem(at, Code.INVALID_VALUE, message, "leave `stream_usage` out")
+
+
+def _upstream_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    """Find what the gateway would refuse when it opens the providers."""
+    for name, provider in models.providers.items():
+        at: Path = ("providers", name)
+        if provider.kind == "embedded":
+            continue
+        for key, read in (("base_url", _read_address), ("headers", _read_headers)):
+            try:
+                read(provider)
+            except InputError as error:
+                yield document.problem((*at, key), Code.INVALID_VALUE, error.message, error.hint)
+        for index, dialect in enumerate(provider.speaks):
+            if dialect not in SPOKEN[provider.kind]:
+                message = f"a provider of kind `{provider.kind}` cannot speak `{dialect}`"
+                path = (*at, "speaks", index)
+                yield document.problem(path, Code.INVALID_VALUE, message)
+
+
+def _read_address(provider: Provider) -> None:
+    if provider.base_url:
+        read_base_url(provider.base_url)
+
+
+def _read_headers(provider: Provider) -> None:
+    read_headers(provider.headers)
+
+
+def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    owners = {model_id(name): name for name in {EMBEDDED_MODEL: 0, **models.models}}
+    for name, model in models.models.items():
+        for index, alias in enumerate(model.aliases):
+            path: Path = ("models", name, "aliases", index)
+            if not _ALIAS.fullmatch(alias):
+                hint = "letters, digits, `_`, `.`, `:`, `/` and `-`"
+                yield document.problem(path, Code.PATTERN, f"`{alias}` cannot be an alias", hint)
+            elif model_id(alias) in owners:
+                message = f"the alias `{alias}` belongs to `{owners[model_id(alias)]}` already"
+                yield document.problem(path, Code.DUPLICATE_KEY, message)
+            owners.setdefault(model_id(alias), name)
+
+
+def _accept_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    known = aliases(registry(models, lambda _name: None))
+    # A model that could not be read may have had the alias that is meant.
+    if not all(document.is_sound(("models", name, "aliases")) for name in ("", *models.models)):
+        return
+    for name, target in models.accept.items():
+        if target != "auto" and model_id(target) not in known:
+            message = f"`{target}` is neither `auto` nor a model"
+            yield document.problem(
+                ("accept", name), Code.UNKNOWN_VALUE, message, meant(target, ["auto", *known])
+            )
+
+
+def _secret_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    for name, provider in models.providers.items():
+        at: Path = ("providers", name, "api_key")
+        given = provider.api_key
+        listed = given if isinstance(given, tuple) else ()
+        keys: list[tuple[Path, SecretRef]] = [((*at, i), key) for i, key in enumerate(listed)]
+        if isinstance(given, SecretRef):
+            keys.append((at, given))
+        for path, key in keys:
+            if bool(key.env) == bool(key.file):
+                message = "a secret is named by either `env` or `file`"
+                yield document.problem(path, Code.INVALID_VALUE, message)

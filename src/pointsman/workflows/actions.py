@@ -1,0 +1,184 @@
+"""Doing what a stage or a sensor's target says: a program, an HTTP call, a function.
+
+Only what `pointsman.yaml` lists may be done. There is no shell: words go to the program as they
+are. Everything has an end: a time, and a size of what is taken from it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec import Struct
+
+from pointsman.branches.policy import milliseconds
+from pointsman.errors import InputError, PointsmanError
+from pointsman.expressions.values import Value
+from pointsman.kernel.document import Limits, escaped
+from pointsman.kernel.json_text import read_json
+from pointsman.storage.policies.action_written import Action
+from pointsman.storage.policies.settings import WorkflowSettings
+from pointsman.workflows.http_action import called, host_of, is_loopback
+from pointsman.workflows.templates import filled_text
+
+MOST_OUTPUT = 256 * 1024
+MOST_STDERR = 2_000
+WORKER = "pointsman.workflows.call_worker"
+
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "SYSTEMROOT")
+_LIMITS = Limits(bytes=MOST_OUTPUT, depth=40, nodes=50_000)
+_NUMBERS = msgspec.json.Encoder(decimal_format="number")
+
+
+class Done(Struct, frozen=True):
+    """How an action ended, and what it gave."""
+
+    is_done: bool
+    output: Value
+    message: str = ""
+    is_late: bool = False
+    """Whether it took longer than it may."""
+
+
+class Acting(Struct, frozen=True):
+    """What may be done, from where, and under which names it is told who asks."""
+
+    settings: WorkflowSettings
+    folder: Path
+    names: Mapping[str, str] = {}
+
+    def perform(self, action: Action, context: Mapping[str, Value]) -> Done:
+        """Do it; whatever goes wrong on the way is a failure that is told, not an error."""
+        check_allowed(action, self.settings)
+        try:
+            return self._performed(action, context)
+        except PointsmanError as error:
+            return Done(is_done=False, output=None, message=str(error))
+        except TimeoutError:
+            message = "the answer took too long"
+            return Done(is_done=False, output=None, message=message, is_late=True)
+        except OSError as error:
+            return Done(is_done=False, output=None, message=(error.strerror or str(error)).lower())
+
+    def _performed(self, action: Action, context: Mapping[str, Value]) -> Done:
+        seconds: float = self.settings.timeout_s
+        if action.timeout is not None:
+            seconds = min(seconds, max(milliseconds(action.timeout), 1) / 1000)
+        if action.http is not None:
+            status, body = called(action.http, context, seconds, MOST_OUTPUT)
+            if 200 <= status < 300:
+                return Done(is_done=True, output=_output(body, action))
+            return Done(is_done=False, output=None, message=f"the answer was {status}")
+        if action.python is not None:
+            words: Sequence[str] = [
+                *(sys.executable, "-m", WORKER),
+                *(action.python, str(os.getpid())),
+            ]
+            return self._run(words, context, seconds, msgspec.structs.replace(action, parse="json"))
+        words = [filled_text(each, context) for each in action.shell or ()]
+        return self._run(words, context, seconds, action)
+
+    def _run(
+        self, words: Sequence[str], context: Mapping[str, Value], seconds: float, action: Action
+    ) -> Done:
+        """Run a program, the context as JSON on its standard input."""
+        with (
+            tempfile.TemporaryFile() as given,
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as errors,
+        ):
+            given.write(_NUMBERS.encode(context))
+            given.seek(0)
+            code = _waited(words, (given, out, errors), self._surroundings(), seconds)
+            printed, told = _start_of(out, MOST_OUTPUT + 1), _end_of(errors, MOST_STDERR)
+        if code is None:
+            message = f"took longer than {seconds:g} seconds"
+            return Done(is_done=False, output=None, message=message, is_late=True)
+        if code != 0:
+            return Done(is_done=False, output=None, message=f"ended with {code}{_last_line(told)}")
+        return Done(is_done=True, output=_output(printed, action))
+
+    def _surroundings(self) -> tuple[Path, dict[str, str]]:
+        kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        return self.folder, kept | dict(self.names)
+
+
+def check_allowed(action: Action, settings: WorkflowSettings) -> None:
+    """Raise unless the settings list what an action does."""
+    if action.shell is not None and action.shell[0] not in settings.commands:
+        raise _refused(f"the program `{escaped(action.shell[0])}`", "commands", action.shell[0])
+    if action.python is not None:
+        module = action.python.partition(":")[0]
+        if module not in settings.python:
+            raise _refused(f"the module `{escaped(module)}`", "python", module)
+    if action.http is not None:
+        host = host_of(action.http.url)
+        if not is_loopback(host) and host not in settings.hosts:
+            raise _refused(f"the host `{escaped(host)}`", "hosts", host)
+
+
+def _refused(what: str, key: str, name: str) -> InputError:
+    hint = f"add it to pointsman.yaml: workflow: {{{key}: [{escaped(name)}]}}"
+    return InputError(f"{what} is not listed in pointsman.yaml", hint=hint)
+
+
+def _waited(
+    words: Sequence[str],
+    files: tuple[IO[bytes], IO[bytes], IO[bytes]],
+    surroundings: tuple[Path, dict[str, str]],
+    seconds: float,
+) -> int | None:
+    """Run a program in a group of its own; None where it, and its group, had to be killed."""
+    folder, names = surroundings
+    given, out, errors = files
+    process = subprocess.Popen(  # noqa: S603 - the program is listed, and no shell reads the words
+        list(words),
+        stdin=given,
+        stdout=out,
+        stderr=errors,
+        cwd=folder,
+        env=names,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if process.returncode is None:
+            # Not reaped yet, so the number is still its own.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _start_of(file: IO[bytes], most: int) -> bytes:
+    file.seek(0)
+    return file.read(most)
+
+
+def _end_of(file: IO[bytes], most: int) -> bytes:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - most, 0))
+    return file.read(most)
+
+
+def _last_line(told: bytes) -> str:
+    lines = told.decode("utf-8", "replace").strip().splitlines()
+    return f": {escaped(lines[-1].strip(), 200)}" if lines else ""
+
+
+def _output(printed: bytes, action: Action) -> Value:
+    if len(printed) > MOST_OUTPUT:
+        raise InputError(f"gave more than {MOST_OUTPUT} bytes")
+    if action.parse == "json":
+        return read_json(printed, "the answer", _LIMITS).value
+    return printed.decode("utf-8", "replace")

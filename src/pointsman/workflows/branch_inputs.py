@@ -1,0 +1,74 @@
+"""What one evaluation looked at: the key its answer may be kept under, and its input artifacts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from pointsman.branches.compiled import ReadyDecision
+from pointsman.branches.facts import BranchFacts
+from pointsman.expressions.evaluate import Names, Scope
+from pointsman.expressions.syntax import Path
+from pointsman.expressions.values import Missing, Value, followed
+from pointsman.kernel.canonical import ContentId, canonical_json
+
+INPUT = "input"
+
+_IN_CONDITION = Names()
+_IN_INPUT = Names(has_input=False)
+
+
+def cache_key(policy_id: ContentId, ready: ReadyDecision, facts: BranchFacts) -> bytes:
+    """Name an answer by all it follows from: the definition, the values read, the approvals.
+
+    INVARIANT: two contexts with one key have one answer, to the byte (D-003-3).
+    """
+    approved: list[Value] = list(facts.approved)
+    return _digest([policy_id.encode(), canonical_json(approved), *_values(ready, facts)])
+
+
+def input_artifacts(ready: ReadyDecision, facts: BranchFacts) -> tuple[str, ...]:
+    """Name what an evaluation looked at, for its lineage.
+
+    A mapping that the decision reads from and that has an `artifact_id` or `id` is an artifact, by
+    that name and its `version`; without any, all that was read is one, by its content.
+    """
+    scope = Scope(facts.context)
+    roots = [path.root for path in (*ready.input.reads, *ready.reads) if path.root != INPUT]
+    found = [_IN_INPUT.start(each, scope) for each in dict.fromkeys(roots)]
+    named = [_artifact(each) for each in found if isinstance(each, dict)]
+    artifacts = tuple(dict.fromkeys(each for each in named if each))
+    if artifacts:
+        return artifacts
+    return (f"value:{_digest(_values(ready, facts)).hex()[:32]}",)
+
+
+def _values(ready: ReadyDecision, facts: BranchFacts) -> list[bytes]:
+    """Give every value that the input and the conditions read; the input follows from the first."""
+    scope = Scope(facts.context)
+    read = [_seen(path, scope, _IN_INPUT) for path in ready.input.reads]
+    return read + [
+        _seen(path, scope, _IN_CONDITION) for path in ready.reads if path.root != INPUT
+    ]  # fmt: skip
+
+
+def _seen(path: Path, scope: Scope, names: Names) -> bytes:
+    found = followed(names.start(path.root, scope), path.steps)
+    return b"" if isinstance(found, Missing) else canonical_json(found)
+
+
+def _digest(parts: list[bytes]) -> bytes:
+    said = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return hashlib.sha256(said).digest()
+
+
+def _artifact(value: Mapping[str, Value]) -> str:
+    name = next((value[key] for key in ("artifact_id", "id") if value.get(key) is not None), None)
+    if not _is_name(name):
+        return ""
+    version = value.get("version")
+    return f"artifact:{name}@{version}" if _is_name(version) else f"artifact:{name}"
+
+
+def _is_name(value: Value) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)

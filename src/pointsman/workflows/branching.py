@@ -1,0 +1,327 @@
+"""Which branch a workflow takes, as a service: cache, decide with guardrails, record, give back.
+
+INVARIANT: an evaluation is durable when it is given back, whether it came from the cache or not. A
+dry run looks at the same code and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pointsman.access.actors import OWNER
+from pointsman.branches.compiled import ReadyDecision, ReadyDecisions
+from pointsman.branches.decide import DECISION_VERSION, decide
+from pointsman.branches.facts import FACTS_FORM, Approval, BranchFacts, branch_facts
+from pointsman.branches.policy import POLICY_FORM, Decision
+from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
+from pointsman.errors import ReplayError
+from pointsman.expressions.values import Value
+from pointsman.governance.action import Actor
+from pointsman.kernel.canonical import ContentId, Form
+from pointsman.kernel.instant import Clock, IdSource, Instant
+from pointsman.kernel.record import Aside, Names, decision_draft
+from pointsman.kernel.snapshot import snapshot_draft
+from pointsman.recording.desk import Desk
+from pointsman.recording.recorder import Made, Recorder
+from pointsman.storage.home import Home
+from pointsman.storage.policies.decision_files import DecisionFiles, DecisionsInForce, policy_of
+from pointsman.storage.stores.decision_cache import DecisionCache, Kept
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.version import VERSION
+from pointsman.workflows.branch_approvals import BranchApprovals
+from pointsman.workflows.branch_inputs import cache_key, input_artifacts
+
+CACHED = "cached"
+STOPPED = ("block", "escalate")
+CACHE_FILE = "decision-cache.db"
+MILLISECOND = 1_000
+
+
+class About(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an evaluation belongs to; attached to its entry, outside the replayed bytes.
+
+    `evaluation_id` and `evaluated_at` tell where a cached answer first came from.
+    """
+
+    workflow_id: str
+    stage_id: str
+    step: int
+    evaluation_id: str
+    evaluated_at: int
+    artifacts: tuple[str, ...]
+
+
+ABOUT_FORM = Form(About)
+
+
+class Asked(Struct, frozen=True):
+    """For whom a decision is evaluated; `approved` are targets that somebody has approved.
+
+    `step` counts the stages of a run from 1; 0 where there is no run. `by` asks for approval where
+    it is needed, and has no vote on it.
+    """
+
+    workflow_id: str = ""
+    stage_id: str = ""
+    step: int = 0
+    approved: tuple[str, ...] = ()
+    by: Actor = OWNER
+
+
+NOBODY = Asked()
+
+
+class Evaluation(Struct, frozen=True):
+    """One evaluation: the answer, and the names and instants it is recorded under.
+
+    `at` is when it was asked for, `evaluated_at` when it was decided: earlier where it is `cached`.
+    """
+
+    evaluation_id: str
+    at: Instant
+    evaluated_at: Instant
+    is_cached: bool
+    is_dry_run: bool
+    policy_id: ContentId
+    facts_id: ContentId
+    decision: Decision
+    asked: Asked
+    outcome: BranchOutcome
+    trace: Trace
+    elapsed_us: int = 0
+
+    @property
+    def may_act(self) -> bool:
+        """Whether somebody may go where it leads: nothing is left to approve."""
+        return not self.outcome.approval_required
+
+
+class _Answered(Struct, frozen=True):
+    """A decision on the facts it was made on, and the approvals it uses up."""
+
+    facts: BranchFacts
+    outcome: BranchOutcome
+    trace: Trace
+    used: tuple[Approval, ...] = ()
+
+
+class Branching:
+    """The decisions of one home, evaluated and recorded.
+
+    With `approvals`, a choice that needs approval asks for it, and waits until it has it.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        desk: Desk,
+        clock: Clock,
+        ids: IdSource,
+        approvals: BranchApprovals | None = None,
+    ) -> None:
+        self._home = home
+        self._desk = desk
+        self._clock = clock
+        self._ids = ids
+        self.approvals = approvals
+        self.files = DecisionFiles(home.path)
+
+    @cached_property
+    def cache(self) -> DecisionCache:
+        """The answers that all processes of the home share."""
+        return DecisionCache(self._home.path / CACHE_FILE, self._home.content_key())
+
+    def close(self) -> None:
+        """Let go of the cache."""
+        if "cache" in vars(self):
+            self.cache.close()
+
+    def in_force(self) -> DecisionsInForce:
+        """Give the decisions in force and what is wrong with their files."""
+        return self.files.current()
+
+    def evaluate(
+        self, decision_id: str, context: Mapping[str, Value], asked: Asked = NOBODY
+    ) -> Evaluation:
+        """Evaluate a decision; the answer is recorded durably before this returns."""
+        in_force = self.in_force()
+        ready, policy_id = in_force.ready.decision(decision_id), in_force.policy_id(decision_id)
+        decision = ready.decision
+        facts = branch_facts(decision_id, context, asked.approved)
+        now, started = self._clock.now(), time.perf_counter_ns()
+        key = cache_key(policy_id, ready, facts) if decision.cache.enabled else b""
+        found = self._cached(key, now) if key else None
+        outcome, trace, source = found or (*decide(in_force.ready, facts), None)
+        answered, name = _Answered(facts, outcome, trace), self._ids.new_id()
+        if outcome.approval_required and self.approvals is not None:
+            # An answer that an approval took part in is good for once: it is not kept.
+            key, source = b"", None
+            answered = self._approved(self.approvals, in_force, answered, asked, name)
+        facts = answered.facts
+        evaluation = Evaluation(
+            evaluation_id=name,
+            at=now,
+            evaluated_at=now if source is None else Instant(source.evaluated_at),
+            is_cached=source is not None,
+            is_dry_run=False,
+            policy_id=policy_id,
+            facts_id=FACTS_FORM.id(facts.recorded()),
+            decision=decision,
+            asked=asked,
+            outcome=answered.outcome,
+            trace=answered.trace,
+            elapsed_us=(time.perf_counter_ns() - started) // 1000,
+        )
+        evaluation = self._recorded(evaluation, ready, facts, source)
+        if answered.used and self.approvals is not None:
+            self.approvals.done(answered.used, asked.by, name)
+        if key and source is None:
+            self._keep(key, evaluation)
+        return evaluation
+
+    def has_news(self, evaluation_id: str) -> bool:
+        """Tell whether a request that an evaluation waited for stands otherwise by now."""
+        if self.approvals is None:
+            return False
+        with closing(LedgerReader(self._home.database)) as ledger:
+            found = [
+                facts
+                for each in ledger.with_id(evaluation_id)
+                for facts in ledger.attachments(each)[:1]
+            ]
+        waited = [each for facts in found for each in FACTS_FORM.decode(facts).approvals]
+        return self.approvals.has_news(waited)
+
+    def _approved(
+        self,
+        approvals: BranchApprovals,
+        in_force: DecisionsInForce,
+        made: _Answered,
+        asked: Asked,
+        name: str,
+    ) -> _Answered:
+        """Decide again on what is known of approvals; one that lets the choice through is used up.
+
+        INVARIANT: it is used up before the choice is recorded, so that it lets one through at most.
+        """
+        decision_id = made.facts.decision_id
+        policy_id, ready = in_force.policy_id(decision_id), in_force.ready
+        inputs = cache_key(policy_id, ready.decision(decision_id), made.facts).hex()
+        targets, by = made.outcome.approval_required, asked.by
+        found = approvals.gather(decision_id, targets, inputs, by, asked.workflow_id)
+        again = _on(ready, made.facts, found)
+        if again.outcome.approval_required or again.outcome.verdict in STOPPED:
+            return again
+        if approvals.claim(found, by, name):
+            return replace(again, used=found)
+        return _on(ready, made.facts, tuple(replace(each, status="used") for each in found))
+
+    def _recorded(
+        self, made: Evaluation, ready: ReadyDecision, facts: BranchFacts, source: _Source | None
+    ) -> Evaluation:
+        recorder = self._desk.recorder()
+        first = made.evaluation_id if source is None else source.evaluation_id
+        about = About(
+            workflow_id=made.asked.workflow_id,
+            stage_id=made.asked.stage_id,
+            step=made.asked.step,
+            evaluation_id=first,
+            evaluated_at=made.evaluated_at,
+            artifacts=input_artifacts(ready, facts),
+        )
+        names = Names(made.evaluation_id, made.asked.workflow_id, made.at)
+        record = branch_made(made, facts, self._home.identity.ledger)
+        aside = Aside(made.elapsed_us, self._ids.new_id(), "", False, VERSION)  # noqa: FBT003 - no preview
+        linked = CACHED if made.is_cached else ""
+        at = _handed_in(recorder, names, record, aside, linked, about)
+        return replace(made, at=at, evaluated_at=made.evaluated_at if made.is_cached else at)
+
+    def _cached(self, key: bytes, now: Instant) -> tuple[BranchOutcome, Trace, _Source] | None:
+        kept = self.cache.get(key, now)
+        if kept is None:
+            return None
+        try:
+            answer = _ANSWER_FORM.decode(kept.body)
+        except ReplayError:
+            # Another version of the program kept it in another form.
+            return None
+        return answer.outcome, answer.trace, _Source(answer.evaluation_id, answer.evaluated_at)
+
+    def _keep(self, key: bytes, made: Evaluation) -> None:
+        answer = _Answer(made.evaluation_id, made.evaluated_at, made.outcome, made.trace)
+        expires = Instant(made.at + made.decision.cache.ttl_ms * MILLISECOND)
+        body = _ANSWER_FORM.encode(answer)
+        self.cache.put(key, Kept(made.decision.id, body, made.at, expires))
+
+
+def _on(ready: ReadyDecisions, facts: BranchFacts, approvals: tuple[Approval, ...]) -> _Answered:
+    facts = replace(facts, approvals=approvals)
+    return _Answered(facts, *decide(ready, facts))
+
+
+class _Source(Struct, frozen=True):
+    evaluation_id: str
+    evaluated_at: int
+
+
+class _Answer(Struct, frozen=True, forbid_unknown_fields=True):
+    evaluation_id: str
+    evaluated_at: int
+    outcome: BranchOutcome
+    trace: Trace
+
+
+_ANSWER_FORM = Form(_Answer)
+
+
+def dry_run(
+    in_force: DecisionsInForce, decision_id: str, context: Mapping[str, Value], at: Instant
+) -> Evaluation:
+    """Evaluate a decision and leave nothing behind; the cache is not even looked at."""
+    decision = in_force.ready.decision(decision_id).decision
+    facts = branch_facts(decision_id, context)
+    outcome, trace = decide(in_force.ready, facts)
+    return Evaluation(
+        evaluation_id="",
+        at=at,
+        evaluated_at=at,
+        is_cached=False,
+        is_dry_run=True,
+        policy_id=in_force.policy_id(decision_id),
+        facts_id=FACTS_FORM.id(facts.recorded()),
+        decision=decision,
+        asked=NOBODY,
+        outcome=outcome,
+        trace=trace,
+    )
+
+
+def branch_made(made: Evaluation, facts: BranchFacts, ledger: str) -> Made:
+    """Give an evaluation as it is recorded."""
+    policy = policy_of(made.decision)
+    return Made(
+        "branch",
+        DECISION_VERSION,
+        made.policy_id,
+        lambda key: POLICY_FORM.make(policy, ledger, key),
+        FACTS_FORM.encode(facts.recorded()),
+        OUTCOME_FORM.encode(made.outcome),
+        TRACE_FORM.encode(made.trace),
+    )
+
+
+def _handed_in(
+    recorder: Recorder, names: Names, made: Made, aside: Aside, linked: str, about: About
+) -> Instant:
+    """Record an evaluation with what it belongs to, in one entry."""
+    key = recorder.key
+    recorder.ensure_snapshot(made.policy_id, lambda: snapshot_draft(made.policy(key), names.at))
+    draft = decision_draft(names, made.record, aside, made.facts, linked)
+    draft = replace(draft, attachments=(*draft.attachments, ABOUT_FORM.encode(about)))
+    return recorder.append(draft).result().entry.at

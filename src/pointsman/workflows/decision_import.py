@@ -1,0 +1,67 @@
+"""Decision tables from DMN and CSV as YAML that stands in `decisions/` like any other file."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import PurePath
+
+import yaml
+
+from pointsman.branches.dmn.csv_table import csv_decision
+from pointsman.branches.dmn.document import dmn_decisions
+from pointsman.branches.dmn.table_import import NO_MATCH
+from pointsman.branches.reading import decisions_of, read_decisions
+from pointsman.branches.written import HitPolicy
+from pointsman.errors import InputError
+from pointsman.expressions.values import number_text
+from pointsman.kernel.document import Document
+
+_WIDTH = 98
+
+
+def imported(
+    text: bytes,
+    source: str,
+    name: str | None = None,
+    *,
+    hit_policy: HitPolicy = "first",
+    default: str = NO_MATCH,
+) -> str:
+    """Read a table and give it as YAML; whatever has no equal here is an error at its place."""
+    document = _document(text, source, name, hit_policy, default)
+    decisions_of(document)
+    written = yaml.dump(
+        document.value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH
+    )
+    # What is written must be what was read, by our own reader too.
+    read_decisions(written.encode(), source)
+    return written
+
+
+def _document(
+    text: bytes, source: str, name: str | None, hit_policy: HitPolicy, default: str
+) -> Document:
+    kind = PurePath(source).suffix.lower()
+    if kind in {".dmn", ".xml"}:
+        return dmn_decisions(text, source, default=default)
+    if kind == ".csv":
+        stem = name or PurePath(source).stem
+        return csv_decision(text, source, stem, hit_policy=hit_policy, default=default)
+    hint = "name the file *.dmn, *.xml or *.csv"
+    raise InputError(f"`{kind or source}` is no kind of table", where=source, hint=hint)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what our reader reads: no anchors, numbers as they are."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Say everything where it stands."""
+        del data
+        return True
+
+
+def _number(dumper: yaml.SafeDumper, value: Decimal) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:float", number_text(value))
+
+
+_Dumper.add_representer(Decimal, _number)

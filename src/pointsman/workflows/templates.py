@@ -1,0 +1,46 @@
+"""Values with expressions in them, filled in from a context: `{{ e }}` is replaced as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from pointsman.errors import InputError
+from pointsman.expressions.evaluate import Scope, Unknown
+from pointsman.expressions.expression import Expression, value
+from pointsman.expressions.texts import text_of
+from pointsman.expressions.values import NotKnown, Value
+from pointsman.storage.policies.action_written import is_template
+
+
+def filled(given: object, context: Mapping[str, Value]) -> Value:
+    """Give a value with its expressions replaced by what they come to."""
+    if isinstance(given, str):
+        return _answer(given, context) if is_template(given) else given
+    if isinstance(given, list | tuple):
+        return [filled(each, context) for each in given]
+    if isinstance(given, dict):
+        return {key: filled(each, context) for key, each in given.items()}
+    return given  # type: ignore[return-value] # what else a document holds is a scalar
+
+
+def filled_text(given: str, context: Mapping[str, Value]) -> str:
+    """Give a text with its expression replaced, written as a text."""
+    found = filled(given, context)
+    try:
+        return text_of(found)
+    except NotKnown:
+        raise InputError(f"`{given}` is no text, number or truth value") from None
+
+
+def _answer(text: str, context: Mapping[str, Value]) -> Value:
+    answer = _expression(text).answer(Scope(context))
+    if isinstance(answer.value, Unknown):
+        missing = ", ".join(f"`{each}`" for each in answer.missing)
+        raise InputError(f"missing {missing}" if missing else answer.reason, where=text)
+    return answer.value
+
+
+@lru_cache(maxsize=512)
+def _expression(text: str) -> Expression:
+    return value(text)
