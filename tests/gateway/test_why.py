@@ -226,6 +226,7 @@ def test_a_local_model_that_may_see_all_is_refused_nothing_in_the_list(
         placement=keeps("secret"),
         routing={"schema_version": 1, "global_default": "house:llama"},
     )
+    live = serve(town.home)
     states: list[str] = []
 
     def look_and_answer(request: Received) -> Sequence[Step]:
@@ -234,7 +235,6 @@ def test_a_local_model_that_may_see_all_is_refused_nothing_in_the_list(
         return says("done")(request)
 
     town.local.then(calls(("look", {})), look_and_answer)
-    live = serve(town.home)
     message = live.chat("look it up").json()["choices"][0]["message"]
     result = {"role": "tool", "tool_call_id": "call_1", "content": "key AKIAIOSFODNN7EXAMPLQ"}
     history = [{"role": "user", "content": "look it up"}, message, result]
