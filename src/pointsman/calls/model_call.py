@@ -114,6 +114,9 @@ class PlainContext(Struct, frozen=True):
     overhead_ns: int | None = None
 
 
+_ENDED: Final[CallContext] = PlainContext("", "")
+
+
 class CallOrder(Struct, frozen=True):
     """Which model is called, for whom, under which decision, within which budgets."""
 
@@ -126,7 +129,6 @@ class CallOrder(Struct, frozen=True):
     input_tokens: int
     asked_output: int | None
     is_stream: bool
-    context: CallContext
     started_ns: int
     """When the work began that this call is part of: its latency counts from there."""
 
@@ -135,13 +137,16 @@ class ModelCall:
     """A call on its way, from its reservation to its outcome entry."""
 
     __slots__ = (
-        "_reservation", "_waiting_ns", "called_ns", "end", "first_byte_ns", "order", "out_ns",
-        "progress", "services", "upstream_ns",
+        "_reservation", "_waiting_ns", "called_ns", "context", "end", "first_byte_ns", "order",
+        "out_ns", "progress", "services", "upstream_ns",
     )  # fmt: skip
 
-    def __init__(self, services: CallServices, order: CallOrder) -> None:
+    def __init__(self, services: CallServices, order: CallOrder, context: CallContext) -> None:
         self.services = services
         self.order = order
+        self.context = context
+        """Dropped at the end: a turn holds its call, and a cycle waits for the garbage collector,
+        which stops the event loop for milliseconds."""
         self.end: CallEnd | None = None
         self.called_ns = self.upstream_ns = self._waiting_ns = 0
         self.first_byte_ns = 0
@@ -185,6 +190,7 @@ class ModelCall:
     def abandon(self) -> None:
         """Release the money of a call that is never made."""
         reservation, self._reservation = self._reservation, None
+        self.context = _ENDED
         if reservation is not None:
             self.services.budgets.forget(reservation)
 
@@ -308,6 +314,7 @@ class ModelCall:
         services.desk.recorder().note(outcome_draft(names, outcome_of(end)))
         if services.listener is not None:
             services.listener.call_ended(self, end, names.at)
+        self.context = _ENDED
         return end
 
     def _raise_alarm(self, quote: Quote, end: CallEnd) -> None:

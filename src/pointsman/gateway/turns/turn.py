@@ -307,10 +307,9 @@ class LiveTurn:
             self.input_tokens,
             look.max_output_tokens,
             look.is_stream,
-            self,
             self.started,
         )
-        call = self.call = ModelCall(self.parts.calls, order)
+        call = self.call = ModelCall(self.parts.calls, order, self)
         return call
 
     async def hold(self, stop_reason: str) -> None:
