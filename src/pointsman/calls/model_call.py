@@ -30,6 +30,8 @@ from pointsman.turns.estimate import output_bound
 
 OVER_BUDGET: Final = "over_budget"
 """The class of a call that was never made, because its budget had too little left by then."""
+NOT_CONFIRMED: Final = "confirmation_needed"
+"""The class of a call that was never made, because its policy wants a human's yes first."""
 
 
 class Progress(Protocol):
@@ -234,14 +236,14 @@ class ModelCall:
 
     def _take(self, found: object) -> None:
         if isinstance(found, Refused):
-            self._note_refusal()
+            self.refuse(OVER_BUDGET, OverBudget.http_status)
             raise OverBudget(found.message)
         if isinstance(found, Reservation):
             self._reservation = found
 
-    def _note_refusal(self) -> None:
+    def refuse(self, error_class: str, status: int) -> None:
         """Record that the call was never made, so that `why` can tell the cause."""
-        self._note(OVER_BUDGET, 402, "", 0, None, self.services.ids.new_id())
+        self._note(error_class, status, "", 0, None, self.services.ids.new_id())
 
     def _finish(
         self, result: Result, error: UpstreamError | None, stop_reason: str, attempts: int
