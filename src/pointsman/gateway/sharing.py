@@ -21,7 +21,7 @@ from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.app import Pointsman
 from pointsman.calls.locks import TurnLock
 from pointsman.errors import PointsmanError
-from pointsman.gateway.api.feed import Feed
+from pointsman.gateway.api.feed.live import Feed
 from pointsman.gateway.api.shapes import ReplicaRow, SharedReport
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.kernel.entry import Entry

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from pointsman.gateway.api import shapes, vendor_shapes
+from pointsman.gateway.api import shapes
 from pointsman.gateway.api.described import CALLS
 from pointsman.gateway.api.description import ANSWER_HEADERS, JSON, Description, ErrorShape, Key
-from pointsman.gateway.api.rpc_shapes import RpcRefusal
+from pointsman.gateway.api.mcp.shapes import RpcRefusal
+from pointsman.gateway.api.models import shapes as vendor_shapes
 from pointsman.kernel.schema import Schema, json_schemas
 from pointsman.version import VERSION
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from pointsman.gateway.access import check_reader
-from pointsman.gateway.api.feed import Reader
+from pointsman.gateway.api.feed.live import Reader
 from pointsman.gateway.asgi import Handler
 from pointsman.gateway.http import EVENTS, NO_STORE, Asked, Receive, Send
 from pointsman.gateway.parts import Parts

@@ -11,8 +11,8 @@ from pointsman.agents.selfrep import SelfRep, selfrep_id
 from pointsman.agents.trust.apt import TrustConstants
 from pointsman.agents.written import GivenSelfRep, read_selfrep_document
 from pointsman.errors import JobPrivacyBlocked, RouterNoMatch
-from pointsman.gateway.api.agent_call import AgentCalls, Call, Told, refusal_value
-from pointsman.gateway.api.agent_shapes import (
+from pointsman.gateway.api.agents.call import AgentCalls, Call, Told, refusal_value
+from pointsman.gateway.api.agents.shapes import (
     EdgeRow,
     ModuleRegistered,
     ModuleRow,

@@ -17,9 +17,9 @@ from pointsman.audit.replay import Progress
 from pointsman.errors import InputError, LedgerBroken
 from pointsman.gateway.access import caller_of, check_reader
 from pointsman.gateway.api import query
-from pointsman.gateway.api.audit_shapes import BacktestBody
 from pointsman.gateway.api.bodies import body_as
-from pointsman.gateway.api.progress import told_progress, wants_events
+from pointsman.gateway.api.ledger.progress import told_progress, wants_events
+from pointsman.gateway.api.ledger.shapes import BacktestBody
 from pointsman.gateway.api.shapes import DecisionRow
 from pointsman.gateway.asgi import Handler
 from pointsman.gateway.http import NO_STORE, Asked, Receive, Send, answer_value, in_thread

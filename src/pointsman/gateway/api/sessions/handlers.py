@@ -9,7 +9,7 @@ from pointsman.errors import InputError, NotFound
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.api import query
 from pointsman.gateway.api.bodies import body_as
-from pointsman.gateway.api.session_lines import session_lines
+from pointsman.gateway.api.sessions.lines import session_lines
 from pointsman.gateway.api.shapes import (
     ClearTaintAnswer,
     ClearTaintBody,
@@ -17,7 +17,7 @@ from pointsman.gateway.api.shapes import (
     PinBody,
     SessionsAnswer,
 )
-from pointsman.gateway.api.turn_catalog import TurnCatalog
+from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.gateway.asgi import Handler, named_parts
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts

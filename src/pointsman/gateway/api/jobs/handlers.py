@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from pointsman.errors import JobPrivacyBlocked, PointsmanError, RouterNoMatch
 from pointsman.gateway.api import query
-from pointsman.gateway.api.agent_call import AgentCalls, Call, Told, refusal_value
-from pointsman.gateway.api.agent_shapes import JobRow, JobsAnswer, ReplayedJob
-from pointsman.gateway.api.job_view import hidden, log_value
+from pointsman.gateway.api.agents.call import AgentCalls, Call, Told, refusal_value
+from pointsman.gateway.api.agents.shapes import JobRow, JobsAnswer, ReplayedJob
+from pointsman.gateway.api.jobs.view import hidden, log_value
 from pointsman.gateway.asgi import Handler
 from pointsman.gateway.parts import Parts
 from pointsman.jobs.agency_record import Caller

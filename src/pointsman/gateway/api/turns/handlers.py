@@ -10,9 +10,9 @@ from pointsman.audit.turn_story import recent_stories
 from pointsman.errors import InputError
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.api import query
-from pointsman.gateway.api.turn_catalog import TurnCatalog
-from pointsman.gateway.api.turn_record import record_of, replayed
-from pointsman.gateway.api.turn_shapes import FilterRow, FiltersAnswer, ListedTurn, TurnsAnswer
+from pointsman.gateway.api.turns.catalog import TurnCatalog
+from pointsman.gateway.api.turns.record import record_of, replayed
+from pointsman.gateway.api.turns.shapes import FilterRow, FiltersAnswer, ListedTurn, TurnsAnswer
 from pointsman.gateway.asgi import named_parts
 from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts

@@ -12,8 +12,8 @@ from pointsman.errors import NotFound
 from pointsman.gateway.access import caller_of, check_reader
 from pointsman.gateway.api.admin_shapes import BudgetBody, BudgetRow
 from pointsman.gateway.api.bodies import body_as
-from pointsman.gateway.api.budget_text import with_budgets
-from pointsman.gateway.api.policy_writing import write_policy
+from pointsman.gateway.api.budgets.text import with_budgets
+from pointsman.gateway.api.policies.writing import write_policy
 from pointsman.gateway.asgi import Handler, named_parts
 from pointsman.gateway.http import Asked, Receive, Send, answer_value
 from pointsman.gateway.parts import Parts, check_own_files

@@ -9,8 +9,8 @@ from pointsman.brainstate.redaction import redacted_view
 from pointsman.brainstate.state import BrainState
 from pointsman.brainstate.trace import Happening
 from pointsman.brainstate.view import ShownState, decimal, shown, shown_hints
-from pointsman.gateway.api.agent_call import AgentCalls, Call, Told
-from pointsman.gateway.api.agent_shapes import (
+from pointsman.gateway.api.agents.call import AgentCalls, Call, Told
+from pointsman.gateway.api.agents.shapes import (
     HintsAnswer,
     QueryBody,
     SnapshotAnswer,

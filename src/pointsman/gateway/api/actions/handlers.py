@@ -8,8 +8,8 @@ from pointsman.agents.action_payload import opened
 from pointsman.approvals.action_view import action_value, wanted_of
 from pointsman.errors import InputError
 from pointsman.gateway.api import query
-from pointsman.gateway.api.agent_call import AgentCalls, Call, Told
-from pointsman.gateway.api.agent_shapes import ActionBody, NoteBody, SettleBody, VoteBody
+from pointsman.gateway.api.agents.call import AgentCalls, Call, Told
+from pointsman.gateway.api.agents.shapes import ActionBody, NoteBody, SettleBody, VoteBody
 from pointsman.gateway.asgi import Handler
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.document import Json

@@ -13,7 +13,7 @@ from pointsman.access.keys import ENTROPY_BYTES, Key, KeyPrivacy, key_token
 from pointsman.access.roles import Role, Scope, scopes_of
 from pointsman.errors import NotFound
 from pointsman.gateway.access import caller_of
-from pointsman.gateway.api.policy_writing import write_policy
+from pointsman.gateway.api.policies.writing import write_policy
 from pointsman.gateway.asgi import Handler, named_parts
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts, check_own_files

@@ -19,7 +19,7 @@ from pointsman.access.roles import SCOPES, Scope
 from pointsman.conversations.conversation_house import Ground, House
 from pointsman.errors import NotPermitted, PermissionDenied
 from pointsman.gateway.access import caller_of, check_reader
-from pointsman.gateway.api.agent_call import LOCAL
+from pointsman.gateway.api.agents.call import LOCAL
 from pointsman.gateway.http import Asked, Handler, Receive, Send, in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.incoming import privacy_of

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from pointsman.errors import DocumentError, NotFound, Problem
 from pointsman.gateway.access import check_reader
-from pointsman.gateway.api.admin import POLICIES
 from pointsman.gateway.api.bodies import body_as
-from pointsman.gateway.api.policy_shapes import (
+from pointsman.gateway.api.keys.handlers import POLICIES
+from pointsman.gateway.api.policies.shapes import (
     CheckAnswer,
     CheckBody,
     ProblemRow,
@@ -25,7 +25,7 @@ from pointsman.gateway.api.policy_shapes import (
     RuleScope,
     TryBody,
 )
-from pointsman.gateway.api.turn_catalog import TurnCatalog
+from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.gateway.asgi import named_parts
 from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts

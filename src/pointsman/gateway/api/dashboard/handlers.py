@@ -11,8 +11,8 @@ from pointsman.access.keys import ANONYMOUS, Principal
 from pointsman.errors import NotAuthenticated, NotFound, NotPermitted
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.api.bodies import body_as
-from pointsman.gateway.api.dashboard_shapes import HelpPage, HelpPages, LoggedIn, LoggedOut, Me
-from pointsman.gateway.api.login import LoginBody, check_not_elsewhere, set_cookie
+from pointsman.gateway.api.dashboard.login import LoginBody, check_not_elsewhere, set_cookie
+from pointsman.gateway.api.dashboard.shapes import HelpPage, HelpPages, LoggedIn, LoggedOut, Me
 from pointsman.gateway.asgi import named_parts
 from pointsman.gateway.http import (
     Asked,

@@ -11,8 +11,8 @@ import msgspec
 from pointsman.errors import NotFound
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.api.shapes import LedgerState
-from pointsman.gateway.api.turn_catalog import TurnCatalog
-from pointsman.gateway.api.turn_shapes import (
+from pointsman.gateway.api.turns.catalog import TurnCatalog
+from pointsman.gateway.api.turns.shapes import (
     BucketRow,
     ModelSpent,
     OverviewAnswer,

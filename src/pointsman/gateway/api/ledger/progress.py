@@ -9,7 +9,7 @@ import msgspec
 
 from pointsman.audit.replay import Progress
 from pointsman.errors import PointsmanError
-from pointsman.gateway.api.feed import sse
+from pointsman.gateway.api.feed.live import sse
 from pointsman.gateway.http import EVENTS, NO_STORE, Asked, Send, in_thread
 
 Work = Callable[[Progress], object]

@@ -13,7 +13,7 @@ from msgspec import Raw
 from pointsman.app import Pointsman
 from pointsman.audit.recorded_turns import TURN, turn_named
 from pointsman.errors import MissingSnapshot, NotFound, PointsmanError
-from pointsman.gateway.api.turn_shapes import (
+from pointsman.gateway.api.turns.shapes import (
     DifferenceRow,
     LinkedEntry,
     MessageShown,
