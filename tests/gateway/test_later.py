@@ -10,7 +10,7 @@ import pytest
 from pointsman.gateway.api.workflows.hooks import SENSORS
 from pointsman.gateway.later import LATER
 from pointsman.gateway.server import opened
-from pointsman.storage.policies.policies import decision_files
+from pointsman.storage.policies import decision_files
 
 _LOADED = """
 import sys
