@@ -22,8 +22,8 @@ from pointsman.kernel.instant import instant_text, read_instant
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import microusd
 from pointsman.kernel.schema import conform
-from pointsman.placement.policy import read_placement
 from pointsman.signals.kinds import KINDS
+from pointsman.storage.policies.policies import read_table
 from pointsman.turns.policy import read_routing
 from pointsman.turns.registry.models import read_models
 from pointsman.turns.written import Usd
@@ -148,7 +148,8 @@ class Admin:
         if name == "models.yaml":
             read_models(text, name)
         elif name == "placement.yaml":
-            read_placement(text, name, [each.name for each in KINDS])
+            known = files.known(files.in_force().models)
+            read_table(text, name, [each.name for each in KINDS], known)
         else:
             read_routing(text, name, files.known(files.in_force().models), "/")
 

@@ -30,13 +30,12 @@ from pointsman.gateway.asgi import named_parts
 from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import instant_text
-from pointsman.placement.policy import read_placement
 from pointsman.recording.gathering import configured_models, exact_facts
 from pointsman.recording.placing import Turn
 from pointsman.recording.ruling import Policies, ruled
 from pointsman.recording.rulings import policies_of
 from pointsman.signals.kinds import KINDS
-from pointsman.storage.policies.policies import InForce
+from pointsman.storage.policies.policies import InForce, read_table
 from pointsman.storage.stores.turn_index import RuleHits
 from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import DECISION_VERSION
@@ -125,8 +124,9 @@ class PolicyApi:
             routing = pointsman.files.text(_ROUTING) or b"schema_version: 1\n"
             user_home = str(Path.home())
             return turn_policy(read_routing(routing, _ROUTING, known, user_home), known, user_home)
-        read_placement(text, name, [each.name for each in KINDS])
-        return pointsman.in_force().ready.policy
+        policy = pointsman.in_force().ready.policy
+        read_table(text, name, [each.name for each in KINDS], policy.models)
+        return policy
 
     async def try_out(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Decide a turn under a policy that is being written; records nothing, calls nobody."""

@@ -17,14 +17,22 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.audit.recorded_turns import FALLBACK, OVERRIDE, TURN
-from pointsman.errors import LedgerBroken
+from pointsman.audit.turn_story import PLACEMENT, order_of, read_turn
+from pointsman.errors import LedgerBroken, ReplayError
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import LedgerReader, Stored
 from pointsman.storage.stores.turn_index import Mark, TurnIndex, opened_index
-from pointsman.storage.stores.turn_rows import CallMade, LaterMade, Row, TurnMade, WorkerMade
+from pointsman.storage.stores.turn_rows import (
+    CallMade,
+    LaterMade,
+    RefusalMade,
+    Row,
+    TurnMade,
+    WorkerMade,
+)
 
 TURNS_FILE: Final = "turns.db"
 LOOK_S: Final = 0.25
@@ -158,6 +166,14 @@ class _Facts(Struct):
     placement: _Placed | None = None
 
 
+class _Placement(Struct):
+    outcome: _Placed
+
+
+class _RecordedPlacement(Struct):
+    decision: _Placement
+
+
 class _Spent(Struct):
     cost_microusd: int | None = None
     input_tokens: int = 0
@@ -186,6 +202,7 @@ class _Started(Struct):
 
 # Not the canonical forms: those check every byte, and nothing is proved from these rows.
 _RECORDED: Final = msgspec.json.Decoder(_Recorded)
+_PLACEMENT: Final = msgspec.json.Decoder(_RecordedPlacement)
 _FACTS: Final = msgspec.json.Decoder(_Facts)
 _ENDED: Final = msgspec.json.Decoder(_Ended)
 _STARTED: Final = msgspec.json.Decoder(_Started)
@@ -196,7 +213,7 @@ def _rows(ledger: LedgerReader, number: int, entries: list[Entry]) -> Iterator[R
     for entry in entries:
         try:
             row = _row(ledger, number, entry)
-        except (msgspec.MsgspecError, LedgerBroken):
+        except (msgspec.MsgspecError, LedgerBroken, ReplayError):
             # An entry that somebody changed is for `verify` to name; a list goes on without it.
             continue
         if row is not None:
@@ -212,6 +229,8 @@ def _row(ledger: LedgerReader, number: int, entry: Entry) -> Row | None:
         return LaterMade(entry.ref, entry.id, chosen, is_fallback=entry.kind == FALLBACK)
     if entry.kind == OUTCOME:
         return _call(entry)
+    if entry.kind == PLACEMENT:
+        return _refusal(ledger, Stored(number, entry))
     if entry.kind == DELEGATED:
         started = _STARTED.decode(entry.payload)
         return WorkerMade(started.session_id, started.payload.worker_session_id)
@@ -241,6 +260,19 @@ def _turn(entry: Entry, facts: _Facts) -> TurnMade:
         is_worker=facts.is_worker,
         rules_in_vain=tuple(attempts),
     )
+
+
+def _refusal(ledger: LedgerReader, placed: Stored) -> RefusalMade | None:
+    """Return the refusal of a call that would have gone on; most placements are none."""
+    entry = placed.entry
+    if _PLACEMENT.decode(entry.payload).decision.outcome.gate == "open":
+        return None
+    turns = (each for each in ledger.with_ref(entry.ref) if each.entry.kind == TURN)
+    turn = next(turns, None)
+    if turn is None or order_of(placed) < order_of(turn):
+        return None
+    is_one = any(each.decision_id == entry.id for each in read_turn(ledger, turn).refusals)
+    return RefusalMade(entry.ref) if is_one else None
 
 
 def _call(entry: Entry) -> CallMade:
