@@ -157,7 +157,7 @@ def _committed(parts: Parts, entries: Sequence[Entry], seconds: float) -> None:
     parts.metrics.observe("pointsman_ledger_commit_seconds", (), seconds)
     parts.feed.committed(entries)
     if parts.sharing is not None:
-        parts.sharing.replica.observed(entries)
+        parts.sharing.replica.enqueue_outcomes(entries)
 
 
 def _record_changes(parts: Parts, changes: Sequence[Transition]) -> None:

@@ -16,8 +16,8 @@ from pointsman.gateway.parts import Parts
 from pointsman.kernel.number import ONE, ZERO, Billionths, billionths
 from pointsman.kernel.record import Names
 from pointsman.learning.feedback import Feedback, feedback_draft
-from pointsman.learning.learning import run_learned
-from pointsman.learning.recalling import recalled, shadow_of
+from pointsman.learning.learning import learn_run
+from pointsman.learning.recorded_runs import is_shadow_run, read_recorded_run
 from pointsman.recording.waiting import Blocking
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.turns.facts import TurnFacts
@@ -48,7 +48,7 @@ class Judging:
             raise NotFound(f"no turn is recorded as `{given.turn_id}`")
         decision_id = given.decision_id or shown.decision_id
         is_shadow = decision_id != shown.decision_id
-        if is_shadow and not shadow_of(pointsman.home, shown.turn_id, decision_id):
+        if is_shadow and not is_shadow_run(pointsman.home, shown.turn_id, decision_id):
             raise NotFound(f"no run of this turn is recorded as `{decision_id}`")
         run_id = decision_id if is_shadow else shown.turn_id
         names = Names(pointsman.ids.new_id(), run_id, pointsman.clock.now())
@@ -77,11 +77,13 @@ class Judging:
                 found = store.update_score(names.ref, *verdict)
             if found not in {"no_patterns", "no_such_turn"}:
                 return found
-            turn = recalled(home, given.turn_id, names.ref if names.ref != given.turn_id else "")
+            turn = read_recorded_run(
+                home, given.turn_id, names.ref if names.ref != given.turn_id else ""
+            )
             if turn is None or self._is_off(turn.facts):
                 return found
             vector_of = self._parts.pointsman.gathering.vectors.of
-            run_learned(store, turn.facts, turn.run, vector_of)
+            learn_run(store, turn.facts, turn.run, vector_of)
             return store.update_score(names.ref, *verdict)
 
     def _is_off(self, facts: TurnFacts) -> bool:

@@ -1,11 +1,12 @@
-"""A turn from its record: what it looked like, who took it, what that cost.
+"""Runs of turns, read back from the ledger: facts, text, model and cost.
 
-Turns of the gateway are not counted as they pass, for most are never judged. One that somebody
-judges is read back from the ledger, and counted then.
+Turns of the gateway are not counted as they pass, for most are never judged. A judged turn is
+read back from the ledger, and counted then. Vectors of recorded turns are rebuilt the same way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 
 from msgspec import Struct
@@ -18,7 +19,8 @@ from pointsman.learning.learning import Run, run_of_call
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import ContentReader, LedgerReader, Stored
-from pointsman.storage.stores.patterns.patterns import Origin
+from pointsman.storage.stores.patterns.look import halves
+from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 
 TURN = f"{DECISION}turn"
@@ -26,22 +28,22 @@ SHADOW = f"{TURN}.shadow"
 JUDGE = f"{TURN}.judge"
 
 
-class Recalled(Struct, frozen=True):
+class RecordedRun(Struct, frozen=True):
     """A run of a turn, with the turn's facts and text."""
 
     facts: TurnFacts
     run: Run
 
 
-def shadow_of(home: Home, turn_id: str, decision_id: str) -> bool:
-    """Tell whether a decision is about a shadow run of a turn."""
+def is_shadow_run(home: Home, turn_id: str, decision_id: str) -> bool:
+    """Return whether a decision is about a shadow run of a turn."""
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
         found = ledger.with_id(decision_id)
         return any((each.entry.kind, each.entry.ref) == (SHADOW, turn_id) for each in found)
 
 
-def recalled(home: Home, turn_id: str, decision_id: str = "") -> Recalled | None:
-    """Read a turn back, or one shadow run of it; None where it never ended, or has no text left."""
+def read_recorded_run(home: Home, turn_id: str, decision_id: str = "") -> RecordedRun | None:
+    """Read a turn or one shadow run of it; None if it never ended or its text is gone."""
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
         about = ledger.with_id(decision_id) if decision_id else ledger.with_ref(turn_id)
         ends = [
@@ -59,7 +61,7 @@ def recalled(home: Home, turn_id: str, decision_id: str = "") -> Recalled | None
     origin: Origin | None = "explored" if was_explored_turn(stored) else None
     if decision_id:
         origin = "shadow"
-    return Recalled(facts, run_of_call(decision_id or turn_id, end, stored.entry.at, origin))
+    return RecordedRun(facts, run_of_call(decision_id or turn_id, end, stored.entry.at, origin))
 
 
 def _is_run(kind: str, *, is_shadow: bool) -> bool:
@@ -69,7 +71,7 @@ def _is_run(kind: str, *, is_shadow: bool) -> bool:
 
 
 def _ends(ledger: LedgerReader, decision: Stored) -> list[CallEnd]:
-    """Give how the calls under a decision ended that ended well."""
+    """Return the ends of the successful calls under a decision."""
     entries = [each.entry for each in ledger.with_ref(decision.entry.id)]
     told = [OUTCOME_FORM.read(each.payload) for each in entries if each.kind == OUTCOME]
     return [END_FORM.decode(bytes(each.detail)) for each in told if each.status == "done"]
@@ -84,3 +86,30 @@ def _facts(home: Home, ledger: LedgerReader, stored: Stored) -> TurnFacts | None
             return with_text(FACTS_FORM.decode(encoded), texts.text)
         except MissingSnapshot:
             return None
+
+
+class RebuiltVectors(Struct, frozen=True):
+    """How many fingerprints got tokens of the embedding in force, and how many still lack them."""
+
+    made: int
+    left: int
+
+
+def rebuild_vectors(
+    home: Home, store: PatternStore, vector_of: Callable[[str], bytes]
+) -> RebuiltVectors:
+    """Make the missing tokens of the embedding in force, for every fingerprint with a text left."""
+    done: set[str] = set()
+    for name, turn_id in store.without_tokens():
+        if name not in done and _rebuild_vector(home, store, (name, turn_id), vector_of):
+            done.add(name)
+    return RebuiltVectors(len(done), store.count_without_tokens())
+
+
+def _rebuild_vector(
+    home: Home, store: PatternStore, turn: tuple[str, str], vector_of: Callable[[str], bytes]
+) -> bool:
+    found = read_recorded_run(home, turn[1])
+    if found is None or not isinstance(found.facts.message, str):
+        return False
+    return store.put_tokens(turn[0], *halves(vector_of(found.facts.message)))

@@ -1,7 +1,7 @@
-"""Running a turn again beside its answer: under which decision, and what is recorded of it.
+"""Shadow runs and judges of a turn: the decision each runs under, and the entries it leaves.
 
-A shadow run and a judge's question are decided like every call: from the turn's own facts, with
-every veto, and so that a replay decides the same.
+Both are decided like every call: from the turn's own facts, with every veto, and so that a replay
+decides the same.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SHADOWED: Final = "event.turn.shadowed"
 JUDGED: Final = "event.turn.judged"
 
 
-class Shadowed(Struct, frozen=True, forbid_unknown_fields=True):
-    """A turn was run again: by which decision, on which model, with the seal of what it said."""
+class ShadowRunRecord(Struct, frozen=True, forbid_unknown_fields=True):
+    """A shadow run of a turn: its decision, its model, and the seal of its answer."""
 
     decision_id: str
     model: str
@@ -33,7 +33,7 @@ class Shadowed(Struct, frozen=True, forbid_unknown_fields=True):
     answer: Sealed | None
 
 
-class Judged(Struct, frozen=True, forbid_unknown_fields=True):
+class JudgeVerdict(Struct, frozen=True, forbid_unknown_fields=True):
     """A model judged an answer: the one given under `decision_id`, by a rubric, in fixed steps."""
 
     decision_id: str
@@ -43,35 +43,35 @@ class Judged(Struct, frozen=True, forbid_unknown_fields=True):
     score: Billionths
 
 
-SHADOWED_FORM = Form(Shadowed)
-JUDGED_FORM = Form(Judged)
+SHADOW_RUN_FORM = Form(ShadowRunRecord)
+JUDGE_VERDICT_FORM = Form(JudgeVerdict)
 
 
-def shadowed_draft(names: Names, shadowed: Shadowed) -> Draft:
-    """Make the entry of a shadow run; `ref` is the turn."""
-    return Draft(SHADOWED, names.id, names.ref, names.at, SHADOWED_FORM.encode(shadowed))
+def shadow_run_draft(names: Names, shadowed: ShadowRunRecord) -> Draft:
+    """Return the entry of a shadow run; `ref` is the turn."""
+    return Draft(SHADOWED, names.id, names.ref, names.at, SHADOW_RUN_FORM.encode(shadowed))
 
 
-def judged_draft(names: Names, judged: Judged) -> Draft:
-    """Make the entry of a judge's verdict; `ref` is the turn."""
-    return Draft(JUDGED, names.id, names.ref, names.at, JUDGED_FORM.encode(judged))
+def judge_verdict_draft(names: Names, judged: JudgeVerdict) -> Draft:
+    """Return the entry of a judge's verdict; `ref` is the turn."""
+    return Draft(JUDGED, names.id, names.ref, names.at, JUDGE_VERDICT_FORM.encode(judged))
 
 
 def shadow_ruling(turn_id: str, policies: Policies, before: Ruling) -> Ruling | None:
-    """Decide on which model a turn is run again; None for most turns."""
+    """Decide the model of a turn's shadow run; None for most turns."""
     model = shadow_model(turn_id, policies.turns, before.facts, before.model)
-    return None if model is None else ruled_beside(policies, before, model)
+    return None if model is None else rule_for_model(policies, before, model)
 
 
 def judge_ruling(policies: Policies, before: Ruling, model: str) -> Ruling | None:
     """Decide whether a model may judge the answers of a turn; None where it may not."""
     if not may_leave(policies.turns, before.facts, before.model, model):
         return None
-    return ruled_beside(policies, before, model)
+    return rule_for_model(policies, before, model)
 
 
-def ruled_beside(policies: Policies, before: Ruling, model: str) -> Ruling | None:
-    """Decide a turn again with its model given; None where any veto speaks against it."""
+def rule_for_model(policies: Policies, before: Ruling, model: str) -> Ruling | None:
+    """Decide a turn again for a given model; None where a veto rejects it."""
     facts = replace(before.facts, override=None, sticky_model=model, explore_draw=UNSET)
     ruling = replace(ruled_under(policies, before.placing, facts), is_placed_anew=False)
     if ruling.model != model or not may_call(policies, before.placing, model):
