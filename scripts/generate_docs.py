@@ -430,8 +430,8 @@ def outcomes_page() -> str:
         "In each row `main:first` is the model chosen: named in the request, pinned to the\n"
         "session, by `@alias` in the text, by a rule, by what similar turns speak for, or as\n"
         "the first of the default list. `spare:second` is the next of that list, and\n"
-        "`house:local` runs on this machine. Fallback is on, and `for_named_models` is off,\n"
-        "as by default.",
+        "`house:local` runs on this machine. Fallback is on, and `for_named_models` is off\n"
+        "unless a row says so, as by default.",
         "*Headers* are `x-pointsman-fallback-from` (fallback-from), `x-pointsman-notice`\n"
         "(notice), `x-should-retry` and `retry-after`; one that is not listed is not sent.\n"
         "*Ledger* lists the entries of the turn in their order; an outcome has its\n"
@@ -446,6 +446,9 @@ def outcomes_page() -> str:
         "A stream that breaks after its first byte of content has status 200 already: an\n"
         "error event ends it, no other model takes over, and what came is charged by\n"
         "estimate. A provider's own 400 is no reason to ask another model.",
+        "A local model chosen by hand is never replaced by one in the cloud. Where several\n"
+        "candidates are rejected, a named model's own cause is told; else one that waiting can\n"
+        "mend (503), else the first in the order of the [vetoes](errors.md).",
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from pointsman.calls.flow import (
     Record,
     RecordPlacement,
     TurnLock,
+    _may_go_on,
     check_egress,
     continue_turn,
     turn,
@@ -194,6 +195,24 @@ def test_a_model_the_request_names_has_no_fallback() -> None:
     told, ended = driven(policies(), FAILED, facts=some_facts(named_model="c:small"))
     assert told[-1] == "call c:small"
     assert (ended.status, ended.attempts) == ("failed", 1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "goes_on"),
+    [
+        (some_facts(named_model="c:small"), False),
+        (some_facts(sticky_model="c:small"), True),
+        (some_facts(override=Override("small", "c:small"), named_model="c:big"), True),
+    ],
+    ids=["named", "sticky", "override of another name"],
+)
+def test_the_chain_ends_at_a_named_model_before_anything_is_decided_again(
+    facts: TurnFacts, goes_on: bool
+) -> None:
+    # The chain would refuse every other model, too: only this line spares the second decision.
+    ruling = ruled(policies(), asked(), facts)
+    assert ruling.model == "c:small"
+    assert _may_go_on(Fallback(), ruling, FAILED, 1) is goes_on
 
 
 @pytest.mark.parametrize(

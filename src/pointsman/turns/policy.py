@@ -356,10 +356,18 @@ class _Check:
             seen.add(model_id(name))
 
     def _known(self, name: str | None, document: Document, at: Path) -> Iterable[Problem]:
-        if name is not None and model_id(name) not in self._models:
-            message = f"`{name}` is not a model of models.yaml"
-            hint = meant(name, self._models) or f"known: {', '.join([*self._models][:8])}"
-            yield document.problem(at, Code.UNKNOWN_VALUE, message, hint)
+        if name is not None:
+            yield from unknown_model_problems(name, self._models, document, at)
+
+
+def unknown_model_problems(
+    name: str, models: Mapping[str, Model], document: Document, at: Path
+) -> Iterable[Problem]:
+    """Report a name that is no model, with the nearest one that is."""
+    if model_id(name) not in models:
+        message = f"`{name}` is not a model of models.yaml"
+        hint = meant(name, models) or f"known: {', '.join([*models][:8])}"
+        yield document.problem(at, Code.UNKNOWN_VALUE, message, hint)
 
 
 def _budget_problems(budgets: tuple[GivenBudget, ...], document: Document) -> Iterable[Problem]:

@@ -21,7 +21,7 @@ TurnState = Literal["open", "done", "failed", "fallback", "refused", "preview"]
 CallRole = Literal["turn", "shadow", "judge"]
 CallOutcome = Literal["done", "failed", "refused", "unknown"]
 
-REFUSALS: Final = frozenset(get_args(ValidationFailure))
+REFUSALS: Final = frozenset((*get_args(ValidationFailure), "confirmation_needed"))
 """The error classes of calls that were never made: a veto spoke after the decision."""
 
 

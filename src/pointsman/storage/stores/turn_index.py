@@ -26,6 +26,7 @@ from pointsman.storage.stores.turn_rows import (
     BUCKET,
     CallMade,
     LaterMade,
+    RefusalMade,
     Row,
     TurnMade,
     TurnSums,
@@ -235,6 +236,8 @@ class TurnIndex:
                     self._add_later(row, sums)
                 case CallMade():
                     self._add_call(row, sums)
+                case RefusalMade():
+                    self._run("note_refusal", (row.turn_id,))
                 case WorkerMade():
                     self._run("add_worker", (row.parent, row.worker))
         for name, bound in sums.written():
