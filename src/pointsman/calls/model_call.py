@@ -25,8 +25,8 @@ from pointsman.kernel.record import Names, outcome_draft
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import UpstreamError
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.call_event import Result
-from pointsman.turns.estimate import output_bound
+from pointsman.turns.registry.call_event import Result
+from pointsman.turns.registry.estimate import output_bound
 
 OVER_BUDGET: Final = "over_budget"
 """The class of a call that was never made, because its budget had too little left by then."""

@@ -12,11 +12,11 @@ from pointsman.errors import PointsmanError
 from pointsman.kernel.instant import Clock
 from pointsman.replicas.replica import Shared
 from pointsman.replicas.shared_health import SharedHealth
-from pointsman.turns.call_event import CallEvent
-from pointsman.turns.learning.trials import TRIED_FOR_S
 from pointsman.turns.registry.availability import Transition
+from pointsman.turns.registry.call_event import CallEvent
 from pointsman.turns.registry.models import provider_of
 from pointsman.turns.registry.provider_state import THRESHOLDS, Thresholds
+from pointsman.turns.registry.trials import TRIED_FOR_S
 
 
 class FollowedHealth(SharedHealth):

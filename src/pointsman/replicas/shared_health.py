@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from pointsman.kernel.instant import Clock
 from pointsman.recording.health import CREDENTIAL, LiveHealth
-from pointsman.turns.call_event import CallEvent
-from pointsman.turns.learning.trials import after_call, clear, matters
 from pointsman.turns.registry.availability import AvailabilityState, Transition
+from pointsman.turns.registry.call_event import CallEvent
 from pointsman.turns.registry.provider_state import THRESHOLDS, Thresholds
+from pointsman.turns.registry.trials import after_call, clear, matters
 
 MOST_UNTOLD: Final = 10_000
 

@@ -17,7 +17,7 @@ from pointsman.gateway.api import (
 from pointsman.gateway.api.description import BEFORE, LIMIT, Description, Key, Parameter
 from pointsman.gateway.api.login import LoginBody
 from pointsman.kernel.schema import Schema
-from pointsman.turns.story import TurnState
+from pointsman.turns.story.turn_story import TurnState
 
 HTML: Final = "text/html"
 ANY: Final = "application/octet-stream"
