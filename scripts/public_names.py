@@ -53,7 +53,17 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "contract" / "public"
 
 ROOMS: Final = tuple(
-    f"pointsman.{each}." for each in ("kernel", "turns", "placement", "branches", "agents")
+    f"pointsman.{each}."
+    for each in (
+        "kernel",
+        "turns",
+        "placement",
+        "branches",
+        "agents",
+        "expressions",
+        "brainstate",
+        "governance",
+    )
 )
 """The packages whose texts are part of recorded decisions."""
 
