@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from pointsman.operations.publishing import Publishing
     from pointsman.operations.rules_test import Table, TableReport
     from pointsman.storage.policies.publications import Candidate
-    from pointsman.turns.story import TurnStory
+    from pointsman.turns.story.turn_story import TurnStory
     from pointsman.workflows.branching import Branching
 
 __all__ = ["Given", "Pointsman", "SystemClock", "Ulids", "home_path"]

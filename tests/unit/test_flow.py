@@ -29,7 +29,6 @@ from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.recording.ruling import Policies, Ruling, ruled
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition
 from pointsman.turns.facts import Override, TurnFacts
 from pointsman.turns.policy import Rule
 from pointsman.turns.registry.models import (
@@ -39,6 +38,7 @@ from pointsman.turns.registry.models import (
     ModelsFile,
     registry,
 )
+from pointsman.turns.rules.condition import Condition
 
 ID = ContentId("sha256:" + "0" * 64)
 FAILED = CallResult(is_done=False, error_class="timeout")

@@ -30,8 +30,8 @@ from pointsman.kernel.record import Names, outcome_draft
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import UpstreamError
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.call_event import Result
-from pointsman.turns.estimate import output_bound
+from pointsman.turns.registry.call_event import Result
+from pointsman.turns.registry.estimate import output_bound
 
 NOT_CONFIRMED: Final = "confirmation_needed"
 """The class of a call that was never made, because its policy wants a human's yes first."""

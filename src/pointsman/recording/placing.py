@@ -18,7 +18,7 @@ from pointsman.placement.facts import (
     Taint,
     placement_facts,
 )
-from pointsman.placement.sensitivity import Sensitivity
+from pointsman.placement.rules.sensitivity import Sensitivity
 from pointsman.recording.taints import Taints
 from pointsman.signals.sensitivity import sensitivity
 from pointsman.signals.tokens import Counted, counted

@@ -15,7 +15,7 @@ from pointsman.gateway.api.policies import shapes as policy_shapes
 from pointsman.gateway.api.turns import shapes as turn_shapes
 from pointsman.gateway.api.workflows import handlers as workflow_api
 from pointsman.kernel.schema import Schema
-from pointsman.turns.story import TurnState
+from pointsman.turns.story.turn_story import TurnState
 
 HTML: Final = "text/html"
 ANY: Final = "application/octet-stream"

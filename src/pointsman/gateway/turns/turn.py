@@ -31,7 +31,7 @@ from pointsman.providers.port import Deadlines
 from pointsman.recording.ruling import Placing, Ruling
 from pointsman.recording.taints import ITEM
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.override import Mode
+from pointsman.turns.chain.override import Mode
 from pointsman.turns.trace import Evaluation
 from pointsman.version import VERSION
 

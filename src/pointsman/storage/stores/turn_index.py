@@ -32,7 +32,7 @@ from pointsman.storage.stores.turn_rows import (
     TurnSums,
     WorkerMade,
 )
-from pointsman.turns.story import REFUSALS, TurnState
+from pointsman.turns.story.turn_story import REFUSALS, TurnState
 
 _SQL = named_blocks(sql_text("turn_index_queries.sql"))
 

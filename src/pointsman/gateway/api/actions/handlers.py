@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from pointsman.agents.action_payload import opened
+from pointsman.agents.modules.action_payload import opened
 from pointsman.approvals.action_view import action_value, wanted_of
 from pointsman.errors import InputError
 from pointsman.gateway.api import query

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.agents.explain import number
-from pointsman.agents.module import Status
-from pointsman.agents.selfrep import Tail
+from pointsman.agents.modules.module import Status
+from pointsman.agents.modules.selfrep import Tail
 from pointsman.agents.trust.apt import EVENT_FORM
 from pointsman.agents.trust.folding import folded
 from pointsman.app import Pointsman

@@ -22,11 +22,11 @@ from pointsman.kernel.instant import instant_text, read_instant
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import microusd
 from pointsman.kernel.schema import conform
+from pointsman.kernel.written_numbers import Usd
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.policies.policies import read_table
 from pointsman.turns.policy import read_routing
 from pointsman.turns.registry.models import read_models
-from pointsman.turns.written import Usd
 
 POLICIES = ("models.yaml", "routing.yaml", "placement.yaml")
 

@@ -42,7 +42,14 @@ from pointsman.turns.explain import Shown, shown_value
 from pointsman.turns.facts import FACTS_FORM, GivenFacts, TurnFacts
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy, model_names, read_routing, turn_policy
 from pointsman.turns.registry.models import read_models, registry
-from pointsman.turns.review import Finding, Scoped, condition_text, local_proof, review, scopes
+from pointsman.turns.rules.review import (
+    Finding,
+    Scoped,
+    condition_text,
+    local_proof,
+    review,
+    scopes,
+)
 
 _CHECK: Final = "/api/policies/{name}/check"
 _TRY: Final = "/api/policies/{name}/try"

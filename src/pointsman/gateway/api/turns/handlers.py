@@ -21,7 +21,7 @@ from pointsman.kernel.instant import LATEST, Instant, instant_text
 from pointsman.kernel.number import microusd
 from pointsman.placement.trace import Gate, Placed
 from pointsman.storage.stores.turn_index import Listed, Wanted
-from pointsman.turns.story import TurnState, TurnStory
+from pointsman.turns.story.turn_story import TurnState, TurnStory
 
 _RECORD: Final = "/api/turns/{id}/record"
 _REPLAY: Final = "/api/turns/{id}/replay"

@@ -8,7 +8,7 @@ from msgspec import Meta, Raw, Struct
 
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.gateway.api.shapes import LedgerState, TurnRow
-from pointsman.turns.story import TurnState
+from pointsman.turns.story.turn_story import TurnState
 
 Object = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
 Behind = Annotated[int, Meta(description="entries of the ledger that the list does not know yet")]

@@ -12,15 +12,15 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from pointsman.agents.config import EPSILON, Count, Fraction, GivenConfig, Name
-from pointsman.agents.module import ModuleType, Status
-from pointsman.agents.run_written import (
+from pointsman.agents.file.config import EPSILON, Count, Fraction, GivenConfig, Name
+from pointsman.agents.file.run_section import (
     GivenCouncil,
     GivenPrivacy,
     GivenRun,
     council_problems,
     run_problems,
 )
+from pointsman.agents.modules.module import ModuleType, Status
 from pointsman.errors import InputError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Json, Path, Position, escaped

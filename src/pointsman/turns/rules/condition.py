@@ -17,10 +17,10 @@ from pointsman.kernel.document import Document, Path
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.regex import refusal
 from pointsman.kernel.text import ascii_lower
+from pointsman.kernel.written_numbers import ClockTime, Count, Usd
 from pointsman.turns.facts import minutes
-from pointsman.turns.learning.look import Look, Patterns
-from pointsman.turns.text_patterns import literal_pattern
-from pointsman.turns.written import ClockTime, Count, Usd
+from pointsman.turns.rules.look import Look, Patterns
+from pointsman.turns.rules.text_patterns import literal_pattern
 
 T = TypeVar("T")
 Words = str | tuple[str, ...]

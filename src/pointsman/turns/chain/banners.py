@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pointsman.kernel.number import Billionths, MicroUsd, billionths_text, microusd_text
+from pointsman.turns.chain.validation import at_limit, rejection
 from pointsman.turns.compiled import ReadyPolicy, exceeded_limit
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.policy import Disagreement
 from pointsman.turns.registry.models import provider_of
 from pointsman.turns.trace import Banner, Evaluation, Slot
-from pointsman.turns.validation import at_limit, rejection
 
 _SLOTS: dict[Slot, str] = {
     "per_message_override": "@ override",

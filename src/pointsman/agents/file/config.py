@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
-from pointsman.agents.module import action_key
+from pointsman.agents.modules.module import action_key
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.number import Billionths, billionths, billionths_text
 

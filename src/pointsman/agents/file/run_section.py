@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from pointsman.agents.config import Fraction, Name
+from pointsman.agents.file.config import Fraction, Name
 from pointsman.errors import Problem
 from pointsman.governance.council import BUILT_IN, CouncilRule, CouncilRules, rule_problems
 from pointsman.kernel.codes import Code

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from pointsman.agents.codes import ReasonTag
 from pointsman.agents.compiled import Row
-from pointsman.agents.config import RouterConfig
 from pointsman.agents.facts import GoalType, GoalView, MindView
+from pointsman.agents.file.config import RouterConfig
 from pointsman.agents.trace import Ranked, Scored, TieBreak
 from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, divided, times
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from pointsman.branches.cells import Cell, Cells, asked_by, fits_together
 from pointsman.branches.compiled import ReadyDecision, ReadyDecisions
-from pointsman.branches.guardrails import NO_YES, judged
 from pointsman.branches.policy import BranchPolicy, Case
+from pointsman.branches.rules.cells import Cell, Cells, asked_by, fits_together
+from pointsman.branches.rules.guardrails import NO_YES, judged
 from pointsman.expressions.values import Value, same
 from pointsman.kernel.meaning import Meaning
 

@@ -7,8 +7,9 @@ from decimal import Decimal
 
 from msgspec import UNSET, UnsetType, structs
 
-from pointsman.agents.config import router_config
-from pointsman.agents.module import (
+from pointsman.agents.file.agents_file import AgentsFile, GivenModule, GivenSelfRep, GivenTrust
+from pointsman.agents.file.config import router_config
+from pointsman.agents.modules.module import (
     Edge,
     Metrics,
     Module,
@@ -16,11 +17,10 @@ from pointsman.agents.module import (
     Registration,
     edge,
 )
+from pointsman.agents.modules.selfrep import NO_EVENTS, SCHEMA_VERSION, SelfRep
 from pointsman.agents.policy import AgentsPolicy, Intent, RoleAccess
-from pointsman.agents.selfrep import NO_EVENTS, SCHEMA_VERSION, SelfRep
 from pointsman.agents.trust.apt import DEFAULT_TRUST, TrustConstants
 from pointsman.agents.trust.status import status_after
-from pointsman.agents.written import AgentsFile, GivenModule, GivenSelfRep, GivenTrust
 from pointsman.kernel.instant import EPOCH, Instant, read_instant
 from pointsman.kernel.number import Billionths, billionths, billionths_text
 

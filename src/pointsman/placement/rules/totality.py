@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document
-from pointsman.placement.table import (
+from pointsman.placement.rules.table import (
     PRIVACY_LEVELS,
     GivenCondition,
     GivenFailureRule,

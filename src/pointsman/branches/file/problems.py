@@ -10,13 +10,13 @@ from itertools import pairwise
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from pointsman.branches.policy import WHOLE_CONTEXT, variable_keys
-from pointsman.branches.written import (
+from pointsman.branches.file.decisions_file import (
     DecisionsFile,
     GivenCase,
     GivenDecision,
     GivenGuardrail,
 )
+from pointsman.branches.policy import WHOLE_CONTEXT, variable_keys
 from pointsman.errors import DocumentError, NumberError, Problem, ValueRefused
 from pointsman.expressions.checking import Declared, check_condition, value_kinds
 from pointsman.expressions.expression import value

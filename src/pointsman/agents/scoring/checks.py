@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from pointsman.agents.codes import Excluded
 from pointsman.agents.compiled import EVERY_ACTION, Miss, Misses, ReadyPolicy, Roster, Row
 from pointsman.agents.facts import JobFacts
-from pointsman.agents.module import action_key
+from pointsman.agents.modules.module import action_key
 from pointsman.agents.trace import CheckName
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from pointsman.kernel.text import ascii_lower
-from pointsman.turns.condition import Condition, TimeWindow
+from pointsman.turns.rules.condition import Condition, TimeWindow
 
 Parts = frozenset[Condition]
 """A condition as what must hold together; each part has one field. No parts: it always holds."""

@@ -8,8 +8,8 @@ from typing import Annotated, Final, cast
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from pointsman.agents.config import GivenConfig
-from pointsman.agents.module import ModuleType, Status
+from pointsman.agents.file.config import GivenConfig
+from pointsman.agents.modules.module import ModuleType, Status
 from pointsman.agents.trust.event import (
     Dependency,
     ModuleAptSet,

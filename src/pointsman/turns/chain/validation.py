@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from pointsman.kernel.number import microusd_text
-from pointsman.turns.estimate import call_estimate
 from pointsman.turns.facts import TurnFacts
+from pointsman.turns.registry.estimate import call_estimate
 from pointsman.turns.registry.models import Model, provider_of
 from pointsman.turns.trace import ValidationFailure
 

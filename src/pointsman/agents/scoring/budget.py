@@ -6,8 +6,8 @@ Document 000 "Depth & token budgeting", 004 §5, companion D-000-5 to D-000-7.
 from __future__ import annotations
 
 from pointsman.agents.codes import DepthReason
-from pointsman.agents.config import RouterConfig
 from pointsman.agents.facts import MindView
+from pointsman.agents.file.config import RouterConfig
 from pointsman.agents.trace import DepthTrace, TokenTrace
 from pointsman.kernel.number import SCALE, Billionths, floor_of, times
 

@@ -15,7 +15,7 @@ from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import Schema, json_schema
-from pointsman.placement.policy_rule import GivenPolicyRule
+from pointsman.placement.rules.policy_rule import GivenPolicyRule
 
 Privacy = Literal["local", "cloud", "auto"]
 Route = Literal["local", "cloud"]

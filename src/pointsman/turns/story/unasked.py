@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from msgspec import UNSET
 
 from pointsman.errors import MissingSnapshot
+from pointsman.turns.chain.validation import rejection
 from pointsman.turns.compiled import ReadyPolicy, ReadyRule, Scope
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import TurnFacts, with_placement
-from pointsman.turns.story import TurnStory, UnaskedCandidate, UnaskedCandidates
+from pointsman.turns.story.turn_story import TurnStory, UnaskedCandidate, UnaskedCandidates
 from pointsman.turns.trace import Evaluation, Trace, TurnOutcome
-from pointsman.turns.validation import rejection
 
 
 def unasked_candidates(

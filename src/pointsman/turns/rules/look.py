@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from pointsman.errors import MissingSnapshot
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.text_patterns import TextPatterns
+from pointsman.turns.rules.text_patterns import TextPatterns
 
 
 class Patterns(Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.agents.module import Edge, Module
+from pointsman.agents.modules.module import Edge, Module
 from pointsman.agents.trust.apt import TrustConstants
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.snapshot import SnapshotForm

@@ -11,10 +11,17 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from pointsman.agents.config import EPSILON, GivenConfig, changed_config
-from pointsman.agents.module import UNJUDGED, Metrics, Module, ModulePolicy, Registration, edge
+from pointsman.agents.file.config import EPSILON, GivenConfig, changed_config
+from pointsman.agents.modules.module import (
+    UNJUDGED,
+    Metrics,
+    Module,
+    ModulePolicy,
+    Registration,
+    edge,
+)
+from pointsman.agents.modules.selfrep import SelfRep
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy
-from pointsman.agents.selfrep import SelfRep
 from pointsman.agents.trust.event import (
     ModuleAptSet,
     ModulePolicySet,

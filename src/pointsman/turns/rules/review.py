@@ -12,11 +12,14 @@ from msgspec import Struct
 from pointsman.kernel.document import quoted
 from pointsman.kernel.meaning import Meaning
 from pointsman.kernel.number import microusd_text
-from pointsman.turns.ascii_classes import ascii_only
+from pointsman.turns.chain.validation import Rejection, rejection
 from pointsman.turns.compiled import ReadyPolicy, Scope
-from pointsman.turns.condition import Condition, TimeWindow
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.implication import (
+from pointsman.turns.policy import Rule, TurnPolicy
+from pointsman.turns.registry.models import TIERS, Model
+from pointsman.turns.rules.ascii_classes import ascii_only
+from pointsman.turns.rules.condition import Condition, TimeWindow
+from pointsman.turns.rules.implication import (
     Parts,
     implies,
     is_contradictory,
@@ -24,10 +27,7 @@ from pointsman.turns.implication import (
     parts,
     search_keys,
 )
-from pointsman.turns.policy import Rule, TurnPolicy
-from pointsman.turns.registry.models import TIERS, Model
 from pointsman.turns.trace import Slot
-from pointsman.turns.validation import Rejection, rejection
 
 MOST_COMPARED = 256
 """Earlier rules that one is compared with where only limits tell them apart."""
