@@ -157,7 +157,7 @@ async def a_parlour(
 def opened(pointsman: Pointsman) -> Conversations:
     """Open conversations whose retries do not wait."""
     parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
-    ground = Ground(*parts, pointsman.clock, pointsman.ids, pointsman.asked)
+    ground = Ground(*parts, pointsman.clock, pointsman.ids, pointsman.gather_placement)
     return open_conversations(ground, surroundings=PATIENT, health=pointsman.health)
 
 

@@ -22,7 +22,7 @@ def equipped(parlour: Parlour) -> Conversations:
     """Open the conversations as the app does."""
     pointsman = parlour.pointsman
     parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
-    ground = Ground(*parts, pointsman.clock, pointsman.ids, pointsman.asked)
+    ground = Ground(*parts, pointsman.clock, pointsman.ids, pointsman.gather_placement)
     return open_conversations(ground, equip=home_kit, health=pointsman.health)
 
 

@@ -145,7 +145,7 @@ async def a_booth(
 
 def _equipped(pointsman: Pointsman) -> Conversations:
     parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
-    ground = Ground(*parts, pointsman.clock, pointsman.ids, pointsman.asked)
+    ground = Ground(*parts, pointsman.clock, pointsman.ids, pointsman.gather_placement)
     return open_conversations(ground, equip=home_kit, health=pointsman.health)
 
 

@@ -21,7 +21,7 @@ from pointsman.kernel.record import Names
 from pointsman.learning.learning import learn_turns, update_learned_score
 from pointsman.providers.messages import Image
 from pointsman.recording.pins import Pinning, pinning_draft
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.sessions.effects import RouteAnswer
 from pointsman.sessions.events.feedback import FeedbackExplicit, FeedbackImplicit
 from pointsman.sessions.events.session import CancelReason, Disposition, SessionEnded
@@ -216,7 +216,9 @@ class Conversation:
         self._row = replace(self._row, sticky_model=model)
         names = Names(ground.ids.new_id(), self.id, ground.clock.now())
         recorder = ground.desk.recorder()
-        recorder.hand_in(pinning_draft(names, Pinning(self.id, model, "")), Blocking().expect())
+        recorder.hand_in(
+            pinning_draft(names, Pinning(self.id, model, "")), BlockingWaiter().expect()
+        )
 
     async def feedback(self, rating: Rating, comment: str = "", turn_id: str = "") -> None:
         """Record what somebody thinks of a turn; without an id, of the last one."""

@@ -14,10 +14,10 @@ from pointsman.calls.flow import Fallback
 from pointsman.calls.services import CallServices
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.placement.facts import PlacementFacts
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.gathering import Gathering
 from pointsman.recording.health import LiveHealth
-from pointsman.recording.placing import Turn as Placed
+from pointsman.recording.placing import PlacedTurn as Placed
 from pointsman.sessions.delegate_call import TIMEOUT_S
 from pointsman.sessions.tool import Confirmer, Memory, NoPrompt, NoTools, Skills, ToolSet
 from pointsman.storage.home import Home
@@ -28,7 +28,7 @@ from pointsman.turns.facts import TurnFacts
 
 
 class Asking(Protocol):
-    """Gathers what the placement of a turn may look at; `Pointsman.asked` is one."""
+    """Gathers what the placement of a turn may look at; `Pointsman.gather_placement` is one."""
 
     def __call__(
         self,
@@ -46,11 +46,11 @@ class Ground(Struct, frozen=True):
 
     home: Home
     files: PolicyFiles
-    desk: Desk
+    desk: DecisionRecorder
     gathering: Gathering
     clock: Clock
     ids: IdSource
-    asked: Asking
+    gather_placement: Asking
 
 
 class Kit(Struct, frozen=True):

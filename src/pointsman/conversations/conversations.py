@@ -26,7 +26,7 @@ from pointsman.providers.http_provider import Surroundings
 from pointsman.providers.live import LiveProviders
 from pointsman.recording.health import LiveHealth
 from pointsman.recording.transitions import transition_draft
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.sessions.events.session import SessionResumed
 from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.rollup import Rollup, WorkerMessages, rollup
@@ -253,4 +253,4 @@ def _record(ground: Ground, changes: tuple[Transition, ...]) -> None:
     """Record what went out or came back."""
     recorder = ground.desk.recorder()
     for each in changes:
-        recorder.hand_in(transition_draft(ground.ids.new_id(), each), Blocking().expect())
+        recorder.hand_in(transition_draft(ground.ids.new_id(), each), BlockingWaiter().expect())

@@ -23,8 +23,8 @@ from pointsman.errors import PointsmanError
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import ToolResult, ToolUse
-from pointsman.recording.placing import Turn as Placed
-from pointsman.recording.waiting import Awaited
+from pointsman.recording.placing import PlacedTurn as Placed
+from pointsman.recording.waiting import AsyncWaiter
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import MOST_AT_ONCE, DelegateResult, Delegation
 from pointsman.sessions.effects import (
@@ -112,7 +112,7 @@ class Driver:
         self._seat = seat
         self._in_force = in_force
         self._desires = desires
-        self._durable = Awaited()
+        self._durable = AsyncWaiter()
         self._stopping = asyncio.Event()
         self._reason: CancelReason = "user_cancel"
         self._call: ShownCall | None = None
@@ -284,7 +284,7 @@ class Driver:
             tokenizer=TOKENIZER,
         )
         about = Placed(self._seat.turn_id, self._seat.placed_as, ground.clock.now())
-        return ground.asked(self._in_force, facts, about, lambda: everything(request))
+        return ground.gather_placement(self._in_force, facts, about, lambda: everything(request))
 
     def _context(self) -> ToolContext:
         seat = self._seat

@@ -17,9 +17,9 @@ from pointsman.providers.messages import (
     Text,
     Tool,
 )
-from pointsman.recording.gathering import Around, look_of
-from pointsman.recording.placing import Turn as Placed
-from pointsman.recording.ruling import placed, policies_of
+from pointsman.recording.gathering import CallSurroundings, turn_fingerprint
+from pointsman.recording.placing import PlacedTurn as Placed
+from pointsman.recording.ruling import decide_placement, policies_in_force
 from pointsman.sessions.history import History, Manner
 from pointsman.sessions.prompts import planner_prompt
 from pointsman.sessions.tool import ToolDefinition
@@ -114,7 +114,7 @@ class Stage:
             )
             turn = self._turn(seat, standing, said, facts, request)
         turn = replace(turn, content=content, tools=tools, system=system)
-        look = FINGERPRINT_FORM.encode(look_of(facts, _touched(standing.history)))
+        look = FINGERPRINT_FORM.encode(turn_fingerprint(facts, _touched(standing.history)))
         # A worker's turn is not learned from: nobody asks for its vector.
         vector = b"" if seat.is_worker else self._house.ground.gathering.vectors.of(text)
         return Staged(turn, look, vector, is_bare)
@@ -131,8 +131,8 @@ class Stage:
             history=standing.history,
             tools=(),
             system=str,
-            policies=policies_of(in_force),
-            asked=ground.asked(in_force, facts, about, lambda: everything(request)),
+            policies=policies_in_force(in_force),
+            asked=ground.gather_placement(in_force, facts, about, lambda: everything(request)),
             facts=facts,
             fallback=self._house.fallback(),
             is_worker=seat.is_worker,
@@ -150,7 +150,7 @@ class Stage:
         now = ground.clock.now()
         caps, owners = house.caps(self._in_force), house.owners(seat.owners)
         looked = _touched(standing.history)
-        around = Around(
+        around = CallSurroundings(
             input_tokens=estimated_tokens(request),
             sticky_model=None if seat.is_worker else standing.sticky_model,
             workspace_path=seat.workspace,
@@ -181,7 +181,7 @@ class Stage:
         chosen = models.get(sticky or "" if override is None else override.model)
         if chosen is not None:
             return chosen.capabilities.supports_tools
-        must_stay = placed(turn.policies, turn.asked).outcome.gate == "local"
+        must_stay = decide_placement(turn.policies, turn.asked).outcome.gate == "local"
         return any(
             models[name].capabilities.supports_tools
             for name in (models if configured is None else configured)

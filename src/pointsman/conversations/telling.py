@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pointsman.conversations.conversation_house import House
-from pointsman.recording.waiting import Awaited
+from pointsman.recording.waiting import AsyncWaiter
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.envelope import Envelope, event_draft, sealed_payload
 
@@ -21,14 +21,14 @@ class Telling:
 
     async def tell(self, payload: Payload, where: Where, parent: str = "") -> str:
         """Record an event and give its id."""
-        durable = Awaited()
+        durable = AsyncWaiter()
         event = handed_in(self._house, payload, where, parent, durable)
         await durable.wait()
         return event.id
 
 
 def handed_in(
-    house: House, payload: Payload, where: Where, parent: str, durable: Awaited
+    house: House, payload: Payload, where: Where, parent: str, durable: AsyncWaiter
 ) -> Envelope:
     """Hand an event in, its words sealed and kept as texts are; gives it with its words."""
     ground = house.ground

@@ -10,7 +10,7 @@ from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.content import Sealed
-from pointsman.recording.recorder import Made, Pinned
+from pointsman.recording.recorder import MadeDecision, PinnedSnapshot
 
 SELFREP = "selfrep"
 BRAINSTATE = "brainstate"
@@ -18,7 +18,7 @@ BRAINSTATE = "brainstate"
 
 def agent_made(
     router: Router, facts: JobFacts, routed: Routed, seal: Sealed, policy_id: ContentId, ledger: str
-) -> Made:
+) -> MadeDecision:
     """Give the choice of an agent as it is recorded.
 
     The modules' snapshot goes into the ledger ahead of it where it is new; a mind's snapshot is
@@ -26,11 +26,13 @@ def agent_made(
     """
     policy, selfrep = router.policy.policy, router.selfrep
     snapshots = {
-        SELFREP: Pinned(router.selfrep_id, lambda key: SELFREP_FORM.make(selfrep, ledger, key))
+        SELFREP: PinnedSnapshot(
+            router.selfrep_id, lambda key: SELFREP_FORM.make(selfrep, ledger, key)
+        )
     }
     if facts.brainstate_id:
-        snapshots[BRAINSTATE] = Pinned(ContentId(facts.brainstate_id))
-    return Made(
+        snapshots[BRAINSTATE] = PinnedSnapshot(ContentId(facts.brainstate_id))
+    return MadeDecision(
         "agent",
         DECISION_VERSION,
         policy_id,

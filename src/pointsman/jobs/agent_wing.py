@@ -13,7 +13,7 @@ from pointsman.jobs.agency import Agency
 from pointsman.jobs.agent_privacy import LET_THROUGH
 from pointsman.jobs.live_agents import LiveAgents
 from pointsman.kernel.instant import Clock, IdSource
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.storage.home import Home
 from pointsman.storage.policies.agents_file import AgentsFiles
 from pointsman.workflows.branch_approvals import BranchApprovals
@@ -33,7 +33,7 @@ class AgentWing(Struct, frozen=True):
         self.branching.close()
 
 
-def open_agent_wing(home: Home, desk: Desk, clock: Clock, ids: IdSource) -> AgentWing:
+def open_agent_wing(home: Home, desk: DecisionRecorder, clock: Clock, ids: IdSource) -> AgentWing:
     """Open the agents' wing of a home."""
     live = LiveAgents(home, AgentsFiles(home.path, kinds=LET_THROUGH))
     effects = Effects(home, desk, (clock, ids), live.check)

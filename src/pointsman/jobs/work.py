@@ -62,8 +62,8 @@ from pointsman.kernel.document import Json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.kernel.record import Names
-from pointsman.recording.desk import Desk
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.decision_recorder import DecisionRecorder
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.storage.home import Home
 from pointsman.storage.stores.entries import ContentReader
 from pointsman.storage.writer.chain_rows import HeldLease
@@ -77,7 +77,7 @@ class Office(Struct, frozen=True):
     """What jobs are done with."""
 
     home: Home
-    desk: Desk
+    desk: DecisionRecorder
     clock: Clock
     ids: IdSource
     agency: Agency
@@ -147,7 +147,7 @@ class LiveDoing:
     def _kept(
         self, number: int, agent_id: str, called: Called, reply: AgentReply | None, elapsed_us: int
     ) -> Answered:
-        waits, recorder = Blocking(), self._office.desk.recorder()
+        waits, recorder = BlockingWaiter(), self._office.desk.recorder()
         seal: Sealed | None = None
         kinds: tuple[str, ...] = ()
         if reply is not None:
