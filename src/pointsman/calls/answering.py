@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from pointsman.calls.flow import WORTH_ANOTHER, Called
@@ -20,6 +22,7 @@ class Answered(Struct, frozen=True):
     written: WholeAnswer
     response: Response
     attempts: int
+    headers: Mapping[str, str]
 
 
 async def ask_whole(
@@ -40,7 +43,9 @@ async def ask_whole(
         response = speaker(dialect).read_response(said)
     except InputError as error:
         raise unreadable(provider.name, error) from error
-    return Answered(WholeAnswer(dialect, said, response.usage), response, answer.attempts)
+    return Answered(
+        WholeAnswer(dialect, said, response.usage), response, answer.attempts, answer.headers
+    )
 
 
 def written_request(dialect: Dialect, request: Request, name: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from pointsman.access.charges import Quote
 from pointsman.access.spent import Spent
@@ -34,6 +34,8 @@ class CallEnd(Struct, frozen=True, forbid_unknown_fields=True):
     elapsed_us: int
     first_byte_us: int
     spent: Spent | None
+    request_id: str | UnsetType = UNSET
+    """The provider's own id of the request, where it told one: its caller may know no other."""
 
 
 class AbsurdCharge(Struct, frozen=True, forbid_unknown_fields=True):

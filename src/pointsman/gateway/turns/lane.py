@@ -297,6 +297,7 @@ class Lane:
             turn.go_on()
             return
         turn.body, turn.usage, turn.reason = body, usage, reason
+        turn.first.call.answer_headers = exchange.headers
         turn.first.call.heard()
         turn.live.hold_here()
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pointsman.providers.port import Dialect
+from pointsman.providers.port import Dialect, provider_request_id
 
 _NAMED: Final = frozenset({"openai-processing-ms", "openai-version", "retry-after"})
 _PREFIXES: Final = ("x-ratelimit-", "anthropic-ratelimit-")
-_IDS: Final = ("x-request-id", "request-id")
 
 
 def request_id_header(
     dialect: Dialect, headers: Mapping[str, str], own_id: str
 ) -> tuple[bytes, bytes]:
     """Return the request id under the name that the vendor of a dialect gives it."""
-    told = next((headers[name] for name in _IDS if headers.get(name)), own_id)
     name = b"request-id" if dialect == "messages" else b"x-request-id"
-    return name, _bytes(told)
+    return name, _bytes(provider_request_id(headers) or own_id)
 
 
 def passed_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
