@@ -23,7 +23,7 @@ from tests.gateway.town import ADMIN, embedding
 
 from pointsman.access.caps import Cap, Owners, caps_of
 from pointsman.access.spent import spent_of
-from pointsman.calls.call_end import END_FORM
+from pointsman.calls.services import END_FORM
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
 from pointsman.providers.messages import Usage
