@@ -18,7 +18,7 @@ from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.kernel.record import read_recorded
-from pointsman.learning.shadowing import SHADOWED_FORM
+from pointsman.learning.shadow_runs import SHADOW_RUN_FORM
 from pointsman.signals.embedding import text_vector
 from pointsman.storage.home import open_home
 from pointsman.storage.stores.entries import ContentReader
@@ -56,7 +56,7 @@ def test_a_turn_is_run_again_in_the_background_and_both_runs_are_counted(
     (again,) = live.entries(SHADOW)
     assert again.ref == told.headers["x-pointsman-turn"]
     (entry,) = live.entries("event.turn.shadowed")
-    event = SHADOWED_FORM.decode(entry.payload)
+    event = SHADOW_RUN_FORM.decode(entry.payload)
     assert (event.decision_id, event.model, event.served_model) == (
         again.id,
         "claude:opus",
@@ -99,7 +99,7 @@ def test_what_a_shadow_says_is_kept_as_texts_are(shadowed: Town, serve: Any, ret
     live.chat("hello")
     counted(live, 2).close()
     (entry,) = live.entries("event.turn.shadowed")
-    seal = SHADOWED_FORM.decode(entry.payload).answer
+    seal = SHADOW_RUN_FORM.decode(entry.payload).answer
     assert isinstance(seal, Sealed)
     home = open_home(live.home)
     with closing(ContentReader(home.content, home.content_key())) as texts:

@@ -31,7 +31,7 @@ from pointsman.recording.transitions import RECOVERED, RECOVERED_FORM
 from pointsman.storage.sqlite.place import SqlitePlace
 from pointsman.storage.stores.health import HealthStore
 from pointsman.testing import FrozenClock, fails
-from pointsman.turns.call_event import Result
+from pointsman.turns.registry.call_event import Result
 from pointsman.turns.registry.provider_state import ProviderRecovered
 
 RULED = {

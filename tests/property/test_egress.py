@@ -26,16 +26,16 @@ from pointsman.kernel.instant import Instant
 from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.facts import PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.placement.sensitivity import Sensitivity
-from pointsman.placement.table import PlacementFile
+from pointsman.placement.rules.sensitivity import Sensitivity
+from pointsman.placement.rules.table import PlacementFile
 from pointsman.recording.placing import Turn, facts_of_turn
 from pointsman.recording.ruling import Ruling
 from pointsman.recording.rulings import policies_of
 from pointsman.recording.taints import held_by
 from pointsman.storage.policies.policies import InForce
+from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.facts import TurnFacts, read_facts, turn_facts
-from pointsman.turns.override import split_override
 from pointsman.turns.policy import RoutingFile, turn_policy
 from pointsman.turns.registry.models import NO_MODELS, ModelsFile, registry
 

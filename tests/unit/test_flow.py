@@ -15,6 +15,7 @@ from pointsman.calls.flow import (
     Fallback,
     Record,
     RecordPlacement,
+    _may_go_on,
     check_egress,
     continued,
     turn,
@@ -28,7 +29,6 @@ from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.recording.ruling import Policies, Ruling, ruled
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition
 from pointsman.turns.facts import Override, TurnFacts
 from pointsman.turns.policy import Rule
 from pointsman.turns.registry.models import (
@@ -38,6 +38,7 @@ from pointsman.turns.registry.models import (
     ModelsFile,
     registry,
 )
+from pointsman.turns.rules.condition import Condition
 
 ID = ContentId("sha256:" + "0" * 64)
 FAILED = Called(is_done=False, error_class="timeout")
@@ -194,6 +195,24 @@ def test_a_model_the_request_names_has_no_fallback() -> None:
     told, ended = driven(policies(), FAILED, facts=some_facts(named_model="c:small"))
     assert told[-1] == "call c:small"
     assert (ended.status, ended.attempts) == ("failed", 1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "goes_on"),
+    [
+        (some_facts(named_model="c:small"), False),
+        (some_facts(sticky_model="c:small"), True),
+        (some_facts(override=Override("small", "c:small"), named_model="c:big"), True),
+    ],
+    ids=["named", "sticky", "override of another name"],
+)
+def test_the_chain_ends_at_a_named_model_before_anything_is_decided_again(
+    facts: TurnFacts, goes_on: bool
+) -> None:
+    # The chain would refuse every other model, too: only this line spares the second decision.
+    ruling = ruled(policies(), asked(), facts)
+    assert ruling.model == "c:small"
+    assert _may_go_on(Fallback(), ruling, FAILED, 1) is goes_on
 
 
 @pytest.mark.parametrize(

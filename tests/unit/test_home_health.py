@@ -22,8 +22,8 @@ from pointsman.recording.transitions import RECOVERED
 from pointsman.storage.sqlite.place import SqlitePlace
 from pointsman.storage.stores.health import NOT_THERE, HealthStore
 from pointsman.testing import FrozenClock, a_home
-from pointsman.turns.call_event import Result
 from pointsman.turns.registry.availability import Transition
+from pointsman.turns.registry.call_event import Result
 from pointsman.turns.registry.models import ModelsFile, Provider
 from pointsman.turns.registry.provider_state import ProviderRecovered, Thresholds
 

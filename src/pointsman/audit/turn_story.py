@@ -32,9 +32,8 @@ from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import DECISION_VERSION
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import FACTS_FORM, with_text
-from pointsman.turns.not_asked import unasked_candidates
 from pointsman.turns.policy import POLICY_FORM
-from pointsman.turns.story import (
+from pointsman.turns.story.turn_story import (
     REFUSALS,
     CallOutcome,
     CallRole,
@@ -44,6 +43,7 @@ from pointsman.turns.story import (
     TurnStory,
     UnaskedCandidates,
 )
+from pointsman.turns.story.unasked import unasked_candidates
 
 PLACEMENT: Final = DECISION + "placement"
 _LATER: Final[dict[str, Literal["fallback", "override"]]] = {
@@ -58,7 +58,7 @@ def read_story(home: Home, name: str) -> TurnStory:
     check_recorded(home)
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
         stored = turn_named(ledger, name)
-        story = _story(ledger, stored)
+        story = read_turn(ledger, stored)
         return replace(story, unasked=_find_unasked(home, ledger, stored, story.first))
 
 
@@ -67,10 +67,11 @@ def recent_stories(home: Home, most: int, before: Instant = LATEST) -> list[Turn
     if not home.database.exists():
         return []
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
-        return [_story(ledger, each) for each in ledger.recent(TURN, before, most)]
+        return [read_turn(ledger, each) for each in ledger.recent(TURN, before, most)]
 
 
-def _story(ledger: LedgerReader, stored: Stored) -> TurnStory:
+def read_turn(ledger: LedgerReader, stored: Stored) -> TurnStory:
+    """Read a turn from its first decision; without who was not asked."""
     first = read_decision(ledger, stored)
     about = [each for each in ledger.with_ref(stored.entry.ref) if each != stored]
     entries = [each for each in about if each.entry.kind in _LATER]

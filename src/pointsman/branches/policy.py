@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from msgspec import Raw, Struct
 
-from pointsman.branches.written import (
+from pointsman.branches.file.decisions_file import (
     Action,
     Aggregate,
     DecisionsFile,

@@ -23,8 +23,8 @@ from pointsman.recording.ruling import (
     ruled_after_failure,
     ruled_under,
 )
-from pointsman.turns.estimate import call_estimate
 from pointsman.turns.facts import TurnFacts
+from pointsman.turns.registry.estimate import call_estimate
 from pointsman.turns.registry.models import provider_of
 
 WORTH_ANOTHER: Final = (

@@ -25,11 +25,13 @@ from pointsman.kernel.record import Names, outcome_draft
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import UpstreamError
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.call_event import Result
-from pointsman.turns.estimate import output_bound
+from pointsman.turns.registry.call_event import Result
+from pointsman.turns.registry.estimate import output_bound
 
 OVER_BUDGET: Final = "over_budget"
 """The class of a call that was never made, because its budget had too little left by then."""
+NOT_CONFIRMED: Final = "confirmation_needed"
+"""The class of a call that was never made, because its policy wants a human's yes first."""
 
 
 class Progress(Protocol):
@@ -114,6 +116,9 @@ class PlainContext(Struct, frozen=True):
     overhead_ns: int | None = None
 
 
+_ENDED: Final[CallContext] = PlainContext("", "")
+
+
 class CallOrder(Struct, frozen=True):
     """Which model is called, for whom, under which decision, within which budgets."""
 
@@ -126,7 +131,6 @@ class CallOrder(Struct, frozen=True):
     input_tokens: int
     asked_output: int | None
     is_stream: bool
-    context: CallContext
     started_ns: int
     """When the work began that this call is part of: its latency counts from there."""
 
@@ -135,13 +139,16 @@ class ModelCall:
     """A call on its way, from its reservation to its outcome entry."""
 
     __slots__ = (
-        "_reservation", "_waiting_ns", "called_ns", "end", "first_byte_ns", "order", "out_ns",
-        "progress", "services", "upstream_ns",
+        "_reservation", "_waiting_ns", "called_ns", "context", "end", "first_byte_ns", "order",
+        "out_ns", "progress", "services", "upstream_ns",
     )  # fmt: skip
 
-    def __init__(self, services: CallServices, order: CallOrder) -> None:
+    def __init__(self, services: CallServices, order: CallOrder, context: CallContext) -> None:
         self.services = services
         self.order = order
+        self.context = context
+        """Dropped at the end: a turn holds its call, and a cycle waits for the garbage collector,
+        which stops the event loop for milliseconds."""
         self.end: CallEnd | None = None
         self.called_ns = self.upstream_ns = self._waiting_ns = 0
         self.first_byte_ns = 0
@@ -185,6 +192,7 @@ class ModelCall:
     def abandon(self) -> None:
         """Release the money of a call that is never made."""
         reservation, self._reservation = self._reservation, None
+        self.context = _ENDED
         if reservation is not None:
             self.services.budgets.forget(reservation)
 
@@ -228,14 +236,14 @@ class ModelCall:
 
     def _take(self, found: object) -> None:
         if isinstance(found, Refused):
-            self._note_refusal()
+            self.refuse(OVER_BUDGET, OverBudget.http_status)
             raise OverBudget(found.message)
         if isinstance(found, Reservation):
             self._reservation = found
 
-    def _note_refusal(self) -> None:
+    def refuse(self, error_class: str, status: int) -> None:
         """Record that the call was never made, so that `why` can tell the cause."""
-        self._note(OVER_BUDGET, 402, "", 0, None, self.services.ids.new_id())
+        self._note(error_class, status, "", 0, None, self.services.ids.new_id())
 
     def _finish(
         self, result: Result, error: UpstreamError | None, stop_reason: str, attempts: int
@@ -308,6 +316,7 @@ class ModelCall:
         services.desk.recorder().note(outcome_draft(names, outcome_of(end)))
         if services.listener is not None:
             services.listener.call_ended(self, end, names.at)
+        self.context = _ENDED
         return end
 
     def _raise_alarm(self, quote: Quote, end: CallEnd) -> None:

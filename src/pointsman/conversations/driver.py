@@ -263,10 +263,10 @@ class Driver:
             input_tokens=tokens,
             asked_output=request.max_output_tokens,
             is_stream=request.is_stream,
-            context=PlainContext(seat.turn_id, seat.session_id),
             started_ns=time.perf_counter_ns(),
         )
-        call = ShownCall(house, order, request, self._desires.show, self._durable.reached)
+        context = PlainContext(seat.turn_id, seat.session_id)
+        call = ShownCall(house, order, context, request, self._desires.show, self._durable.reached)
         self._call = call
         try:
             if self.is_cancelled:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pointsman.access.spent import Spent
 from pointsman.calls.answering import called_after, unreadable, written_request
 from pointsman.calls.flow import Called
-from pointsman.calls.model_call import CallOrder, ModelCall
+from pointsman.calls.model_call import CallContext, CallOrder, ModelCall
 from pointsman.calls.usage import output_estimate
 from pointsman.conversations.conversation_house import House
 from pointsman.errors import InputError, OverBudget
@@ -52,6 +52,7 @@ class ShownCall:
         self,
         house: House,
         order: CallOrder,
+        context: CallContext,
         request: Request,
         show: Callable[[Update], None],
         durable: Callable[[], Awaitable[None]],
@@ -59,7 +60,7 @@ class ShownCall:
         self._house = house
         self._order = order
         self._request = request
-        self._call = ModelCall(house.calls, order)
+        self._call = ModelCall(house.calls, order, context)
         self._show = show
         self._durable = durable
         self._who = provider_of(order.model)

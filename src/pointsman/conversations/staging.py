@@ -28,9 +28,9 @@ from pointsman.sessions.transcript import estimated_tokens, everything
 from pointsman.sessions.turn import Turn, TurnLimits
 from pointsman.signals.tokens import tokenizer_of
 from pointsman.storage.policies.policies import InForce
+from pointsman.turns.chain.override import Mode, split_override
 from pointsman.turns.facts import ANY_MODEL, Privacy, TurnFacts
 from pointsman.turns.learning.fingerprint import FINGERPRINT_FORM, Surroundings
-from pointsman.turns.override import Mode, split_override
 from pointsman.turns.registry.models import Tier
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import msgspec
 
-from pointsman.gateway.api.action_upkeep import ActionUpkeep
-from pointsman.gateway.api.admin import Admin
+from pointsman.gateway.api.actions.upkeep import ActionUpkeep
 from pointsman.gateway.api.api import Api
-from pointsman.gateway.api.budget_api import BudgetApi
-from pointsman.gateway.api.bulk_api import BulkApi
-from pointsman.gateway.api.dashboard import Dashboard
+from pointsman.gateway.api.budgets.handlers import BudgetApi
+from pointsman.gateway.api.dashboard.handlers import Dashboard
 from pointsman.gateway.api.description import Key
-from pointsman.gateway.api.following import Following
-from pointsman.gateway.api.hooks import Hooks
-from pointsman.gateway.api.judging import Judging
-from pointsman.gateway.api.ledger_api import LedgerApi
-from pointsman.gateway.api.overview_api import OverviewApi
-from pointsman.gateway.api.policy_api import PolicyApi
-from pointsman.gateway.api.session_api import SessionApi
-from pointsman.gateway.api.turn_api import TurnApi
-from pointsman.gateway.api.turn_catalog import TurnCatalog
+from pointsman.gateway.api.feed.handlers import Following
+from pointsman.gateway.api.keys.handlers import Admin
+from pointsman.gateway.api.ledger.bulk import BulkApi
+from pointsman.gateway.api.ledger.chains import LedgerApi
+from pointsman.gateway.api.policies.handlers import PolicyApi
+from pointsman.gateway.api.sessions.handlers import SessionApi
+from pointsman.gateway.api.turns.catalog import TurnCatalog
+from pointsman.gateway.api.turns.feedback import Judging
+from pointsman.gateway.api.turns.handlers import TurnApi
+from pointsman.gateway.api.turns.overview import OverviewApi
+from pointsman.gateway.api.workflows.hooks import Hooks
 from pointsman.gateway.asgi import Handler
 from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
 from pointsman.gateway.later import later_routes

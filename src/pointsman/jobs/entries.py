@@ -11,8 +11,8 @@ from msgspec import Raw, Struct
 from pointsman.agents.compiled import Router
 from pointsman.agents.decide import DECISION_VERSION, Routed
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal
+from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.selfrep import SELFREP_FORM
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.agents.trust.apt import EVENT_FORM, TrustEvent
 from pointsman.governance.action import Actor

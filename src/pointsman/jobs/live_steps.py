@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from pointsman.agents.compiled import Router
 from pointsman.agents.facts import JobFacts
-from pointsman.agents.module import action_key
-from pointsman.agents.run_written import GivenCouncil, GivenRun
+from pointsman.agents.file.run_section import GivenCouncil, GivenRun
+from pointsman.agents.modules.module import action_key
 from pointsman.agents.trace import AgentOutcome
 from pointsman.agents.trust.apt import TrustEvent
 from pointsman.approvals.action_making import Wanted

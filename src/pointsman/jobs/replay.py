@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal, with_text
-from pointsman.agents.selfrep import SELFREP_FORM
+from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.trace import AgentOutcome
 from pointsman.agents.trust.apt import EVENT_FORM, TrustEvent
 from pointsman.audit.replay import HomeReplayer

@@ -9,8 +9,8 @@ from contextlib import closing
 from typing import Final, TypeVar, cast
 
 from pointsman.agents.compiled import ReadyPolicy, Router
+from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy
-from pointsman.agents.selfrep import SELFREP_FORM, SelfRep
 from pointsman.brainstate.snapshot import BRAINSTATE_FORM
 from pointsman.brainstate.state import BrainState
 from pointsman.errors import MissingSnapshot, RouterNoSnapshot

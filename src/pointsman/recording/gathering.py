@@ -27,6 +27,7 @@ from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.storage.policies.secrets import is_resolved
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.spend_reading import Asked, SpendReader
+from pointsman.turns.chain.override import Mode, split_override
 from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.facts import (
     ANY_MODEL,
@@ -41,7 +42,6 @@ from pointsman.turns.facts import (
 from pointsman.turns.learning.exploring import explore_draw
 from pointsman.turns.learning.fingerprint import Fingerprint, Surroundings, fingerprint_of
 from pointsman.turns.learning.pattern import PatternSettings
-from pointsman.turns.override import Mode, split_override
 from pointsman.turns.registry.models import (
     EMBEDDED_PROVIDER,
     ModelsFile,

@@ -12,9 +12,12 @@ from typing import Final, TypeVar
 
 from pointsman.kernel.instant import Clock
 from pointsman.recording.rates import ProviderRates
-from pointsman.turns.call_event import CallEvent, Result
 from pointsman.turns.facts import Health
-from pointsman.turns.learning.trials import (
+from pointsman.turns.registry.availability import Report, Transition
+from pointsman.turns.registry.call_event import CallEvent, Result
+from pointsman.turns.registry.models import provider_of
+from pointsman.turns.registry.provider_state import THRESHOLDS, Outage, Thresholds
+from pointsman.turns.registry.trials import (
     NOTHING_KNOWN,
     HealthState,
     after_call,
@@ -27,9 +30,6 @@ from pointsman.turns.learning.trials import (
     settle,
     states,
 )
-from pointsman.turns.registry.availability import Report, Transition
-from pointsman.turns.registry.models import provider_of
-from pointsman.turns.registry.provider_state import THRESHOLDS, Outage, Thresholds
 
 T = TypeVar("T")
 Step = Callable[[HealthState], tuple[HealthState, T]]

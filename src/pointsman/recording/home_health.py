@@ -13,8 +13,8 @@ from pointsman.errors import LedgerError
 from pointsman.kernel.instant import Clock
 from pointsman.recording.health import LiveHealth, Step
 from pointsman.storage.stores.health import NOT_THERE, HealthStore
-from pointsman.turns.learning.trials import NOTHING_KNOWN, HealthState
 from pointsman.turns.registry.provider_state import THRESHOLDS, Thresholds
+from pointsman.turns.registry.trials import NOTHING_KNOWN, HealthState
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pointsman.kernel.content import Sealed
 from pointsman.placement.facts import GivenPlacement, PlacementFacts
-from pointsman.placement.sensitivity import Sensitivity
+from pointsman.placement.rules.sensitivity import Sensitivity
 from pointsman.recording.placing import Turn, facts_given, facts_of_turn
 from pointsman.recording.taints import Taints
 from pointsman.signals.sensitivity import sensitivity

@@ -16,7 +16,7 @@ from pointsman.placement.facts import (
     Taint,
     placement_facts,
 )
-from pointsman.placement.sensitivity import Sensitivity
+from pointsman.placement.rules.sensitivity import Sensitivity
 from pointsman.signals.tokens import Counted, counted
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import ANY_MODEL, TurnFacts

@@ -12,8 +12,8 @@ from tests.models.agents_jobs import a_job, a_router
 from pointsman.agents.compiled import Router
 from pointsman.agents.decide import routed
 from pointsman.agents.facts import JobFacts, after_failure
+from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.selfrep import SELFREP_FORM
 from pointsman.audit.replay import replay_all, replay_named
 from pointsman.jobs.entries import agent_decision
 from pointsman.kernel.content import Retain

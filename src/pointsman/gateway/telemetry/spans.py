@@ -51,8 +51,7 @@ def line_of(
 
 def call_span(call: ModelCall, end: CallEnd, at: Instant) -> CallSpan:
     """Return a call as a span."""
-    spent, order = end.spent, call.order
-    about = order.context
+    spent, order, about = end.spent, call.order, call.context
     took_ns = (call.out_ns or time.perf_counter_ns()) - (call.called_ns or order.started_ns)
     first_ns = call.first_byte_ns - call.called_ns
     name = provider_of(end.model)

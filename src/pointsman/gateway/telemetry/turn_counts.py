@@ -55,7 +55,7 @@ class CallTelemetry:
             metrics.count("pointsman_upstream_requests_total", failed)
         else:
             counted.done.value += 1
-        overhead_ns = call.order.context.overhead_ns
+        overhead_ns = call.context.overhead_ns
         if overhead_ns is not None:
             metrics.overhead.observe(overhead_ns / 1e9)
             counted.request.observe(end.elapsed_us / 1e6)

@@ -25,15 +25,15 @@ from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.number import ONE, SCALE, Billionths, billionths
 from pointsman.kernel.record import Names
 from pointsman.kernel.wb1 import Salted, unit_bytes
-from pointsman.learning.learning import Run, run_learned, run_of_call
-from pointsman.learning.rubric import Rubric, judge_request, verdict, words_asked, words_of
-from pointsman.learning.shadowing import (
-    Judged,
-    Shadowed,
+from pointsman.learning.learning import Run, learn_run, run_of_call
+from pointsman.learning.rubric import Rubric, answer_text, judge_request, question_text, verdict
+from pointsman.learning.shadow_runs import (
+    JudgeVerdict,
+    ShadowRunRecord,
     judge_ruling,
-    judged_draft,
+    judge_verdict_draft,
     shadow_ruling,
-    shadowed_draft,
+    shadow_run_draft,
 )
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.recording.ruling import Ruling
@@ -138,7 +138,7 @@ class Beside:
         facts, vector_of = work.ruling.facts, self._parts.pointsman.gathering.vectors.of
         for each in said:
             await in_thread(
-                lambda each=each: run_learned(self._patterns, facts, each.run, vector_of)  # type: ignore[misc] # bound at once
+                lambda each=each: learn_run(self._patterns, facts, each.run, vector_of)  # type: ignore[misc] # bound at once
             )
         for each in said:
             if work.is_judged and each.words:
@@ -153,12 +153,12 @@ class Beside:
         self._count("shadow", call.result)
         if response is None or call.end is None:
             return None
-        words, pointsman = words_of(response), self._parts.pointsman
+        words, pointsman = answer_text(response), self._parts.pointsman
         recorder, durable = pointsman.desk.recorder(), Durability(self._parts.bridge())
         seal = recorder.hand_in_text(words, durable) if words else None
-        told = Shadowed(call.decision_id, ruling.model, work.ruling.model, seal)
+        told = ShadowRunRecord(call.decision_id, ruling.model, work.ruling.model, seal)
         names = Names(pointsman.ids.new_id(), live.turn_id, pointsman.clock.now())
-        recorder.hand_in(shadowed_draft(names, told), durable.expect())
+        recorder.hand_in(shadow_run_draft(names, told), durable.expect())
         await durable.reached()
         run = run_of_call(call.decision_id, call.end, names.at, "shadow")
         return _Said(call.decision_id, run, words)
@@ -173,20 +173,20 @@ class Beside:
         message = work.ruling.facts.message
         question = message if isinstance(message, str) else ""
         request = judge_request(self._rubric, question, said.words)
-        call = SideCall(self._parts, live, ruling, "judge", count_tokens(words_asked(request)))
+        call = SideCall(self._parts, live, ruling, "judge", count_tokens(question_text(request)))
         response = await call.make(request)
-        score = None if response is None else verdict(words_of(response))
+        score = None if response is None else verdict(answer_text(response))
         is_malformed = response is not None and score is None
         self._count("judge", "malformed" if is_malformed else call.result)
         if score is None:
             return
         pointsman = self._parts.pointsman
         names = Names(pointsman.ids.new_id(), live.turn_id, pointsman.clock.now())
-        told = Judged(
+        told = JudgeVerdict(
             said.decision_id, call.decision_id, self._judge, self._rubric.id, Billionths(score)
         )
         durable = Durability(self._parts.bridge())
-        pointsman.desk.recorder().hand_in(judged_draft(names, told), durable.expect())
+        pointsman.desk.recorder().hand_in(judge_verdict_draft(names, told), durable.expect())
         await durable.reached()
         await in_thread(lambda: self._patterns.update_score(said.run.id, score, ONE, names.id))
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pointsman.errors import InputError
 from pointsman.gateway.http import Headers, Send
-from pointsman.learning.rubric import words_of
+from pointsman.learning.rubric import answer_text
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.whole import fold
 from pointsman.providers.port import Dialect
@@ -68,9 +68,9 @@ class Overheard:
         said, reader = b"".join(self._pieces), speaker(dialect)
         try:
             if not self._is_stream:
-                return words_of(reader.read_response(said))
+                return answer_text(reader.read_response(said))
             events = reader.stream_reader()
-            return words_of(fold([*events.feed(said), *events.end()]))
+            return answer_text(fold([*events.feed(said), *events.end()]))
         except InputError:
             return ""
 

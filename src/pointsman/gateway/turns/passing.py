@@ -28,7 +28,7 @@ from pointsman.providers.dialects.spans import unique
 from pointsman.providers.http_provider import HttpProvider
 from pointsman.providers.port import Operation
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.override import Mode
+from pointsman.turns.chain.override import Mode
 
 
 class _Body(Struct):

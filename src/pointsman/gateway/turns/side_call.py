@@ -85,10 +85,9 @@ class SideCall:
             self._input_tokens,
             request.max_output_tokens,
             False,  # noqa: FBT003 - no stream
-            context,
             self._began,
         )
-        return ModelCall(self._parts.calls, order)
+        return ModelCall(self._parts.calls, order, context)
 
     async def _record(self) -> None:
         """Record the decision, and wait for it: nothing acts before its decision is durable."""

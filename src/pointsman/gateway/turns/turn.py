@@ -18,7 +18,7 @@ from pointsman.access.caps import Owners, caps_of
 from pointsman.calls.call_end import CallEnd
 from pointsman.calls.flow import Fallback, Record, RecordPlacement
 from pointsman.calls.locks import TurnLock
-from pointsman.calls.model_call import CallOrder, ModelCall
+from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
 from pointsman.gateway.http import Headers
 from pointsman.gateway.parts import Parts
@@ -33,7 +33,7 @@ from pointsman.providers.port import Deadlines
 from pointsman.recording.ruling import Placing, Ruling
 from pointsman.recording.taints import ITEM
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.override import Mode
+from pointsman.turns.chain.override import Mode
 from pointsman.turns.trace import Evaluation
 from pointsman.version import VERSION
 
@@ -209,6 +209,9 @@ class LiveTurn:
             return
         if self.request.asked.header(b"x-pointsman-confirm").lower() != "yes":
             asked = "; ".join(placing.trace.prompts) or placing.outcome.reason
+            if self.model:
+                self.number += 1
+                self.open_call(self.model).refuse(NOT_CONFIRMED, ConfirmationNeeded.http_status)
             raise ConfirmationNeeded(asked, hint="send `x-pointsman-confirm: yes`")
 
     def record_placement(self, effect: RecordPlacement) -> None:
@@ -307,10 +310,9 @@ class LiveTurn:
             self.input_tokens,
             look.max_output_tokens,
             look.is_stream,
-            self,
             self.started,
         )
-        call = self.call = ModelCall(self.parts.calls, order)
+        call = self.call = ModelCall(self.parts.calls, order, self)
         return call
 
     async def hold(self, stop_reason: str) -> None:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.errors import DocumentError, IntegrityFailure, Problem
 from pointsman.kernel.canonical import ContentId
+from pointsman.kernel.document import Document
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.placement import policy as placement
 from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.facts import LocalModel
-from pointsman.placement.table import PlacementFile
+from pointsman.placement.rules.table import PlacementFile
 from pointsman.storage.home import BareFolder, Home
 from pointsman.storage.policies.policy_file import LastGood, Loaded, PolicyFile, UntouchedLastGood
 from pointsman.storage.policies.price_table import load_price_table
@@ -29,6 +30,7 @@ from pointsman.turns.policy import (
     RoutingFile,
     read_routing,
     turn_policy,
+    unknown_model_problems,
 )
 from pointsman.turns.registry.models import (
     EMBEDDED_MODEL,
@@ -215,11 +217,27 @@ class PolicyFiles:
             *invalid_settings(settings),
             *_invalid("models.yaml", models, stands_in=stands_in),
             *_invalid("routing.yaml", routing, stands_in=stands_in),
-            *_invalid("placement.yaml", table, stands_in=False),
+            *_invalid("placement.yaml", self._with_misfits(table, models), stands_in=False),
         )
         return InForce(
             found.ready, found.policy_id, found.models, *self._ready_placement(table), invalid
         )
+
+    def _with_misfits(
+        self, table: Loaded[PlacementFile], models: Loaded[ModelsFile]
+    ) -> Loaded[PlacementFile]:
+        """Add the problems that a good table has with the models; it stays in force all the same.
+
+        A table that is taken out of force would keep every turn here over one wrong name.
+        """
+        content = self._placement.content
+        if table.source == "file" and content is not None and table.value.local_model is not UNSET:
+            name = str(self.path / "placement.yaml")
+            try:
+                read_table(content, name, self._kinds, self._nameable(models))
+            except DocumentError as error:
+                return replace(table, problems=(*table.problems, *error.problems))
+        return table
 
     def _ready_placement(self, table: Loaded[PlacementFile]) -> tuple[ReadyPlacement, ContentId]:
         """Make the placement policy ready once for as long as its file does not change."""
@@ -292,6 +310,19 @@ class PolicyFiles:
     ) -> PolicyFile[T]:
         path, keep = self.path / name, self._last_good_path
         return PolicyFile(path, parse, keep, default=default, is_kept=is_kept and self.is_kept)
+
+
+def read_table(
+    text: bytes, source: str, kinds: Iterable[str], models: Mapping[str, Model]
+) -> PlacementFile:
+    """Read `placement.yaml` against the models there are."""
+
+    def check_local_model(table: PlacementFile, document: Document) -> Iterable[Problem]:
+        name = table.local_model
+        if name is not UNSET:
+            yield from unknown_model_problems(name, models, document, ("local_model",))
+
+    return placement.read_placement(text, source, kinds, check_local_model)
 
 
 def _are_current(files: tuple[PolicyFile[Any], ...]) -> bool:

@@ -26,12 +26,13 @@ from pointsman.storage.stores.turn_rows import (
     BUCKET,
     CallMade,
     LaterMade,
+    RefusalMade,
     Row,
     TurnMade,
     TurnSums,
     WorkerMade,
 )
-from pointsman.turns.story import REFUSALS, TurnState
+from pointsman.turns.story.turn_story import REFUSALS, TurnState
 
 _SQL = named_blocks(sql_text("turn_index_queries.sql"))
 
@@ -235,6 +236,8 @@ class TurnIndex:
                     self._add_later(row, sums)
                 case CallMade():
                     self._add_call(row, sums)
+                case RefusalMade():
+                    self._run("note_refusal", (row.turn_id,))
                 case WorkerMade():
                     self._run("add_worker", (row.parent, row.worker))
         for name, bound in sums.written():
