@@ -35,12 +35,9 @@ from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
 from pointsman.placement.facts import with_seal as with_content_seal
 from pointsman.recording.desk import Desk
 from pointsman.recording.gathering import Gathering
-from pointsman.recording.health import LiveHealth
-from pointsman.recording.home_health import HomeHealth
-from pointsman.recording.placement_gathering import PlacementGathering
-from pointsman.recording.placing import Turn
-from pointsman.recording.ruling import placed, ruled
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.health import HomeHealth, LiveHealth
+from pointsman.recording.placing import PlacementGathering, Turn
+from pointsman.recording.ruling import placed, policies_of, ruled
 from pointsman.recording.taints import TaintedSession, Taints, tainted_sessions
 from pointsman.recording.transitions import transition_draft
 from pointsman.signals.kinds import KINDS

@@ -35,8 +35,7 @@ from pointsman.providers.dialects.conversation import Entry, entry_words, plain_
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.spans import with_model
 from pointsman.recording.recorder import Made
-from pointsman.recording.ruling import Placing, Policies, Ruling
-from pointsman.recording.rulings import turn_draft, turn_made
+from pointsman.recording.ruling import Placing, Policies, Ruling, turn_draft, turn_made
 from pointsman.turns import trace as turn_trace
 from pointsman.turns.chain.validation import _VETOES, rejection
 from pointsman.turns.compiled import ReadyPolicy

@@ -61,7 +61,7 @@ def record(home):
         recorder.hand_in_text(message, waits)
     for made in made_of(home.identity.ledger):
         recorder.decide(Names(ids.new_id(), "ref", clock.now()), made, ASIDE, waits.expect())
-    waits.reached()
+    waits.wait()
     recorder.close()
 
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from pointsman.errors import LedgerUnavailable
 from pointsman.kernel.instant import DAY, SECOND, Instant
-from pointsman.recording.health import LiveHealth
-from pointsman.recording.home_health import HomeHealth
+from pointsman.recording.health import HomeHealth, LiveHealth
 from pointsman.recording.transitions import RECOVERED
 from pointsman.storage.sqlite.place import SqlitePlace
 from pointsman.storage.stores.health import NOT_THERE, HealthStore

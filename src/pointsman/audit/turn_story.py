@@ -16,7 +16,7 @@ from pointsman.audit.recorded_turns import (
     read_decision,
     turn_named,
 )
-from pointsman.calls.call_end import END_FORM
+from pointsman.calls.services import END_FORM
 from pointsman.errors import IntegrityFailure, MissingSnapshot, ReplayError
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import LATEST, Instant

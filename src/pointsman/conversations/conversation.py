@@ -145,7 +145,7 @@ class Conversation:
         ground = self._house.ground
         if ground.gathering.vectors.is_slow:
             _, message = split_override(text, ground.files.in_force().ready.aliases, "strict")
-            await ground.gathering.vectors.prepared(message)
+            await ground.gathering.vectors.prepare(message)
 
     def _ended(self, run: TurnRun) -> None:
         self._run = None

@@ -19,8 +19,7 @@ from pointsman.providers.messages import (
 )
 from pointsman.recording.gathering import Around, look_of
 from pointsman.recording.placing import Turn as Placed
-from pointsman.recording.ruling import placed
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.ruling import placed, policies_of
 from pointsman.sessions.history import History, Manner
 from pointsman.sessions.prompts import planner_prompt
 from pointsman.sessions.tool import ToolDefinition

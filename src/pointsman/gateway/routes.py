@@ -25,10 +25,10 @@ from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
 from pointsman.gateway.later import later_routes
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.telemetry.told_routes import ToldRoute
-from pointsman.gateway.turns.beside import Beside
 from pointsman.gateway.turns.endpoints import ModelEndpoint
-from pointsman.gateway.turns.lane import Lane
-from pointsman.gateway.turns.passing import PassEndpoint
+from pointsman.gateway.turns.pass_through import PassThroughEndpoint
+from pointsman.gateway.turns.shadow_runs import ShadowRuns
+from pointsman.gateway.turns.turn_batcher import TurnBatcher
 
 
 def served(parts: Parts) -> dict[Key, Handler]:
@@ -36,13 +36,13 @@ def served(parts: Parts) -> dict[Key, Handler]:
     catalog = TurnCatalog(parts.pointsman.home)
     parts.ending.append(catalog.close)
     ActionUpkeep(parts)
-    beside = Beside(parts)
+    shadow_runs = ShadowRuns(parts)
     found: dict[Key, Handler] = {
-        ("POST", "/v1/chat/completions"): ModelEndpoint(parts, "chat", beside=beside),
-        ("POST", "/v1/responses"): ModelEndpoint(parts, "responses", beside=beside),
-        ("POST", "/v1/messages"): ModelEndpoint(parts, "messages", beside=beside),
-        ("POST", "/v1/embeddings"): PassEndpoint(parts, "embeddings"),
-        ("POST", "/v1/completions"): PassEndpoint(parts, "completions"),
+        ("POST", "/v1/chat/completions"): ModelEndpoint(parts, "chat", shadow_runs=shadow_runs),
+        ("POST", "/v1/responses"): ModelEndpoint(parts, "responses", shadow_runs=shadow_runs),
+        ("POST", "/v1/messages"): ModelEndpoint(parts, "messages", shadow_runs=shadow_runs),
+        ("POST", "/v1/embeddings"): PassThroughEndpoint(parts, "embeddings"),
+        ("POST", "/v1/completions"): PassThroughEndpoint(parts, "completions"),
         **Api(parts).routes(),
         **Admin(parts).routes(),
         **SessionApi(parts, catalog).routes(),
@@ -63,7 +63,7 @@ def served(parts: Parts) -> dict[Key, Handler]:
     if parts.sharing is None:
         for each in found.values():
             if type(each) is ModelEndpoint:
-                each.lane = Lane(each)
+                each.batcher = TurnBatcher(each)
     return {
         # Model endpoints tell of themselves, with what they decided.
         key: each if isinstance(each, ModelEndpoint) else ToldRoute(parts, key, each)

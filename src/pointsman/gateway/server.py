@@ -19,7 +19,7 @@ from pointsman.access.budgets import Budgets
 from pointsman.access.keyring import ACCESS, Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
-from pointsman.calls.locks import TurnLocks
+from pointsman.calls.flow import TurnLocks
 from pointsman.calls.services import CallServices, deadlines_of
 from pointsman.gateway.api.feed.events import event_of
 from pointsman.gateway.api.feed.live import Feed

@@ -19,7 +19,7 @@ from pointsman.access.caps import Cap, Owners
 from pointsman.access.keyring import Keyring
 from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.app import Pointsman
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import TurnLock
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.feed.live import Feed
 from pointsman.gateway.api.shapes import ReplicaRow, SharedReport

@@ -252,7 +252,7 @@ class Agency:
         made = agent_decision(router, facts, found, seal, policy_id, self._home.identity.ledger)
         aside = Aside(elapsed_us, trace_id, "", is_preview=False, product_version=VERSION)
         self._desk.recorder().decide(names, made, aside, waits.expect(), linked)
-        waits.reached()
+        waits.wait()
         return ShownRoute(
             decision_id=names.id,
             job_id=facts.job_id,
@@ -326,7 +326,7 @@ class Agency:
             made.refused,
         )
         names = Names(self._ids.new_id(), log or made.id, self._clock.now())
-        waits.reached()
+        waits.wait()
         recorder.append(tick_draft(names, told)).result()
 
     def _request_action(self, wanted: Wanted, caller: Caller) -> str:

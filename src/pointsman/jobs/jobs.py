@@ -103,7 +103,7 @@ class Jobs:
         given = freeze_job(services.agency, request, services.ids, caller)
         caller = msgspec.structs.replace(caller, trace_id=given.trace_id)
         policy_id, _, facts = services.agency.gather_facts(given, caller)
-        payload = None if request.action_payload is UNSET else cast(Json, request.action_payload)
+        payload = None if request.action_payload is UNSET else cast("Json", request.action_payload)
         open_run = self._find_unfinished(facts) if request.job_id else None
         if open_run is not None:
             return self.resume(open_run)
@@ -181,7 +181,7 @@ class Jobs:
         if payload is not None:
             text = canonical_json(payload).decode()
             kept = services.desk.recorder().hand_in_text(text, waits)
-        waits.reached()
+        waits.wait()
         snapshots = {
             "selfrep": facts.selfrep_id,
             "brainstate": facts.brainstate_id,

@@ -148,7 +148,7 @@ class LiveSteps:
             return recall_answer(known, self._services.home)
         self._lease.fence()
         agent_id = outcome.selected_agent or ""
-        work = cast(dict[str, Json], agent_work(facts, self._plan.query, state, outcome))
+        work = cast("dict[str, Json]", agent_work(facts, self._plan.query, state, outcome))
         started_ns = time.perf_counter_ns()
         called = self._services.client.call(agent_id, self._run.get(agent_id), work)
         elapsed_us = (time.perf_counter_ns() - started_ns) // 1000
@@ -169,7 +169,7 @@ class LiveSteps:
         if reply is not None:
             seal = recorder.hand_in_text(reply_text(called.value), waits)
             kinds = tuple(sorted({each.rpartition(".")[2] for each in found_kinds(reply.text)}))
-        waits.reached()
+        waits.wait()
         # A reason is foreign text: personal data in it is not recorded.
         reason = redact_findings(called.reason[:LONGEST_REASON])
         log_id = self._plan.started.log_id
@@ -183,7 +183,7 @@ class LiveSteps:
         """Ask every member without a recorded vote for one."""
         known = {each.voter: each.vote for each in self._record.votes.get(number, [])}
         log_id, votes, warnings = self._plan.started.log_id, [], []
-        output = cast(AgentReply, answered.reply).output(agent_id, answered.found_kinds)
+        output = cast("AgentReply", answered.reply).output(agent_id, answered.found_kinds)
         council = JobCouncil(self._council, self._services.client, self._run)
         for place, member in enumerate(self._council.members):
             vote = known.get(member.id)
@@ -230,7 +230,7 @@ class LiveSteps:
         origin = Origin("agent", agent_id, started.job_id, started.job_seed, started.trace_id)
         reasons = "; ".join(outcome.action_reasons)
         wanted = Wanted(
-            cast(ActionType, kind),
+            cast("ActionType", kind),
             self._payload,
             f"the job `{started.log_id}` needs it, routed to `{agent_id}`: {reasons}",
             origin=origin,

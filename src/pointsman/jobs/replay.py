@@ -181,7 +181,7 @@ class _Replay:
     ) -> CouncilVotes:
         """Vote again by the recorded rules; other votes are recalled."""
         known = {each.voter: each.vote for each in self._record.votes.get(number, [])}
-        output = cast(AgentReply, answered.reply).output(agent_id, answered.found_kinds)
+        output = cast("AgentReply", answered.reply).output(agent_id, answered.found_kinds)
         rules = RuleVoter(self._council.declared)
         votes = []
         for member in self._council.members:

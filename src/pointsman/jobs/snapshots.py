@@ -87,7 +87,7 @@ class AgentSnapshots:
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)
-                return cast(T, self._cache[key])
+                return cast("T", self._cache[key])
         made = make()
         self._remember(key, made)
         return made

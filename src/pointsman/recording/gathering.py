@@ -123,7 +123,7 @@ class Gathering:
     def _patterns(self) -> PatternStore:
         return PatternStore(self._home.patterns, maker=self.vectors.maker)
 
-    async def prepared(
+    async def prepare(
         self, in_force: InForce, message: str, workspace: str | None, mode: Mode
     ) -> None:
         """Make ready, off the event loop, what looking for similar turns will ask for, if it does.
@@ -134,7 +134,7 @@ class Gathering:
         if settings.mode == "off" or settings.method is UNSET or not self._has_patterns():
             return
         _, text = split_override(message, in_force.ready.aliases, mode)
-        await self.vectors.prepared(text)
+        await self.vectors.prepare(text)
 
     def facts(self, in_force: InForce, message: str, now: Instant) -> TurnFacts:
         """Gather what a decision about this message may look at; `warnings` tell what failed."""

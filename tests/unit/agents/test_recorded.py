@@ -51,7 +51,7 @@ def recorded(home: Home, recorder: Recorder, router: Router, facts: JobFacts, na
     found = routed(router, facts)
     made = agent_decision(router, facts, found, seal, policy_id, home.identity.ledger)
     recorder.decide(Names(name, facts.job_id, Instant(5)), made, ASIDE, waits.expect())
-    waits.reached()
+    waits.wait()
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_a_changed_outcome_is_a_divergence(home: Home) -> None:
             router, facts, found._replace(outcome=forged), seal, policy_id, home.identity.ledger
         )
         recorder.decide(Names("d1", "job-1", Instant(5)), made, ASIDE, waits.expect())
-        waits.reached()
+        waits.wait()
     (report,) = replay_all(home).others
     assert report.verdict is Verdict.DIVERGED
     assert [each.path for each in report.differences] == ["outcome.selected_agent"]
@@ -182,7 +182,7 @@ def test_a_choice_whose_modules_are_gone_cannot_be_run_again(home: Home) -> None
         made = agent_decision(router, facts, found, seal, policy_id, home.identity.ledger)
         made = msgspec.structs.replace(made, snapshots={})
         recorder.decide(Names("d1", "job-1", Instant(5)), made, ASIDE, waits.expect())
-        waits.reached()
+        waits.wait()
     (report,) = replay_all(home).others
     assert (report.verdict, report.code) == (Verdict.UNABLE, "MISSING_SNAPSHOT")
     assert router.selfrep_id in report.reason

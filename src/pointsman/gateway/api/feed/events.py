@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.audit.recorded_turns import TURN
-from pointsman.calls.call_end import END_FORM
+from pointsman.calls.services import END_FORM
 from pointsman.errors import ReplayError
 from pointsman.gateway.api.feed.live import sse
 from pointsman.kernel.entry import Entry

@@ -32,8 +32,7 @@ from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import instant_text
 from pointsman.recording.gathering import configured_models, exact_facts
 from pointsman.recording.placing import Turn
-from pointsman.recording.ruling import Policies, ruled
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.ruling import Policies, policies_of, ruled
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.policies.policies import InForce, read_table
 from pointsman.storage.stores.turn_index import RuleHits

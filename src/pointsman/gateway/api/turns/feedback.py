@@ -57,7 +57,7 @@ class Judging:
         sure = _confidence(given)
         told = Feedback(decision_id, score, key_id, seal, UNSET if sure is None else sure)
         recorder.hand_in(feedback_draft(names, told), waits.expect())
-        waits.reached()
+        waits.wait()
         return {
             "feedback_id": names.id,
             "turn_id": shown.turn_id,

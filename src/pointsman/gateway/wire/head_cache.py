@@ -11,7 +11,7 @@ from typing import Final
 
 from pointsman.errors import PointsmanError
 from pointsman.gateway.wire.reply import Reply
-from pointsman.gateway.wire.request import Request
+from pointsman.gateway.wire.request import IncomingRequest
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]+)(?=\r\n)", re.IGNORECASE)
 _END: Final = b"\r\n\r\n"
@@ -21,12 +21,12 @@ _FOR_ONCE: Final = frozenset({b"connection", b"expect", b"transfer-encoding", b"
 """Headers that say how a body comes or what follows it: a head with one is parsed each time."""
 
 
-class Again:
+class HeadCache:
     """A head without its length, and what it says."""
 
     __slots__ = ("_after", "_before", "_handler", "_headers", "_method", "_target")
 
-    def __init__(self, before: bytes, after: bytes, request: Request) -> None:
+    def __init__(self, before: bytes, after: bytes, request: IncomingRequest) -> None:
         self._before = before
         self._after = after
         self._method = request.method
@@ -46,15 +46,15 @@ class Again:
             return None
         return data[at:] if len(data) - at == int(digits) <= most else None
 
-    def request(self, reply: Reply, body: bytes) -> Request:
+    def request(self, reply: Reply, body: bytes) -> IncomingRequest:
         """Give another request with this head."""
-        request = Request(self._method, self._target, self._headers, reply)
+        request = IncomingRequest(self._method, self._target, self._headers, reply)
         request.handler = self._handler
         request.add(body)
         return request
 
 
-def again(data: bytes, request: Request, most: int) -> Again | None:
+def learn_head(data: bytes, request: IncomingRequest, most: int) -> HeadCache | None:
     """Learn the head of an admitted request that is all of these bytes, if it may come again.
 
     `most` is how large heads may be: with a longer number it must still be allowed.
@@ -70,4 +70,4 @@ def again(data: bytes, request: Request, most: int) -> Again | None:
     place = places[0]
     if not is_new or int(place[1]) != request.size:
         return None
-    return Again(data[: place.start(1)], data[place.end(1) : end], request)
+    return HeadCache(data[: place.start(1)], data[place.end(1) : end], request)

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from pointsman.calls.flow import Call, Flow, Record
+from pointsman.calls.flow import CallEffect, Flow, Record
 from pointsman.errors import OverBudget, PointsmanError, RoutingFailed
 from pointsman.gateway.http import Asked, Receive, Send
-from pointsman.gateway.turns.endpoints import ModelEndpoint, run_on
+from pointsman.gateway.turns.endpoints import ModelEndpoint, finish_turn
 from pointsman.gateway.turns.forwarding import Begin, Forwarding
 from pointsman.gateway.turns.turn_flow import new_flow
 from pointsman.providers.http_provider import what_is_unreadable
@@ -27,8 +27,8 @@ from pointsman.providers.messages import Usage
 
 if TYPE_CHECKING:
     from pointsman.gateway.turns.turn import LiveTurn
-    from pointsman.gateway.wire.connection import Connection
-    from pointsman.gateway.wire.request import Request
+    from pointsman.gateway.wire.connection import ClientConnection
+    from pointsman.gateway.wire.request import IncomingRequest
     from pointsman.providers.http_exchange import Exchange
 
 
@@ -43,12 +43,12 @@ ENDS_S: Final = 0.005
 """It is done after so long at the latest."""
 
 
-class ShortTurn:
+class BatchedTurn:
     """One turn on the lane."""
 
     __slots__ = (
-        "begin", "body", "connection", "exchange", "failed", "first", "flow", "is_called",
-        "is_over", "is_understood", "live", "reason", "refused", "request", "ruled", "usage", "way",
+        "batcher", "begin", "body", "connection", "exchange", "failed", "first", "flow",
+        "is_called", "is_over", "is_read", "live", "reason", "refused", "request", "ruled", "usage",
         "written",
     )  # fmt: skip
 
@@ -63,13 +63,15 @@ class ShortTurn:
     usage: Usage
     reason: str
 
-    def __init__(self, way: Lane, connection: Connection, request: Request) -> None:
-        self.way = way
+    def __init__(
+        self, batcher: TurnBatcher, connection: ClientConnection, request: IncomingRequest
+    ) -> None:
+        self.batcher = batcher
         self.connection = connection
         self.request = request
         self.exchange: Exchange | None = None
         self.failed: Exception | None = None
-        self.is_understood = False
+        self.is_read = False
         self.refused: OverBudget | None = None
         """Why its first call was not made; the flow goes on from there."""
         self.is_called = False
@@ -80,79 +82,81 @@ class ShortTurn:
     @property
     def is_capped(self) -> bool:
         """Whether a budget applies."""
-        return self.is_understood and bool(self.live.caps)
+        return self.is_read and bool(self.live.caps)
 
     def answered(self) -> None:
         """Learn that the provider's answer is here, or must be looked at."""
-        self.way.answered.put(self)
+        self.batcher.answered.add(self)
 
     def durable(self) -> None:
         """Learn that what was decided is durable, or could not be made so."""
-        self.way.durable.put(self)
+        self.batcher.durable.add(self)
 
-    def left(self) -> None:
+    def on_disconnect(self) -> None:
         """Learn that the caller hung up."""
         self.is_over = True
         if self.exchange is not None:
             self.exchange.let_go()
         self.live.durability.then(None)
-        self.way.ended(self, self.live.cancelled)
+        self.batcher.ended(self, self.live.cancel_call)
 
-    def go_on(self, failed: Exception | None = None) -> None:
+    def continue_in_task(self, failed: Exception | None = None) -> None:
         """Go on at length, from here."""
         self.is_over = True
         self.failed = failed
         # Who sees it through watches for that.
         self.request.reply.when_left(None)
-        self.connection.serve_at_length(self.request, self)
+        self.connection.serve_in_task(self.request, self)
 
     async def __call__(self, _asked: Asked, receive: Receive, send: Send) -> None:
         """Serve the request at length."""
-        await self.way.endpoint.run_to_end(self._understood, self._rest, receive, send)
+        await self.batcher.endpoint.run_to_end(self._read_turn, self._run_rest, receive, send)
 
-    def _understood(self) -> LiveTurn:
-        if not self.is_understood:
+    def _read_turn(self) -> LiveTurn:
+        if not self.is_read:
             raise self.failed or RoutingFailed
         return self.live
 
-    async def _rest(self, live: LiveTurn, send: Send) -> None:
+    async def _run_rest(self, live: LiveTurn, send: Send) -> None:
         if self.failed is not None:
             raise self.failed
         if self.refused is not None:
-            await run_on(self.flow, live, self.first, self.first.refused(self.refused))
+            await finish_turn(self.flow, live, self.first, self.first.refuse(self.refused))
         elif self.is_called:
-            await run_on(self.flow, live, self.first, await self.first.run_to_end(self.exchange))
+            await finish_turn(
+                self.flow, live, self.first, await self.first.run_to_end(self.exchange)
+            )
         else:
-            await self.way.endpoint.driven(live, send)
+            await self.batcher.endpoint.drive(live, send)
 
 
-class Stage:
+class BatchStage:
     """Turns that wait for the same steps, and take them when the event loop comes round.
 
     While a turn is `alone` it takes them at once: nobody is to be waited for.
     """
 
-    __slots__ = ("_alone", "_steps", "_waiting")
+    __slots__ = ("_is_alone", "_steps", "_waiting")
 
     def __init__(
         self,
-        steps: Callable[[list[ShortTurn]], None],
+        steps: Callable[[list[BatchedTurn]], None],
         alone: Callable[[], bool] = lambda: False,
     ) -> None:
         self._steps = steps
-        self._alone = alone
-        self._waiting: list[ShortTurn] = []
+        self._is_alone = alone
+        self._waiting: list[BatchedTurn] = []
 
-    def put(self, *turns: ShortTurn) -> None:
+    def add(self, *turns: BatchedTurn) -> None:
         """Have turns wait."""
         if turns and not self._waiting:
-            if self._alone():
+            if self._is_alone():
                 self._steps([*turns])
                 return
             asyncio.get_running_loop().call_soon(self._run)
         self._waiting += turns
 
-    def put_back(self, turns: list[ShortTurn]) -> None:
+    def put_back(self, turns: list[BatchedTurn]) -> None:
         """Have turns wait once more, before those that came meanwhile."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._run)
@@ -163,37 +167,37 @@ class Stage:
         self._steps(turns)
 
 
-class Lane:
+class TurnBatcher:
     """The short lane of one endpoint."""
 
     def __init__(self, endpoint: ModelEndpoint) -> None:
         self.endpoint = endpoint
         alone = endpoint.parts.is_alone
-        self.begun = Stage(self._understand_all, alone)
-        self.understood = Stage(self._begin, alone)
-        self.answered = Stage(self._answer, alone)
+        self.begun = BatchStage(self._read_all, alone)
+        self.read_turn = BatchStage(self._decide_all, alone)
+        self.answered = BatchStage(self._answer_all, alone)
         # Not at once: whoever tells that something is durable is still at the ledger.
-        self.durable = Stage(self._finish)
-        self._out: list[ShortTurn] = []
+        self.durable = BatchStage(self._send_all)
+        self._out: list[BatchedTurn] = []
         """Turns whose answers are out, and whose ends are to be taken into account."""
         self._timer: asyncio.TimerHandle | None = None
         self._hoped = 0  # how many may ask again soon
         endpoint.parts.finishing.append(self._end_all)
 
-    def take(self, connection: Connection, request: Request) -> None:
+    def take(self, connection: ClientConnection, request: IncomingRequest) -> None:
         """Take a request."""
         self.endpoint.parts.metrics.in_flight += 1
-        self.begun.put(ShortTurn(self, connection, request))
+        self.begun.add(BatchedTurn(self, connection, request))
 
-    def _understand_all(self, turns: list[ShortTurn]) -> None:
-        _each(turns, self._understand)
-        self.understood.put(*[each for each in turns if not each.is_over])
+    def _read_all(self, turns: list[BatchedTurn]) -> None:
+        _each(turns, self._read_request)
+        self.read_turn.add(*[each for each in turns if not each.is_over])
 
-    def _begin(self, turns: list[ShortTurn]) -> None:
+    def _decide_all(self, turns: list[BatchedTurn]) -> None:
         if self._out and len(turns) < self._hoped:
             # Those that were just answered are about to ask again: together they take less time.
             self._end_some(AT_ONCE)
-            self.understood.put_back(turns)
+            self.read_turn.put_back(turns)
             return
         if self._out and any(each.is_capped for each in turns):
             # What is still held for them would be missing in their budgets.
@@ -203,12 +207,12 @@ class Lane:
             self.endpoint.parts.pointsman.desk.recorder().begin()
         _each(turns, self._write, self._call)
 
-    def _answer(self, turns: list[ShortTurn]) -> None:
-        _each(turns, self._read, self._wait)
+    def _answer_all(self, turns: list[BatchedTurn]) -> None:
+        _each(turns, self._read_answer, self._wait)
         # The ledger is at work, and nothing else is to be done.
         self._end_all()
 
-    def _finish(self, turns: list[ShortTurn]) -> None:
+    def _send_all(self, turns: list[BatchedTurn]) -> None:
         _each(turns, self._let_out)
         self._out += [each for each in turns if not each.is_over]
         self._hoped = len(self._out)
@@ -228,30 +232,30 @@ class Lane:
         for each in turns:
             self._end(each)
 
-    def _understand(self, turn: ShortTurn) -> None:
-        live = turn.live = self.endpoint.understood(turn.request.asked(turn.connection.client))
-        turn.is_understood = True
+    def _read_request(self, turn: BatchedTurn) -> None:
+        live = turn.live = self.endpoint.read_turn(turn.request.to_asked(turn.connection.client))
+        turn.is_read = True
         if live.request.look.is_continuation or not self.endpoint.is_plain(live):
-            turn.go_on()
+            turn.continue_in_task()
 
-    def _rule(self, turn: ShortTurn) -> None:
+    def _rule(self, turn: BatchedTurn) -> None:
         """Decide the turn; nothing else is done yet."""
         turn.flow = new_flow(turn.live)
         ruled = turn.flow.send(None)
         if isinstance(ruled, Record) and _is_clear(ruled):
             turn.ruled = ruled
         else:
-            turn.go_on()
+            turn.continue_in_task()
 
-    def _record(self, turn: ShortTurn) -> None:
-        turn.request.reply.when_left(turn.left)
+    def _record(self, turn: BatchedTurn) -> None:
+        turn.request.reply.when_left(turn.on_disconnect)
         if not turn.is_over:
             turn.live.record(turn.ruled)
 
     @staticmethod
-    def _write(turn: ShortTurn) -> None:
+    def _write(turn: BatchedTurn) -> None:
         live, call = turn.live, turn.flow.send(None)
-        if not isinstance(call, Call):
+        if not isinstance(call, CallEffect):
             raise RoutingFailed
         live.number = call.number
         first = turn.first = Forwarding(live, call.model, turn.request.reply)
@@ -260,57 +264,57 @@ class Lane:
             opened.reserve()
         except OverBudget as error:
             turn.refused = error
-            turn.go_on()
+            turn.continue_in_task()
             return
         opened.begin()
         turn.is_called = True
         begin = None
         with suppress(PointsmanError):
             # It is raised again, and told, at length.
-            begin = first.written()
+            begin = first.prepare_send()
         if begin is None:
-            turn.go_on()
+            turn.continue_in_task()
         else:
             turn.begin = begin
 
     @staticmethod
-    def _call(turn: ShortTurn) -> None:
+    def _call(turn: BatchedTurn) -> None:
         """Send the request: one after the other, so that whoever reads them is woken once."""
         exchange = turn.exchange = turn.begin()
         if exchange is None or turn.live.request.look.is_stream:
-            turn.go_on()
+            turn.continue_in_task()
         else:
             exchange.tell(turn.answered)
 
     @staticmethod
-    def _read(turn: ShortTurn) -> None:
+    def _read_answer(turn: BatchedTurn) -> None:
         exchange = turn.exchange
         body = None if exchange is None else exchange.whole()
         if exchange is None or body is None:
-            turn.go_on()
+            turn.continue_in_task()
             return
         if exchange.status != 200 or what_is_unreadable(exchange.headers):
-            turn.go_on()
+            turn.continue_in_task()
             return
         usage, reason = turn.first.end_of(body)
         if reason is None or reason == "tool_use":
-            turn.go_on()
+            turn.continue_in_task()
             return
         turn.body, turn.usage, turn.reason = body, usage, reason
-        turn.first.call.heard()
+        turn.first.call.stop_waiting()
         turn.live.hold_here()
 
     @staticmethod
-    def _wait(turn: ShortTurn) -> None:
+    def _wait(turn: BatchedTurn) -> None:
         exchange = turn.exchange
         headers = turn.first.headers(turn.body, {} if exchange is None else exchange.headers)
-        turn.written = turn.request.reply.written(200, headers, turn.body)
+        turn.written = turn.request.reply.render(200, headers, turn.body)
         turn.live.durability.then(turn.durable)
 
     @staticmethod
-    def _let_out(turn: ShortTurn) -> None:
+    def _let_out(turn: BatchedTurn) -> None:
         if turn.live.durability.has_failed:
-            turn.go_on()
+            turn.continue_in_task()
         else:
             reply = turn.request.reply
             reply.when_left(None)
@@ -318,27 +322,27 @@ class Lane:
             call.first_byte_ns = call.out_ns = time.perf_counter_ns()
             reply.out(200, turn.written)
 
-    def _end(self, turn: ShortTurn) -> None:
+    def _end(self, turn: BatchedTurn) -> None:
         """Take the end of a turn into account."""
         turn.is_over = True
         exchange = turn.exchange
         attempts = 1 if exchange is None else exchange.attempts
         self.ended(
             turn,
-            lambda: turn.first.done(attempts, turn.body, turn.usage, turn.reason),
+            lambda: turn.first.complete(attempts, turn.body, turn.usage, turn.reason),
         )
 
-    def ended(self, turn: ShortTurn, note: Callable[[], None]) -> None:
+    def ended(self, turn: BatchedTurn, note: Callable[[], None]) -> None:
         """Note how a turn ended, and be done with it, whatever comes of that: nobody waits."""
         failed: PointsmanError | None = None
         try:
             note()
         except PointsmanError as error:
             failed = error
-        self.endpoint.ended(200, turn.live, failed)
+        self.endpoint.finish_request(200, turn.live, failed)
 
 
-def _each(turns: list[ShortTurn], *steps: Callable[[ShortTurn], None]) -> None:
+def _each(turns: list[BatchedTurn], *steps: Callable[[BatchedTurn], None]) -> None:
     """Have all turns take each step before any takes the next one."""
     for step in steps:
         for turn in turns:
@@ -346,7 +350,7 @@ def _each(turns: list[ShortTurn], *steps: Callable[[ShortTurn], None]) -> None:
                 try:
                     step(turn)
                 except Exception as error:  # noqa: BLE001 - told at length, as any other
-                    turn.go_on(error)
+                    turn.continue_in_task(error)
 
 
 def _is_clear(ruled: Record) -> bool:

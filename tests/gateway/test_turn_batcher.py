@@ -1,4 +1,4 @@
-"""The short lane: what is served by it is recorded, answered and counted as everything else is."""
+"""Batched turns are recorded, answered and counted as all other turns are."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.gateway.house import (
     write_home,
 )
 
-from pointsman.gateway.turns import lane
+from pointsman.gateway.turns import turn_batcher
 from pointsman.gateway.turns.endpoints import ModelEndpoint
 from pointsman.kernel.record import OUTCOME, read_recorded
 from pointsman.testing.upstream_replies import Pause, Received, Step, says
 
-MANY = 4 * lane.FEW
+MANY = 4 * turn_batcher.FEW
 ROUTING = {"schema_version": 1, "global_default": "up:big"}
 
 
@@ -57,18 +57,18 @@ def endpoints(live: Running) -> list[ModelEndpoint]:
 
 
 def recorded(live: Running, count: int) -> list[object]:
-    """Give all that is recorded of turns, but for what cannot be the same twice."""
+    """Return all recorded facts of turns, without times and ids."""
     ends, found = live.outcomes(count), []
     for each in live.entries("decision.turn"):
         decision, _, aside = read_recorded(each.payload)
         value, facts = json.loads(decision), facts_of(live.home, each.id)
         found.append((value["outcome"], value["trace"], value["snapshot_ids"], aside.is_preview))
         found.append((facts.estimated_input_tokens, facts.sticky_model, facts.placement))
-    for each in ends:
+    for end in ends:
         for name in ("elapsed_us", "first_byte_us"):
-            assert each.pop(name) > 0
-        each["spent"].pop("at")
-        found.append(each)
+            assert end.pop(name) > 0
+        end["spent"].pop("at")
+        found.append(end)
     return found
 
 
@@ -84,8 +84,8 @@ def test_a_turn_is_recorded_as_it_is_at_length(tmp_path: Path) -> None:
         for name in ("short", "long"):
             with running(a_home(tmp_path / name, up)) as live:
                 for each in endpoints(live):
-                    assert (each.lane is not None) == (type(each) is ModelEndpoint)
-                    each.lane = each.lane if name == "short" else None
+                    assert (each.batcher is not None) == (type(each) is ModelEndpoint)
+                    each.batcher = each.batcher if name == "short" else None
                 for text in ("hello", "how are you?"):
                     answer = live.chat(text)
                     assert said(answer) == f"about {text}"
@@ -98,16 +98,16 @@ def test_a_turn_is_recorded_as_it_is_at_length(tmp_path: Path) -> None:
 def test_a_turn_that_is_alone_waits_for_no_round_of_the_loop_others_do() -> None:
     taken: list[list[object]] = []
     is_alone = True
-    stage = lane.Stage(taken.append, lambda: is_alone)  # type: ignore[arg-type] # any turn will do
+    stage = turn_batcher.BatchStage(taken.append, lambda: is_alone)  # type: ignore[arg-type] # any turn will do
 
     async def comes_round() -> None:
         nonlocal is_alone
-        stage.put("first")  # type: ignore[arg-type] # see above
+        stage.add("first")  # type: ignore[arg-type] # see above
         assert taken == [["first"]]
         is_alone = False
-        stage.put("second")  # type: ignore[arg-type] # see above
+        stage.add("second")  # type: ignore[arg-type] # see above
         is_alone = True
-        stage.put("third")  # type: ignore[arg-type] # see above: not before the one that waits
+        stage.add("third")  # type: ignore[arg-type] # see above: not before the one that waits
         assert taken == [["first"]]
         await asyncio.sleep(0)
 
@@ -135,15 +135,15 @@ def test_turns_that_come_together_each_get_their_own_answer_decision_and_end(
             each.id for each in decisions
         )
         eventually(lambda: live.parts.metrics.in_flight == 0)
-        assert not any(each.lane._out for each in endpoints(live) if each.lane is not None)
+        assert not any(each.batcher._out for each in endpoints(live) if each.batcher is not None)
         assert live.parts.pointsman.verify().is_intact
 
 
 @pytest.fixture
 def put_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every end put off, for longer than a test takes."""
-    monkeypatch.setattr(lane, "FEW", 1)
-    monkeypatch.setattr(lane, "ENDS_S", 600.0)
+    monkeypatch.setattr(turn_batcher, "FEW", 1)
+    monkeypatch.setattr(turn_batcher, "ENDS_S", 600.0)
 
 
 @pytest.mark.usefixtures("put_off")
@@ -167,7 +167,7 @@ def test_an_end_that_is_put_off_comes_with_the_next_turn_or_when_the_gateway_sto
 
 
 def test_an_end_that_is_put_off_comes_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane, "FEW", 1)
+    monkeypatch.setattr(turn_batcher, "FEW", 1)
     with upstream() as up, running(a_home(tmp_path / "home", up)) as live:
         for _ in range(2):
             assert live.chat().status_code == 200

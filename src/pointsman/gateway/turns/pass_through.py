@@ -10,18 +10,22 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.access.keys import Principal
-from pointsman.calls.flow import Called, Fallback, Record
+from pointsman.calls.flow import CallResult, Fallback, Record
 from pointsman.errors import InputError
 from pointsman.gateway.http import Asked, Send
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.endpoints import ModelEndpoint
 from pointsman.gateway.turns.failures import refusal_of
-from pointsman.gateway.turns.identity import Named, conversation
-from pointsman.gateway.turns.incoming import Incoming, privacy_of
-from pointsman.gateway.turns.names import meant_by
-from pointsman.gateway.turns.passage import Passage
+from pointsman.gateway.turns.incoming import (
+    SessionHints,
+    TurnRequest,
+    conversation,
+    privacy_of,
+    resolve_model,
+)
+from pointsman.gateway.turns.passage import PassThroughCall
 from pointsman.gateway.turns.turn import LiveTurn
-from pointsman.gateway.turns.turn_flow import new_flow, prepared
+from pointsman.gateway.turns.turn_flow import new_flow, prepare_vector
 from pointsman.providers.dialects.body import decode
 from pointsman.providers.dialects.look import Look, look
 from pointsman.providers.dialects.spans import unique
@@ -58,7 +62,7 @@ class _NamedTurn(LiveTurn):
         return Fallback(is_on=False)
 
 
-class PassEndpoint(ModelEndpoint):
+class PassThroughEndpoint(ModelEndpoint):
     """Serves one of OpenAI's other endpoints."""
 
     def __init__(self, parts: Parts, operation: Operation) -> None:
@@ -67,19 +71,19 @@ class PassEndpoint(ModelEndpoint):
 
     def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
         """Understand a request, or raise saying what is wrong with it."""
-        return _NamedTurn(self.parts, self._understood(asked, caller, in_force), in_force)
+        return _NamedTurn(self.parts, self._read_request(asked, caller, in_force), in_force)
 
-    def _understood(self, asked: Asked, caller: Principal, in_force: InForce) -> Incoming:
+    def _read_request(self, asked: Asked, caller: Principal, in_force: InForce) -> TurnRequest:
         unique(asked.body)
         body = decode(_BODY, asked.body)
-        meant = meant_by(body.model, in_force)
+        meant = resolve_model(body.model, in_force)
         if not meant.model:
             raise InputError(f"`{body.model}` routes; here a model must be named")
         self._check_provider(meant.model, in_force)
         seen = _look(body, self._operation)
-        named = Named("", body.user or "", seen.opening)
+        named = SessionHints("", body.user or "", seen.opening)
         workspace = asked.header(b"x-pointsman-workspace") or caller.workspace
-        return Incoming(
+        return TurnRequest(
             self._dialect,
             asked,
             seen,
@@ -99,13 +103,13 @@ class PassEndpoint(ModelEndpoint):
                 hint="providers of kind `openai` and `ollama` have",
             )
 
-    async def driven(self, live: LiveTurn, send: Send) -> None:
+    async def drive(self, live: LiveTurn, send: Send) -> None:
         """Record the decision, make the call, and pass its answer on."""
         if live.parts.pointsman.gathering.vectors.is_slow:
-            await prepared(live)
+            await prepare_vector(live)
         flow = new_flow(live)
-        passage: Passage | None = None
-        reply: Called | None = None
+        passage: PassThroughCall | None = None
+        reply: CallResult | None = None
         while True:
             try:
                 effect = flow.send(reply)
@@ -116,7 +120,7 @@ class PassEndpoint(ModelEndpoint):
                 live.check_confirmed(effect.ruling.placing)
                 reply = None
                 continue
-            passage = Passage(live, self._operation, send)
+            passage = PassThroughCall(live, self._operation, send)
             reply = await passage.run()
         if passage is None:
             raise refusal_of(live)

@@ -13,13 +13,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.calls.call_end import CallEnd
+from pointsman.calls.services import CallEnd
 from pointsman.errors import PointsmanError
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
+from pointsman.gateway.turns.copying_send import CopyingSend
 from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.notice import notice_of
-from pointsman.gateway.turns.overheard import Overheard
 from pointsman.gateway.turns.side_call import SideCall
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.number import ONE, SCALE, Billionths, billionths
@@ -36,8 +36,7 @@ from pointsman.learning.shadow_runs import (
     shadow_run_draft,
 )
 from pointsman.providers.dialects.speaker import speaker
-from pointsman.recording.ruling import Ruling
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.ruling import Ruling, policies_of
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
 from pointsman.turns.learning.exploring import was_explored
@@ -55,12 +54,12 @@ class _Work(Struct, frozen=True):
     live: LiveTurn
     ruling: Ruling
     end: CallEnd
-    heard: Overheard
+    heard: CopyingSend
     shadow: Ruling | None
     is_judged: bool
 
 
-class _Said(Struct, frozen=True):
+class _RunAnswer(Struct, frozen=True):
     """One answer to a turn: under which decision, as which run, in which words."""
 
     decision_id: str
@@ -68,7 +67,7 @@ class _Said(Struct, frozen=True):
     words: str
 
 
-class Beside:
+class ShadowRuns:
     """Does it for all turns of one gateway, a few at a time."""
 
     def __init__(self, parts: Parts) -> None:
@@ -88,7 +87,7 @@ class Beside:
         """Tell whether anything might be done beside a turn; for most homes nothing ever is."""
         return bool(self._judge) or live.in_force.ready.learns_on_purpose
 
-    def follow(self, live: LiveTurn, heard: Overheard) -> None:
+    def follow(self, live: LiveTurn, heard: CopyingSend) -> None:
         """See to a turn whose answer is out. Does not wait."""
         ruling, end = live.ruling, live.end
         if ruling is None or end is None or end.error_class or live.locked is not None:
@@ -118,22 +117,22 @@ class Beside:
         try:
             while self._waiting:
                 try:
-                    await self._done(self._waiting.popleft())
+                    await self._run(self._waiting.popleft())
                 except PointsmanError:
                     # The ledger or the store is out: the next turn finds out for itself.
                     self._count("turn", "failed")
         finally:
             self._at_work -= 1
 
-    async def _done(self, work: _Work) -> None:
+    async def _run(self, work: _Work) -> None:
         live = work.live
         origin: Origin | None = "explored" if _is_exploring(work.ruling) else None
         own = run_of_call(live.turn_id, work.end, live.asked_at, origin)
         # Judged is what the model said, not what was put before it.
         words = work.heard.words(live.request.dialect).removeprefix(notice_of(live))
-        said = [_Said(live.decision_id, own, words)]
+        said = [_RunAnswer(live.decision_id, own, words)]
         if work.shadow is not None:
-            again = await self._shadowed(work, work.shadow)
+            again = await self._run_shadow(work, work.shadow)
             said += [] if again is None else [again]
         facts, vector_of = work.ruling.facts, self._parts.pointsman.gathering.vectors.of
         for each in said:
@@ -142,9 +141,9 @@ class Beside:
             )
         for each in said:
             if work.is_judged and each.words:
-                await self._judged(work, each)
+                await self._ask_judge(work, each)
 
-    async def _shadowed(self, work: _Work, ruling: Ruling) -> _Said | None:
+    async def _run_shadow(self, work: _Work, ruling: Ruling) -> _RunAnswer | None:
         """Run a turn again, and record what came of it."""
         live = work.live
         asked = speaker(live.request.dialect).read_request(live.stripped_body())
@@ -159,11 +158,11 @@ class Beside:
         told = ShadowRunRecord(call.decision_id, ruling.model, work.ruling.model, seal)
         names = Names(pointsman.ids.new_id(), live.turn_id, pointsman.clock.now())
         recorder.hand_in(shadow_run_draft(names, told), durable.expect())
-        await durable.reached()
+        await durable.wait()
         run = run_of_call(call.decision_id, call.end, names.at, "shadow")
-        return _Said(call.decision_id, run, words)
+        return _RunAnswer(call.decision_id, run, words)
 
-    async def _judged(self, work: _Work, said: _Said) -> None:
+    async def _ask_judge(self, work: _Work, said: _RunAnswer) -> None:
         """Ask the judge about an answer; what is no verdict counts for nothing."""
         live, policies = work.live, policies_of(work.live.in_force)
         ruling = judge_ruling(policies, work.ruling, self._judge)
@@ -187,7 +186,7 @@ class Beside:
         )
         durable = Durability(self._parts.bridge())
         pointsman.desk.recorder().hand_in(judge_verdict_draft(names, told), durable.expect())
-        await durable.reached()
+        await durable.wait()
         await in_thread(lambda: self._patterns.update_score(said.run.id, score, ONE, names.id))
 
     def _count(self, kind: str, result: str) -> None:

@@ -16,7 +16,7 @@ MOST_HEARD: Final = 1 << 20
 """Of a longer answer nothing is kept: half of it cannot be judged."""
 
 
-class Overheard:
+class CopyingSend:
     """Passes an answer on as it is, and keeps a copy."""
 
     def __init__(self, send: Send) -> None:

@@ -21,27 +21,27 @@ HELD_BYTES = 1 << 20
 Edit = Callable[[bytes], bytes]
 
 
-class Carriage(Protocol):
+class StreamCarrier(Protocol):
     """Carries one stream."""
 
-    def fed(self, piece: bytes) -> bytes:
+    def feed(self, piece: bytes) -> bytes:
         """Take the next bytes of the provider, and give what the caller gets for them."""
         ...
 
-    def ended(self) -> bytes:
+    def finish(self) -> bytes:
         """Give what closes the stream."""
         ...
 
-    def broken(self, code: str, message: str) -> bytes:
+    def break_off(self, code: str, message: str) -> bytes:
         """Give what says that there will be no more."""
         ...
 
-    def held(self) -> bytes:
+    def held_bytes(self) -> bytes:
         """Give what came and was not let out."""
         ...
 
 
-class Passed:
+class PassThroughStream:
     """Passes a stream on as it is, line by line."""
 
     __slots__ = ("_dialect", "_rest")
@@ -50,7 +50,7 @@ class Passed:
         self._dialect: Dialect = dialect
         self._rest = bytearray()
 
-    def fed(self, piece: bytes) -> bytes:
+    def feed(self, piece: bytes) -> bytes:
         """Hold the beginning of a line back until its end is there."""
         if not self._rest and piece.endswith(b"\n"):
             return piece
@@ -62,21 +62,21 @@ class Passed:
         self._rest = bytearray(piece[end:])
         return whole
 
-    def ended(self) -> bytes:
+    def finish(self) -> bytes:
         """Give the last line, which had no end."""
         return bytes(self._rest)
 
-    def broken(self, code: str, message: str) -> bytes:
+    def break_off(self, code: str, message: str) -> bytes:
         """Say it in the caller's own dialect."""
         # A blank line first: the last event may lack the one that ends it.
         return b"\n" + speaker(self._dialect).error_event(code, message)
 
-    def held(self) -> bytes:
+    def held_bytes(self) -> bytes:
         """Give the beginning of a line."""
         return bytes(self._rest)
 
 
-class Translated:
+class TranslatedStream:
     """Turns a stream of one dialect into another's, event by event."""
 
     __slots__ = ("_name", "_reader", "_writer")
@@ -86,52 +86,52 @@ class Translated:
         self._reader = reader
         self._writer = writer
 
-    def fed(self, piece: bytes) -> bytes:
+    def feed(self, piece: bytes) -> bytes:
         """Give what a piece is in the caller's dialect."""
         try:
             return b"".join(map(self._writer.write, self._reader.feed(piece)))
         except InputError as error:
             raise unreadable(self._name, error) from error
 
-    def ended(self) -> bytes:
+    def finish(self) -> bytes:
         """Give what closes the stream."""
         return b"".join(map(self._writer.write, self._reader.end()))
 
-    def broken(self, code: str, message: str) -> bytes:
+    def break_off(self, code: str, message: str) -> bytes:
         """Give what says that there will be no more."""
         return self._writer.write(Broken(code, message))
 
-    def held(self) -> bytes:
+    def held_bytes(self) -> bytes:
         """Hold nothing that could be told."""
         return b""
 
 
-class Edited:
+class EditedStream:
     """Carries a stream as another does, and changes what comes out."""
 
     __slots__ = ("_edits", "_inner")
 
-    def __init__(self, inner: Carriage, edits: tuple[Edit, ...]) -> None:
+    def __init__(self, inner: StreamCarrier, edits: tuple[Edit, ...]) -> None:
         self._inner = inner
         self._edits = edits
 
-    def fed(self, piece: bytes) -> bytes:
+    def feed(self, piece: bytes) -> bytes:
         """Give what a piece is to the caller."""
-        return self._changed(self._inner.fed(piece))
+        return self._apply_edits(self._inner.feed(piece))
 
-    def ended(self) -> bytes:
+    def finish(self) -> bytes:
         """Give what closes the stream."""
-        return self._changed(self._inner.ended())
+        return self._apply_edits(self._inner.finish())
 
-    def broken(self, code: str, message: str) -> bytes:
+    def break_off(self, code: str, message: str) -> bytes:
         """Give what says that there will be no more."""
-        return self._inner.broken(code, message)
+        return self._inner.break_off(code, message)
 
-    def held(self) -> bytes:
+    def held_bytes(self) -> bytes:
         """Give what came and was not let out."""
-        return self._inner.held()
+        return self._inner.held_bytes()
 
-    def _changed(self, lines: bytes) -> bytes:
+    def _apply_edits(self, lines: bytes) -> bytes:
         for edit in self._edits:
             lines = edit(lines)
         return lines

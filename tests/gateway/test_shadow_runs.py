@@ -13,7 +13,7 @@ from tests.gateway.house import chat_text, eventually, facts_of, keeps, streamed
 from tests.gateway.shadows import SHADOW, counted, routing, settled
 
 from pointsman.errors import MissingSnapshot
-from pointsman.gateway.turns.beside import MOST_AT_ONCE, MOST_WAITING, Beside
+from pointsman.gateway.turns.shadow_runs import MOST_AT_ONCE, MOST_WAITING, ShadowRuns
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import Billionths, MicroUsd
@@ -234,14 +234,14 @@ def learned_from(town: Town) -> None:
         store.import_rows(rows, Instant(0))
 
 
-class Ready(Beside):
+class Ready(ShadowRuns):
     """Has nothing to wait for: whoever works is done with one step."""
 
     def __init__(self) -> None:
         self._waiting, self._working, self._at_work = deque(), set(), 0
         self.done: list[Any] = []
 
-    async def _done(self, work: Any) -> None:
+    async def _run(self, work: Any) -> None:
         self.done.append(work)
 
 
@@ -249,7 +249,7 @@ def test_work_that_comes_as_the_last_of_those_at_work_end_is_begun_all_the_same(
     async def work() -> list[Any]:
         beside, loop = Ready(), asyncio.get_running_loop()
         for each in "ab":
-            beside._take(cast(Any, each))
+            beside._take(cast("Any", each))
         # After both have ended, before anybody is told that they have.
         loop.call_soon(beside._take, "c")
         for _ in range(10):
