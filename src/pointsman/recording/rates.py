@@ -84,7 +84,7 @@ class ProviderRates:
             found.note_call(tokens, self._clock.now())
 
     def note_tokens(self, provider: str, tokens: int) -> None:
-        """Count tokens that came on top of those sent."""
+        """Count tokens that came on top of those sent; fewer than zero were not taken after all."""
         found = self._buckets.get(provider)
         if found is not None:
             found.note_tokens(tokens, self._clock.now())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
@@ -30,7 +29,7 @@ from pointsman.gateway.turns.incoming import (
     privacy_of,
     resolve_model,
 )
-from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn
+from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.gateway.turns.turn_flow import new_flow, prepare_vector
 from pointsman.providers.dialects.body import decode
 from pointsman.providers.dialects.look import Look, look
@@ -163,7 +162,6 @@ class PassThroughCall:
         self.has_begun = False
         self.error: PointsmanError | None = None
         self._operation: Operation = operation
-        self._upstream: Mapping[str, str] = NO_HEADERS
 
     async def run(self) -> CallResult:
         """Make the call and let its answer out; says how it went."""
@@ -185,7 +183,7 @@ class PassThroughCall:
             answer = await provider.send(outgoing, live.deadlines())
         except UpstreamError as error:
             return self._fail(error)
-        self._upstream = answer.headers
+        self._call.answer_headers = answer.headers
         try:
             await (self._stream(answer) if is_stream else self._whole(provider.name, answer))
         except UpstreamError as error:
@@ -235,7 +233,7 @@ class PassThroughCall:
         await live.durability.wait()
         self._call.first_byte_ns = time.perf_counter_ns()
         self.has_begun = True
-        told = [*headers, *live.headers(self._upstream)]
+        told = [*headers, *live.headers(self._call.answer_headers)]
         await self.send({"type": "http.response.start", "status": 200, "headers": told})
 
     def _fail(self, error: UpstreamError) -> CallResult:

@@ -242,6 +242,7 @@ class SideCall:
         except asyncio.CancelledError:
             call.cancel()
             raise
+        call.answer_headers = answered.headers
         call.first_byte_ns = time.perf_counter_ns()
         self.result = "done"
         stop_reason = answered.response.stop_reason
