@@ -20,8 +20,8 @@ from textual.worker import Worker
 
 from pointsman.app import Pointsman
 from pointsman.conversations.conversation import SWAP_PENDING, Conversation
-from pointsman.conversations.conversation_house import Kit
 from pointsman.conversations.conversations import Conversations
+from pointsman.conversations.services import Kit
 from pointsman.errors import PointsmanError
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import Image
@@ -375,7 +375,7 @@ class ChatApp(App[int]):
         """Look at what changes by itself, and say what the session does now."""
         if self.conversations is None or self.conversation is None or self._farewell.is_near:
             return
-        house, in_force = self.conversations.house, self._pointsman.in_force()
+        house, in_force = self.conversations.services, self._pointsman.in_force()
         reports = house.health.reports(in_force.ready.models)
         await self.banners.refresh_state(reports, self.now)
         await self.banners.put_policy(in_force.invalid)
