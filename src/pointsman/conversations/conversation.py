@@ -188,7 +188,7 @@ class Conversation:
     async def swap_model(self, name: str | None) -> Notice | None:
         """Bind the session to a model, or to none: at once, or where a turn is under way, next.
 
-        The last of several swaps during one turn counts. Returns the notice to show while one waits.
+        The last of several swaps during one turn counts. Returns the notice of a pending one.
         """
         model = None if name is None else self._resolve_model(name)
         self._pending = (model,)

@@ -96,7 +96,7 @@ class Conversations:
     ) -> Conversation:
         """Begin a session; its workspace is fixed from here on.
 
-        `is_interactive` says that a reader answers the questions in the updates. Without a `kit` the
+        `is_interactive` says that a reader answers the updates' questions. Without a `kit` the
         session has the tools, skills and memory of the home.
         """
         opened, place = (
@@ -152,7 +152,7 @@ class Conversations:
     def list_sessions(
         self, most: int = 100, *, include_workers: bool = False
     ) -> tuple[SessionSummary, ...]:
-        """Return the sessions of users, the latest first, with their workers if `include_workers`."""
+        """Return the sessions of users, the latest first; with their workers where asked."""
         rows = self.services.store.sessions(most)
         return tuple(
             self._summarise(each, include_workers=include_workers)

@@ -28,7 +28,7 @@ from pointsman.turns.facts import TurnFacts
 
 
 class PlacementGatherer(Protocol):
-    """Gathers what the placement of a turn may look at; `Pointsman.gather_placement` is one."""
+    """Gathers the placement facts of a turn; `Pointsman.gather_placement` is one."""
 
     def __call__(
         self,

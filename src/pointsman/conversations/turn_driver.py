@@ -91,7 +91,7 @@ class TurnScope(Struct, frozen=True):
 
     @property
     def owners(self) -> Owners:
-        """The owners of the money spent: for a worker its planner's, so that delegating evades no cap."""
+        """Whose budget is charged: for a worker its planner's, so that delegating evades no cap."""
         return Owners("", self.placement_session_id, self.workspace or "")
 
     @property

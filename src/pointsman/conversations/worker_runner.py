@@ -187,7 +187,7 @@ def _report_crash(
 def _hire_worker(
     preparer: TurnPreparer, scope: TurnScope, state: SessionState, work: Delegation, policy_id: str
 ) -> Hire:
-    """Return the worker of a delegation (002 §6.2); it gets no history from its planner's `state`."""
+    """Return the worker of a delegation (002 §6.2); it gets no history of its planner's."""
     given = work.given
     offered, dropped = offered_to_worker(work.tools, given.allowed_tools)
     tools = (*offered, CONTEXT_TOOL)
