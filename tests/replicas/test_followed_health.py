@@ -15,7 +15,7 @@ from pointsman.kernel.instant import DAY, Instant
 from pointsman.recording.transitions import RECOVERED
 from pointsman.replicas.shared_health import PolledHealth
 from pointsman.testing import FrozenClock
-from pointsman.turns.call_event import Result
+from pointsman.turns.registry.call_event import Result
 
 MODELS = ("p:m", "p:n")
 FILES = {

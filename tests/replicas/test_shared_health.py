@@ -9,8 +9,8 @@ from pointsman.replicas.epoch import is_complete
 from pointsman.replicas.shared_health import SharedHealth
 from pointsman.storage.sharing import Beat, Peer
 from pointsman.testing import FrozenClock
-from pointsman.turns.call_event import Result
 from pointsman.turns.registry.availability import Transition
+from pointsman.turns.registry.call_event import Result
 from pointsman.turns.registry.provider_state import THRESHOLDS, Thresholds
 
 MODELS = ("p:m", "p:n", "p:o", "q:r")

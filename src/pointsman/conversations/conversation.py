@@ -32,7 +32,7 @@ from pointsman.sessions.rollup import Rollup, WorkerMessages, WorkerShare, worke
 from pointsman.sessions.tool import Answered
 from pointsman.sessions.update import Notice, Update
 from pointsman.storage.stores.conversations import SessionRow, TurnRow
-from pointsman.turns.override import split_override
+from pointsman.turns.chain.override import split_override
 from pointsman.turns.registry.models import meant, model_id
 
 SWAP_PENDING = "session.swap_pending"
@@ -150,7 +150,7 @@ class Conversation:
         opened = self._services.opened
         if opened.gathering.vectors.is_slow:
             _, message = split_override(text, opened.files.in_force().ready.aliases, "strict")
-            await opened.gathering.vectors.prepared(message)
+            await opened.gathering.vectors.prepare(message)
 
     def _take_end(self, run: TurnRun) -> None:
         self._run = None

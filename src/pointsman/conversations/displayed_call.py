@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from pointsman.access.spent import Spent
-from pointsman.calls.answering import called_after, unreadable, written_request
-from pointsman.calls.flow import Called
+from pointsman.calls.answering import output_estimate, result_after, unreadable, write_request
+from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import CallContext, CallOrder, ModelCall
-from pointsman.calls.usage import output_estimate
 from pointsman.conversations.services import ConversationServices
 from pointsman.errors import InputError, OverBudget
 from pointsman.providers.dialects.speaker import speaker
@@ -97,7 +96,7 @@ class DisplayedCall:
             if reserving is not None:
                 await reserving
         except OverBudget as error:
-            return Replied(called_after(error), _empty(), error_message=error.message)
+            return Replied(result_after(error), _empty(), error_message=error.message)
         self._call.begin()
         self._task = asyncio.get_running_loop().create_task(self._send())
         if self._is_cancelled:
@@ -117,11 +116,12 @@ class DisplayedCall:
         order = self._order
         provider, name = self._services.calls.providers.of(order.model, order.in_force.models)
         self._dialect = provider.dialects[0]
-        body = written_request(self._dialect, self._request, name)
+        body = write_request(self._dialect, self._request, name)
         is_stream = order.is_stream
         outgoing = Outgoing(self._dialect, name, body, is_stream)
         answer = await provider.send(outgoing, self._services.calls.deadlines())
         self._attempts = answer.attempts
+        self._call.answer_headers = answer.headers
         try:
             await (self._read_stream(answer) if is_stream else self._read_whole(answer))
         finally:
@@ -195,9 +195,9 @@ class DisplayedCall:
             response = fold(self._events)
         except InputError as error:
             return self._reply_failed(unreadable(self._who, error))
-        spent = self._call.succeed(self, response.stop_reason, self._attempts).spent
+        spent = self._call.complete(self, response.stop_reason, self._attempts).spent
         return Replied(
-            Called(is_done=True),
+            CallResult(is_done=True),
             response,
             latency_ms=self._latency_ms(),
             attempts=self._attempts,
@@ -207,7 +207,7 @@ class DisplayedCall:
     def _reply_failed(self, error: UpstreamError) -> Replied:
         self._attempts = error.attempts
         spent = self._call.fail(error).spent
-        called = called_after(error, has_content=self._is_shown)
+        called = result_after(error, has_content=self._is_shown)
         return self._reply_partial(called, spent, error.message)
 
     def _reply_cancelled(self) -> Replied:
@@ -217,7 +217,7 @@ class DisplayedCall:
         self._show(MessageComplete("cancelled"))
         self._call.cancel(self._attempts)
         spent = None if self._call.end is None else self._call.end.spent
-        called = Called(
+        called = CallResult(
             is_done=False,
             error_class="cancelled",
             has_content=self._is_shown,
@@ -225,7 +225,7 @@ class DisplayedCall:
         )
         return replace(self._reply_partial(called, spent, "cancelled"), is_cancelled=True)
 
-    def _reply_partial(self, called: Called, spent: Spent | None, message: str) -> Replied:
+    def _reply_partial(self, called: CallResult, spent: Spent | None, message: str) -> Replied:
         return Replied(
             called,
             Response("", _text_so_far(self._events), "error", Usage()),

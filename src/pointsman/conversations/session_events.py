@@ -19,7 +19,7 @@ from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import DECISION
-from pointsman.recording.awaiting import Awaited
+from pointsman.recording.waiting import Awaited
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.envelope import (
     Envelope,
@@ -106,7 +106,7 @@ class SessionEventRecorder:
         """Record an event and return its id."""
         durable = Awaited()
         event = submit_event(self._services, payload, where, parent, durable)
-        await durable.reached()
+        await durable.wait()
         return event.id
 
 

@@ -23,8 +23,8 @@ from pointsman.errors import PointsmanError
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import ToolResult, ToolUse
-from pointsman.recording.awaiting import Awaited
 from pointsman.recording.placing import Turn as Placed
+from pointsman.recording.waiting import Awaited
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import MOST_AT_ONCE, DelegateResult, Delegation
 from pointsman.sessions.effects import (
@@ -110,7 +110,7 @@ class TurnCallbacks(Struct, frozen=True):
     tools: ToolSet
     run_workers: Callable[[Sequence[Delegation]], Awaitable[tuple[DelegateResult, ...]]]
     on_decision: Callable[[Record, str], None]
-    """Called with every decision and its id."""
+    """CallResult with every decision and its id."""
 
 
 def _show_nothing(_update: Update) -> None:
@@ -194,7 +194,7 @@ class TurnDriver:
             try:
                 effect = steps.throw(failed) if failed is not None else steps.send(answer)
             except StopIteration as end:
-                await self._durable.reached()
+                await self._durable.wait()
                 return end.value  # type: ignore[no-any-return] # the flow's result
             failed = None
             try:
@@ -229,13 +229,13 @@ class TurnDriver:
             case NeedsAsking():
                 return self._callbacks.tools.needs_confirmation(effect.use, self._context())
             case RunTool():
-                await self._durable.reached()
+                await self._durable.wait()
                 return await self._run_tool(effect.use)
             case RunTools():
-                await self._durable.reached()
+                await self._durable.wait()
                 return await self._run_tools(effect.uses)
             case Delegate():
-                await self._durable.reached()
+                await self._durable.wait()
                 return await self._callbacks.run_workers(effect.delegations)
             case Now():
                 return self._services.opened.clock.now()
@@ -317,7 +317,7 @@ class TurnDriver:
         )
         context = PlainContext(scope.turn_id, scope.session_id)
         call = DisplayedCall(
-            services, order, context, request, self._callbacks.show, self._durable.reached
+            services, order, context, request, self._callbacks.show, self._durable.wait
         )
         self._call = call
         try:
@@ -349,7 +349,7 @@ class TurnDriver:
         )
 
     async def _ask_confirmation(self, asked: Asked) -> Answered:
-        await self._durable.reached()
+        await self._durable.wait()
         left_us = asked.expires_at - self._services.opened.clock.now()
         try:
             async with asyncio.timeout(max(0, left_us) / 1e6):

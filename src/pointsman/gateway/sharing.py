@@ -19,9 +19,9 @@ from pointsman.access.caps import Cap, Owners
 from pointsman.access.keyring import Keyring
 from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.app import Pointsman
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import TurnLock
 from pointsman.errors import PointsmanError
-from pointsman.gateway.api.feed import Feed
+from pointsman.gateway.api.feed.live import Feed
 from pointsman.gateway.api.shapes import ReplicaRow, SharedReport
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.kernel.entry import Entry
@@ -35,8 +35,8 @@ from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.sharing import WaitingTurn
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.turns.facts import BudgetLeft, Health
-from pointsman.turns.learning.trials import TRIED_FOR_S
 from pointsman.turns.registry.provider_state import Thresholds
+from pointsman.turns.registry.trials import TRIED_FOR_S
 from pointsman.version import VERSION
 
 T = TypeVar("T")

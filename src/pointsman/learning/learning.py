@@ -8,7 +8,7 @@ from contextlib import closing
 from msgspec import Struct
 
 from pointsman.audit.recorded_turns import was_explored_turn
-from pointsman.calls.call_end import CallEnd
+from pointsman.calls.services import CallEnd
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd, billionths_text, microusd_text
 from pointsman.recording.gathering import look_of
