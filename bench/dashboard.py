@@ -25,12 +25,11 @@ from tests.gateway.house import running, write_home
 
 from pointsman.access.spent import Spent
 from pointsman.app import Pointsman
-from pointsman.calls.call_end import CallEnd, outcome_of
+from pointsman.calls.services import CallEnd, outcome_of
 from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.record import Aside, Names, outcome_draft
 from pointsman.recording.placing import Turn
-from pointsman.recording.ruling import ruled
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.ruling import policies_of, ruled
 from pointsman.recording.waiting import Blocking
 from pointsman.turns.facts import GivenFacts, GivenSession
 from pointsman.version import VERSION
@@ -87,9 +86,9 @@ def recorded(home: Path, many: int) -> float:
             ended = Names(pointsman.ids.new_id(), names.id, about.asked_at)
             desk.recorder().append(outcome_draft(ended, end))
             if number % WAITING == WAITING - 1:
-                waits.reached()
+                waits.wait()
                 waits = Blocking()
-        waits.reached()
+        waits.wait()
     return time.perf_counter() - began
 
 

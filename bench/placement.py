@@ -26,9 +26,9 @@ from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, Failed, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.placement.policy_rule import GivenPolicyCondition, GivenPolicyRule
-from pointsman.placement.sensitivity import Sensitivity
-from pointsman.placement.table import Sensitive
+from pointsman.placement.rules.policy_rule import GivenPolicyCondition, GivenPolicyRule
+from pointsman.placement.rules.sensitivity import Sensitivity
+from pointsman.placement.rules.table import Sensitive
 from pointsman.recording.ruling import Policies, ruled
 from pointsman.turns.decide import decide as decide_turn
 

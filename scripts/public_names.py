@@ -37,7 +37,7 @@ from pointsman.app import Pointsman
 from pointsman.cli.main import main as command
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.described import DESCRIBED
-from pointsman.gateway.api.feed_events import EVENT_NAMES
+from pointsman.gateway.api.feed.events import EVENT_NAMES
 from pointsman.gateway.api.openapi import openapi
 from pointsman.gateway.telemetry.gauges import GAUGES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
@@ -53,7 +53,17 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "contract" / "public"
 
 ROOMS: Final = tuple(
-    f"pointsman.{each}." for each in ("kernel", "turns", "placement", "branches", "agents")
+    f"pointsman.{each}."
+    for each in (
+        "kernel",
+        "turns",
+        "placement",
+        "branches",
+        "agents",
+        "expressions",
+        "brainstate",
+        "governance",
+    )
 )
 """The packages whose texts are part of recorded decisions."""
 

@@ -35,12 +35,9 @@ from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
 from pointsman.placement.facts import with_seal as with_content_seal
 from pointsman.recording.desk import Desk
 from pointsman.recording.gathering import Gathering
-from pointsman.recording.health import LiveHealth
-from pointsman.recording.home_health import HomeHealth
-from pointsman.recording.placement_gathering import PlacementGathering
-from pointsman.recording.placing import Turn
-from pointsman.recording.ruling import placed, ruled
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.health import HomeHealth, LiveHealth
+from pointsman.recording.placing import PlacementGathering, Turn
+from pointsman.recording.ruling import placed, policies_of, ruled
 from pointsman.recording.taints import TaintedSession, Taints, tainted_sessions
 from pointsman.recording.transitions import transition_draft
 from pointsman.signals.kinds import KINDS
@@ -81,7 +78,7 @@ if TYPE_CHECKING:
     from pointsman.operations.publishing import Publishing
     from pointsman.operations.rules_test import Table, TableReport
     from pointsman.storage.policies.publications import Candidate
-    from pointsman.turns.story import TurnStory
+    from pointsman.turns.story.turn_story import TurnStory
     from pointsman.workflows.branching import Branching
 
 __all__ = ["Given", "Pointsman", "SystemClock", "Ulids", "home_path"]
@@ -206,11 +203,11 @@ class Pointsman:
             store = HealthStore(self.home.place(HEALTH))
             return HomeHealth(self.clock, store, process, thresholds)
         # Imported here: it needs packages that a home of files does without.
-        from pointsman.replicas.followed_health import FollowedHealth  # noqa: PLC0415 - above
-        from pointsman.replicas.opening import open_shared  # noqa: PLC0415 - see above
+        from pointsman.replicas.shared_health import PolledHealth  # noqa: PLC0415 - above
+        from pointsman.replicas.shared_stores import open_shared_stores  # noqa: PLC0415 - see above
 
-        shared = open_shared(self.home, kept_in, self.files.settings().value, process)
-        return FollowedHealth(self.clock, shared, thresholds)
+        shared = open_shared_stores(self.home, kept_in, self.files.settings().value, process)
+        return PolledHealth(self.clock, shared, thresholds)
 
     def clear_outage(self, name: str) -> tuple[Transition, ...]:
         """End the outage of a provider with its models, or of a model; recorded, for all to see."""

@@ -25,10 +25,10 @@ from tests.gateway.house import entries, facts_of
 
 from pointsman.conversations.conversation_house import Kit
 from pointsman.errors import InputError
-from pointsman.gateway.api.turn_catalog import TurnCatalog
+from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import ONE, MicroUsd
-from pointsman.recording.home_health import HomeHealth
+from pointsman.recording.health import HomeHealth
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.feedback import FeedbackExplicit
 from pointsman.sessions.update import (

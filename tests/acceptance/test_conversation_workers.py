@@ -31,8 +31,8 @@ from tests.acceptance.parlour import (
 from tests.gateway.house import keeps, stalls
 
 from pointsman.conversations.conversation_house import Kit
-from pointsman.gateway.api.session_lines import session_lines
-from pointsman.gateway.api.turn_catalog import TurnCatalog
+from pointsman.gateway.api.sessions.lines import session_lines
+from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
 from pointsman.sessions.envelope import Envelope

@@ -12,7 +12,7 @@ from pointsman.errors import (
     RouterNoSnapshot,
     SemNotFound,
 )
-from pointsman.gateway.api.agent_call import refusal_value
+from pointsman.gateway.api.agents.call import refusal_value
 from pointsman.governance.action import ACTIONS, QUORUM, VOTE_WINDOW
 from pointsman.governance.refusal import Refusal
 from pointsman.kernel.instant import SECOND

@@ -61,9 +61,9 @@ def test_a_start_is_kept_with_a_warning_for_each_default(live: Running) -> None:
         "constants": {"DEFAULT_WM_TTL": 5},
     }  # fmt: skip
     told = live.post("/brainstate/create_snapshot", body).json()
-    warned = {each["name"].rpartition(".")[2]: each["value"] for each in told["warnings"]}
-    assert (warned["attention_gain"], warned["PROMOTION_WINDOW"]) == ("0.5", "4")
-    assert {"DEFAULT_WM_TTL", "explore_bias"} & set(warned) == set()
+    warn = {each["name"].rpartition(".")[2]: each["value"] for each in told["warnings"]}
+    assert (warn["attention_gain"], warn["PROMOTION_WINDOW"]) == ("0.5", "4")
+    assert {"DEFAULT_WM_TTL", "explore_bias"} & set(warn) == set()
     found = live.get(f"/brainstate/{told['brainstate_snapshot_id']}", **bearer(live.admin)).json()
     assert found["brainstate_id"] == told["brainstate_id"]
     assert (found["WM"], found["CWM"]["items"]) == ([], [])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pointsman.gateway.api.hooks import SENSORS
+from pointsman.gateway.api.workflows.hooks import SENSORS
 from pointsman.gateway.later import LATER
 from pointsman.gateway.server import opened
 from pointsman.storage.policies import decision_files
@@ -23,7 +23,7 @@ with opened(Path(sys.argv[1])):
 
 @pytest.mark.parametrize("name", sorted(LATER))
 def test_what_is_loaded_later_serves_what_it_is_told_to(name: str, tmp_path: Path) -> None:
-    module, _, kind = name.partition(".")
+    module, _, kind = name.rpartition(".")
     with opened(tmp_path / "home") as (parts, _gateway):
         made = getattr(import_module(f"pointsman.gateway.api.{module}"), kind)(parts)
         assert set(made.routes()) == set(LATER[name])

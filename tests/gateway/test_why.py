@@ -16,7 +16,7 @@ from tests.gateway.shadows import routing as shadowing
 from tests.mcp_surface.depot import done, over_http
 
 from pointsman.audit.turn_story import recent_stories
-from pointsman.calls.call_end import CallEnd, outcome_of
+from pointsman.calls.services import CallEnd, outcome_of
 from pointsman.cli.main import main
 from pointsman.kernel.record import Names, outcome_draft
 from pointsman.storage.home import open_home

@@ -16,7 +16,7 @@ from mcp import MCPError
 from tests.gateway.house import entries, eventually, stalls
 from tests.mcp_surface.depot import QUESTION, Depot, done, inside, read, refused, written
 
-from pointsman.agents.written import read_selfrep_document
+from pointsman.agents.file.agents_file import read_selfrep_document
 from pointsman.app import Pointsman
 from pointsman.brainstate.reading import read_start
 from pointsman.errors import LedgerUnavailable

@@ -10,8 +10,7 @@ from pointsman.app import Pointsman
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.kernel.record import Aside, Names
 from pointsman.recording.placing import Turn
-from pointsman.recording.ruling import Policies, ruled
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.ruling import Policies, policies_of, ruled
 from pointsman.recording.waiting import Blocking, Waits
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import BudgetLeft, Override, TurnFacts
@@ -113,7 +112,7 @@ def record_turns(pointsman: Pointsman, first: int, end: int, seed: int = 1) -> I
         for number in range(start, last):
             facts = some_turn(random.Random(seed * 10**9 + number), number)
             _record_one(pointsman, facts, number, waits, (in_force, policies))
-        waits.reached()
+        waits.wait()
         yield last
 
 

@@ -35,16 +35,15 @@ from pointsman.providers.dialects.conversation import Entry, entry_words, plain_
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.spans import with_model
 from pointsman.recording.recorder import Made
-from pointsman.recording.ruling import Placing, Policies, Ruling
-from pointsman.recording.rulings import turn_draft, turn_made
+from pointsman.recording.ruling import Placing, Policies, Ruling, turn_draft, turn_made
 from pointsman.turns import trace as turn_trace
+from pointsman.turns.chain.validation import _VETOES, rejection
 from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import decide as decide_turn
 from pointsman.turns.decide import run_chain, written
 from pointsman.turns.facts import BudgetLeft, Override, TurnFacts
 from pointsman.turns.policy import NO_ROUTING, turn_policy
 from pointsman.turns.registry.models import Capabilities, Model
-from pointsman.turns.validation import _VETOES, rejection
 
 texts = st.text(max_size=40)
 counts = st.integers(0, 2**40)

@@ -7,8 +7,8 @@ import pytest
 from tests.replay import decide_corpus as corpus
 
 from pointsman.agents.decide import DECISION_VERSION as AGENT_VERSION
+from pointsman.agents.modules.selfrep import SELFREP_FORM, selfrep_id
 from pointsman.agents.policy import POLICY_FORM as AGENTS_POLICY_FORM
-from pointsman.agents.selfrep import SELFREP_FORM, selfrep_id
 from pointsman.audit.replay import replay_all
 from pointsman.audit.verify import verify_ledger
 from pointsman.jobs.agent_ruling import SELFREP
@@ -61,7 +61,7 @@ def record(home):
         recorder.hand_in_text(message, waits)
     for made in made_of(home.identity.ledger):
         recorder.decide(Names(ids.new_id(), "ref", clock.now()), made, ASIDE, waits.expect())
-    waits.reached()
+    waits.wait()
     recorder.close()
 
 

@@ -13,9 +13,9 @@ from tests.servers import RedisServer, started
 from pointsman.app import Pointsman
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.recording.transitions import RECOVERED
-from pointsman.replicas.followed_health import FollowedHealth
+from pointsman.replicas.shared_health import PolledHealth
 from pointsman.testing import FrozenClock
-from pointsman.turns.call_event import Result
+from pointsman.turns.registry.call_event import Result
 
 MODELS = ("p:m", "p:n")
 FILES = {
@@ -57,7 +57,7 @@ def fail(one: Pointsman, model: str, times: int = 1, result: Result = "server_er
 
 def test_another_process_knows_it_and_so_does_one_that_is_started_later(opened: Open) -> None:
     one, two = opened(), opened()
-    assert isinstance(one.health, FollowedHealth)
+    assert isinstance(one.health, PolledHealth)
     assert two.health.now() == {}
     fail(one, "p:m", 5)
     assert two.health.now() == {"p:m": "unavailable"}

@@ -21,7 +21,7 @@ from pointsman.providers.messages import Text
 from pointsman.sessions.tool import ConfirmationRequest, ToolOutcome
 from pointsman.testing import calls, fails, says
 from pointsman.testing.upstream_replies import Reply
-from pointsman.turns.story import TurnStory
+from pointsman.turns.story.turn_story import TurnStory
 
 pytestmark = pytest.mark.anyio
 

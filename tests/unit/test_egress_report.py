@@ -17,8 +17,7 @@ from pointsman.kernel.record import Aside, Names, Outcome, outcome_draft
 from pointsman.operations.starter import starter_text
 from pointsman.placement.trace import Placed
 from pointsman.recording.placing import Turn, facts_of_turn
-from pointsman.recording.ruling import Ruling, ruled
-from pointsman.recording.rulings import policies_of, turn_made
+from pointsman.recording.ruling import Ruling, policies_of, ruled, turn_made
 from pointsman.recording.waiting import Blocking
 from pointsman.testing import CountedIds, FrozenClock, a_home
 
@@ -69,7 +68,7 @@ def _recorded(pointsman: Pointsman, ruling: Ruling, linked: str) -> str:
     aside = Aside(1, "trace", "s", is_preview=False, product_version="0")
     waits = Blocking()
     pointsman.desk.recorder().decide(names, made, aside, waits.expect(), linked)
-    waits.reached()
+    waits.wait()
     return name
 
 

@@ -7,20 +7,20 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from pointsman.calls.flow import (
-    Call,
-    Called,
+    CallEffect,
+    CallResult,
     Claim,
     EgressRefused,
-    Ended,
     Fallback,
+    FlowEnd,
     Record,
     RecordPlacement,
+    TurnLock,
     _may_go_on,
     check_egress,
-    continued,
+    continue_turn,
     turn,
 )
-from pointsman.calls.locks import TurnLock
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 from pointsman.placement.compiled import ReadyPlacement
@@ -29,7 +29,6 @@ from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.recording.ruling import Policies, Ruling, ruled
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition
 from pointsman.turns.facts import Override, TurnFacts
 from pointsman.turns.policy import Rule
 from pointsman.turns.registry.models import (
@@ -39,10 +38,11 @@ from pointsman.turns.registry.models import (
     ModelsFile,
     registry,
 )
+from pointsman.turns.rules.condition import Condition
 
 ID = ContentId("sha256:" + "0" * 64)
-FAILED = Called(is_done=False, error_class="timeout")
-DONE = Called(is_done=True)
+FAILED = CallResult(is_done=False, error_class="timeout")
+DONE = CallResult(is_done=True)
 
 
 def a_model(location: str, price: int | None = 1) -> GivenModel:
@@ -80,12 +80,12 @@ def asked(**changes: object) -> PlacementFacts:
 
 def driven(
     under: Policies,
-    *answers: Called,
+    *answers: CallResult,
     about: PlacementFacts | None = None,
     facts: TurnFacts | None = None,
     fallback: Fallback | None = None,
     claim: Claim | None = None,
-) -> tuple[list[str], Ended]:
+) -> tuple[list[str], FlowEnd]:
     """Drive a turn; give its effects in words, and how it ended."""
     given = (about or asked(), facts or some_facts(), fallback or Fallback(), claim)
     steps = turn(under, *given)
@@ -100,7 +100,7 @@ def driven(
             told.append(f"record {effect.kind} {outcome.rule_id} {effect.ruling.model or 'nobody'}")
             answer = None
         else:
-            assert isinstance(effect, Call)
+            assert isinstance(effect, CallEffect)
             told.append(f"call {effect.model}")
             answer = left.pop(0)
 
@@ -182,12 +182,12 @@ def test_without_fallback_the_first_failure_is_the_last() -> None:
 
 
 def test_after_the_first_content_nothing_falls_back() -> None:
-    _, ended = driven(policies(), Called(False, "cut", has_content=True))
+    _, ended = driven(policies(), CallResult(False, "cut", has_content=True))
     assert (ended.status, ended.attempts, ended.error_class) == ("failed", 1, "cut")
 
 
 def test_a_failure_that_another_model_would_share_is_not_tried_again() -> None:
-    _, ended = driven(policies(), Called(False, "refused", is_worth_another=False))
+    _, ended = driven(policies(), CallResult(False, "refused", is_worth_another=False))
     assert (ended.status, ended.attempts) == ("failed", 1)
 
 
@@ -451,11 +451,11 @@ def test_a_turn_that_goes_nowhere_says_by_which_rule() -> None:
 
 
 def went_on(
-    under: Policies, about: PlacementFacts, model: str | TurnLock, *answers: Called
-) -> tuple[list[str], Ended]:
+    under: Policies, about: PlacementFacts, model: str | TurnLock, *answers: CallResult
+) -> tuple[list[str], FlowEnd]:
     """Drive a turn that waited for a tool."""
     lock = TurnLock("t", "d", model) if isinstance(model, str) else model
-    steps = continued(under, about, lock)
+    steps = continue_turn(under, about, lock)
     told, left, answer = [], list(answers), None
     while True:
         try:
@@ -466,7 +466,7 @@ def went_on(
         if isinstance(effect, RecordPlacement):
             told.append(f"record {effect.placing.outcome.rule_id}")
         else:
-            assert isinstance(effect, Call)
+            assert isinstance(effect, CallEffect)
             told.append(f"call {effect.model} {effect.number}")
             answer = left.pop(0) if left else None
 

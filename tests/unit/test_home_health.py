@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 
 from pointsman.errors import LedgerUnavailable
 from pointsman.kernel.instant import DAY, SECOND, Instant
-from pointsman.recording.health import LiveHealth
-from pointsman.recording.home_health import HomeHealth
+from pointsman.recording.health import HomeHealth, LiveHealth
 from pointsman.recording.transitions import RECOVERED
 from pointsman.storage.sqlite.place import SqlitePlace
 from pointsman.storage.stores.health import NOT_THERE, HealthStore
 from pointsman.testing import FrozenClock, a_home
-from pointsman.turns.call_event import Result
 from pointsman.turns.registry.availability import Transition
+from pointsman.turns.registry.call_event import Result
 from pointsman.turns.registry.models import ModelsFile, Provider
 from pointsman.turns.registry.provider_state import ProviderRecovered, Thresholds
 

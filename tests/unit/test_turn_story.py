@@ -14,14 +14,13 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition
 from pointsman.turns.decide import decide
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import Override, TurnFacts
-from pointsman.turns.not_asked import unasked_candidates
 from pointsman.turns.policy import Rule, Workspace
+from pointsman.turns.rules.condition import Condition
 from pointsman.turns.screen import NARROWEST, columns, fold, why_screen
-from pointsman.turns.story import (
+from pointsman.turns.story.turn_story import (
     LaterDecision,
     PlacementRefusal,
     TurnCall,
@@ -30,6 +29,7 @@ from pointsman.turns.story import (
     UnaskedCandidates,
     story_value,
 )
+from pointsman.turns.story.unasked import unasked_candidates
 from pointsman.turns.trace import Evaluation, RuleAttempt, Trace, TurnOutcome
 
 MODELS = ("acme:a", "acme:b", "acme:c", "acme:d")

@@ -9,11 +9,11 @@ from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.content import Sealed, no_texts
 from pointsman.kernel.instant import Instant
 from pointsman.testing import a_policy, some_facts
-from pointsman.turns.condition import Condition
 from pointsman.turns.decide import DECIDER, decide
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import FACTS_FORM, with_seal
 from pointsman.turns.policy import POLICY_FORM, Rule
+from pointsman.turns.rules.condition import Condition
 from pointsman.turns.screen import why_screen
 from pointsman.turns.trace import Banner, Evaluation, Trace, TurnOutcome
 

@@ -12,9 +12,9 @@ import pytest
 from tests.gateway.house import Running
 from tests.web.conftest import PHONE, has_count, turns
 
-from pointsman.gateway.api.feed import sse
+from pointsman.gateway.api.feed.live import sse
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.recording.home_health import HomeHealth
+from pointsman.recording.health import HomeHealth
 from pointsman.storage.sqlite.place import SqlitePlace
 from pointsman.storage.stores.health import HealthStore
 from pointsman.testing import FrozenClock, fails

@@ -109,7 +109,7 @@ _DASHBOARD: Final = {
     ("GET", "/api/help/pages/{name}"): ALL,
     ("GET", "/api/help/pictures/{name}"): ALL,
     ("GET", "/api/filters"): ALL,
-    # The text of a message goes to admins alone: see `gateway/api/turn_record.py`.
+    # The text of a message goes to admins alone: see `gateway/api/turns/record.py`.
     ("GET", "/api/turns/{id}/record"): ALL,
     ("POST", "/api/turns/{id}/replay"): AUDITING,
     ("GET", "/api/overview"): ALL,

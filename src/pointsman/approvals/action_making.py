@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.agents.action_payload import opened, read_payload, target_of
+from pointsman.agents.modules.action_payload import opened, read_payload, target_of
 from pointsman.approvals.action_record import ActionRecord
 from pointsman.brainstate.trace import ActionWish
 from pointsman.errors import DocumentError, InputError, SemPrivate

@@ -86,5 +86,5 @@ def _record(ledger: LedgerReader, stored: Stored) -> ActionRecord:
 
 
 def _event(entry: Entry) -> Event:
-    kind = cast(StepKind, entry.kind.removeprefix(ACTION))
+    kind = cast("StepKind", entry.kind.removeprefix(ACTION))
     return Event(kind, entry.id, entry.at, STEP_FORM.decode(entry.payload))

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pointsman.access.roles import Access
-from pointsman.agents.action_payload import opened
+from pointsman.agents.modules.action_payload import opened
 from pointsman.approvals.action_making import Wanted
 from pointsman.approvals.action_record import ActionRecord
 from pointsman.governance.action import LONGEST_TEXT, MOST_EVIDENCE, ActionType, Origin, Source

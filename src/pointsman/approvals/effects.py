@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.agents.action_payload import (
+from pointsman.agents.modules.action_payload import (
     SemDelete,
     SemWrite,
     opened,

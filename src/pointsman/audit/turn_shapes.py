@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from pointsman.placement.trace import Placed
 from pointsman.turns.screen import why_screen
-from pointsman.turns.story import (
+from pointsman.turns.story.turn_story import (
     CallOutcome,
     CallRole,
     TurnState,

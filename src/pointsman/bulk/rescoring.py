@@ -19,8 +19,8 @@ from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ONE, Billionths
 from pointsman.learning.feedback import FEEDBACK, FEEDBACK_FORM
-from pointsman.learning.recalling import SHADOW
-from pointsman.learning.shadowing import JUDGED, JUDGED_FORM
+from pointsman.learning.recorded_runs import SHADOW
+from pointsman.learning.shadow_runs import JUDGE_VERDICT_FORM, JUDGED
 from pointsman.sessions.envelope import is_event, read_event
 from pointsman.sessions.events.feedback import FeedbackExplicit, FeedbackImplicit
 from pointsman.sessions.feedback import SAID, SHOWN, Verdict
@@ -87,7 +87,7 @@ class _Reading:
     def _found(self, chain: str, entry: Entry) -> Iterator[Thought]:
         """Give what a judge found, under the name by which the answer it looked at is counted."""
         try:
-            judged = JUDGED_FORM.read(entry.payload)
+            judged = JUDGE_VERDICT_FORM.read(entry.payload)
         except IntegrityFailure:
             # Somebody changed it: that is for `verify` to name.
             return

@@ -6,13 +6,13 @@ so the gateway, the terminal app and the tests run the same flow.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Generator
 from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.calls.locks import TurnLock
 from pointsman.placement.facts import PlacementFacts
 from pointsman.recording.ruling import (
     Placing,
@@ -23,9 +23,55 @@ from pointsman.recording.ruling import (
     ruled_after_failure,
     ruled_under,
 )
-from pointsman.turns.estimate import call_estimate
 from pointsman.turns.facts import TurnFacts
+from pointsman.turns.registry.estimate import call_estimate
 from pointsman.turns.registry.models import provider_of
+
+MOST_HELD: Final = 20_000
+"""Of sessions, those that went on last: a turn that waits for a tool is stored besides."""
+
+
+class TurnLock(Struct, frozen=True):
+    """Which model a session's turn is bound to, and by which decision."""
+
+    turn_id: str
+    decision_id: str
+    model: str
+    calls: int = 1
+    is_escalated: bool = False
+
+
+class TurnLocks:
+    """The locks of this process; what it does not hold any more is asked of `stored`."""
+
+    def __init__(
+        self,
+        stored: Callable[[str], TurnLock | None] = lambda _session: None,
+        most: int = MOST_HELD,
+    ) -> None:
+        self._stored = stored
+        self._most = most
+        self._held: OrderedDict[str, TurnLock] = OrderedDict()
+
+    def of(self, session_id: str) -> TurnLock | None:
+        """Give the lock of a session's last turn, also one from before a restart."""
+        found = self._held.get(session_id)
+        if found is not None:
+            self._held.move_to_end(session_id)
+            return found
+        return self._stored(session_id)
+
+    def hold(self, session_id: str, lock: TurnLock) -> None:
+        """Bind a session's turn to a model."""
+        self._held[session_id] = lock
+        self._held.move_to_end(session_id)
+        if len(self._held) > self._most:
+            self._held.popitem(last=False)
+
+    def release(self, session_id: str) -> None:
+        """Forget a session's lock."""
+        self._held.pop(session_id, None)
+
 
 WORTH_ANOTHER: Final = (
     "rate_limit", "auth", "server_error", "network", "timeout", "context_overflow",
@@ -61,15 +107,15 @@ class RecordPlacement(Struct, frozen=True):
     is_refused: bool = False
 
 
-class Call(Struct, frozen=True):
-    """Call a model; answer with a `Called`. A call that goes on in its turn has no new ruling."""
+class CallEffect(Struct, frozen=True):
+    """Call a model; send back a `CallResult`. A call that continues a turn has no new ruling."""
 
     model: str
     number: int
     ruling: Ruling | None
 
 
-class Called(Struct, frozen=True):
+class CallResult(Struct, frozen=True):
     """How a call went. After the first content byte nothing may fall back."""
 
     is_done: bool
@@ -78,7 +124,7 @@ class Called(Struct, frozen=True):
     is_worth_another: bool = True
 
 
-class Ended(Struct, frozen=True):
+class FlowEnd(Struct, frozen=True):
     """How a turn ended, and under which ruling; a call that goes on has none of its own."""
 
     status: Literal["done", "failed", "no_model", "refused"]
@@ -88,8 +134,8 @@ class Ended(Struct, frozen=True):
     placing: Placing | None = None
 
 
-Effect = Record | RecordPlacement | Call
-Flow = Generator[Effect, Called | None, Ended]
+Effect = Record | RecordPlacement | CallEffect
+Flow = Generator[Effect, CallResult | None, FlowEnd]
 
 
 class EgressRefused(Exception):
@@ -110,17 +156,17 @@ def turn(
     while model := ruling.model:
         attempts += 1
         check_egress(policies, ruling)
-        called = yield Call(model, attempts, ruling)
+        called = yield CallEffect(model, attempts, ruling)
         if called is None or called.is_done:
-            return Ended("done", ruling, attempts)
+            return FlowEnd("done", ruling, attempts)
         if not _may_go_on(fallback, ruling, called, attempts):
-            return Ended("failed", ruling, attempts, called.error_class)
+            return FlowEnd("failed", ruling, attempts, called.error_class)
         following = _claim_model(policies, ruled_after_failure(policies, ruling), claim)
         if not following.model or not _is_affordable(policies, fallback, ruling, following):
-            return Ended("failed", ruling, attempts, called.error_class)
+            return FlowEnd("failed", ruling, attempts, called.error_class)
         ruling = following
         yield Record(ruling, "fallback")
-    return Ended("no_model", ruling, attempts)
+    return FlowEnd("no_model", ruling, attempts)
 
 
 def _claim_model(policies: Policies, ruling: Ruling, claim: Claim | None) -> Ruling:
@@ -142,7 +188,7 @@ def _half_open(ruling: Ruling) -> list[str]:
     return [each for each in (provider_of(model), model) if states.get(each) == "half_open"]
 
 
-def continued(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> Flow:
+def continue_turn(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> Flow:
     """Go on in a turn that waited for a tool: same model, no new decision, no fallback.
 
     What the tool brought may have to stay on this machine; then the turn ends here, because its
@@ -155,11 +201,11 @@ def continued(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> Flow
     if not placing.is_advice:
         yield RecordPlacement(placing, is_refused)
     if is_refused:
-        return Ended("refused", None, 0, placing=placing)
-    called = yield Call(lock.model, lock.calls + 1, None)
+        return FlowEnd("refused", None, 0, placing=placing)
+    called = yield CallEffect(lock.model, lock.calls + 1, None)
     if called is None or called.is_done:
-        return Ended("done", None, 1, placing=placing)
-    return Ended("failed", None, 1, called.error_class, placing)
+        return FlowEnd("done", None, 1, placing=placing)
+    return FlowEnd("failed", None, 1, called.error_class, placing)
 
 
 def check_egress(policies: Policies, ruling: Ruling) -> None:
@@ -177,7 +223,7 @@ def may_call(policies: Policies, placing: Placing, name: str) -> bool:
     return gate == "open" or (gate == "local" and is_local)
 
 
-def _may_go_on(fallback: Fallback, ruling: Ruling, called: Called, attempts: int) -> bool:
+def _may_go_on(fallback: Fallback, ruling: Ruling, called: CallResult, attempts: int) -> bool:
     if not fallback.is_on or called.has_content or not called.is_worth_another:
         return False
     if attempts >= fallback.most_attempts:

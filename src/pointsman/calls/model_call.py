@@ -17,19 +17,22 @@ from pointsman.access.budgets import BudgetPort, Refused, Reservation
 from pointsman.access.caps import Cap, Owners
 from pointsman.access.charges import Quote, is_absurd, quoted
 from pointsman.access.spent import Spent
-from pointsman.calls.call_end import CallEnd, charge_alarm_draft, outcome_of
-from pointsman.calls.services import CallServices
-from pointsman.calls.usage import completed_usage
+from pointsman.calls.answering import complete_usage
+from pointsman.calls.services import (
+    OVER_BUDGET,
+    CallEnd,
+    CallServices,
+    charge_alarm_draft,
+    outcome_of,
+)
 from pointsman.errors import OverBudget
 from pointsman.kernel.record import Names, outcome_draft
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import UpstreamError
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.call_event import Result
-from pointsman.turns.estimate import output_bound
+from pointsman.turns.registry.call_event import Result
+from pointsman.turns.registry.estimate import output_bound
 
-OVER_BUDGET: Final = "over_budget"
-"""The class of a call that was never made, because its budget had too little left by then."""
 NOT_CONFIRMED: Final = "confirmation_needed"
 """The class of a call that was never made, because its policy wants a human's yes first."""
 
@@ -183,7 +186,7 @@ class ModelCall:
         self.services.health.begin(order.model, order.input_tokens)
         self.called_ns = self._waiting_ns = time.perf_counter_ns()
 
-    def heard(self) -> None:
+    def stop_waiting(self) -> None:
         """Tell that the provider has begun to answer, or has failed to."""
         if self._waiting_ns:
             self.upstream_ns += time.perf_counter_ns() - self._waiting_ns
@@ -196,7 +199,7 @@ class ModelCall:
         if reservation is not None:
             self.services.budgets.forget(reservation)
 
-    def succeed(self, answer: Progress, stop_reason: str, attempts: int) -> CallEnd:
+    def complete(self, answer: Progress, stop_reason: str, attempts: int) -> CallEnd:
         """Settle a call that was answered."""
         self.progress = answer
         return self._finish("success", None, stop_reason, attempts)
@@ -250,7 +253,7 @@ class ModelCall:
     ) -> CallEnd:
         """Take the end of the call into account: health, money, the ledger, the listener."""
         if self._waiting_ns:
-            self.heard()
+            self.stop_waiting()
         services, order = self.services, self.order
         models = order.in_force.ready.models
         is_refusal = error is not None and error.is_policy_refusal
@@ -283,7 +286,7 @@ class ModelCall:
         usage = progress.usage
         if result == "success" and usage.is_complete:
             return budgets.settle(reservation, usage)
-        guessed = completed_usage(usage, self.order.input_tokens, progress.output_tokens())
+        guessed = complete_usage(usage, self.order.input_tokens, progress.output_tokens())
         return budgets.settle(reservation, guessed, is_estimated=True)
 
     def _note(

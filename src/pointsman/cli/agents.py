@@ -7,7 +7,7 @@ import sys
 import click
 
 from pointsman.agents.explain import number, route_screen, shown_route
-from pointsman.agents.module import Module
+from pointsman.agents.modules.module import Module
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import NotFound
 from pointsman.jobs.agency import LOCAL

@@ -25,8 +25,8 @@ from pointsman.sessions.message import MessageUsage
 from pointsman.sessions.tool import Answered, Asked
 from pointsman.sessions.update import Notice, Routed, TextDelta, ToolState, TurnOver, Used
 from pointsman.storage.sqlite.frugal import be_frugal
+from pointsman.turns.chain.override import split_override
 from pointsman.turns.explain import shown_value
-from pointsman.turns.override import split_override
 
 LAST = "last"
 MOST_KNOWN = 1_000_000

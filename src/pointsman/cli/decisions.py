@@ -12,9 +12,9 @@ import msgspec
 
 from pointsman.app import SystemClock
 from pointsman.branches.dmn.table_import import NO_MATCH
-from pointsman.branches.reading import named_decisions
-from pointsman.branches.review import Finding, review
-from pointsman.branches.written import HitPolicy
+from pointsman.branches.file.decisions_file import HitPolicy
+from pointsman.branches.file.problems import named_decisions
+from pointsman.branches.rules.review import Finding, review
 from pointsman.cli.decision_cache import cache
 from pointsman.cli.decision_records import distribution, lineage, log
 from pointsman.cli.decision_terms import decisions_in_force, read_context

@@ -25,8 +25,8 @@ from pointsman.kernel.columns import pad_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text, read_instant
 from pointsman.kernel.number import microusd, microusd_text
+from pointsman.kernel.written_numbers import MAX_USD
 from pointsman.turns.registry.models import meant, model_id
-from pointsman.turns.written import MAX_USD
 
 MOST_NAME = 100
 NO_KEY = "no key exists yet: model calls from this machine are served without one"

@@ -15,9 +15,9 @@ from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
 from pointsman.turns.explain import shown_value
 from pointsman.turns.facts import GivenFacts, read_facts
-from pointsman.turns.not_asked import preview_story
 from pointsman.turns.screen import why_screen
-from pointsman.turns.story import TurnStory, story_value
+from pointsman.turns.story.turn_story import TurnStory, story_value
+from pointsman.turns.story.unasked import preview_story
 
 _COLOURS = {
     "chose": "green",

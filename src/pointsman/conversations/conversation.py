@@ -18,7 +18,7 @@ from pointsman.conversations.turn_run import TurnRun
 from pointsman.errors import InputError, NotFound, UnknownModel
 from pointsman.kernel.number import MicroUsd, billionths_text, microusd_text
 from pointsman.kernel.record import Names
-from pointsman.learning.learning import learned, scored
+from pointsman.learning.learning import learn_turns, update_learned_score
 from pointsman.providers.messages import Image
 from pointsman.recording.pins import Pinning, pinning_draft
 from pointsman.recording.waiting import Blocking
@@ -32,7 +32,7 @@ from pointsman.sessions.rollup import Rollup, WorkerMessages, WorkerShare, worke
 from pointsman.sessions.tool import Answered
 from pointsman.sessions.update import Notice, Update
 from pointsman.storage.stores.conversations import SessionRow, TurnRow
-from pointsman.turns.override import split_override
+from pointsman.turns.chain.override import split_override
 from pointsman.turns.registry.models import meant, model_id
 
 SWAP_PENDING = "session.swap_pending"
@@ -145,7 +145,7 @@ class Conversation:
         ground = self._house.ground
         if ground.gathering.vectors.is_slow:
             _, message = split_override(text, ground.files.in_force().ready.aliases, "strict")
-            await ground.gathering.vectors.prepared(message)
+            await ground.gathering.vectors.prepare(message)
 
     def _ended(self, run: TurnRun) -> None:
         self._run = None
@@ -260,7 +260,9 @@ class Conversation:
         )
         again = store.turn(turn.id)
         if again is not None and again.is_learned:
-            await asyncio.to_thread(scored, self._house.ground.home.patterns, again, event_id)
+            await asyncio.to_thread(
+                update_learned_score, self._house.ground.home.patterns, again, event_id
+            )
 
     def cost(self) -> Rollup:
         """Give what the session cost, its workers included."""
@@ -286,7 +288,7 @@ class Conversation:
         ended = SessionEnded(disposition, len(turns), microusd_text(total), microusd_text(lasted))
         event_id = await self._telling.tell(ended, (self.id, "", ""), self._began_with)
         home = house.ground.home
-        for turn, recorded in await asyncio.to_thread(lambda: [*learned(home, turns)]):
+        for turn, recorded in await asyncio.to_thread(lambda: [*learn_turns(home, turns)]):
             await self._telling.tell(recorded, (self.id, turn.id, ""), event_id)
             house.store.learned(turn.id)
         await asyncio.wrap_future(house.store.end(self.id, now, now))

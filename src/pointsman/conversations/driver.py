@@ -23,8 +23,8 @@ from pointsman.errors import PointsmanError
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import ToolResult, ToolUse
-from pointsman.recording.awaiting import Awaited
 from pointsman.recording.placing import Turn as Placed
+from pointsman.recording.waiting import Awaited
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import MOST_AT_ONCE, DelegateResult, Delegation
 from pointsman.sessions.effects import (
@@ -146,7 +146,7 @@ class Driver:
             try:
                 effect = steps.throw(failed) if failed is not None else steps.send(answer)
             except StopIteration as end:
-                await self._durable.reached()
+                await self._durable.wait()
                 return end.value  # type: ignore[no-any-return] # what the flow returns
             failed = None
             try:
@@ -179,13 +179,13 @@ class Driver:
             case NeedsAsking():
                 return self._desires.tools.needs_confirmation(effect.use, self._context())
             case RunTool():
-                await self._durable.reached()
+                await self._durable.wait()
                 return await self._ran(effect.use)
             case RunTools():
-                await self._durable.reached()
+                await self._durable.wait()
                 return await self._ran_together(effect.uses)
             case Delegate():
-                await self._durable.reached()
+                await self._durable.wait()
                 return await self._desires.run_workers(effect.delegations)
             case Now():
                 return self._house.ground.clock.now()
@@ -266,7 +266,7 @@ class Driver:
             started_ns=time.perf_counter_ns(),
         )
         context = PlainContext(seat.turn_id, seat.session_id)
-        call = ShownCall(house, order, context, request, self._desires.show, self._durable.reached)
+        call = ShownCall(house, order, context, request, self._desires.show, self._durable.wait)
         self._call = call
         try:
             if self.is_cancelled:
@@ -293,7 +293,7 @@ class Driver:
         )
 
     async def _asked(self, asked: Asked) -> Answered:
-        await self._durable.reached()
+        await self._durable.wait()
         left_us = asked.expires_at - self._house.ground.clock.now()
         try:
             async with asyncio.timeout(max(0, left_us) / 1e6):

@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from pointsman.access.spent import Spent
-from pointsman.calls.answering import called_after, unreadable, written_request
-from pointsman.calls.flow import Called
+from pointsman.calls.answering import output_estimate, result_after, unreadable, write_request
+from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import CallContext, CallOrder, ModelCall
-from pointsman.calls.usage import output_estimate
 from pointsman.conversations.conversation_house import House
 from pointsman.errors import InputError, OverBudget
 from pointsman.providers.dialects.speaker import speaker
@@ -97,7 +96,7 @@ class ShownCall:
             if reserving is not None:
                 await reserving
         except OverBudget as error:
-            return Replied(called_after(error), _empty(), error_message=error.message)
+            return Replied(result_after(error), _empty(), error_message=error.message)
         self._call.begin()
         self._task = asyncio.get_running_loop().create_task(self._called())
         if self._is_cancelled:
@@ -117,7 +116,7 @@ class ShownCall:
         order = self._order
         provider, name = self._house.calls.providers.of(order.model, order.in_force.models)
         self._dialect = provider.dialects[0]
-        body = written_request(self._dialect, self._request, name)
+        body = write_request(self._dialect, self._request, name)
         is_stream = order.is_stream
         outgoing = Outgoing(self._dialect, name, body, is_stream)
         answer = await provider.send(outgoing, self._house.calls.deadlines())
@@ -195,9 +194,9 @@ class ShownCall:
             response = fold(self._events)
         except InputError as error:
             return self._failed(unreadable(self._who, error))
-        spent = self._call.succeed(self, response.stop_reason, self._attempts).spent
+        spent = self._call.complete(self, response.stop_reason, self._attempts).spent
         return Replied(
-            Called(is_done=True),
+            CallResult(is_done=True),
             response,
             latency_ms=self._latency_ms(),
             attempts=self._attempts,
@@ -207,7 +206,7 @@ class ShownCall:
     def _failed(self, error: UpstreamError) -> Replied:
         self._attempts = error.attempts
         spent = self._call.fail(error).spent
-        called = called_after(error, has_content=self._is_shown)
+        called = result_after(error, has_content=self._is_shown)
         return self._short(called, spent, error.message)
 
     def _cut(self) -> Replied:
@@ -217,7 +216,7 @@ class ShownCall:
         self._show(MessageComplete("cancelled"))
         self._call.cancel(self._attempts)
         spent = None if self._call.end is None else self._call.end.spent
-        called = Called(
+        called = CallResult(
             is_done=False,
             error_class="cancelled",
             has_content=self._is_shown,
@@ -225,7 +224,7 @@ class ShownCall:
         )
         return replace(self._short(called, spent, "cancelled"), is_cancelled=True)
 
-    def _short(self, called: Called, spent: Spent | None, message: str) -> Replied:
+    def _short(self, called: CallResult, spent: Spent | None, message: str) -> Replied:
         return Replied(
             called,
             Response("", _words_of(self._events), "error", Usage()),

@@ -19,8 +19,7 @@ from pointsman.providers.messages import (
 )
 from pointsman.recording.gathering import Around, look_of
 from pointsman.recording.placing import Turn as Placed
-from pointsman.recording.ruling import placed
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.ruling import placed, policies_of
 from pointsman.sessions.history import History, Manner
 from pointsman.sessions.prompts import planner_prompt
 from pointsman.sessions.tool import ToolDefinition
@@ -28,9 +27,9 @@ from pointsman.sessions.transcript import estimated_tokens, everything
 from pointsman.sessions.turn import Turn, TurnLimits
 from pointsman.signals.tokens import tokenizer_of
 from pointsman.storage.policies.policies import InForce
+from pointsman.turns.chain.override import Mode, split_override
 from pointsman.turns.facts import ANY_MODEL, Privacy, TurnFacts
 from pointsman.turns.learning.fingerprint import FINGERPRINT_FORM, Surroundings
-from pointsman.turns.override import Mode, split_override
 from pointsman.turns.registry.models import Tier
 
 

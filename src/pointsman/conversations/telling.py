@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pointsman.conversations.conversation_house import House
-from pointsman.recording.awaiting import Awaited
+from pointsman.recording.waiting import Awaited
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.envelope import Envelope, event_draft, sealed_payload
 
@@ -23,7 +23,7 @@ class Telling:
         """Record an event and give its id."""
         durable = Awaited()
         event = handed_in(self._house, payload, where, parent, durable)
-        await durable.reached()
+        await durable.wait()
         return event.id
 
 

@@ -6,7 +6,12 @@ from pointsman.access.keys import ANONYMOUS, Principal
 from pointsman.access.matrix import permitted, route_of
 from pointsman.access.roles import Access, Scope
 from pointsman.errors import NotAuthenticated, PermissionDenied
-from pointsman.gateway.api.login import PAGE_HEADER, check_not_elsewhere, check_same_page, logged_in
+from pointsman.gateway.api.dashboard.login import (
+    PAGE_HEADER,
+    check_not_elsewhere,
+    check_same_page,
+    logged_in,
+)
 from pointsman.gateway.http import Asked
 from pointsman.gateway.parts import Parts
 

@@ -17,22 +17,22 @@ from pointsman.gateway.parts import Parts
 Key = tuple[str, str]
 
 LATER: Final[Mapping[str, tuple[Key, ...]]] = {
-    "records.Records": (
+    "ledger.records.Records": (
         ("GET", "/api/decisions"),
         ("GET", "/api/audit/egress"),
         ("POST", "/api/backtest"),
         ("POST", "/api/export"),
     ),
-    "mcp_endpoint.McpEndpoint": (("POST", "/mcp"),),
-    "branch_api.BranchApi": (("POST", "/api/decisions/{id}/evaluate"),),
-    "workflow_api.WorkflowApi": (
+    "mcp.endpoint.McpEndpoint": (("POST", "/mcp"),),
+    "workflows.evaluation.BranchApi": (("POST", "/api/decisions/{id}/evaluate"),),
+    "workflows.handlers.WorkflowApi": (
         ("GET", "/api/workflow-decisions"),
         ("GET", "/api/workflow-decisions/{id}"),
         ("GET", "/api/workflow-decisions/{id}/lineage"),
         ("POST", "/api/workflow-decisions/{id}/dry-run"),
         ("DELETE", "/api/workflow-decisions/{id}/cache"),
     ),
-    "action_api.ActionApi": (
+    "actions.handlers.ActionApi": (
         ("POST", "/actions"),
         ("GET", "/actions"),
         ("GET", "/actions/{id}"),
@@ -43,20 +43,20 @@ LATER: Final[Mapping[str, tuple[Key, ...]]] = {
         ("GET", "/sem/{namespace}"),
         ("GET", "/sem/{namespace}/{key}"),
     ),
-    "agent_api.AgentApi": (
+    "agents.handlers.AgentApi": (
         ("POST", "/router/decide"),
         ("POST", "/selfrep/create_snapshot"),
         ("GET", "/selfrep"),
         ("GET", "/selfrep/{id}"),
     ),
-    "agent_history.AgentHistoryApi": (("GET", "/api/agents/history"),),
-    "brainstate_api.BrainStateApi": (
+    "agents.history.AgentHistoryApi": (("GET", "/api/agents/history"),),
+    "agents.brainstate.BrainStateApi": (
         ("POST", "/brainstate/create_snapshot"),
         ("GET", "/brainstate/{id}"),
         ("POST", "/brainstate/tick"),
         ("POST", "/brainstate/query"),
     ),
-    "job_api.JobApi": (
+    "jobs.handlers.JobApi": (
         ("POST", "/jobs"),
         ("GET", "/jobs"),
         ("GET", "/jobs/{id}"),
@@ -97,7 +97,7 @@ class _Later:
     def _loaded(self) -> Mapping[Key, Handler]:
         with self._lock:
             if not self._routes:
-                module, _, name = self._name.partition(".")
+                module, _, name = self._name.rpartition(".")
                 made = getattr(import_module(f"pointsman.gateway.api.{module}"), name)(self._parts)
                 self._routes = made.routes()
             return self._routes

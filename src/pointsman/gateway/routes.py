@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import msgspec
 
-from pointsman.gateway.api.action_upkeep import ActionUpkeep
-from pointsman.gateway.api.admin import Admin
+from pointsman.gateway.api.actions.upkeep import ActionUpkeep
 from pointsman.gateway.api.api import Api
-from pointsman.gateway.api.budget_api import BudgetApi
-from pointsman.gateway.api.bulk_api import BulkApi
-from pointsman.gateway.api.dashboard import Dashboard
+from pointsman.gateway.api.budgets.handlers import BudgetApi
+from pointsman.gateway.api.dashboard.handlers import Dashboard
 from pointsman.gateway.api.description import Key
-from pointsman.gateway.api.following import Following
-from pointsman.gateway.api.hooks import Hooks
-from pointsman.gateway.api.judging import Judging
-from pointsman.gateway.api.ledger_api import LedgerApi
-from pointsman.gateway.api.overview_api import OverviewApi
-from pointsman.gateway.api.policy_api import PolicyApi
-from pointsman.gateway.api.session_api import SessionApi
-from pointsman.gateway.api.turn_api import TurnApi
-from pointsman.gateway.api.turn_catalog import TurnCatalog
+from pointsman.gateway.api.feed.handlers import Following
+from pointsman.gateway.api.keys.handlers import Admin
+from pointsman.gateway.api.ledger.bulk import BulkApi
+from pointsman.gateway.api.ledger.chains import LedgerApi
+from pointsman.gateway.api.policies.handlers import PolicyApi
+from pointsman.gateway.api.sessions.handlers import SessionApi
+from pointsman.gateway.api.turns.catalog import TurnCatalog
+from pointsman.gateway.api.turns.feedback import Judging
+from pointsman.gateway.api.turns.handlers import TurnApi
+from pointsman.gateway.api.turns.overview import OverviewApi
+from pointsman.gateway.api.workflows.hooks import Hooks
 from pointsman.gateway.asgi import Handler
 from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
 from pointsman.gateway.later import later_routes
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.telemetry.told_routes import ToldRoute
-from pointsman.gateway.turns.beside import Beside
 from pointsman.gateway.turns.endpoints import ModelEndpoint
-from pointsman.gateway.turns.lane import Lane
-from pointsman.gateway.turns.passing import PassEndpoint
+from pointsman.gateway.turns.pass_through import PassThroughEndpoint
+from pointsman.gateway.turns.shadow_runs import ShadowRuns
+from pointsman.gateway.turns.turn_batcher import TurnBatcher
 
 
 def served(parts: Parts) -> dict[Key, Handler]:
@@ -36,13 +36,13 @@ def served(parts: Parts) -> dict[Key, Handler]:
     catalog = TurnCatalog(parts.pointsman.home)
     parts.ending.append(catalog.close)
     ActionUpkeep(parts)
-    beside = Beside(parts)
+    shadow_runs = ShadowRuns(parts)
     found: dict[Key, Handler] = {
-        ("POST", "/v1/chat/completions"): ModelEndpoint(parts, "chat", beside=beside),
-        ("POST", "/v1/responses"): ModelEndpoint(parts, "responses", beside=beside),
-        ("POST", "/v1/messages"): ModelEndpoint(parts, "messages", beside=beside),
-        ("POST", "/v1/embeddings"): PassEndpoint(parts, "embeddings"),
-        ("POST", "/v1/completions"): PassEndpoint(parts, "completions"),
+        ("POST", "/v1/chat/completions"): ModelEndpoint(parts, "chat", shadow_runs=shadow_runs),
+        ("POST", "/v1/responses"): ModelEndpoint(parts, "responses", shadow_runs=shadow_runs),
+        ("POST", "/v1/messages"): ModelEndpoint(parts, "messages", shadow_runs=shadow_runs),
+        ("POST", "/v1/embeddings"): PassThroughEndpoint(parts, "embeddings"),
+        ("POST", "/v1/completions"): PassThroughEndpoint(parts, "completions"),
         **Api(parts).routes(),
         **Admin(parts).routes(),
         **SessionApi(parts, catalog).routes(),
@@ -63,7 +63,7 @@ def served(parts: Parts) -> dict[Key, Handler]:
     if parts.sharing is None:
         for each in found.values():
             if type(each) is ModelEndpoint:
-                each.lane = Lane(each)
+                each.batcher = TurnBatcher(each)
     return {
         # Model endpoints tell of themselves, with what they decided.
         key: each if isinstance(each, ModelEndpoint) else ToldRoute(parts, key, each)

@@ -19,11 +19,11 @@ from pointsman.access.budgets import Budgets
 from pointsman.access.keyring import ACCESS, Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
-from pointsman.calls.locks import TurnLocks
+from pointsman.calls.flow import TurnLocks
 from pointsman.calls.services import CallServices, deadlines_of
-from pointsman.gateway.api.feed import Feed
-from pointsman.gateway.api.feed_events import event_of
-from pointsman.gateway.api.policy_writing import follow_policy
+from pointsman.gateway.api.feed.events import event_of
+from pointsman.gateway.api.feed.live import Feed
+from pointsman.gateway.api.policies.writing import follow_policy
 from pointsman.gateway.asgi import LOOPBACK, Gateway, Routes
 from pointsman.gateway.parts import Parts, fallback_of, stored_lock
 from pointsman.gateway.routes import served
@@ -157,7 +157,7 @@ def _committed(parts: Parts, entries: Sequence[Entry], seconds: float) -> None:
     parts.metrics.observe("pointsman_ledger_commit_seconds", (), seconds)
     parts.feed.committed(entries)
     if parts.sharing is not None:
-        parts.sharing.replica.observed(entries)
+        parts.sharing.replica.enqueue_outcomes(entries)
 
 
 def _record_changes(parts: Parts, changes: Sequence[Transition]) -> None:

@@ -20,13 +20,13 @@ from pointsman.agents.compiled import Router
 from pointsman.agents.decide import DECISION_VERSION, routed
 from pointsman.agents.explain import ShownRoute
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal
-from pointsman.agents.making import selfrep_of
+from pointsman.agents.file.agents_file import GivenSelfRep
 from pointsman.agents.mind import mind_view
+from pointsman.agents.modules.making import selfrep_of
+from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.request import GivenJob, facts_of
-from pointsman.agents.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
-from pointsman.agents.written import GivenSelfRep
 from pointsman.approvals.action_making import Wanted, wish_wanted
 from pointsman.approvals.approvals import Approvals
 from pointsman.brainstate.constants import DefaultUsed
@@ -249,7 +249,7 @@ class Agency:
         made = agent_made(router, facts, found, seal, policy_id, self._home.identity.ledger)
         aside = Aside(elapsed_us, trace_id, "", is_preview=False, product_version=VERSION)
         self._desk.recorder().decide(names, made, aside, waits.expect(), linked)
-        waits.reached()
+        waits.wait()
         return ShownRoute(
             decision_id=names.id,
             job_id=facts.job_id,
@@ -323,7 +323,7 @@ class Agency:
             made.refused,
         )
         names = Names(self._ids.new_id(), log or made.id, self._clock.now())
-        waits.reached()
+        waits.wait()
         recorder.append(tick_draft(names, told)).result()
 
     def _wanted(self, wish: ActionWish, job_id: str, before: BrainState, caller: Caller) -> Wanted:

@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from pointsman.agents.run_written import GivenRun, RunModel
+from pointsman.agents.file.run_section import GivenRun, RunModel
 from pointsman.errors import InputError
 from pointsman.jobs.agency_record import job_ref
 from pointsman.jobs.log import CallStatus

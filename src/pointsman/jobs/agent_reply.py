@@ -133,7 +133,7 @@ def work_of(facts: JobFacts, query: str, state: BrainState, outcome: AgentOutcom
         "context": [{"type": each.type, "value": each.value} for each in mind.cwm.items],
     }
     # Values and metadata were read from canonical JSON.
-    return cast(Json, found)
+    return cast("Json", found)
 
 
 def _problems(given: AgentReply, document: Document) -> list[Problem]:

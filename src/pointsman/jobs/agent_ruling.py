@@ -5,8 +5,8 @@ from __future__ import annotations
 from pointsman.agents.compiled import Router
 from pointsman.agents.decide import DECISION_VERSION, Routed
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal
+from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.selfrep import SELFREP_FORM
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.content import Sealed

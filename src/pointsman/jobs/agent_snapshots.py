@@ -9,8 +9,8 @@ from contextlib import closing
 from typing import Final, TypeVar, cast
 
 from pointsman.agents.compiled import ReadyPolicy, Router
+from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy
-from pointsman.agents.selfrep import SELFREP_FORM, SelfRep
 from pointsman.brainstate.snapshot import BRAINSTATE_FORM
 from pointsman.brainstate.state import BrainState
 from pointsman.errors import MissingSnapshot, RouterNoSnapshot
@@ -87,7 +87,7 @@ class AgentSnapshots:
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return cast(T, self._kept[key])
+                return cast("T", self._kept[key])
         made = make()
         self._remember(key, made)
         return made

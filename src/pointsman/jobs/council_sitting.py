@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from pointsman.agents.run_written import GivenCouncil, GivenRun, GivenVoter
+from pointsman.agents.file.run_section import GivenCouncil, GivenRun, GivenVoter
 from pointsman.brainstate.constants import Fraction
 from pointsman.brainstate.reading import fraction
 from pointsman.errors import DocumentError, IntegrityFailure

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from msgspec import Struct
 
 from pointsman.agents.facts import JobFacts, after_failure
-from pointsman.agents.selfrep import SELFREP_FORM, SelfRep
+from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.trace import OUTCOME_FORM, AgentOutcome
 from pointsman.agents.trust.apt import EventType, TrustEvent, event_id
 from pointsman.agents.trust.folding import folded

@@ -103,7 +103,7 @@ class Jobs:
         given = given_job(office.agency, request, office.ids, caller)
         caller = msgspec.structs.replace(caller, trace_id=given.trace_id)
         policy_id, _, facts = office.agency.gathered(given, caller)
-        payload = None if request.action_payload is UNSET else cast(Json, request.action_payload)
+        payload = None if request.action_payload is UNSET else cast("Json", request.action_payload)
         open_run = self._cut_short(facts) if request.job_id else None
         if open_run is not None:
             return self.resume(open_run)
@@ -181,7 +181,7 @@ class Jobs:
         if payload is not None:
             text = canonical_json(payload).decode()
             kept = office.desk.recorder().hand_in_text(text, waits)
-        waits.reached()
+        waits.wait()
         snapshots = {
             "selfrep": facts.selfrep_id,
             "brainstate": facts.brainstate_id,

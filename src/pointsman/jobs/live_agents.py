@@ -16,9 +16,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.agents.compiled import ReadyPolicy
-from pointsman.agents.governing import House, house_after
+from pointsman.agents.modules.governing import House, house_after
+from pointsman.agents.modules.selfrep import SelfRep, Tail
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.selfrep import SelfRep, Tail
 from pointsman.agents.trust.apt import EVENT_FORM, TrustEvent
 from pointsman.agents.trust.event import SELFREP, SelfRepEvent, read_selfrep
 from pointsman.agents.trust.folding import folded

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from pointsman.agents.run_written import RunModel
+from pointsman.agents.file.run_section import RunModel
 from pointsman.conversations.conversation import Conversation
 from pointsman.conversations.conversation_house import Kit
 from pointsman.conversations.conversations import Conversations

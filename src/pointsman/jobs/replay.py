@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal, with_text
-from pointsman.agents.selfrep import SELFREP_FORM
+from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.trace import AgentOutcome
 from pointsman.agents.trust.apt import EVENT_FORM, TrustEvent
 from pointsman.audit.replay import HomeReplayer
@@ -171,7 +171,7 @@ class _Replay:
     def judge(self, number: int, question: Question, agent_id: str, answered: Answered) -> Judged:
         """Vote again by the recorded rules; what others voted is recalled."""
         known = {each.voter: each.vote for each in self._record.votes.get(number, [])}
-        output = cast(AgentReply, answered.reply).output(agent_id, answered.found_kinds)
+        output = cast("AgentReply", answered.reply).output(agent_id, answered.found_kinds)
         rules = RuleVoter(self._council.declared)
         votes = []
         for member in self._council.members:

@@ -9,9 +9,9 @@ from typing import Annotated, Final
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
-from pointsman.agents.config import Name
+from pointsman.agents.file.agents_file import GivenSelfRep, read_selfrep_document
+from pointsman.agents.file.config import Name
 from pointsman.agents.request import GivenJob, Optional
-from pointsman.agents.written import GivenSelfRep, read_selfrep_document
 from pointsman.brainstate.constants import GivenConstants
 from pointsman.brainstate.reading import start_problems
 from pointsman.brainstate.written import (

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from pointsman.agents.compiled import Router
 from pointsman.agents.facts import JobFacts
-from pointsman.agents.module import action_key
-from pointsman.agents.run_written import GivenCouncil, GivenRun
+from pointsman.agents.file.run_section import GivenCouncil, GivenRun
+from pointsman.agents.modules.module import action_key
 from pointsman.agents.trace import AgentOutcome
 from pointsman.agents.trust.apt import TrustEvent
 from pointsman.approvals.action_making import Wanted
@@ -137,7 +137,7 @@ class LiveDoing:
             return recalled(known, self._office.home)
         self._lease.fence()
         agent_id = outcome.selected_agent or ""
-        work = cast(dict[str, Json], work_of(facts, self._plan.query, state, outcome))
+        work = cast("dict[str, Json]", work_of(facts, self._plan.query, state, outcome))
         started_ns = time.perf_counter_ns()
         called = self._office.calling.call(agent_id, self._run.get(agent_id), work)
         elapsed_us = (time.perf_counter_ns() - started_ns) // 1000
@@ -153,7 +153,7 @@ class LiveDoing:
         if reply is not None:
             seal = recorder.hand_in_text(reply_text(called.value), waits)
             kinds = tuple(sorted({each.rpartition(".")[2] for each in found_kinds(reply.text)}))
-        waits.reached()
+        waits.wait()
         # A reason is another's text: what is personal in it does not last.
         reason = lasting(called.reason[:LONGEST_REASON])
         log_id = self._plan.started.log_id
@@ -165,7 +165,7 @@ class LiveDoing:
         """Have every member vote who has not yet."""
         known = {each.voter: each.vote for each in self._record.votes.get(number, [])}
         log_id, votes, warnings = self._plan.started.log_id, [], []
-        output = cast(AgentReply, answered.reply).output(agent_id, answered.found_kinds)
+        output = cast("AgentReply", answered.reply).output(agent_id, answered.found_kinds)
         sitting = Sitting(self._council, self._office.calling, self._run)
         for place, member in enumerate(self._council.members):
             vote = known.get(member.id)
@@ -212,7 +212,7 @@ class LiveDoing:
         origin = Origin("agent", agent_id, started.job_id, started.job_seed, started.trace_id)
         reasons = "; ".join(outcome.action_reasons)
         wanted = Wanted(
-            cast(ActionType, kind),
+            cast("ActionType", kind),
             self._payload,
             f"the job `{started.log_id}` needs it, routed to `{agent_id}`: {reasons}",
             origin=origin,

@@ -29,9 +29,9 @@ from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.explain import Shown, shown_value
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.not_asked import preview_story
 from pointsman.turns.screen import why_screen
-from pointsman.turns.story import TurnStory
+from pointsman.turns.story.turn_story import TurnStory
+from pointsman.turns.story.unasked import preview_story
 
 READ_TURN: Final = Need("read", ("GET", "/api/turns/{id}"))
 READ_TURNS: Final = Need("read", ("GET", "/api/turns"))

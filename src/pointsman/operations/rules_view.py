@@ -18,7 +18,7 @@ from pointsman.storage.policies.policies import InForce, InvalidFile, PolicyFile
 from pointsman.storage.policies.policy_file import LastGood
 from pointsman.storage.policies.publications import PUBLISHED_FILES
 from pointsman.turns.policy import TurnPolicy, model_names
-from pointsman.turns.review import (
+from pointsman.turns.rules.review import (
     Finding,
     Proof,
     Scoped,

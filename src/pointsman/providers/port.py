@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from pointsman.errors import PointsmanError
-from pointsman.turns.call_event import Result
+from pointsman.turns.registry.call_event import Result
 
 Dialect = Literal["chat", "responses", "messages"]
 """The wire formats: OpenAI's chat completions and responses, Anthropic's messages."""

@@ -21,8 +21,14 @@ from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import Taint
 from pointsman.recording.recorder import Recorder
-from pointsman.recording.ruling import Placing, Ruling
-from pointsman.recording.rulings import placement_made, policies_of, turn_draft, turn_made
+from pointsman.recording.ruling import (
+    Placing,
+    Ruling,
+    placement_made,
+    policies_of,
+    turn_draft,
+    turn_made,
+)
 from pointsman.recording.taints import Taints, cleared_draft, held_by, taint_draft
 from pointsman.recording.waiting import Blocking, Waits
 from pointsman.signals.redaction import redacted
@@ -82,7 +88,7 @@ class Desk:
         ruling = replace(ruling, facts=with_seal(ruling.facts, seal))
         waits = Blocking()
         self.hand_in(names, in_force, ruling, aside, waits)
-        receipt = cast(Receipt, waits.reached()[-1])
+        receipt = cast("Receipt", waits.wait()[-1])
         return receipt.entry.at
 
     def hand_in(  # noqa: PLR0913, PLR0917 - what one turn's entries need
@@ -132,7 +138,7 @@ class Desk:
         """Record a placement that no choice of a model follows; it is durable when this returns."""
         waits = Blocking()
         self.hand_in_placement(names, in_force, placing, aside, waits)
-        waits.reached()
+        waits.wait()
 
     def hand_in_placement(  # noqa: PLR0913 - what one entry needs
         self,
@@ -226,7 +232,7 @@ class Desk:
             return text
         waits = Blocking()
         seal = self.recorder().hand_in_text(text, waits)
-        waits.reached()
+        waits.wait()
         return seal
 
 

@@ -27,6 +27,7 @@ from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.storage.policies.secrets import is_resolved
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.spend_reading import Asked, SpendReader
+from pointsman.turns.chain.override import Mode, split_override
 from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.facts import (
     ANY_MODEL,
@@ -41,7 +42,6 @@ from pointsman.turns.facts import (
 from pointsman.turns.learning.exploring import explore_draw
 from pointsman.turns.learning.fingerprint import Fingerprint, Surroundings, fingerprint_of
 from pointsman.turns.learning.pattern import PatternSettings
-from pointsman.turns.override import Mode, split_override
 from pointsman.turns.registry.models import (
     EMBEDDED_PROVIDER,
     ModelsFile,
@@ -123,7 +123,7 @@ class Gathering:
     def _patterns(self) -> PatternStore:
         return PatternStore(self._home.patterns, maker=self.vectors.maker)
 
-    async def prepared(
+    async def prepare(
         self, in_force: InForce, message: str, workspace: str | None, mode: Mode
     ) -> None:
         """Make ready, off the event loop, what looking for similar turns will ask for, if it does.
@@ -134,7 +134,7 @@ class Gathering:
         if settings.mode == "off" or settings.method is UNSET or not self._has_patterns():
             return
         _, text = split_override(message, in_force.ready.aliases, mode)
-        await self.vectors.prepared(text)
+        await self.vectors.prepare(text)
 
     def facts(self, in_force: InForce, message: str, now: Instant) -> TurnFacts:
         """Gather what a decision about this message may look at; `warnings` tell what failed."""

@@ -15,7 +15,7 @@ from pointsman.kernel.instant import EPOCH, SECOND, Instant
 from pointsman.kernel.record import Names
 from pointsman.placement.facts import Taint
 from pointsman.placement.policy import PlacementPolicy
-from pointsman.placement.sensitivity import staying
+from pointsman.placement.rules.sensitivity import staying
 from pointsman.recording.ruling import Placing
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors

@@ -61,7 +61,7 @@ class TextVectors:
         if self.is_slow:
             self._model  # noqa: B018 - loaded by being asked for
 
-    async def prepared(self, text: str) -> None:
+    async def prepare(self, text: str) -> None:
         """Make the tokens of a text in a thread, one text at a time, so that `of` finds them."""
         if looked_at(text) not in self._kept:
             # Imported here: whoever waits has it, and most commands never do.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -34,6 +35,16 @@ class Expecting:
 class Blocking(Expecting):
     """Waits by blocking the thread."""
 
-    def reached(self) -> list[object]:
+    def wait(self) -> list[object]:
         """Give the results in the order they were expected, or raise the first error."""
         return [future.result() for future in self._futures]
+
+
+class Awaited(Expecting):
+    """Everything that must be on disk before what follows from it may be shown or done."""
+
+    async def wait(self) -> None:
+        """Return once all of it is durable; raises what the ledger raised."""
+        while self._futures:
+            await asyncio.wrap_future(self._futures[0])
+            self._futures.pop(0)

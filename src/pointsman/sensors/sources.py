@@ -66,7 +66,7 @@ def next_look(sensor: Sensor, cursor: Value) -> Instant | None:
 def _files(sensor: Sensor, cursor: Value, home: Path) -> Looked:
     now = dict(_stamps(sensor, home))
     is_new = cursor is None
-    before = cast(dict[str, str], cursor) if isinstance(cursor, dict) else {}
+    before = cast("dict[str, str]", cursor) if isinstance(cursor, dict) else {}
     if is_new and sensor.trigger.initial == "ignore":
         before = now
     found = [
@@ -75,7 +75,7 @@ def _files(sensor: Sensor, cursor: Value, home: Path) -> Looked:
         if before.get(name) != stamp
     ]
     gone = [_changed(name, "deleted", before[name]) for name in sorted(before) if name not in now]
-    return Looked((*found, *gone), cast(Value, now))
+    return Looked((*found, *gone), cast("Value", now))
 
 
 def _changed(name: str, how: str, stamp: str) -> Happened:
@@ -144,7 +144,7 @@ def _step(sensor: Sensor) -> int:
 
 
 def _assets(sensor: Sensor, cursor: Value, database: Where, now: Instant) -> Looked:
-    before = cast(dict[str, int], cursor) if isinstance(cursor, dict) else {}
+    before = cast("dict[str, int]", cursor) if isinstance(cursor, dict) else {}
     since = Instant(max([*before.values(), EPOCH]) - OVERLAP) if before else EPOCH
     found: dict[str, int] = {}
     happened: list[Happened] = []
@@ -162,14 +162,14 @@ def _assets(sensor: Sensor, cursor: Value, database: Where, now: Instant) -> Loo
     is_first = cursor is None and sensor.trigger.initial == "ignore"
     newest = max([*found.values(), *before.values()], default=now)
     kept = {name: at for name, at in (before | found).items() if at >= newest - 2 * OVERLAP}
-    return Looked(() if is_first else tuple(happened), cast(Value, kept))
+    return Looked(() if is_first else tuple(happened), cast("Value", kept))
 
 
 def _commits(sensor: Sensor, cursor: Value, home: Path) -> Looked:
     folder = home / Path(sensor.trigger.repository or "").expanduser()
     lines = _git(folder, "for-each-ref", "--format=%(objectname) %(refname)", sensor.trigger.refs)
     now = {name: sha for sha, _, name in (line.partition(" ") for line in lines.splitlines())}
-    before = cast(dict[str, str], cursor) if isinstance(cursor, dict) else {}
+    before = cast("dict[str, str]", cursor) if isinstance(cursor, dict) else {}
     if cursor is None and sensor.trigger.initial == "ignore":
         before = now
     happened = [
@@ -178,7 +178,7 @@ def _commits(sensor: Sensor, cursor: Value, home: Path) -> Looked:
         if before.get(name) != end
         for sha in _between(folder, before.get(name, ""), end)
     ]
-    return Looked(tuple(happened), cast(Value, now))
+    return Looked(tuple(happened), cast("Value", now))
 
 
 def _between(folder: Path, start: str, end: str) -> list[str]:

@@ -15,7 +15,7 @@ from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import billionths_text, microusd_text
 from pointsman.placement.trace import Placed
 from pointsman.turns.explain import Shown
-from pointsman.turns.story import (
+from pointsman.turns.story.turn_story import (
     LaterDecision,
     PlacementRefusal,
     TurnCall,

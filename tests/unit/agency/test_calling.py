@@ -15,7 +15,7 @@ import pytest
 from tests.processes import is_soon_gone
 from tests.unit.agency.fleet import FLEET, Fleet, opened
 
-from pointsman.agents.run_written import GivenRun, RunHttp, RunModel
+from pointsman.agents.file.run_section import GivenRun, RunHttp, RunModel
 from pointsman.jobs.agent_calling import AgentCalling
 from pointsman.jobs.log import OUTPUT, STARTED
 from pointsman.storage.policies.settings import WorkflowSettings

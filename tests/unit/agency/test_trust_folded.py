@@ -8,6 +8,7 @@ from msgspec import Raw
 from tests.unit.agency.fleet import COUNCIL, OPERATOR, Fleet, opened
 from tests.unit.agency.fleet_told import judge
 
+from pointsman.agents.file.agents_file import GivenModule, GivenSelfRep
 from pointsman.agents.trust.event import (
     ModuleAptSet,
     ModuleStatusSet,
@@ -15,7 +16,6 @@ from pointsman.agents.trust.event import (
     SelfRepEvent,
     selfrep_payload,
 )
-from pointsman.agents.written import GivenModule, GivenSelfRep
 from pointsman.app import Pointsman
 from pointsman.approvals.action_making import Wanted
 from pointsman.errors import NotFound

@@ -12,8 +12,8 @@ from tests.models.agents_jobs import a_job, a_router
 from pointsman.agents.compiled import Router
 from pointsman.agents.decide import routed
 from pointsman.agents.facts import JobFacts, after_failure
+from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.selfrep import SELFREP_FORM
 from pointsman.audit.replay import replay_all, replay_named
 from pointsman.jobs.agent_ruling import agent_made
 from pointsman.kernel.content import Retain
@@ -51,7 +51,7 @@ def recorded(home: Home, recorder: Recorder, router: Router, facts: JobFacts, na
     found = routed(router, facts)
     made = agent_made(router, facts, found, seal, policy_id, home.identity.ledger)
     recorder.decide(Names(name, facts.job_id, Instant(5)), made, ASIDE, waits.expect())
-    waits.reached()
+    waits.wait()
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_a_changed_outcome_is_a_divergence(home: Home) -> None:
             router, facts, found._replace(outcome=forged), seal, policy_id, home.identity.ledger
         )
         recorder.decide(Names("d1", "job-1", Instant(5)), made, ASIDE, waits.expect())
-        waits.reached()
+        waits.wait()
     (report,) = replay_all(home).others
     assert report.verdict is Verdict.DIVERGED
     assert [each.path for each in report.differences] == ["outcome.selected_agent"]
@@ -182,7 +182,7 @@ def test_a_choice_whose_modules_are_gone_cannot_be_run_again(home: Home) -> None
         made = agent_made(router, facts, found, seal, policy_id, home.identity.ledger)
         made = msgspec.structs.replace(made, snapshots={})
         recorder.decide(Names("d1", "job-1", Instant(5)), made, ASIDE, waits.expect())
-        waits.reached()
+        waits.wait()
     (report,) = replay_all(home).others
     assert (report.verdict, report.code) == (Verdict.UNABLE, "MISSING_SNAPSHOT")
     assert router.selfrep_id in report.reason

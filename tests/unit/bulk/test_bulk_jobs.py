@@ -27,8 +27,8 @@ from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd
 from pointsman.kernel.record import Names
 from pointsman.learning.feedback import Feedback, feedback_draft
-from pointsman.learning.recalling import SHADOW
-from pointsman.learning.shadowing import Judged, judged_draft
+from pointsman.learning.recorded_runs import SHADOW
+from pointsman.learning.shadow_runs import JudgeVerdict, judge_verdict_draft
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.testing import CountedIds, FrozenClock
 from pointsman.turns.learning.fingerprint import Fingerprint
@@ -292,8 +292,8 @@ def test_a_verdict_that_is_not_sure_counts_for_nothing(
 
 
 def found_by_judge(pointsman: Pointsman, name: str, decision: str, score: Billionths) -> None:
-    told = Judged(decision, "j-1", "acme:judge", "sha256:rubric", score)
-    draft = judged_draft(Names(name, "t-1", Instant(30)), told)
+    told = JudgeVerdict(decision, "j-1", "acme:judge", "sha256:rubric", score)
+    draft = judge_verdict_draft(Names(name, "t-1", Instant(30)), told)
     pointsman.desk.recorder().append(draft).result()
 
 

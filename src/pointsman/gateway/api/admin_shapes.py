@@ -10,7 +10,7 @@ from pointsman.access.caps import Each, Per
 from pointsman.access.keys import KeyPrivacy
 from pointsman.access.roles import Role, Scope
 from pointsman.audit.turn_shapes import InstantText
-from pointsman.turns.written import Usd
+from pointsman.kernel.written_numbers import Usd
 
 
 class BudgetBody(Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pointsman.agents.request import GivenJob
-from pointsman.gateway.api import agent_shapes
+from pointsman.gateway.api.agents import shapes as agent_shapes
 from pointsman.gateway.api.description import (
     LIMIT,
     SINCE,

@@ -6,18 +6,16 @@ from typing import Final, get_args
 
 from pointsman.audit.turn_shapes import RouteDecided
 from pointsman.bulk import view as bulk_view
-from pointsman.gateway.api import (
-    agent_history,
-    dashboard_shapes,
-    ledger_api,
-    policy_shapes,
-    turn_shapes,
-    workflow_api,
-)
+from pointsman.gateway.api.agents import history as agent_history
+from pointsman.gateway.api.dashboard import shapes as dashboard_shapes
+from pointsman.gateway.api.dashboard.login import LoginBody
 from pointsman.gateway.api.description import BEFORE, LIMIT, Description, Key, Parameter
-from pointsman.gateway.api.login import LoginBody
+from pointsman.gateway.api.ledger import chains as ledger_api
+from pointsman.gateway.api.policies import shapes as policy_shapes
+from pointsman.gateway.api.turns import shapes as turn_shapes
+from pointsman.gateway.api.workflows import handlers as workflow_api
 from pointsman.kernel.schema import Schema
-from pointsman.turns.story import TurnState
+from pointsman.turns.story.turn_story import TurnState
 
 HTML: Final = "text/html"
 ANY: Final = "application/octet-stream"

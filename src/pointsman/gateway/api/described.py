@@ -8,10 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from pointsman.audit.turn_shapes import RouteDecided, TurnAnswer
-from pointsman.gateway.api import admin_shapes, audit_shapes, shapes, vendor_shapes
-from pointsman.gateway.api.admin import GivenKey
+from pointsman.gateway.api import admin_shapes, shapes
 from pointsman.gateway.api.agents_described import ACTIONS, AGENTS, JOBS
-from pointsman.gateway.api.branch_api import EvaluateAnswer, EvaluateBody
 from pointsman.gateway.api.dashboard_described import DASHBOARD, TURN_FILTERS
 from pointsman.gateway.api.description import (
     BEFORE,
@@ -27,9 +25,13 @@ from pointsman.gateway.api.description import (
     Key,
     Parameter,
 )
-from pointsman.gateway.api.hooks import HookTaken
-from pointsman.gateway.api.rpc_shapes import RpcAnswer, RpcBody
-from pointsman.gateway.api.turn_shapes import TurnsAnswer
+from pointsman.gateway.api.keys.handlers import GivenKey
+from pointsman.gateway.api.ledger import shapes as audit_shapes
+from pointsman.gateway.api.mcp.shapes import RpcAnswer, RpcBody
+from pointsman.gateway.api.models import shapes as vendor_shapes
+from pointsman.gateway.api.turns.shapes import TurnsAnswer
+from pointsman.gateway.api.workflows.evaluation import EvaluateAnswer, EvaluateBody
+from pointsman.gateway.api.workflows.hooks import HookTaken
 from pointsman.placement.facts import GivenPlacement
 from pointsman.turns.facts import GivenFacts
 

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from pointsman.gateway.api import shapes, vendor_shapes
+import msgspec
+
+from pointsman.gateway.api import shapes
 from pointsman.gateway.api.described import CALLS
 from pointsman.gateway.api.description import ANSWER_HEADERS, JSON, Description, ErrorShape, Key
-from pointsman.gateway.api.rpc_shapes import RpcRefusal
+from pointsman.gateway.api.mcp.shapes import RpcRefusal
+from pointsman.gateway.api.models import shapes as vendor_shapes
 from pointsman.kernel.schema import Schema, json_schemas
 from pointsman.version import VERSION
 
@@ -24,6 +27,12 @@ _ERRORS: Final[Mapping[ErrorShape, type]] = {
 }
 EVERYWHERE: Final = (400, 403, 408, 413, 421)
 """What any request can be refused with: its form, its origin, its time, its size, its host."""
+
+PUBLISHED_NAMES: Final[Mapping[str, str]] = {
+    "pointsman.brainstate.written.GivenBudget": "pointsman.agents.brainstate.written.GivenBudget",
+    "pointsman.gateway.api.keys.handlers.GivenBudget": "pointsman.gateway.api.admin.GivenBudget",
+}
+"""Components whose class or module was renamed since their name was published."""
 
 _TAGS: Final = {
     "": "dashboard",
@@ -52,7 +61,7 @@ def openapi(routes: Iterable[Key], described: Mapping[Key, Description]) -> Sche
     for (method, path), each in found.items():
         operation = _operation(method, path, each, schemas)
         paths.setdefault(path, {})[method.lower()] = operation
-    return {
+    document = {
         "openapi": "3.1.0",
         "info": {
             "title": "Pointsman",
@@ -63,6 +72,25 @@ def openapi(routes: Iterable[Key], described: Mapping[Key, Description]) -> Sche
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": _SECURITY},
     }
+    return _publish_names(document)
+
+
+def _publish_names(document: Schema) -> Schema:
+    """Give renamed classes the component names that callers know."""
+    text = msgspec.json.encode(document)
+    for name, published in PUBLISHED_NAMES.items():
+        text = text.replace(
+            f'"{_REF.format(name=name)}"'.encode(), f'"{_REF.format(name=published)}"'.encode()
+        )
+    renamed: Schema = msgspec.json.decode(text)
+    schemas: dict[str, Schema] = renamed["components"]["schemas"]
+    renamed["components"]["schemas"] = {
+        PUBLISHED_NAMES.get(name, name): schema
+        if name not in PUBLISHED_NAMES
+        else schema | {"title": PUBLISHED_NAMES[name].rpartition(".")[2]}
+        for name, schema in schemas.items()
+    }
+    return renamed
 
 
 _SECURITY: Final = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pointsman.gateway.api.budget_api import budget_rows
+from pointsman.gateway.api.budgets.handlers import budget_rows
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.telemetry.metrics import Labels, written
 

@@ -13,8 +13,8 @@ from pointsman.kernel.instant import Instant
 from pointsman.turns.registry.models import provider_of
 
 if TYPE_CHECKING:
-    from pointsman.calls.call_end import CallEnd
     from pointsman.calls.model_call import ModelCall
+    from pointsman.calls.services import CallEnd
     from pointsman.gateway.turns.turn import LiveTurn
 
 _OPERATIONS = {"embeddings": "embeddings", "completions": "text_completion"}

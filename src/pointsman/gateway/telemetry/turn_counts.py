@@ -9,8 +9,8 @@ from pointsman.gateway.telemetry.spans import call_span
 from pointsman.recording.ruling import Ruling
 
 if TYPE_CHECKING:
-    from pointsman.calls.call_end import CallEnd
     from pointsman.calls.model_call import ModelCall
+    from pointsman.calls.services import CallEnd
     from pointsman.gateway.telemetry.tracing import Tracing
     from pointsman.kernel.instant import Instant
     from pointsman.turns.trace import Evaluation, ValidationFailure

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from pointsman.calls.answering import called_after
-from pointsman.calls.flow import Called
+from pointsman.calls.answering import StreamedAnswer, WholeAnswer, result_after
+from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import ModelCall
-from pointsman.calls.usage import StreamedAnswer, WholeAnswer
 from pointsman.errors import OverBudget, PointsmanError
 from pointsman.gateway.http import EVENTS, JSON, Send
 from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn
@@ -21,7 +20,7 @@ from pointsman.providers.failures import failure_inside
 from pointsman.providers.port import Answer, Operation, Outgoing, UpstreamError
 
 
-class Passage:
+class PassThroughCall:
     """One call to the model that was named."""
 
     _call: ModelCall
@@ -34,7 +33,7 @@ class Passage:
         self._operation: Operation = operation
         self._upstream: Mapping[str, str] = NO_HEADERS
 
-    async def run(self) -> Called:
+    async def run(self) -> CallResult:
         """Make the call and let its answer out; says how it went."""
         live, model = self.live, self.live.model
         provider, name = live.parts.providers.of(model, live.in_force.models)
@@ -45,7 +44,7 @@ class Passage:
                 await reserving
         except OverBudget as error:
             self.error = error
-            return called_after(error)
+            return result_after(error)
         call.begin()
         request = live.request
         body, is_stream = with_model(request.asked.body, name), request.look.is_stream
@@ -53,19 +52,19 @@ class Passage:
         try:
             answer = await provider.send(outgoing, live.deadlines())
         except UpstreamError as error:
-            return self._failed(error)
+            return self._fail(error)
         self._upstream = answer.headers
         try:
             await (self._stream(answer) if is_stream else self._whole(provider.name, answer))
         except UpstreamError as error:
-            return self._failed(error)
+            return self._fail(error)
         finally:
             await answer.close()
-        return Called(is_done=True)
+        return CallResult(is_done=True)
 
     async def _whole(self, name: str, answer: Answer) -> None:
         body = await answer.read()
-        self._call.heard()
+        self._call.stop_waiting()
         inside = failure_inside(name, body)
         if inside is not None:
             raise inside
@@ -75,7 +74,7 @@ class Passage:
         if self._operation == "embeddings":
             # What is only read makes no output, and says nothing about it.
             usage = replace(usage, output_tokens=0)
-        self._call.succeed(WholeAnswer("chat", body, usage), "end", answer.attempts)
+        self._call.complete(WholeAnswer("chat", body, usage), "end", answer.attempts)
 
     async def _stream(self, answer: Answer) -> None:
         """Let a stream out as it comes; one that breaks off is broken off here, too."""
@@ -83,31 +82,31 @@ class Passage:
         try:
             async for piece in answer:
                 if not self.has_begun:
-                    self._call.heard()
+                    self._call.stop_waiting()
                     self._call.progress = StreamedAnswer(seen)
                     await self._begin([EVENTS, (b"cache-control", b"no-cache")])
                 seen.feed(piece)
                 await self.send({"type": "http.response.body", "body": piece, "more_body": True})
         except asyncio.CancelledError:
             if seen.stop_reason is not None:
-                self._call.succeed(StreamedAnswer(seen), seen.stop_reason, answer.attempts)
+                self._call.complete(StreamedAnswer(seen), seen.stop_reason, answer.attempts)
             raise
         seen.end()
         if not self.has_begun:
             raise UpstreamError("the stream ended before it began", error_class="network")
         await self.send({"type": "http.response.body", "body": b""})
-        self._call.succeed(StreamedAnswer(seen), seen.stop_reason or "end", answer.attempts)
+        self._call.complete(StreamedAnswer(seen), seen.stop_reason or "end", answer.attempts)
 
     async def _begin(self, headers: list[tuple[bytes, bytes]]) -> None:
         """Let the head out, once the decision is durable."""
         live = self.live
-        await live.durability.reached()
+        await live.durability.wait()
         self._call.first_byte_ns = time.perf_counter_ns()
         self.has_begun = True
         told = [*headers, *live.headers(self._upstream)]
         await self.send({"type": "http.response.start", "status": 200, "headers": told})
 
-    def _failed(self, error: UpstreamError) -> Called:
+    def _fail(self, error: UpstreamError) -> CallResult:
         self.error = error
         self._call.fail(error)
-        return replace(called_after(error, has_content=self.has_begun), is_worth_another=False)
+        return replace(result_after(error, has_content=self.has_begun), is_worth_another=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
-from pointsman.calls.answering import Answered, ask_whole
-from pointsman.calls.call_end import CallEnd
-from pointsman.calls.model_call import OVER_BUDGET, CallOrder, ModelCall, PlainContext
+from pointsman.calls.answering import ModelAnswer, ask_whole
+from pointsman.calls.model_call import CallOrder, ModelCall, PlainContext
+from pointsman.calls.services import OVER_BUDGET, CallEnd
 from pointsman.errors import LedgerError, OverBudget
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.durable import Durability
@@ -62,7 +62,7 @@ class SideCall:
         call.first_byte_ns = time.perf_counter_ns()
         self.result = "done"
         stop_reason = answered.response.stop_reason
-        self.end = call.succeed(answered.written, stop_reason, answered.attempts)
+        self.end = call.complete(answered.written, stop_reason, answered.attempts)
         return answered.response
 
     def _open(self, request: Request) -> ModelCall:
@@ -97,9 +97,9 @@ class SideCall:
         names = Names(self.decision_id, live.turn_id, parts.pointsman.clock.now())
         durable = Durability(parts.bridge())
         parts.pointsman.desk.hand_in(names, live.in_force, self._ruling, aside, durable, self._kind)
-        await durable.reached()
+        await durable.wait()
 
-    async def _ask(self, request: Request) -> Answered:
+    async def _ask(self, request: Request) -> ModelAnswer:
         parts, live = self._parts, self._live
         provider, name = parts.providers.of(self._ruling.model, live.in_force.models)
         return await ask_whole(provider, name, request, live.deadlines())

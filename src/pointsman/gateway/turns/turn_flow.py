@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pointsman.calls.flow import Flow, continued, turn
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import Flow, TurnLock, continue_turn, turn
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.recording.gathering import Around
 from pointsman.recording.placing import Turn
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.ruling import policies_of
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
 
@@ -25,14 +24,14 @@ def new_flow(live: LiveTurn) -> Flow:
     return turn(policies_of(in_force), asked, facts, live.fallback(), live.parts.health.claim)
 
 
-async def prepared(live: LiveTurn) -> None:
+async def prepare_vector(live: LiveTurn) -> None:
     """Have the vector of a turn's message made in a thread, where making it takes long."""
     request = live.request
     asked = (live.in_force, request.look.last_user_text, request.workspace, live.inline_mode)
-    await live.parts.pointsman.gathering.prepared(*asked)
+    await live.parts.pointsman.gathering.prepare(*asked)
 
 
-def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
+def continue_flow(live: LiveTurn, lock: TurnLock) -> Flow:
     """Go on in a turn that waited for a tool."""
     pointsman, in_force, request = live.parts.pointsman, live.in_force, live.request
     live.turn_id, live.decision_id, live.locked = lock.turn_id, lock.decision_id, lock
@@ -46,7 +45,7 @@ def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
     )
     about = Turn(lock.turn_id, live.session_id, pointsman.clock.now(), _items(live))
     asked = pointsman.asked(in_force, facts, about, request.look.everything)
-    return continued(policies_of(in_force), asked, lock)
+    return continue_turn(policies_of(in_force), asked, lock)
 
 
 def _items(live: LiveTurn) -> Callable[[], list[str]] | None:
