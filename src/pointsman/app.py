@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from pointsman.calls.services import CallServices
     from pointsman.conversations.conversations import Conversations
     from pointsman.jobs.agency import Agency
-    from pointsman.jobs.agent_wing import AgentWing
+    from pointsman.jobs.agent_services import AgentServices
     from pointsman.jobs.jobs import Jobs
     from pointsman.operations.publishing import Publishing
     from pointsman.operations.rules_test import Table, TableReport
@@ -132,7 +132,7 @@ class Pointsman:
         self.desk = Desk(self.home, self.files, writer, (self.clock, self.ids), self._taints)
         self.calls: CallServices | None = None
         """What model calls share, where a gateway has opened it; else conversations open theirs."""
-        self._agents: AgentWing | None = None
+        self._agents: AgentServices | None = None
         self._opening = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -164,33 +164,33 @@ class Pointsman:
     @property
     def effects(self) -> Effects:
         """What is done in the world for agents, once each."""
-        return self._agent_wing().effects
+        return self._agent_services().effects
 
     @property
     def approvals(self) -> Approvals:
         """What waits for a human's yes."""
-        return self._agent_wing().approvals
+        return self._agent_services().approvals
 
     @property
     def agency(self) -> Agency:
         """The agents of this home."""
-        return self._agent_wing().agency
+        return self._agent_services().agency
 
     @property
     def branching(self) -> Branching:
         """The decisions of this home's workflows."""
-        return self._agent_wing().branching
+        return self._agent_services().branching
 
-    def _agent_wing(self) -> AgentWing:
+    def _agent_services(self) -> AgentServices:
         """Open what agents need at its first use; several threads may ask at once."""
         if self._agents is None:
             # Imported here: turns are routed without it, and should not wait for it.
-            from pointsman.jobs.agent_wing import open_agent_wing  # noqa: PLC0415
+            from pointsman.jobs.agent_services import open_agent_services  # noqa: PLC0415
 
             with self._opening:
                 if self._agents is None:
                     opened = (self.home, self.desk, self.clock, self.ids)
-                    self._agents = open_agent_wing(*opened)
+                    self._agents = open_agent_services(*opened)
         return self._agents
 
     @cached_property

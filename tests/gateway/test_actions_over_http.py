@@ -18,7 +18,7 @@ from pointsman.approvals.action_making import Wanted
 from pointsman.approvals.action_record import step_draft
 from pointsman.governance.action import QUORUM, Actor
 from pointsman.governance.state import ActionState, Step
-from pointsman.jobs.agency_record import CALL, CALL_FORM, CallTold
+from pointsman.jobs.entries import CALL, CALL_FORM, CallEntry
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.testing import FrozenClock
 
@@ -67,7 +67,7 @@ def chamber(live: Running) -> Chamber:
     return Chamber(live)
 
 
-def calls(live: Running) -> list[CallTold]:
+def calls(live: Running) -> list[CallEntry]:
     return [CALL_FORM.decode(each.payload) for each in live.entries(CALL)]
 
 

@@ -11,7 +11,7 @@ from pointsman.agents.modules.selfrep import SELFREP_FORM, selfrep_id
 from pointsman.agents.policy import POLICY_FORM as AGENTS_POLICY_FORM
 from pointsman.audit.replay import replay_all
 from pointsman.audit.verify import verify_ledger
-from pointsman.jobs.agent_ruling import SELFREP
+from pointsman.jobs.entries import SELFREP
 from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.record import Aside, Names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from pointsman.access.budgets import BudgetPort
 from pointsman.access.charges import Quote
@@ -50,6 +50,8 @@ class CallEnd(Struct, frozen=True, forbid_unknown_fields=True):
     elapsed_us: int
     first_byte_us: int
     spent: Spent | None
+    request_id: str | UnsetType = UNSET
+    """The provider's own id of the request, where it told one: its caller may know no other."""
 
 
 class AbsurdCharge(Struct, frozen=True, forbid_unknown_fields=True):

@@ -56,7 +56,7 @@ def run(session: Session, given: str | None, goal: str | None, resume: str | Non
 def show(session: Session, name: str) -> None:
     """Show a job by the id of its log, or the latest run of one by its own id."""
     with session.open() as pointsman:
-        result = pointsman.jobs.shown(name)
+        result = pointsman.jobs.find_result(name)
     _show(session, result)
 
 
@@ -65,7 +65,7 @@ def show(session: Session, name: str) -> None:
 def list_(session: Session) -> None:
     """List the latest jobs, the newest first."""
     with session.open() as pointsman:
-        found = pointsman.jobs.listed()
+        found = pointsman.jobs.list_latest()
     head = ("LOG", "JOB", "SINCE", "STATUS")
     rows = [
         (each.log_id, printable(each.job_id), instant_text(each.at), each.status or "cut short")

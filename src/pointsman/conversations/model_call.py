@@ -121,6 +121,7 @@ class ShownCall:
         outgoing = Outgoing(self._dialect, name, body, is_stream)
         answer = await provider.send(outgoing, self._house.calls.deadlines())
         self._attempts = answer.attempts
+        self._call.answer_headers = answer.headers
         try:
             await (self._streamed(answer) if is_stream else self._whole(answer))
         finally:

@@ -103,7 +103,7 @@ def other_files(home: Path, *, is_kept: bool = False) -> tuple[InvalidFile, ...]
     With `is_kept` the last good version of each is kept.
     """
     # Imported here: most commands about rules look at none of them.
-    from pointsman.jobs.agent_privacy import LET_THROUGH  # noqa: PLC0415 - see above
+    from pointsman.jobs.privacy import LET_THROUGH  # noqa: PLC0415 - see above
     from pointsman.storage.policies.agents_file import AGENTS, AgentsFiles  # noqa: PLC0415 - see above
     from pointsman.storage.policies.decision_files import DecisionFiles  # noqa: PLC0415 - see above
     from pointsman.storage.policies.sensor_files import SensorFiles  # noqa: PLC0415 - see above

@@ -103,7 +103,7 @@ class LiveHealth:
             self.claim(model)
 
     def used(self, model: str, tokens: int) -> None:
-        """Count the tokens that a call took in the end."""
+        """Count by how many tokens a call differs in the end from its estimate."""
         if self.rates.is_limited:
             self.rates.used(provider_of(model), tokens)
 

@@ -83,7 +83,7 @@ class ProviderRates:
             found.began(tokens, self._clock.now())
 
     def used(self, provider: str, tokens: int) -> None:
-        """Count tokens that came on top of those sent."""
+        """Count tokens that came on top of those sent; fewer than zero were not taken after all."""
         found = self._buckets.get(provider)
         if found is not None:
             found.used(tokens, self._clock.now())

@@ -9,7 +9,7 @@ from tests.unit.agency.fleet_told import calls
 
 from pointsman.brainstate.events import Inputs, Insertion
 from pointsman.errors import InputError
-from pointsman.jobs.agency_record import TICK, TICK_FORM
+from pointsman.jobs.entries import TICK, TICK_FORM
 from pointsman.storage.stores.entries import ContentReader
 
 

@@ -15,7 +15,7 @@ from pointsman.agents.facts import JobFacts, after_failure
 from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.audit.replay import replay_all, replay_named
-from pointsman.jobs.agent_ruling import agent_made
+from pointsman.jobs.entries import agent_decision
 from pointsman.kernel.content import Retain
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Instant
@@ -49,7 +49,7 @@ def recorded(home: Home, recorder: Recorder, router: Router, facts: JobFacts, na
     seal = recorder.hand_in_text(str(facts.query), waits)
     policy_id = POLICY_FORM.id(router.policy.policy)
     found = routed(router, facts)
-    made = agent_made(router, facts, found, seal, policy_id, home.identity.ledger)
+    made = agent_decision(router, facts, found, seal, policy_id, home.identity.ledger)
     recorder.decide(Names(name, facts.job_id, Instant(5)), made, ASIDE, waits.expect())
     waits.wait()
 
@@ -161,7 +161,7 @@ def test_a_changed_outcome_is_a_divergence(home: Home) -> None:
         waits = Blocking()
         seal = recorder.hand_in_text(str(facts.query), waits)
         policy_id = POLICY_FORM.id(router.policy.policy)
-        made = agent_made(
+        made = agent_decision(
             router, facts, found._replace(outcome=forged), seal, policy_id, home.identity.ledger
         )
         recorder.decide(Names("d1", "job-1", Instant(5)), made, ASIDE, waits.expect())
@@ -179,7 +179,7 @@ def test_a_choice_whose_modules_are_gone_cannot_be_run_again(home: Home) -> None
         waits = Blocking()
         seal = recorder.hand_in_text(str(facts.query), waits)
         policy_id = POLICY_FORM.id(router.policy.policy)
-        made = agent_made(router, facts, found, seal, policy_id, home.identity.ledger)
+        made = agent_decision(router, facts, found, seal, policy_id, home.identity.ledger)
         made = msgspec.structs.replace(made, snapshots={})
         recorder.decide(Names("d1", "job-1", Instant(5)), made, ASIDE, waits.expect())
         waits.wait()

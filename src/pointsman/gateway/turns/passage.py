@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -13,7 +12,7 @@ from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import ModelCall
 from pointsman.errors import OverBudget, PointsmanError
 from pointsman.gateway.http import EVENTS, JSON, Send
-from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn
+from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.providers.dialects.spans import with_model
 from pointsman.providers.dialects.tap import tap, usage_of
 from pointsman.providers.failures import failure_inside
@@ -31,7 +30,6 @@ class PassThroughCall:
         self.has_begun = False
         self.error: PointsmanError | None = None
         self._operation: Operation = operation
-        self._upstream: Mapping[str, str] = NO_HEADERS
 
     async def run(self) -> CallResult:
         """Make the call and let its answer out; says how it went."""
@@ -53,7 +51,7 @@ class PassThroughCall:
             answer = await provider.send(outgoing, live.deadlines())
         except UpstreamError as error:
             return self._fail(error)
-        self._upstream = answer.headers
+        self._call.answer_headers = answer.headers
         try:
             await (self._stream(answer) if is_stream else self._whole(provider.name, answer))
         except UpstreamError as error:
@@ -103,7 +101,7 @@ class PassThroughCall:
         await live.durability.wait()
         self._call.first_byte_ns = time.perf_counter_ns()
         self.has_begun = True
-        told = [*headers, *live.headers(self._upstream)]
+        told = [*headers, *live.headers(self._call.answer_headers)]
         await self.send({"type": "http.response.start", "status": 200, "headers": told})
 
     def _fail(self, error: UpstreamError) -> CallResult:

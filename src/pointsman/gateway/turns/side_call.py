@@ -60,6 +60,7 @@ class SideCall:
             call.cancel()
             raise
         call.first_byte_ns = time.perf_counter_ns()
+        call.answer_headers = answered.headers
         self.result = "done"
         stop_reason = answered.response.stop_reason
         self.end = call.complete(answered.written, stop_reason, answered.attempts)

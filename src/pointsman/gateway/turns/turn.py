@@ -27,7 +27,7 @@ from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.incoming import TurnRequest
 from pointsman.kernel.record import Aside, Names
 from pointsman.providers.dialects.prefix import with_text_of_last_user
-from pointsman.providers.port import Deadlines
+from pointsman.providers.port import Deadlines, provider_request_id
 from pointsman.recording.ruling import Placing, Ruling
 from pointsman.recording.taints import ITEM
 from pointsman.storage.policies.policies import InForce
@@ -352,16 +352,14 @@ def _header(text: str) -> bytes:
 
 _NAMED: Final = frozenset({"openai-processing-ms", "openai-version", "retry-after"})
 _PREFIXES: Final = ("x-ratelimit-", "anthropic-ratelimit-")
-_IDS: Final = ("x-request-id", "request-id")
 
 
 def request_id_header(
     dialect: Dialect, headers: Mapping[str, str], own_id: str
 ) -> tuple[bytes, bytes]:
     """Return the request id under the name that the vendor of a dialect gives it."""
-    told = next((headers[name] for name in _IDS if headers.get(name)), own_id)
     name = b"request-id" if dialect == "messages" else b"x-request-id"
-    return name, _bytes(told)
+    return name, _bytes(provider_request_id(headers) or own_id)
 
 
 def passed_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -1,8 +1,8 @@
-"""The steps of a job done here and now, each durable before the next is taken.
+"""The steps of a job performed live, each durable before the next begins.
 
-INVARIANT: what is on record is recalled, not done again. Only a call that had begun and left no
-answer is made once more, under the decision that stands: agents are told their job and attempt, and
-what lasts is only ever asked for.
+INVARIANT: recorded steps are recalled, not repeated. Only a call that had begun and left no answer
+is made once more, under its recorded decision: agents are told their job and attempt, and lasting
+effects are only ever requested.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ from pointsman.errors import DocumentError, PointsmanError
 from pointsman.governance.action import ACTIONS, ActionType, Origin
 from pointsman.governance.council import Question
 from pointsman.jobs.agency import Agency
-from pointsman.jobs.agency_record import Caller, trust_draft
-from pointsman.jobs.agent_calling import AgentCalling, Called
-from pointsman.jobs.agent_privacy import found_kinds, lasting
-from pointsman.jobs.agent_reply import (
-    AgentReply,
-    kept_reply,
-    read_reply,
-    reply_text,
-    work_of,
+from pointsman.jobs.agent_client import AgentClient, AgentResult
+from pointsman.jobs.council import JobCouncil
+from pointsman.jobs.course import (
+    AgentAnswer,
+    AgentChoice,
+    CouncilVotes,
+    GateRequest,
+    NextState,
+    Plan,
 )
-from pointsman.jobs.council_sitting import Sitting
-from pointsman.jobs.flow import Answered, Chosen, Gated, Judged, Plan, Thought
+from pointsman.jobs.entries import Caller, trust_draft
 from pointsman.jobs.log import (
     ITERATION,
     ITERATION_FORM,
@@ -55,7 +54,15 @@ from pointsman.jobs.log import (
     output_name,
     vote_name,
 )
+from pointsman.jobs.privacy import found_kinds, redact_findings
 from pointsman.jobs.record import JobRecord
+from pointsman.jobs.reply import (
+    AgentReply,
+    agent_work,
+    read_reply,
+    read_stored_reply,
+    reply_text,
+)
 from pointsman.kernel.canonical import ContentId, canonical_json
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.document import Json
@@ -73,8 +80,8 @@ NO_SUCH_ACTION = "no request can be made for this action"
 LONGEST_REASON = 500
 
 
-class Office(Struct, frozen=True):
-    """What jobs are done with."""
+class JobServices(Struct, frozen=True):
+    """The services that jobs use."""
 
     home: Home
     desk: Desk
@@ -82,132 +89,143 @@ class Office(Struct, frozen=True):
     ids: IdSource
     agency: Agency
     approvals: Approvals
-    calling: AgentCalling
+    client: AgentClient
 
 
-class LiveDoing:
-    """Does the steps of one job, as long as nobody else has taken it over."""
+class LiveSteps:
+    """Performs the steps of one job, as long as this process holds its lease."""
 
     def __init__(
         self,
-        office: Office,
+        services: JobServices,
         lease: HeldLease,
         plan: Plan,
         record: JobRecord,
         router: Router,
         caller: Caller,
     ) -> None:
-        self._office = office
+        self._services = services
         self._lease = lease
         self._plan = plan
         self._record = record
         self._router = router
         self._caller = caller
         self._payload: Json = None
-        self._run: Mapping[str, GivenRun] = office.agency.in_force().run
+        self._run: Mapping[str, GivenRun] = services.agency.in_force().run
         self._council = GivenCouncil()
         self.text: str | None = None
 
     def equip(self, council: GivenCouncil, payload: Json) -> None:
-        """Say who judges, and what an action of the job would carry."""
+        """Set the council, and the payload of the job's action."""
         self._council, self._payload = council, payload
 
-    def decide(self, facts: JobFacts) -> Chosen:
-        """Choose an agent, or recall who was chosen."""
+    def decide(self, facts: JobFacts) -> AgentChoice:
+        """Choose an agent, or recall the recorded choice."""
         known = self._record.decisions.get(facts.attempt)
         if known is not None:
-            return Chosen(known.stored.entry.id, known.facts_id, known.outcome)
+            return AgentChoice(known.stored.entry.id, known.facts_id, known.outcome)
         self._lease.fence()
-        office, started = self._office, self._plan.started
-        names = Names(office.ids.new_id(), started.log_id, office.clock.now())
+        services, started = self._services, self._plan.started
+        names = Names(services.ids.new_id(), started.log_id, services.clock.now())
         linked = REROUTE if facts.attempt > 1 else ""
         policy_id = ContentId(started.snapshot_ids["router"])
-        shown = office.agency.route(policy_id, self._router, facts, names, started.trace_id, linked)
-        return Chosen(shown.decision_id, shown.facts_id, shown.outcome)
+        shown = services.agency.route(
+            policy_id, self._router, facts, names, started.trace_id, linked
+        )
+        return AgentChoice(shown.decision_id, shown.facts_id, shown.outcome)
 
-    def call(self, facts: JobFacts, outcome: AgentOutcome, state: BrainState) -> Answered:
-        """Call the agent, and keep what it answers before anybody looks at it."""
-        answered = self._called(facts, outcome, state)
+    def call(self, facts: JobFacts, outcome: AgentOutcome, state: BrainState) -> AgentAnswer:
+        """Call the agent; its answer is stored before any step reads it."""
+        answered = self._call_or_recall(facts, outcome, state)
         self.text = None if answered.reply is None else answered.reply.text
         return answered
 
-    def _called(self, facts: JobFacts, outcome: AgentOutcome, state: BrainState) -> Answered:
+    def _call_or_recall(
+        self, facts: JobFacts, outcome: AgentOutcome, state: BrainState
+    ) -> AgentAnswer:
         known = self._record.outputs.get(facts.attempt)
         if known is not None:
-            return recalled(known, self._office.home)
+            return recall_answer(known, self._services.home)
         self._lease.fence()
         agent_id = outcome.selected_agent or ""
-        work = cast("dict[str, Json]", work_of(facts, self._plan.query, state, outcome))
+        work = cast("dict[str, Json]", agent_work(facts, self._plan.query, state, outcome))
         started_ns = time.perf_counter_ns()
-        called = self._office.calling.call(agent_id, self._run.get(agent_id), work)
+        called = self._services.client.call(agent_id, self._run.get(agent_id), work)
         elapsed_us = (time.perf_counter_ns() - started_ns) // 1000
-        called, reply = _read(called)
-        return self._kept(facts.attempt, agent_id, called, reply, elapsed_us)
+        called, reply = _parse_reply(called)
+        return self._record_answer(facts.attempt, agent_id, called, reply, elapsed_us)
 
-    def _kept(
-        self, number: int, agent_id: str, called: Called, reply: AgentReply | None, elapsed_us: int
-    ) -> Answered:
-        waits, recorder = Blocking(), self._office.desk.recorder()
+    def _record_answer(
+        self,
+        number: int,
+        agent_id: str,
+        called: AgentResult,
+        reply: AgentReply | None,
+        elapsed_us: int,
+    ) -> AgentAnswer:
+        waits, recorder = Blocking(), self._services.desk.recorder()
         seal: Sealed | None = None
         kinds: tuple[str, ...] = ()
         if reply is not None:
             seal = recorder.hand_in_text(reply_text(called.value), waits)
             kinds = tuple(sorted({each.rpartition(".")[2] for each in found_kinds(reply.text)}))
         waits.wait()
-        # A reason is another's text: what is personal in it does not last.
-        reason = lasting(called.reason[:LONGEST_REASON])
+        # A reason is foreign text: personal data in it is not recorded.
+        reason = redact_findings(called.reason[:LONGEST_REASON])
         log_id = self._plan.started.log_id
         output = JobOutput(log_id, number, agent_id, called.status, reason, seal, kinds, elapsed_us)
-        self._once(OUTPUT, output_name(log_id, number), OUTPUT_FORM.encode(output))
-        return Answered(called.status, reason, reply, seal.digest if seal else "", kinds)
+        self._append(OUTPUT, output_name(log_id, number), OUTPUT_FORM.encode(output))
+        return AgentAnswer(called.status, reason, reply, seal.digest if seal else "", kinds)
 
-    def judge(self, number: int, question: Question, agent_id: str, answered: Answered) -> Judged:
-        """Have every member vote who has not yet."""
+    def judge(
+        self, number: int, question: Question, agent_id: str, answered: AgentAnswer
+    ) -> CouncilVotes:
+        """Ask every member without a recorded vote for one."""
         known = {each.voter: each.vote for each in self._record.votes.get(number, [])}
         log_id, votes, warnings = self._plan.started.log_id, [], []
         output = cast("AgentReply", answered.reply).output(agent_id, answered.found_kinds)
-        sitting = Sitting(self._council, self._office.calling, self._run)
+        council = JobCouncil(self._council, self._services.client, self._run)
         for place, member in enumerate(self._council.members):
             vote = known.get(member.id)
             if vote is None:
-                vote_id = self._plan.named(number, "vote", member.id)
-                found = sitting.vote(member, vote_id, question, output)
+                vote_id = self._plan.derive_id(number, "vote", member.id)
+                found = council.vote(member, vote_id, question, output)
                 if isinstance(found, str):
                     warnings.append(found)
                     continue
                 vote = found
-                told = VOTE_ENTRY_FORM.encode(JobVote(log_id, number, member.id, vote))
-                self._once(VOTE, vote_name(log_id, number, place), told)
+                entry = VOTE_ENTRY_FORM.encode(JobVote(log_id, number, member.id, vote))
+                self._append(VOTE, vote_name(log_id, number, place), entry)
             votes.append((member.id, vote))
-        return Judged(tuple(votes), tuple(warnings))
+        return CouncilVotes(tuple(votes), tuple(warnings))
 
-    def tick(self, number: int, before: tuple[str, BrainState], inputs: Inputs) -> Thought:
-        """Advance the state; the wishes of a tick that is on record were asked for then."""
+    def tick(self, number: int, before: tuple[str, BrainState], inputs: Inputs) -> NextState:
+        """Advance the state; the wishes of a recorded tick were requested then."""
         del number
         name, state = before
-        agency, started = self._office.agency, self._plan.started
+        agency, started = self._services.agency, self._plan.started
         known = self._record.ticks.get(name)
         if known is not None:
             after = agency.snapshots.brainstate(known.brainstate_after)
-            return Thought(known.brainstate_after, after, known.action_requests, known.refused)
+            return NextState(known.brainstate_after, after, known.action_requests, known.refused)
         job = (started.job_id, started.log_id)
         made = agency.tick_for_job(name, state, inputs, job, self._caller)
-        return Thought(made.id, made.state, made.action_requests, made.refused)
+        return NextState(made.id, made.state, made.action_requests, made.refused)
 
     def trust(self, event: TrustEvent) -> None:
-        """Tell what happened to a module, once."""
+        """Record a trust event of a module, once."""
         if event.event_id not in self._record.trust:
-            office = self._office
-            names = Names(event.event_id, self._plan.started.log_id, office.clock.now())
-            office.desk.recorder().append_under(self._lease, trust_draft(names, event))
+            services = self._services
+            names = Names(event.event_id, self._plan.started.log_id, services.clock.now())
+            services.desk.recorder().append_under(self._lease, trust_draft(names, event))
 
-    def gate(self, outcome: AgentOutcome) -> Gated:
-        """Ask for the action the job needs; its approval is others' matter."""
+    def gate(self, outcome: AgentOutcome) -> GateRequest:
+        """Request the action the job needs; its approval happens elsewhere."""
         kind, started = action_key(outcome.required_action), self._plan.started
         if kind not in ACTIONS or kind == "workflow_branch":
-            return Gated("", f"{NO_SUCH_ACTION}: {outcome.required_action}")
+            return GateRequest("", f"{NO_SUCH_ACTION}: {outcome.required_action}")
         if self._payload is None:
-            return Gated("", NO_PAYLOAD)
+            return GateRequest("", NO_PAYLOAD)
         agent_id = outcome.selected_agent or ""
         origin = Origin("agent", agent_id, started.job_id, started.job_seed, started.trace_id)
         reasons = "; ".join(outcome.action_reasons)
@@ -216,42 +234,42 @@ class LiveDoing:
             self._payload,
             f"the job `{started.log_id}` needs it, routed to `{agent_id}`: {reasons}",
             origin=origin,
-            request_id=self._plan.named("gate"),
+            request_id=self._plan.derive_id("gate"),
             seeded_at=seeded_instant(0),
         )
         try:
-            made = self._office.approvals.request(wanted, self._caller.actor)
+            made = self._services.approvals.request(wanted, self._caller.actor)
         except PointsmanError as error:
-            return Gated("", f"the request was refused: {error.code}")
-        return Gated(made.request.request_id)
+            return GateRequest("", f"the request was refused: {error.code}")
+        return GateRequest(made.request.request_id)
 
-    def ended(self, iteration: Iteration) -> None:
+    def record_iteration(self, iteration: Iteration) -> None:
         """Append an iteration to the job's log."""
         if iteration.number not in self._record.iterations:
             name = iteration_name(self._plan.started.log_id, iteration.number)
-            self._once(ITERATION, name, ITERATION_FORM.encode(iteration))
+            self._append(ITERATION, name, ITERATION_FORM.encode(iteration))
 
-    def _once(self, kind: str, name: str, payload: bytes) -> None:
-        office, log_id = self._office, self._plan.started.log_id
-        draft = Draft(kind, name, log_id, office.clock.now(), payload)
-        office.desk.recorder().append_under(self._lease, draft)
+    def _append(self, kind: str, name: str, payload: bytes) -> None:
+        services, log_id = self._services, self._plan.started.log_id
+        draft = Draft(kind, name, log_id, services.clock.now(), payload)
+        services.desk.recorder().append_under(self._lease, draft)
 
 
-def recalled(output: JobOutput, home: Home) -> Answered:
-    """Give what an agent answered, as it was kept."""
+def recall_answer(output: JobOutput, home: Home) -> AgentAnswer:
+    """Read the stored answer of an agent."""
     reply = None
     if output.reply is not None:
         content = ContentReader(home.content, home.content_key())
         try:
-            reply = kept_reply(content.text(output.reply))
+            reply = read_stored_reply(content.text(output.reply))
         finally:
             content.close()
     digest = "" if output.reply is None else output.reply.digest
-    return Answered(output.status, output.reason, reply, digest, output.found_kinds)
+    return AgentAnswer(output.status, output.reason, reply, digest, output.found_kinds)
 
 
-def _read(called: Called) -> tuple[Called, AgentReply | None]:
-    """Read an answer; one that is none is the agent's failure."""
+def _parse_reply(called: AgentResult) -> tuple[AgentResult, AgentReply | None]:
+    """Read an answer; one that is malformed is the agent's failure."""
     if called.status != "done":
         return called, None
     try:
@@ -260,6 +278,6 @@ def _read(called: Called) -> tuple[Called, AgentReply | None]:
     except DocumentError as error:
         problem = error.problems[0]
         message = f"the answer cannot be read: {problem.code}: {problem.message}"
-        return Called("exception", reason=message), None
+        return AgentResult("exception", reason=message), None
     except PointsmanError as error:
-        return Called("exception", reason=f"the answer cannot be read: {error.code}"), None
+        return AgentResult("exception", reason=f"the answer cannot be read: {error.code}"), None

@@ -1,6 +1,6 @@
-"""The agents' wing of a home: agents, their actions, approvals, and decisions of workflows.
+"""The agent services of a home: agents, their actions, approvals, and decisions of workflows.
 
-Apart from the composition root, so that whoever only routes turns does not load it.
+Apart from the composition root, so that a process that only routes turns does not load them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from msgspec import Struct
 from pointsman.approvals.approvals import Approvals
 from pointsman.approvals.effects import Effects
 from pointsman.jobs.agency import Agency
-from pointsman.jobs.agent_privacy import LET_THROUGH
 from pointsman.jobs.live_agents import LiveAgents
+from pointsman.jobs.privacy import LET_THROUGH
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.recording.desk import Desk
 from pointsman.storage.home import Home
@@ -20,8 +20,8 @@ from pointsman.workflows.branch_approvals import BranchApprovals
 from pointsman.workflows.branching import Branching
 
 
-class AgentWing(Struct, frozen=True):
-    """What is opened together; only the branches hold something open."""
+class AgentServices(Struct, frozen=True):
+    """The services that are opened together; only `branching` holds resources."""
 
     effects: Effects
     approvals: Approvals
@@ -29,15 +29,15 @@ class AgentWing(Struct, frozen=True):
     branching: Branching
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close the open resources."""
         self.branching.close()
 
 
-def open_agent_wing(home: Home, desk: Desk, clock: Clock, ids: IdSource) -> AgentWing:
-    """Open the agents' wing of a home."""
+def open_agent_services(home: Home, desk: Desk, clock: Clock, ids: IdSource) -> AgentServices:
+    """Open the agent services of a home."""
     live = LiveAgents(home, AgentsFiles(home.path, kinds=LET_THROUGH))
     effects = Effects(home, desk, (clock, ids), live.check)
     approvals = Approvals(home, desk, (clock, ids), effects)
     agency = Agency(home, desk, (clock, ids), live, approvals)
     branching = Branching(home, desk, clock, ids, BranchApprovals(approvals, clock))
-    return AgentWing(effects, approvals, agency, branching)
+    return AgentServices(effects, approvals, agency, branching)

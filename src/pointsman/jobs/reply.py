@@ -1,4 +1,4 @@
-"""What an agent is given and what it answers, read strictly; what it wishes for is only a wish."""
+"""The work an agent is given and the reply it returns, read strictly; its actions are wishes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class AgentReply(Struct, frozen=True, forbid_unknown_fields=True):
         return None if self.confidence is None else fraction(self.confidence)
 
     def output(self, agent_id: str, found_kinds: tuple[str, ...]) -> AgentOutput:
-        """Give what a council judges."""
+        """Return the output a council judges."""
         return AgentOutput(
             agent_id,
             self.text,
@@ -68,7 +68,7 @@ class AgentReply(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def insertions(self) -> tuple[Insertion, ...]:
-        """Give what it wants remembered."""
+        """Return the items it wants remembered."""
         return tuple(
             Insertion(
                 each.type,
@@ -82,7 +82,7 @@ class AgentReply(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def wishes(self, agent_id: str) -> tuple[ActionWished, ...]:
-        """Give what it wishes for, in its own name."""
+        """Return its wishes for actions, in its own name."""
         return tuple(
             ActionWished(each.action_type, agent_id, canonical_text(each.payload), each.goal_id)
             for each in self.actions
@@ -96,17 +96,17 @@ def read_reply(value: Json) -> AgentReply:
 
 
 def reply_text(value: Json) -> str:
-    """Give an answer as it is kept: canonical JSON."""
+    """Return a reply as it is stored: canonical JSON."""
     return canonical_json(value).decode()
 
 
-def kept_reply(text: str) -> AgentReply:
-    """Read a kept answer back."""
+def read_stored_reply(text: str) -> AgentReply:
+    """Read a stored reply back."""
     return read_reply(untagged(read_json(text.encode(), "the answer", _STORED).value))
 
 
-def work_of(facts: JobFacts, query: str, state: BrainState, outcome: AgentOutcome) -> Json:
-    """Give what an agent is told: the job, how deep and with what budget, and what is in mind."""
+def agent_work(facts: JobFacts, query: str, state: BrainState, outcome: AgentOutcome) -> Json:
+    """Return the work for an agent: the job, its depth and budget, goals and memory."""
     mind = shown(state)
     found: dict[str, object] = {
         "job_id": facts.job_id,

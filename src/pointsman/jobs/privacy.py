@@ -1,4 +1,4 @@
-"""Whether a query may be routed at all: the detector's word, before anything else is looked at."""
+"""Whether a query may be routed at all: the detectors' verdict, taken before any other fact."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Find = Callable[[str], Sequence[Hit]]
 
 FAILED = "detector_failed"
 LET_THROUGH: tuple[str, ...] = ("pii", "secret", *(each.name for each in KINDS))
-"""What `agents.yaml` may let through: a group, or a kind."""
+"""The groups and kinds of findings that `agents.yaml` may let through."""
 
 
 def privacy_verdict(
@@ -32,16 +32,16 @@ def privacy_verdict(
 
 
 def found_kinds(text: str, find: Find = detect) -> tuple[str, ...]:
-    """Give the kinds in a text, as it is and as it is matched; a failing detector is one."""
+    """List the kinds found in a text, as written and normalised; a failing detector is one."""
     try:
         hits = [*find(text), *find(normalised(text))]
-    except Exception:  # noqa: BLE001 - whatever the detector dies of, nothing may pass then
+    except Exception:  # noqa: BLE001 - when a detector fails for any reason, nothing may pass
         return (FAILED,)
     return tuple(sorted({f"{hit.group}.{hit.kind}" for hit in hits}))
 
 
-def lasting(text: str) -> str:
-    """Give a text of another's as it may last: redacted where anything is found in it."""
+def redact_findings(text: str) -> str:
+    """Return foreign text fit for the ledger: redacted where a detector finds something in it."""
     return redacted(text) if found_kinds(text) else text
 
 

@@ -1,7 +1,7 @@
 """The course of a job: decide, call, judge, tick, and again without the agent that failed.
 
-Pure apart from what it has done for it: run live, it makes a log; run over recorded answers, it
-must make the same one, byte for byte.
+Pure apart from its steps: run live, it makes a log; run over recorded answers, it must make the
+same one, byte for byte.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from pointsman.brainstate.events import (
 from pointsman.brainstate.seeded import seeded_instant
 from pointsman.brainstate.state import BrainState, Goal
 from pointsman.governance.council import CouncilVote, Question, council_approval
-from pointsman.jobs.agent_reply import AgentReply
 from pointsman.jobs.log import (
     CallStatus,
     FinalOutput,
@@ -43,10 +42,11 @@ from pointsman.jobs.log import (
     cast_vote,
     iteration_name,
 )
+from pointsman.jobs.reply import AgentReply
 from pointsman.kernel.number import ZERO, Billionths
 
 EXECUTOR: Final = "executor"
-"""Who says that an agent failed, or what the council made of it: never the agent itself."""
+"""The origin of events about an agent's failure or its council votes: never the agent itself."""
 
 _FAULTS: Final[dict[CallStatus, str]] = {
     "timeout": "AGENT_TIMEOUT",
@@ -73,22 +73,22 @@ class Plan(Struct, frozen=True):
         """The seed of this one run: a job may be run again under its own seed."""
         return f"{self.started.job_seed}:{self.started.log_id}"
 
-    def named(self, *parts: object) -> str:
-        """Name something of this run."""
+    def derive_id(self, *parts: object) -> str:
+        """Derive the id of a part of this run."""
         text = ":".join([self.run_seed, *map(str, parts)])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Chosen(NamedTuple):
-    """A choice that is recorded."""
+class AgentChoice(NamedTuple):
+    """A recorded choice of an agent."""
 
     decision_id: str
     facts_id: str
     outcome: AgentOutcome
 
 
-class Answered(NamedTuple):
-    """How a call ended that is recorded; `output_id` names the kept answer."""
+class AgentAnswer(NamedTuple):
+    """A recorded end of a call; `output_id` names the stored answer."""
 
     status: CallStatus
     reason: str
@@ -97,15 +97,15 @@ class Answered(NamedTuple):
     found_kinds: tuple[str, ...]
 
 
-class Judged(NamedTuple):
-    """The votes that are recorded, each with its voter, and who could not vote."""
+class CouncilVotes(NamedTuple):
+    """The recorded votes, each with its voter, and a warning for each member without a vote."""
 
     votes: tuple[tuple[str, CouncilVote], ...]
     warnings: tuple[str, ...] = ()
 
 
-class Thought(NamedTuple):
-    """A state after a tick that is recorded."""
+class NextState(NamedTuple):
+    """The state after a recorded tick."""
 
     id: str
     state: BrainState
@@ -113,56 +113,58 @@ class Thought(NamedTuple):
     refused: tuple[str, ...] = ()
 
 
-class Gated(NamedTuple):
-    """The request for an action that is made in place of a call; what keeps it from being made."""
+class GateRequest(NamedTuple):
+    """The action request made in place of a call, or the problem that prevents it."""
 
     request_id: str
     problem: str = ""
 
 
-class Doing(Protocol):
-    """Has the steps of a job done, or recalls what came of them."""
+class JobSteps(Protocol):
+    """Performs the steps of a job, or recalls their recorded results."""
 
-    def decide(self, facts: JobFacts) -> Chosen:
-        """Choose an agent; what is given back is durable."""
+    def decide(self, facts: JobFacts) -> AgentChoice:
+        """Choose an agent; the choice is durable when this returns."""
         ...
 
-    def call(self, facts: JobFacts, outcome: AgentOutcome, state: BrainState) -> Answered:
-        """Call the chosen agent; its answer is kept when this returns."""
+    def call(self, facts: JobFacts, outcome: AgentOutcome, state: BrainState) -> AgentAnswer:
+        """Call the chosen agent; its answer is stored when this returns."""
         ...
 
-    def judge(self, number: int, question: Question, agent_id: str, answered: Answered) -> Judged:
+    def judge(
+        self, number: int, question: Question, agent_id: str, answered: AgentAnswer
+    ) -> CouncilVotes:
         """Have the council vote."""
         ...
 
-    def tick(self, number: int, before: tuple[str, BrainState], inputs: Inputs) -> Thought:
+    def tick(self, number: int, before: tuple[str, BrainState], inputs: Inputs) -> NextState:
         """Advance the state."""
         ...
 
     def trust(self, event: TrustEvent) -> None:
-        """Tell what happened to a module."""
+        """Record a trust event of a module."""
         ...
 
-    def gate(self, outcome: AgentOutcome) -> Gated:
-        """Ask for the action that a job needs, and do nothing."""
+    def gate(self, outcome: AgentOutcome) -> GateRequest:
+        """Request the action that a job needs, without performing it."""
         ...
 
-    def ended(self, iteration: Iteration) -> None:
+    def record_iteration(self, iteration: Iteration) -> None:
         """Record an iteration."""
         ...
 
 
-def reflected(plan: Plan, doing: Doing) -> ReflectiveLog:
-    """Run a job to its end, and give its log."""
-    return _Job(plan, doing).reflected()
+def run_job(plan: Plan, steps: JobSteps) -> ReflectiveLog:
+    """Run a job to its end, and return its log."""
+    return _JobRun(plan, steps).run()
 
 
-class _Job:
-    """One job on its way."""
+class _JobRun:
+    """One job under way."""
 
-    def __init__(self, plan: Plan, doing: Doing) -> None:
+    def __init__(self, plan: Plan, steps: JobSteps) -> None:
         self.plan = plan
-        self.doing = doing
+        self.steps = steps
         self.facts = plan.facts
         self.state_id = plan.started.snapshot_ids["brainstate"]
         self.state = plan.state
@@ -172,58 +174,61 @@ class _Job:
         self.faults: list[JobFault] = []
         self.final: FinalOutput | None = None
 
-    def reflected(self) -> ReflectiveLog:
+    def run(self) -> ReflectiveLog:
         while True:
-            chosen = self.doing.decide(self.facts)
-            outcome, status = chosen.outcome, self._over(chosen)
+            chosen = self.steps.decide(self.facts)
+            outcome, status = chosen.outcome, self._end_without_call(chosen)
             if status is None and outcome.selected_agent is not None:
-                status = self._tried(chosen, outcome.selected_agent)
+                status = self._try_agent(chosen, outcome.selected_agent)
             if status is not None:
                 return self._log(status, outcome)
 
-    def _over(self, chosen: Chosen) -> JobStatus | None:
-        """End the job where nobody is to be called."""
+    def _end_without_call(self, chosen: AgentChoice) -> JobStatus | None:
+        """End the job where no agent is to be called."""
         outcome = chosen.outcome
         if outcome.selected_agent is None:
-            self._fault(outcome.error_code, outcome.cause.value)
-            self._end(chosen, "no_agent", reason=outcome.cause.value)
+            self._add_fault(outcome.error_code, outcome.cause.value)
+            self._record_iteration(chosen, "no_agent", reason=outcome.cause.value)
             is_blocked = outcome.error_code == "PRIVACY_BLOCKED"
             return "privacy_blocked" if is_blocked else "no_match"
         if outcome.requires_action_request:
-            gated = self.doing.gate(outcome)
+            gated = self.steps.gate(outcome)
             requests = (gated.request_id,) if gated.request_id else ()
             warnings = (gated.problem,) if gated.problem else ()
-            self._end(chosen, "action_request", requests=requests, warnings=warnings)
+            self._record_iteration(chosen, "action_request", requests=requests, warnings=warnings)
             return "requested" if gated.request_id else "needs_request"
         return None
 
-    def _tried(self, chosen: Chosen, agent_id: str) -> JobStatus | None:
+    def _try_agent(self, chosen: AgentChoice, agent_id: str) -> JobStatus | None:
         """Call an agent; a status where the job ends with that, None where another is asked."""
-        answered = self.doing.call(self.facts, chosen.outcome, self.state)
+        answered = self.steps.call(self.facts, chosen.outcome, self.state)
         reply = answered.reply
         if answered.status != "done" or reply is None:
-            self._failed(chosen, agent_id, answered)
+            self._record_failure(chosen, agent_id, answered)
             self.facts = after_failure(self.facts, agent_id)
             return None
         self.outputs.append(answered.output_id)
-        goal = _aim(self.state, chosen.outcome, self.plan.selfrep)
+        goal = _goal_of_attempt(self.state, chosen.outcome, self.plan.selfrep)
         question = Question(self.plan.query, "" if goal is None else goal.deliverable)
-        judged = self.doing.judge(self.facts.attempt, question, agent_id, answered)
+        judged = self.steps.judge(self.facts.attempt, question, agent_id, answered)
         votes = [vote for _, vote in judged.votes]
         approval = council_approval(votes)
         confidence = _confidence(reply, votes)
-        events = [*_use(reply), *_result(goal, agent_id, reply, confidence, approval=approval)]
+        events = [
+            *_token_events(reply),
+            *_goal_events(goal, agent_id, reply, confidence, approval=approval),
+        ]
         told = (*events, *reply.wishes(agent_id))
         inputs = Inputs(approval, None, reply.insertions(), told)
-        trust = self._judgement(agent_id, approval=approval)
-        before, thought = self.state_id, self._ticked(inputs)
+        trust = self._council_trust(agent_id, approval=approval)
+        before, thought = self.state_id, self._tick(inputs)
         is_shaky = approval is not True or not reply.is_finished
         self.final = FinalOutput(
             agent_id, answered.output_id, reply.exact_confidence, reply.deliverable, is_shaky
         )
         if approval is False and 2 * sum(vote.approve for vote in votes) == len(votes):
-            self._fault("COUNCIL_DEADLOCK", f"{len(votes)} votes, half of them for it")
-        self._end(
+            self._add_fault("COUNCIL_DEADLOCK", f"{len(votes)} votes, half of them for it")
+        self._record_iteration(
             chosen,
             "done",
             answered=answered,
@@ -236,24 +241,26 @@ class _Job:
         )
         return "rejected" if approval is False else "done"
 
-    def _failed(self, chosen: Chosen, agent_id: str, answered: Answered) -> None:
-        self._fault(_FAULTS[answered.status], f"{agent_id}: {answered.reason}")
-        goal = _aim(self.state, chosen.outcome, self.plan.selfrep)
+    def _record_failure(self, chosen: AgentChoice, agent_id: str, answered: AgentAnswer) -> None:
+        self._add_fault(_FAULTS[answered.status], f"{agent_id}: {answered.reason}")
+        goal = _goal_of_attempt(self.state, chosen.outcome, self.plan.selfrep)
         told: Event = NodeFailed(agent_id, answered.reason)
         if goal is not None:
             told = AttemptFailed(goal.goal_id, agent_id, answered.reason)
         failure = _FAILURES.get(answered.status)
-        trust = () if failure is None else (self._trust(failure, agent_id),)
+        trust = () if failure is None else (self._record_trust(failure, agent_id),)
         before = self.state_id
-        self._ticked(Inputs(events=(told,)))
-        self._end(chosen, answered.status, answered=answered, before=before, trust=trust)
+        self._tick(Inputs(events=(told,)))
+        self._record_iteration(
+            chosen, answered.status, answered=answered, before=before, trust=trust
+        )
 
-    def _judgement(self, agent_id: str, *, approval: bool | None) -> tuple[str, ...]:
+    def _council_trust(self, agent_id: str, *, approval: bool | None) -> tuple[str, ...]:
         if approval is None:
             return ()
-        return (self._trust("COUNCIL_APPROVAL", agent_id, is_correct=approval),)
+        return (self._record_trust("COUNCIL_APPROVAL", agent_id, is_correct=approval),)
 
-    def _trust(self, kind: EventType, agent_id: str, *, is_correct: bool = False) -> str:
+    def _record_trust(self, kind: EventType, agent_id: str, *, is_correct: bool = False) -> str:
         index, seed = len(self.events), self.plan.run_seed
         event = TrustEvent(
             event_id=event_id(seed, index, kind),
@@ -267,24 +274,24 @@ class _Job:
             is_correct=is_correct,
         )
         self.events.append(event)
-        self.doing.trust(event)
+        self.steps.trust(event)
         return event.event_id
 
-    def _ticked(self, inputs: Inputs) -> Thought:
-        thought = self.doing.tick(self.facts.attempt, (self.state_id, self.state), inputs)
+    def _tick(self, inputs: Inputs) -> NextState:
+        thought = self.steps.tick(self.facts.attempt, (self.state_id, self.state), inputs)
         self.state_id, self.state = thought.id, thought.state
         return thought
 
-    def _fault(self, code: str, detail: str) -> None:
+    def _add_fault(self, code: str, detail: str) -> None:
         self.faults.append(JobFault(code, self.facts.attempt, detail))
 
-    def _end(  # noqa: PLR0913 - the parts of one entry
+    def _record_iteration(  # noqa: PLR0913 - the parts of one entry
         self,
-        chosen: Chosen,
+        chosen: AgentChoice,
         status: IterationStatus,
         *,
         reason: str = "",
-        answered: Answered | None = None,
+        answered: AgentAnswer | None = None,
         approval: bool | None = None,
         votes: tuple[VoteCast, ...] = (),
         before: str = "",
@@ -299,7 +306,7 @@ class _Job:
             excluded=self.facts.excluded,
             decision_id=chosen.decision_id,
             router_input_snapshot=chosen.facts_id,
-            router_output=_output(chosen.outcome),
+            router_output=_router_output(chosen.outcome),
             agent_id=chosen.outcome.selected_agent or "",
             status=status,
             reason=reason if answered is None else answered.reason,
@@ -313,7 +320,7 @@ class _Job:
             warnings=warnings,
         )
         self.iterations.append(iteration)
-        self.doing.ended(iteration)
+        self.steps.record_iteration(iteration)
 
     def _log(self, status: JobStatus, outcome: AgentOutcome) -> ReflectiveLog:
         started, rows = self.plan.started, self.iterations
@@ -344,7 +351,7 @@ class _Job:
         )
 
 
-def _output(outcome: AgentOutcome) -> RouterOutput:
+def _router_output(outcome: AgentOutcome) -> RouterOutput:
     return RouterOutput(
         outcome.selected_agent,
         outcome.reason_tag,
@@ -357,8 +364,8 @@ def _output(outcome: AgentOutcome) -> RouterOutput:
     )
 
 
-def _aim(state: BrainState, outcome: AgentOutcome, selfrep: SelfRep) -> Goal | None:
-    """Give the goal that an attempt is made at: the first the agent serves, else the first.
+def _goal_of_attempt(state: BrainState, outcome: AgentOutcome, selfrep: SelfRep) -> Goal | None:
+    """Return the goal an attempt works on: the first the agent serves, else the first.
 
     DETERMINISM: by priority, the highest first; of equal ones the earlier created.
     """
@@ -370,17 +377,17 @@ def _aim(state: BrainState, outcome: AgentOutcome, selfrep: SelfRep) -> Goal | N
 
 
 def _confidence(reply: AgentReply, votes: Sequence[CouncilVote]) -> Billionths:
-    """Give how far an answer is trusted: the agent's word, else the lowest mark for correctness."""
+    """Return how far an answer is trusted: by its agent, else the lowest mark for correctness."""
     said = reply.exact_confidence
     return min((each.correctness for each in votes), default=ZERO) if said is None else said
 
 
-def _use(reply: AgentReply) -> Iterator[Event]:
+def _token_events(reply: AgentReply) -> Iterator[Event]:
     if reply.tokens_used:
         yield TokensUsed(reply.tokens_used)
 
 
-def _result(
+def _goal_events(
     goal: Goal | None,
     agent_id: str,
     reply: AgentReply,
@@ -388,7 +395,7 @@ def _result(
     *,
     approval: bool | None,
 ) -> Iterator[Event]:
-    """Tell the goal what was produced for it; what the council rejects is a failed attempt."""
+    """Yield the event of the goal: its result, or a failed attempt where the council rejects."""
     if goal is None:
         return
     if approval is False:

@@ -25,7 +25,7 @@ from pointsman.storage.stores.entries import LedgerReader
 T = TypeVar("T")
 
 MOST_READY: Final = 32
-"""How many routers and states are kept at hand."""
+"""How many routers and states the cache holds."""
 
 
 class AgentSnapshots:
@@ -34,10 +34,10 @@ class AgentSnapshots:
     def __init__(self, home: Home, desk: Desk) -> None:
         self._home = home
         self._desk = desk
-        self._kept: OrderedDict[tuple[str, str], object] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str], object] = OrderedDict()
         self._lock = threading.Lock()
 
-    def keep(self, form: SnapshotForm[T], value: T, at: Instant) -> ContentId:
+    def record(self, form: SnapshotForm[T], value: T, at: Instant) -> ContentId:
         """Record a snapshot where it is new; it is durable when this returns."""
         name, recorder = form.id(value), self._desk.recorder()
         ledger = self._home.identity.ledger
@@ -48,25 +48,25 @@ class AgentSnapshots:
         return name
 
     def policy(self, name: str) -> AgentsPolicy:
-        """Give a router's configuration by its id."""
-        return self._loaded(POLICY_FORM, name)
+        """Read a router's configuration by its id."""
+        return self._load(POLICY_FORM, name)
 
     def selfrep(self, name: str) -> SelfRep:
-        """Give a snapshot of the modules by its id."""
-        return self._loaded(SELFREP_FORM, name)
+        """Read a snapshot of the modules by its id."""
+        return self._load(SELFREP_FORM, name)
 
     def brainstate(self, name: str) -> BrainState:
-        """Give a state by its id."""
-        return self._loaded(BRAINSTATE_FORM, name)
+        """Read a state by its id."""
+        return self._load(BRAINSTATE_FORM, name)
 
     def router(self, policy_id: str, selfrep_id: str) -> Router:
-        """Give what rules a job, made ready once for all jobs under both snapshots."""
+        """Return the router of a policy and its modules, compiled once for all their jobs."""
         key = (policy_id, selfrep_id)
-        ready = self._at_hand(("ready", policy_id), lambda: ReadyPolicy(self.policy(policy_id)))
-        return self._at_hand(key, lambda: Router(ready, self.selfrep(selfrep_id)))
+        ready = self._cached(("ready", policy_id), lambda: ReadyPolicy(self.policy(policy_id)))
+        return self._cached(key, lambda: Router(ready, self.selfrep(selfrep_id)))
 
-    def _loaded(self, form: SnapshotForm[T], name: str) -> T:
-        return self._at_hand((form.kind, name), lambda: self._read(form, name))
+    def _load(self, form: SnapshotForm[T], name: str) -> T:
+        return self._cached((form.kind, name), lambda: self._read(form, name))
 
     def _read(self, form: SnapshotForm[T], name: str) -> T:
         path = self._home.database
@@ -83,21 +83,21 @@ class AgentSnapshots:
             )
         return form.load(found, self._home.identity.ledger, self._home.keys)
 
-    def _at_hand(self, key: tuple[str, str], make: Callable[[], T]) -> T:
+    def _cached(self, key: tuple[str, str], make: Callable[[], T]) -> T:
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return cast("T", self._kept[key])
+            if key in self._cache:
+                self._cache.move_to_end(key)
+                return cast("T", self._cache[key])
         made = make()
         self._remember(key, made)
         return made
 
     def _remember(self, key: tuple[str, str], value: object) -> None:
         with self._lock:
-            self._kept[key] = value
-            self._kept.move_to_end(key)
-            while len(self._kept) > MOST_READY:
-                self._kept.popitem(last=False)
+            self._cache[key] = value
+            self._cache.move_to_end(key)
+            while len(self._cache) > MOST_READY:
+                self._cache.popitem(last=False)
 
 
 def _unknown(form: SnapshotForm[T], name: str) -> RouterNoSnapshot:
