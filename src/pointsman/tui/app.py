@@ -23,6 +23,7 @@ from pointsman.conversations.conversation import SWAP_PENDING, Conversation
 from pointsman.conversations.conversations import Conversations
 from pointsman.conversations.services import Kit
 from pointsman.errors import PointsmanError
+from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import Image
 from pointsman.sessions.events.session import CancelReason, Disposition
@@ -42,7 +43,6 @@ from pointsman.tui.top_line import TopLine, place_text
 from pointsman.tui.transcript import Earlier, Transcript
 from pointsman.tui.turn_view import RouteLabel
 from pointsman.tui.welcome import welcome_text
-from pointsman.turns.screen import WIDTH
 
 LOOK_S: Final = 1.0
 """How often what changes by itself is looked at: outages that clear, files that were edited."""

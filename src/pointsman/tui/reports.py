@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pointsman.audit.columns import table
 from pointsman.conversations.conversations import Conversations, SessionSummary
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import escaped
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import MicroUsd
