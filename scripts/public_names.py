@@ -364,7 +364,7 @@ def _span_attributes() -> set[str]:
 async def _mcp() -> list[str]:
     """Ask a server of an empty home what it has, as the official client does."""
     with tempfile.TemporaryDirectory() as folder, Pointsman(Path(folder) / "home") as made:
-        service = Service(made, lambda: made.conversations.house, keeps_session=True)
+        service = Service(made, lambda: made.conversations.services, keeps_session=True)
         owner = HomeOwner()
         server = McpServer(service, lambda _request: owner)
         async with Client(server.server) as client:

@@ -153,7 +153,7 @@ class Pointsman:
         if "jobs" in self.__dict__:
             self.jobs.close()
         if "conversations" in self.__dict__:
-            self.conversations.let_go()
+            self.conversations.release()
         self.gathering.close()
         if "health" in self.__dict__:
             self.health.close()
@@ -226,12 +226,14 @@ class Pointsman:
     def conversations(self) -> Conversations:
         """The conversations of this home; opened at their first use."""
         # Imported here: most commands hold no conversation, and should not wait for it.
-        from pointsman.conversations.conversations import Ground, open_conversations  # noqa: PLC0415
-        from pointsman.conversations.equipment import home_kit  # noqa: PLC0415
+        from pointsman.conversations.conversations import OpenHome, open_conversations  # noqa: PLC0415
+        from pointsman.conversations.equipment import equip_from_home  # noqa: PLC0415
 
         parts = (self.home, self.files, self.desk, self.gathering, self.clock, self.ids)
-        ground = Ground(*parts, self.gather_placement)
-        return open_conversations(ground, equip=home_kit, health=self.health, calls=self.calls)
+        ground = OpenHome(*parts, self.gather_placement)
+        return open_conversations(
+            ground, equip=equip_from_home, health=self.health, calls=self.calls
+        )
 
     @cached_property
     def jobs(self) -> Jobs:

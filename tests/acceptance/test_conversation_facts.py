@@ -23,7 +23,7 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import entries, facts_of
 
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.errors import InputError
 from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.kernel.instant import SECOND, Instant
