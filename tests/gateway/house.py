@@ -20,7 +20,7 @@ from pointsman.gateway import server as gateway
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
 from pointsman.operations.starter import starter_text
-from pointsman.providers.http_provider import Surroundings
+from pointsman.providers.http.provider import Surroundings
 from pointsman.providers.messages import Text
 from pointsman.storage.home import open_home
 from pointsman.storage.policies.settings import read_settings

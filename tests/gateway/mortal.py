@@ -45,24 +45,24 @@ class Point(NamedTuple):
 POINTS = {
     "the request is read": Point("gateway.turns.turn", "LiveTurn", "__init__", "after"),
     "the ruling is about to be handed in": Point(
-        "recording.decision_recorder", "Desk", "hand_in", "before"
+        "recording.decision_recorder", "DecisionRecorder", "hand_in", "before"
     ),
-    "the ruling is handed in": Point("recording.decision_recorder", "Desk", "hand_in", "after"),
+    "the ruling is handed in": Point("recording.decision_recorder", "DecisionRecorder", "hand_in", "after"),
     "the text is about to be committed": Point(
-        "storage.sqlite.content", "ContentStore", "_committed", "before"
+        "storage.stores.content", "ContentStore", "_committed", "before"
     ),
-    "the text is committed": Point("storage.sqlite.content", "ContentStore", "_committed", "after"),
+    "the text is committed": Point("storage.stores.content", "ContentStore", "_committed", "after"),
     "the ledger is about to commit": Point(
-        "storage.ledger", "LedgerWriter", "_committed", "before"
+        "storage.writer.ledger", "LedgerWriter", "_committed", "before"
     ),
-    "the entries are ready": Point("storage.ledger", "LedgerWriter", "_joined", "after"),
+    "the entries are ready": Point("storage.writer.ledger", "LedgerWriter", "_joined", "after"),
     "the entries are inserted": Point("storage.sqlite.ledger", "SqliteRows", "append", "after"),
-    "the ledger has committed": Point("storage.ledger", "LedgerWriter", "_committed", "after"),
-    "the provider is about to be called": Point("providers.http_pool", "Pool", "begun", "before"),
-    "the provider's head is here": Point("providers.http_exchange", "Exchange", "on_head", "after"),
-    "the decision is durable": Point("gateway.turns.durable", "Durability", "arrived", "after"),
-    "somebody waits for that": Point("gateway.turns.durable", "Durability", "reached", "after"),
-    "the first bytes are out": Point("gateway.wire.connection", "Connection", "write", "after"),
+    "the ledger has committed": Point("storage.writer.ledger", "LedgerWriter", "_committed", "after"),
+    "the provider is about to be called": Point("providers.http.pool", "ConnectionPool", "begin", "before"),
+    "the provider's head is here": Point("providers.http.exchange", "Exchange", "on_head", "after"),
+    "the decision is durable": Point("gateway.turns.durable", "Durability", "resume", "after"),
+    "somebody waits for that": Point("gateway.turns.durable", "Durability", "wait", "after"),
+    "the first bytes are out": Point("gateway.wire.connection", "ClientConnection", "write", "after"),
     "the end is about to be noted": Point("calls.model_call", "ModelCall", "_finish", "before"),
     "the end is noted": Point("calls.model_call", "ModelCall", "_finish", "after"),
 }

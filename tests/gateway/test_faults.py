@@ -20,7 +20,7 @@ from tests.gateway.house import (
     write_home,
 )
 
-from pointsman.providers.http_provider import Surroundings
+from pointsman.providers.http.provider import Surroundings
 from pointsman.testing import FAULTS, TestAuthority, fails, says
 from pointsman.testing.upstream_replies import Close, Send, does, plain
 

@@ -12,7 +12,6 @@ from msgspec import Raw
 
 from pointsman.kernel.instant import Instant
 from pointsman.providers.capabilities import estimate_input_tokens
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.messages import (
     Block,
     Image,
@@ -26,6 +25,7 @@ from pointsman.providers.messages import (
     ToolUse,
 )
 from pointsman.providers.port import Dialect
+from pointsman.providers.registry.dialects import speaker
 from pointsman.sessions.context import touched
 from pointsman.sessions.history import MOST_WRITTEN, History, Manner
 from pointsman.sessions.message import MessageUsage, Metadata, SessionMessage, Status

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pointsman.providers.http_exchange import Exchange, Limits
+from pointsman.providers.http.exchange import Exchange, Limits
 from pointsman.providers.port import Deadlines, UpstreamError
 
 

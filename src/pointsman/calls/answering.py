@@ -10,12 +10,11 @@ from msgspec.structs import replace
 from pointsman.calls.flow import WORTH_ANOTHER, CallResult
 from pointsman.calls.services import OVER_BUDGET
 from pointsman.errors import InputError, PointsmanError
-from pointsman.providers.dialects.said import said_in_answer
-from pointsman.providers.dialects.speaker import speaker
-from pointsman.providers.dialects.tap import Tap
+from pointsman.providers.dialects.tap import Tap, said_in_answer
 from pointsman.providers.failures import failure_inside
 from pointsman.providers.messages import Request, Response, Usage
 from pointsman.providers.port import Deadlines, Dialect, Outgoing, Provider, UpstreamError
+from pointsman.providers.registry.dialects import speaker
 from pointsman.signals.tokens import count_tokens
 
 

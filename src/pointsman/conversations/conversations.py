@@ -32,8 +32,8 @@ from pointsman.errors import NotFound
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import microusd_text
 from pointsman.providers.embedded.provider import EmbeddedProvider
-from pointsman.providers.http_provider import Surroundings
-from pointsman.providers.live import LiveProviders
+from pointsman.providers.http.provider import Surroundings
+from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.health import LiveHealth
 from pointsman.recording.transitions import transition_draft
 from pointsman.recording.waiting import BlockingWaiter

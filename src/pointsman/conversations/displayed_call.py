@@ -19,10 +19,10 @@ from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import CallContext, CallOrder, ModelCall
 from pointsman.conversations.services import ConversationServices
 from pointsman.errors import InputError, OverBudget
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.whole import fold, unfold
 from pointsman.providers.messages import Block, Request, Response, Text, Usage
 from pointsman.providers.port import Answer, Dialect, Outgoing, UpstreamError
+from pointsman.providers.registry.dialects import speaker
 from pointsman.providers.streaming import (
     BlockEnded,
     BlockStarted,

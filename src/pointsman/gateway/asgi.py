@@ -33,8 +33,8 @@ from pointsman.gateway.http import (
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.wire.reply import Reply
 from pointsman.kernel.instant import instant_text
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.port import Dialect
+from pointsman.providers.registry.dialects import speaker
 
 __all__ = ["LOOPBACK", "Gateway", "Handler", "Routes", "answer_text", "named_parts"]
 

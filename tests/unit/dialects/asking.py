@@ -5,8 +5,8 @@ import json
 from tests.unit.dialects import sdk
 from tests.unit.dialects.values import MODELS
 
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.messages import Message, Request, Text
+from pointsman.providers.registry.dialects import speaker
 
 ASK = {"role": "user", "content": "q"}
 

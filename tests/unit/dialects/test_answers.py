@@ -10,7 +10,6 @@ from msgspec import Raw
 from tests.unit.dialects import sdk
 from tests.unit.dialects.values import DIALECTS, responses
 
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.whole import fold, unfold
 from pointsman.providers.messages import (
     RedactedThinking,
@@ -20,6 +19,7 @@ from pointsman.providers.messages import (
     ToolUse,
     Usage,
 )
+from pointsman.providers.registry.dialects import speaker
 from pointsman.providers.streaming import (
     BlockEnded,
     BlockStarted,

@@ -5,7 +5,6 @@ from msgspec import Raw
 from msgspec.structs import replace
 from tests.unit.dialects.asking import ask, read, user, written
 
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.messages import (
     Message,
     RedactedThinking,
@@ -16,6 +15,7 @@ from pointsman.providers.messages import (
     ToolResult,
     ToolUse,
 )
+from pointsman.providers.registry.dialects import speaker
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from tests.unit.dialects.asking import ASK, ask, read, user, written
 from tests.unit.dialects.values import DIALECTS, MODELS, requests
 
 from pointsman.providers.dialects.loss import CannotSay
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.messages import Image, Message, Text, Tool, ToolResult, ToolUse
+from pointsman.providers.registry.dialects import speaker
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 

@@ -7,10 +7,10 @@ from tests.unit.dialects.sdk import pieces
 from tests.unit.dialects.test_answers import FULL, read_stream, streamed
 from tests.unit.dialects.values import DIALECTS, responses
 
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.tap import stop_reason_of, tap, usage_of
 from pointsman.providers.dialects.whole import fold, unfold
 from pointsman.providers.messages import Usage
+from pointsman.providers.registry.dialects import speaker
 from pointsman.providers.streaming import BlockStarted, Broken, Delta, Started
 
 

@@ -8,9 +8,9 @@ from tests.unit.dialects.test_answers import read_stream
 
 from pointsman.errors import InputError
 from pointsman.providers.dialects.loss import CannotSay
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.whole import fold
 from pointsman.providers.messages import Text, Thinking, ToolUse, Usage
+from pointsman.providers.registry.dialects import speaker
 from pointsman.providers.streaming import Broken, Signature, Started
 
 

@@ -9,9 +9,9 @@ import pytest
 import uvloop
 from tests.open_files import open_files, opened_since
 
-from pointsman.providers.http_exchange import Limits
-from pointsman.providers.http_pool import PoolSettings
-from pointsman.providers.http_provider import HttpProvider, Surroundings
+from pointsman.providers.http.exchange import Limits
+from pointsman.providers.http.pool import PoolSettings
+from pointsman.providers.http.provider import HttpProvider, Surroundings
 from pointsman.providers.port import Deadlines, Dialect, Outgoing
 from pointsman.providers.vendors import VENDORS, Vendor
 from pointsman.testing.upstream import ScriptedUpstream

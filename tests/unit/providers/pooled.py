@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from tests.unit.providers.calling import BODIES, LOOPS, SMALL, run
 
-from pointsman.providers.http_exchange import Message
-from pointsman.providers.http_pool import Pool
+from pointsman.providers.http.exchange import Message
+from pointsman.providers.http.pool import Pool
 from pointsman.providers.port import Deadlines
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_replies import STREAM_HEAD, Pause, Send, chunk, does

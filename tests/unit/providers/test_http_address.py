@@ -9,8 +9,8 @@ from tests.unit.providers.calling import run
 from tests.unit.providers.test_http_pool import message
 
 from pointsman.errors import InputError
-from pointsman.providers.http_address import addresses_of, is_public
-from pointsman.providers.http_pool import Pool, PoolSettings
+from pointsman.providers.http.address import addresses_of, is_public
+from pointsman.providers.http.pool import Pool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.turns.registry.upstream import Origin, read_base_url

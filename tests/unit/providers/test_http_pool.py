@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.unit.providers.calling import SMALL, run
 from tests.unit.providers.pooled import BOTH, HANGS, PATIENT, message, scripted
 
-from pointsman.providers.http_pool import Pool, PoolSettings
+from pointsman.providers.http.pool import Pool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_replies import Close, Pause, Reset, Send, does, plain, says

@@ -8,9 +8,9 @@ import pytest
 from tests.unit.providers.calling import Sleeps, outgoing, provider, run
 
 from pointsman.errors import InputError
-from pointsman.providers.http_provider import Surroundings
+from pointsman.providers.http.provider import Surroundings
 from pointsman.providers.port import Deadlines, NotConfigured, UpstreamError
-from pointsman.providers.registry import open_providers
+from pointsman.providers.registry.providers import open_providers
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_faults import FAULTS
 from pointsman.testing.upstream_replies import Send, does, fails, plain, says
@@ -255,7 +255,7 @@ def test_a_cancelled_pause_ends_the_call():
 
 
 def test_an_error_whose_body_never_ends_is_told_by_its_status(monkeypatch):
-    monkeypatch.setattr("pointsman.providers.http_provider._ERROR_BODY_S", 0.05)
+    monkeypatch.setattr("pointsman.providers.http.provider._ERROR_BODY_S", 0.05)
     cut = plain(b"x" * 50, 400)[:-20]
     _upstream, error, _ = called(does(Send(cut), FAULTS["accept_then_silence"].reply(None)[0]))
     assert (error.error_class, error.status) == ("invalid_request", 400)

@@ -8,7 +8,7 @@ from tests.unit.providers.calling import SMALL, run
 from tests.unit.providers.pooled import BOTH, message
 
 from pointsman.errors import InputError
-from pointsman.providers.http_pool import Pool, PoolSettings
+from pointsman.providers.http.pool import Pool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.certificates import TestAuthority
 from pointsman.testing.upstream import ScriptedUpstream

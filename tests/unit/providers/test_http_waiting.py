@@ -7,8 +7,8 @@ import pytest
 from tests.unit.providers.calling import MIB
 from tests.unit.providers.pooled import BOTH, HANGS, scripted
 
-from pointsman.providers.http_exchange import Limits
-from pointsman.providers.http_pool import PoolSettings
+from pointsman.providers.http.exchange import Limits
+from pointsman.providers.http.pool import PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.upstream_faults import FAULTS
 from pointsman.testing.upstream_replies import (

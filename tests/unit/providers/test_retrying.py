@@ -2,8 +2,8 @@
 
 import pytest
 
+from pointsman.providers.http.provider import Try, Wait, pause_s, tries
 from pointsman.providers.port import UpstreamError
-from pointsman.providers.retrying import Try, Wait, pause_s, tries
 
 
 def effects(*classes, keys=1, first=0, jitter=0.0, **error):

@@ -39,14 +39,14 @@ from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.providers.dialects.chat.stream_usage import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.spans import with_model
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.tap import Tap, end_of, tap
 from pointsman.providers.dialects.words_before import WordsBefore, with_words_before
 from pointsman.providers.failures import failure_inside
-from pointsman.providers.http_exchange import Exchange
-from pointsman.providers.http_provider import HttpProvider
+from pointsman.providers.http.exchange import Exchange
+from pointsman.providers.http.provider import HttpProvider
 from pointsman.providers.messages import StopReason, Usage
 from pointsman.providers.port import Answer, Dialect, Outgoing, UpstreamError
+from pointsman.providers.registry.dialects import speaker
 
 Begin = Callable[[], Exchange | None]
 """Sends a request that is written already, where a connection rests."""

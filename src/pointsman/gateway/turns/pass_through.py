@@ -36,7 +36,7 @@ from pointsman.providers.dialects.look import Look, look
 from pointsman.providers.dialects.spans import unique, with_model
 from pointsman.providers.dialects.tap import tap, usage_of
 from pointsman.providers.failures import failure_inside
-from pointsman.providers.http_provider import HttpProvider
+from pointsman.providers.http.provider import HttpProvider
 from pointsman.providers.port import Answer, Operation, Outgoing, UpstreamError
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.chain.override import Mode

@@ -37,9 +37,9 @@ from pointsman.learning.shadow_runs import (
     shadow_ruling,
     shadow_run_draft,
 )
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.messages import Request, Response
 from pointsman.providers.port import UpstreamError
+from pointsman.providers.registry.dialects import speaker
 from pointsman.recording.ruling import Ruling, policies_in_force
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from pointsman.calls.answering import unreadable
 from pointsman.errors import InputError
-from pointsman.providers.dialects.speaker import Reader, Writer, speaker
 from pointsman.providers.port import Dialect
+from pointsman.providers.registry.dialects import Reader, Writer, speaker
 from pointsman.providers.streaming import Broken
 
 HELD_BYTES = 1 << 20

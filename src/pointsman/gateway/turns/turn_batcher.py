@@ -22,14 +22,14 @@ from pointsman.gateway.http import Asked, Receive, Send
 from pointsman.gateway.turns.endpoints import ModelEndpoint, finish_turn
 from pointsman.gateway.turns.forwarding import Begin, Forwarding
 from pointsman.gateway.turns.turn_flow import new_flow
-from pointsman.providers.http_provider import what_is_unreadable
+from pointsman.providers.http.provider import what_is_unreadable
 from pointsman.providers.messages import Usage
 
 if TYPE_CHECKING:
     from pointsman.gateway.turns.turn import LiveTurn
     from pointsman.gateway.wire.connection import ClientConnection
     from pointsman.gateway.wire.request import IncomingRequest
-    from pointsman.providers.http_exchange import Exchange
+    from pointsman.providers.http.exchange import Exchange
 
 
 FEW: Final = 4

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pointsman.errors import InputError
 from pointsman.providers.dialects.body import joined
-from pointsman.providers.dialects.conversation import CONVERSATION_KEY, SYSTEM_ROLES, TEXT_TYPES
-from pointsman.providers.dialects.own_text import own_start
+from pointsman.providers.dialects.conversation import (
+    CONVERSATION_KEY,
+    SYSTEM_ROLES,
+    TEXT_TYPES,
+    own_start,
+)
 from pointsman.providers.dialects.spans import (
     Members,
     Span,

@@ -12,12 +12,43 @@ from msgspec import Struct
 from pointsman.errors import PointsmanError
 from pointsman.providers.embedded.answer import EmbeddedAnswer, failure
 from pointsman.providers.embedded.frames import Failed, Head, Load
-from pointsman.providers.embedded.line import Line
 from pointsman.providers.embedded.process import Call, ModelProcess, memory_bytes
 from pointsman.providers.embedded.request import engine_body, overflow, surely_overflows
 from pointsman.providers.embedded.weights import Weights, located, verified
 from pointsman.providers.port import Deadlines, Dialect, Outgoing, UpstreamError
 from pointsman.turns.registry.models import EMBEDDED_MODEL, EMBEDDED_PROVIDER
+
+
+class Line:
+    """First come, first served."""
+
+    def __init__(self, slots: int, most_waiting: int) -> None:
+        self.inside = 0
+        self.waiting = 0
+        self._most_waiting = most_waiting
+        self._free = asyncio.Semaphore(slots)
+
+    async def enter(self) -> None:
+        """Wait for a place; raises at once when too many wait already."""
+        if self._free.locked() and self.waiting >= self._most_waiting:
+            raise UpstreamError(
+                f"the embedded model is busy: {self.waiting} requests wait already",
+                error_class="rate_limit",
+                status=429,
+                retry_after_s=1.0,
+            )
+        self.waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self.waiting -= 1
+        self.inside += 1
+
+    def leave(self) -> None:
+        """Give the place to the next."""
+        self.inside -= 1
+        self._free.release()
+
 
 MOST_REST_S = 60.0
 

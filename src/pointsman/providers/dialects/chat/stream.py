@@ -9,9 +9,8 @@ from pointsman.errors import InputError
 from pointsman.providers.dialects import stops, usage
 from pointsman.providers.dialects.body import decode
 from pointsman.providers.dialects.chat.response import answer_id
-from pointsman.providers.dialects.openai_error import error_object
 from pointsman.providers.dialects.sse import DONE, EventReader, data_event
-from pointsman.providers.dialects.upstream_error import UpstreamFault, incomplete
+from pointsman.providers.dialects.upstream_error import UpstreamFault, error_object, incomplete
 from pointsman.providers.messages import StopReason, Usage
 from pointsman.providers.streaming import (
     BlockEnded,

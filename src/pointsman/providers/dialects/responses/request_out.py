@@ -9,9 +9,9 @@ import msgspec
 from pointsman.providers.dialects import foreign, generation, pictures
 from pointsman.providers.dialects.body import text_of
 from pointsman.providers.dialects.call_ids import for_openai
+from pointsman.providers.dialects.generation import write_effort, write_sampling
 from pointsman.providers.dialects.hints import write_hints
 from pointsman.providers.dialects.loss import Loss, Losses, Refusal, Written, refuse
-from pointsman.providers.dialects.openai_wishes import write_effort, write_sampling
 from pointsman.providers.dialects.passages import all_written
 from pointsman.providers.messages import (
     Image,

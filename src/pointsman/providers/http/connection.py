@@ -6,8 +6,8 @@ import asyncio
 from math import inf
 from typing import Protocol, cast
 
-from pointsman.providers.http_exchange import Exchange, Limits, Message
-from pointsman.providers.http_parsing import AnswerReader, BadAnswer
+from pointsman.providers.http.exchange import Exchange, Limits, Message
+from pointsman.providers.http.parsing import AnswerReader, BadAnswer
 from pointsman.providers.port import Deadlines, ErrorClass
 
 _EARLY_S = 0.002

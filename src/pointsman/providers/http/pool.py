@@ -16,9 +16,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from pointsman.errors import InputError
-from pointsman.providers.http_address import Resolve, addresses_of, resolved
-from pointsman.providers.http_connection import Connection
-from pointsman.providers.http_exchange import Exchange, Limits, Message
+from pointsman.providers.http.address import Resolve, addresses_of, resolved
+from pointsman.providers.http.connection import Connection
+from pointsman.providers.http.exchange import Exchange, Limits, Message
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.turns.registry.upstream import Origin
 

@@ -5,24 +5,152 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
 
 from msgspec import Struct
 
 from pointsman.errors import InputError
 from pointsman.providers.credentials import NO_SECRET, Credential, Secret
 from pointsman.providers.failures import failure_of
-from pointsman.providers.http_address import Resolve, resolved
-from pointsman.providers.http_exchange import Exchange, Message
-from pointsman.providers.http_pool import Pool, PoolSettings
-from pointsman.providers.port import Answer, Deadlines, Dialect, Outgoing, UpstreamError
-from pointsman.providers.request_head import HeadTemplate, target_of
-from pointsman.providers.retrying import Effect, Flow, Jitter, Try, tries
+from pointsman.providers.http.address import Resolve, resolved
+from pointsman.providers.http.exchange import Exchange, Message
+from pointsman.providers.http.pool import Pool, PoolSettings
+from pointsman.providers.port import Answer, Deadlines, Dialect, ErrorClass, Outgoing, UpstreamError
 from pointsman.providers.vendors import Vendor, default_dialects
 from pointsman.turns.registry.models import Provider as Configured
 from pointsman.turns.registry.models import SecretRef
-from pointsman.turns.registry.upstream import read_base_url, read_headers
+from pointsman.turns.registry.upstream import HEADER_VALUE, Origin, read_base_url, read_headers
+from pointsman.version import VERSION
+
+
+class HeadTemplate:
+    """Writes the heads of requests to one address."""
+
+    __slots__ = ("_fixed", "_names", "_own", "_ready", "_vendor")
+
+    def __init__(
+        self, vendor: Vendor, origin: Origin, target: str, headers: Mapping[str, str]
+    ) -> None:
+        lines = {
+            "host": origin.host_header,
+            "user-agent": f"pointsman/{VERSION}",
+            "content-type": "application/json",
+            "accept-encoding": "identity",
+            **headers,
+        }
+        self._vendor = vendor
+        self._names = frozenset(lines)
+        self._own = _lines(vendor.headers.items())
+        self._fixed = f"POST {target} HTTP/1.1\r\n{_lines(lines.items())}"
+        self._ready: dict[bool, tuple[Secret, bytes]] = {}
+        """What comes before the length where nothing passes through, with the key it is for."""
+
+    def message(self, outgoing: Outgoing, secret: Secret) -> Message:
+        """Give the bytes of a request with a key in them."""
+        is_stream, body = outgoing.is_stream, outgoing.body
+        if outgoing.headers:
+            # First what may be refused: once the key is written out, nothing must raise any more.
+            head = self._before_length(self._passed(outgoing.headers), secret, is_stream)
+        else:
+            ready = self._ready.get(is_stream)
+            if ready is None or ready[0] is not secret:
+                ready = (secret, self._before_length(self._own, secret, is_stream))
+                self._ready[is_stream] = ready
+            head = ready[1]
+        return Message(b"%bcontent-length: %d\r\n\r\n" % (head, len(body)), body)
+
+    def _before_length(self, passed: str, secret: Secret, is_stream: bool) -> bytes:  # noqa: FBT001 - as an answer is asked for
+        vendor = self._vendor
+        accept = "text/event-stream" if is_stream else "application/json"
+        key = (
+            ""
+            if secret is NO_SECRET
+            else f"{vendor.key_header}: {vendor.key_prefix}{secret.revealed()}\r\n"
+        )
+        return f"{self._fixed}{passed}{key}accept: {accept}\r\n".encode("ascii")
+
+    def _passed(self, given: Iterable[tuple[str, str]]) -> str:
+        """Give the lines of what passes through, over those the vendor always wants."""
+        vendor = self._vendor
+        lines: dict[str, str] = {}
+        for name, value in given:
+            key = name.lower()
+            if key not in vendor.passed or key in self._names:
+                continue
+            if not HEADER_VALUE.fullmatch(value):
+                message = f"the header `{key}` holds characters that a header cannot hold"
+                raise UpstreamError(message, error_class="invalid_request")
+            lines[key] = f"{lines[key]}, {value}" if key in lines else value
+        return _lines({**vendor.headers, **lines}.items())
+
+
+def target_of(path: str, query: Mapping[str, str]) -> str:
+    """Give what is asked for: a path and the configured query."""
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _lines(headers: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers)
+
+
+Jitter = Callable[[], float]
+"""Gives a number between -1 and 1, another one each time."""
+
+_RETRIED: Final[tuple[ErrorClass, ...]] = ("rate_limit", "server_error", "network")
+_OF_THE_KEY: Final[tuple[ErrorClass, ...]] = ("rate_limit", "auth")
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+_SPREAD = 0.25
+
+
+class Try(Struct, frozen=True):
+    """Make the call with the key of this number; answered with its error, None when it worked."""
+
+    key: int
+
+
+class Wait(Struct, frozen=True):
+    """Wait so long."""
+
+    seconds: float
+
+
+Effect = Try | Wait
+Flow = Generator[Effect, UpstreamError | None, None]
+
+
+def tries(keys: int, first_key: int, jitter: Jitter, retries: int = 2) -> Flow:
+    """Give the tries of one call until one works or nothing is left to try.
+
+    The next key is tried at once, each key once; waiting and trying again is done `retries` times.
+    """
+    key = first_key
+    other_keys = keys - 1
+    done = 0
+    while True:
+        error = yield Try(key)
+        if error is None or error.is_policy_refusal:
+            return
+        if error.error_class in _OF_THE_KEY and other_keys > 0:
+            other_keys -= 1
+            key = (key + 1) % keys
+            continue
+        if error.error_class not in _RETRIED or done == retries:
+            return
+        yield Wait(pause_s(done, error.retry_after_s, jitter()))
+        done += 1
+
+
+def pause_s(done: int, retry_after_s: float | None, jitter: float) -> float:
+    """Give the pause after so many retries: what the provider asks for, else doubling."""
+    if retry_after_s is not None:
+        return retry_after_s
+    return min(_FIRST_PAUSE_S * 2.0**done, _LONGEST_PAUSE_S) * (1.0 + _SPREAD * jitter)
+
 
 Sleep = Callable[[float], Awaitable[None]]
 
