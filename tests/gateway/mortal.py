@@ -47,7 +47,9 @@ POINTS = {
     "the ruling is about to be handed in": Point(
         "recording.decision_recorder", "DecisionRecorder", "hand_in", "before"
     ),
-    "the ruling is handed in": Point("recording.decision_recorder", "DecisionRecorder", "hand_in", "after"),
+    "the ruling is handed in": Point(
+        "recording.decision_recorder", "DecisionRecorder", "hand_in", "after"
+    ),
     "the text is about to be committed": Point(
         "storage.stores.content", "ContentStore", "_committed", "before"
     ),
@@ -57,12 +59,18 @@ POINTS = {
     ),
     "the entries are ready": Point("storage.writer.ledger", "LedgerWriter", "_joined", "after"),
     "the entries are inserted": Point("storage.sqlite.ledger", "SqliteRows", "append", "after"),
-    "the ledger has committed": Point("storage.writer.ledger", "LedgerWriter", "_committed", "after"),
-    "the provider is about to be called": Point("providers.http.pool", "ConnectionPool", "begin", "before"),
+    "the ledger has committed": Point(
+        "storage.writer.ledger", "LedgerWriter", "_committed", "after"
+    ),
+    "the provider is about to be called": Point(
+        "providers.http.pool", "ConnectionPool", "begin", "before"
+    ),
     "the provider's head is here": Point("providers.http.exchange", "Exchange", "on_head", "after"),
     "the decision is durable": Point("gateway.turns.durable", "Durability", "resume", "after"),
     "somebody waits for that": Point("gateway.turns.durable", "Durability", "wait", "after"),
-    "the first bytes are out": Point("gateway.wire.connection", "ClientConnection", "write", "after"),
+    "the first bytes are out": Point(
+        "gateway.wire.connection", "ClientConnection", "write", "after"
+    ),
     "the end is about to be noted": Point("calls.model_call", "ModelCall", "_finish", "before"),
     "the end is noted": Point("calls.model_call", "ModelCall", "_finish", "after"),
 }

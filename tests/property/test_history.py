@@ -14,15 +14,15 @@ from pointsman.kernel.instant import Instant
 from pointsman.providers.capabilities import estimate_input_tokens
 from pointsman.providers.messages import (
     Block,
+    ChatMessage,
     Image,
-    Message,
-    Passage,
-    Request,
+    ModelRequest,
     Role,
     Text,
     Thinking,
     ToolResult,
     ToolUse,
+    WrittenMessages,
 )
 from pointsman.providers.port import Dialect
 from pointsman.providers.registry.dialects import speaker
@@ -92,19 +92,19 @@ def grown(told: Sequence[tuple[SessionMessage, ...]]) -> History:
     return history
 
 
-def request_of(history: History, manner: Manner) -> Request:
+def request_of(history: History, manner: Manner) -> ModelRequest:
     past = history.told(manner)
-    new = (*past.open, Message("user", (Text("and now?"),)))
-    return Request(new, (Text("be brief"),), earlier=past)
+    new = (*past.open, ChatMessage("user", (Text("and now?"),)))
+    return ModelRequest(new, (Text("be brief"),), earlier=past)
 
 
-def whole_of(told: Sequence[tuple[SessionMessage, ...]], manner: Manner) -> Request:
+def whole_of(told: Sequence[tuple[SessionMessage, ...]], manner: Manner) -> ModelRequest:
     said = transcript(
         [message for each in told for message in each],
         sees_images=manner.sees_images,
         shows_ids=manner.shows_ids,
     )
-    return Request((*said, Message("user", (Text("and now?"),))), (Text("be brief"),))
+    return ModelRequest((*said, ChatMessage("user", (Text("and now?"),))), (Text("be brief"),))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -152,9 +152,9 @@ def test_counting_message_by_message_is_counting_all_at_once_but_for_the_seams(
 def test_a_turn_writes_only_its_own_messages() -> None:
     history, written = History(), []
 
-    def write(messages: Sequence[Message]) -> Passage:
+    def write(messages: Sequence[ChatMessage]) -> WrittenMessages:
         written.append(len(messages))
-        return Passage(b",".join([b"0"] * len(messages)))
+        return WrittenMessages(b",".join([b"0"] * len(messages)))
 
     for number in range(50):
         history.extend(
@@ -171,9 +171,9 @@ def test_only_the_latest_forms_of_a_session_are_kept_written() -> None:
     asked: list[str] = []
 
     def writing(name: str, manner: Manner) -> None:
-        def write(messages: Sequence[Message]) -> Passage:
+        def write(messages: Sequence[ChatMessage]) -> WrittenMessages:
             asked.append(name)
-            return Passage(b"0" * len(messages))
+            return WrittenMessages(b"0" * len(messages))
 
         history.told(manner).written(name, write)
 

@@ -149,11 +149,11 @@ def _vectors(settings: Settings) -> Iterator[Finding]:
     if settings.patterns.vectors != "minilm":
         return
     try:
-        minilm.verified()
+        minilm.read_compact_file()
     except WeightsError as error:
         yield Finding("fault", "vectors", error.message, error.hint)
         return
-    yield Finding("ok", "vectors", f"minilm, {minilm.located()}")
+    yield Finding("ok", "vectors", f"minilm, {minilm.compact_file()}")
 
 
 def _databases(home: Home) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from pointsman.access.spent import Spent
 from pointsman.calls.flow import CallResult, Record, RecordPlacement, TurnLock
 from pointsman.kernel.instant import Instant
 from pointsman.placement.facts import PlacementFacts
-from pointsman.providers.messages import Block, Request, Response, Role, ToolUse
+from pointsman.providers.messages import Block, ModelRequest, Response, Role, ToolUse
 from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import DelegateResult, Delegation
@@ -74,7 +74,7 @@ class AskEgress(Struct, frozen=True):
 class Gather(Struct, frozen=True):
     """Look at everything the next call would send; answered by `PlacementFacts`."""
 
-    request: Request
+    request: ModelRequest
     lock: TurnLock
 
 
@@ -83,7 +83,7 @@ class CallModel(Struct, frozen=True):
 
     model: str
     number: int
-    request: Request
+    request: ModelRequest
     ruling: Ruling | None
     input_tokens: int = 0
 
@@ -203,7 +203,7 @@ def egress_allowed(placing: PlacementRuling) -> Steps[bool]:
     return bool((yield AskEgress(placing)))
 
 
-def gathered(request: Request, lock: TurnLock) -> Steps[PlacementFacts]:
+def gathered(request: ModelRequest, lock: TurnLock) -> Steps[PlacementFacts]:
     """Look at what the next call would send."""
     return cast("PlacementFacts", (yield Gather(request, lock)))
 

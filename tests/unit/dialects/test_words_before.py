@@ -24,8 +24,8 @@ WRITTEN = json.dumps(WORDS, ensure_ascii=False)[1:-1].encode()
 
 
 def edited(dialect, data, size=1000):
-    carried = EditedStream(PassThroughStream(dialect), (WordsBefore(dialect, WORDS).taken,))
-    return b"".join([*map(carried.fed, sdk.pieces(data, size)), carried.ended()])
+    carried = EditedStream(PassThroughStream(dialect), (WordsBefore(dialect, WORDS).edit,))
+    return b"".join([*map(carried.feed, sdk.pieces(data, size)), carried.finish()])
 
 
 def with_words(response):

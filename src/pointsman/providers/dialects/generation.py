@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from pointsman.providers.dialects.loss import Loss, Losses
-from pointsman.providers.messages import Request
+from pointsman.providers.messages import ModelRequest
 
 _CLAUDE = re.compile(r"claude")
 # Up to 4.5 thinking takes a budget; 4.6 takes both; later ones decide by themselves.
@@ -98,7 +98,9 @@ def effort_of(budget: int) -> str:
     return "medium" if budget < BUDGETS["high"] else "high"
 
 
-def write_sampling(request: Request, model: str, body: dict[str, object], losses: Losses) -> None:
+def write_sampling(
+    request: ModelRequest, model: str, body: dict[str, object], losses: Losses
+) -> None:
     """Write temperature and top_p for a model that takes them."""
     is_taken = takes_openai_sampling(model)
     for key, value, loss in (
@@ -111,7 +113,7 @@ def write_sampling(request: Request, model: str, body: dict[str, object], losses
             losses.add(loss)
 
 
-def write_effort(request: Request, model: str, losses: Losses) -> str | None:
+def write_effort(request: ModelRequest, model: str, losses: Losses) -> str | None:
     """Give the reasoning effort to write; a budget becomes the effort nearest to it."""
     effort = request.thinking_effort
     if effort is None and request.thinking_tokens is not None:

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from pointsman.errors import InputError
 from pointsman.providers.dialects import conversation
 from pointsman.providers.dialects.body import NULL, decode
-from pointsman.providers.dialects.conversation import Entry
+from pointsman.providers.dialects.conversation import ConversationEntry
 from pointsman.providers.dialects.spans import unique, with_model
 from pointsman.providers.port import Dialect
 
@@ -39,8 +39,8 @@ class _Top(Struct):
 
     model: str | None = None
     stream: bool | None = None
-    messages: list[Entry] | None = None
-    input: list[Entry] | str | None = None
+    messages: list[ConversationEntry] | None = None
+    input: list[ConversationEntry] | str | None = None
     system: Raw = NULL
     instructions: str | None = None
     tools: list[Raw] | None = None
@@ -60,7 +60,7 @@ class _Top(Struct):
 _TOP = msgspec.json.Decoder(_Top)
 
 
-class Look:
+class RequestLook:
     """A request as routing sees it. `opening`, `approx_chars` and `all_text` cost more."""
 
     __slots__ = (
@@ -217,15 +217,15 @@ class Look:
         return self._last >= 0 and conversation.has_image(self._entries[self._last])
 
 
-def look(dialect: Dialect, body: bytes) -> Look:
+def look(dialect: Dialect, body: bytes) -> RequestLook:
     """Look at a request; raise `InputError` when it cannot be read."""
-    return Look(dialect, body)
+    return RequestLook(dialect, body)
 
 
-def _entries(dialect: Dialect, top: _Top) -> list[Entry]:
+def _entries(dialect: Dialect, top: _Top) -> list[ConversationEntry]:
     if dialect == "responses":
         if isinstance(top.input, str):
-            return [Entry(role="user", content=Raw(msgspec.json.encode(top.input)))]
+            return [ConversationEntry(role="user", content=Raw(msgspec.json.encode(top.input)))]
         return top.input or []
     if top.messages is None:
         raise InputError("`messages` is missing")

@@ -43,10 +43,10 @@ def said_in_answer(dialect: Dialect, body: bytes) -> str:
 
 
 def _texts(pattern: re.Pattern[bytes], data: bytes) -> str:
-    return "".join(_decoded(found) for found in pattern.findall(data))
+    return "".join(_decode(found) for found in pattern.findall(data))
 
 
-def _decoded(literal: bytes) -> str:
+def _decode(literal: bytes) -> str:
     try:
         return msgspec.json.decode(literal, type=str)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -189,7 +189,7 @@ class Tap:
                 self._read(data)
                 return
 
-    def said(self) -> tuple[str, float]:
+    def sampled_text(self) -> tuple[str, float]:
         """Return words of the answer, and which share of its bytes they stand in."""
         words = said_in_stream(self._dialect, b"".join(self._sample))
         return words, self._sampled / self._total if self._total else 1.0
@@ -235,7 +235,7 @@ class Tap:
 
     def _note(self, text: bytes) -> None:
         try:
-            usage, stop_reason, is_error = _noted(self._dialect, text, self.usage)
+            usage, stop_reason, is_error = _read_note(self._dialect, text, self.usage)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return  # what cannot be read is passed on as it is, and told as not known
         self.usage = usage
@@ -313,7 +313,7 @@ _READ: Mapping[Dialect, Callable[[bytes, Usage], _Note]] = {
 }
 
 
-def _noted(dialect: Dialect, text: bytes, before: Usage) -> _Note:
+def _read_note(dialect: Dialect, text: bytes, before: Usage) -> _Note:
     try:
         return _READ[dialect](text, before)
     except msgspec.ValidationError:
@@ -329,14 +329,14 @@ def _whole_response(body: bytes) -> _Response:
 
 
 def _without_usage(text: bytes) -> bytes:
-    return msgspec.json.encode(_pruned(msgspec.json.decode(text)))
+    return msgspec.json.encode(_without_usages(msgspec.json.decode(text)))
 
 
-def _pruned(value: object) -> object:
+def _without_usages(value: object) -> object:
     if isinstance(value, list):
-        return [_pruned(each) for each in value]
+        return [_without_usages(each) for each in value]
     if isinstance(value, dict):
-        return {key: _pruned(each) for key, each in value.items() if key != "usage"}
+        return {key: _without_usages(each) for key, each in value.items() if key != "usage"}
     return value
 
 
@@ -367,6 +367,6 @@ def _whole(dialect: Dialect, body: bytes) -> _Note:
             response = _whole_response(body)
             stop = None if response.status is None else _response_stop(response)
             return _response_usage(response) or _NO_USAGE, stop, False
-        return _noted(dialect, body, _NO_USAGE)
+        return _read_note(dialect, body, _NO_USAGE)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _NO_USAGE, None, False

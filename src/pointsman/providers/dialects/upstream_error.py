@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from pointsman.providers.streaming import Broken
+from pointsman.providers.streaming import AnswerBroken
 
 
 class UpstreamFault(Struct):
@@ -15,15 +15,15 @@ class UpstreamFault(Struct):
     type: str | None = None
     code: str | int | None = None
 
-    def broken(self) -> Broken:
+    def broken(self) -> AnswerBroken:
         """Give it as an event."""
         code = self.code or self.type or "upstream_error"
-        return Broken(str(code), self.message or "the provider told no more")
+        return AnswerBroken(str(code), self.message or "the provider told no more")
 
 
-def incomplete() -> Broken:
+def incomplete() -> AnswerBroken:
     """Give the event for a stream that ends before its answer does."""
-    return Broken("incomplete_stream", "the stream ended before the answer did")
+    return AnswerBroken("incomplete_stream", "the stream ended before the answer did")
 
 
 _TYPES = {
