@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
-from pointsman.sessions.run_worker import WorkerOrder, run_worker
+from pointsman.sessions.worker import WorkerOrder, run_worker
 
 from pointsman.access.spent import Spent
 from pointsman.calls.flow import CallResult, Fallback, Record, RecordPlacement

@@ -135,11 +135,11 @@ def test_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from pointsman.sessions.tools.failure import CallFailed
-from pointsman.sessions.tools.workspace import Workspace
+from pointsman.sessions.tools.workspace import WorkspaceFolder
 from pointsman.sessions.tools.writing import WriteInput, write_file
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 try:
-    write_file(Workspace(Path(sys.argv[1])), WriteInput("x", "y" * 100_000))
+    write_file(WorkspaceFolder(Path(sys.argv[1])), WriteInput("x", "y" * 100_000))
 except CallFailed as error:
     print(error.error_class, error.message)
 """
