@@ -59,7 +59,7 @@ from pointsman.governance.votes import Choice
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH, Clock, IdSource, Instant
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.access import AccessStore
@@ -95,7 +95,7 @@ class Approvals:
     """The requests of one home. May be shared by threads, and by processes that share the home."""
 
     def __init__(
-        self, home: Home, desk: Desk, sources: tuple[Clock, IdSource], effects: Effects
+        self, home: Home, desk: DecisionRecorder, sources: tuple[Clock, IdSource], effects: Effects
     ) -> None:
         self._home = home
         self._desk = desk

@@ -28,7 +28,7 @@ from pointsman.governance.state import ActionState
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.storage.home import Home
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.stores.semantic import (
@@ -56,7 +56,11 @@ class Effects:
     """Executes the claimed requests of one home."""
 
     def __init__(
-        self, home: Home, desk: Desk, sources: tuple[Clock, IdSource], check: Check | None = None
+        self,
+        home: Home,
+        desk: DecisionRecorder,
+        sources: tuple[Clock, IdSource],
+        check: Check | None = None,
     ) -> None:
         self._home = home
         self._desk = desk

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -71,6 +73,7 @@ class ModelAnswer(Struct, frozen=True):
     written: WholeAnswer
     response: Response
     attempts: int
+    headers: Mapping[str, str]
 
 
 async def ask_whole(
@@ -91,7 +94,8 @@ async def ask_whole(
         response = speaker(dialect).read_response(said)
     except InputError as error:
         raise unreadable(provider.name, error) from error
-    return ModelAnswer(WholeAnswer(dialect, said, response.usage), response, answer.attempts)
+    written = WholeAnswer(dialect, said, response.usage)
+    return ModelAnswer(written, response, answer.attempts, answer.headers)
 
 
 def write_request(dialect: Dialect, request: Request, name: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from pointsman.access.budgets import BudgetPort
 from pointsman.access.charges import Quote
@@ -17,7 +17,7 @@ from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.record import Names, Outcome
 from pointsman.providers.live import LiveProviders
 from pointsman.providers.port import Deadlines
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.health import LiveHealth
 from pointsman.storage.policies.settings import Settings
 
@@ -50,6 +50,8 @@ class CallEnd(Struct, frozen=True, forbid_unknown_fields=True):
     elapsed_us: int
     first_byte_us: int
     spent: Spent | None
+    request_id: str | UnsetType = UNSET
+    """The provider's own id of the request, where it told one: its caller may know no other."""
 
 
 class AbsurdCharge(Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,7 +93,7 @@ class CallListener(Protocol):
 class CallServices(Struct, frozen=True):
     """The parts that every call uses."""
 
-    desk: Desk
+    desk: DecisionRecorder
     clock: Clock
     ids: IdSource
     price_table_id: str

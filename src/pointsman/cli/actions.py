@@ -20,12 +20,12 @@ from pointsman.access.matrix import Route, permitted
 from pointsman.access.roles import Access, GivenRole, Scope
 from pointsman.app import Pointsman
 from pointsman.approvals.view import action_value
-from pointsman.audit.columns import table
 from pointsman.cli.terms import Session, command
 from pointsman.errors import PermissionDenied
 from pointsman.governance.action import Actor
 from pointsman.governance.state import Status
 from pointsman.governance.votes import Choice
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 
 KEY: Final = "POINTSMAN_KEY"

@@ -8,11 +8,11 @@ import click
 
 from pointsman.agents.explain import number, route_screen, shown_route
 from pointsman.agents.modules.module import Module
-from pointsman.audit.columns import table
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import NotFound
 from pointsman.jobs.agency import LOCAL
 from pointsman.jobs.request import JobRequest, freeze_job, read_job_request
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import Limits, printable
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.kernel.json_text import read_json

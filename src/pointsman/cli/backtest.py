@@ -9,9 +9,9 @@ import click
 from pointsman.audit.backtest import Backtest, Change, InputCost
 from pointsman.audit.backtest_picture import picture
 from pointsman.audit.backtest_view import ESTIMATE, backtest_value
-from pointsman.audit.columns import table
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import InputError
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.kernel.number import MicroUsd, microusd_text

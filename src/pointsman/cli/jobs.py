@@ -7,13 +7,13 @@ import sys
 import click
 import msgspec
 
-from pointsman.audit.columns import table
 from pointsman.cli.agents import REQUEST_HELP, read_request
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
 from pointsman.jobs.jobs import JobResult
 from pointsman.jobs.request import goal_request
 from pointsman.jobs.view import job_screen, job_value, verdict_screen, verdict_value
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
 

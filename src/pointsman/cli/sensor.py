@@ -12,10 +12,10 @@ import click
 import msgspec
 
 from pointsman.app import Pointsman, SystemClock
-from pointsman.audit.columns import table
 from pointsman.cli.decision_terms import read_context
 from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import ChainHeld, InputError
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import SECOND, Instant, instant_text
 from pointsman.sensors.event import Observation

@@ -69,8 +69,8 @@ from pointsman.kernel.document import Json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.kernel.record import Names
-from pointsman.recording.desk import Desk
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.decision_recorder import DecisionRecorder
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.storage.home import Home
 from pointsman.storage.stores.entries import ContentReader
 from pointsman.storage.writer.chain_rows import HeldLease
@@ -84,7 +84,7 @@ class JobServices(Struct, frozen=True):
     """The services that jobs use."""
 
     home: Home
-    desk: Desk
+    desk: DecisionRecorder
     clock: Clock
     ids: IdSource
     agency: Agency
@@ -163,7 +163,7 @@ class LiveSteps:
         reply: AgentReply | None,
         elapsed_us: int,
     ) -> AgentAnswer:
-        waits, recorder = Blocking(), self._services.desk.recorder()
+        waits, recorder = BlockingWaiter(), self._services.desk.recorder()
         seal: Sealed | None = None
         kinds: tuple[str, ...] = ()
         if reply is not None:

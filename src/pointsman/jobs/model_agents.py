@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from pointsman.agents.file.run_section import RunModel
 from pointsman.conversations.conversation import Conversation
-from pointsman.conversations.conversation_house import Kit
 from pointsman.conversations.conversations import Conversations
+from pointsman.conversations.services import Kit
 from pointsman.errors import PointsmanError
 from pointsman.jobs.agent_client import AgentResult
 from pointsman.kernel.document import Json

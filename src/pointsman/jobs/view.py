@@ -10,11 +10,11 @@ from pointsman.agents.explain import number
 from pointsman.jobs.jobs import JobResult
 from pointsman.jobs.log import FinalOutput, Iteration, ReflectiveLog, VoteCast
 from pointsman.jobs.replay import JobVerdict
+from pointsman.kernel.columns import cut_line, pad_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import billionths_text
 
-WIDTH = 80
 SHOWN_TEXT = 2_000
 AXES = ("correctness", "relevance", "safety", "coherence")
 
@@ -86,7 +86,7 @@ def job_screen(result: JobResult) -> str:
     lines += [f"request  {each}" for each in log.action_requests]
     lines += ["", f"log      {log.log_id}", f"modules  {log.snapshot_ids['selfrep']}"]
     lines += [f"mind     {log.brainstate_before}", f"      -> {log.brainstate_after}"]
-    head = "\n".join(_shorten(printable(line)) for line in lines)
+    head = "\n".join(cut_line(printable(line)) for line in lines)
     return head if result.text is None else f"{head}\n\n{_answer(result.text)}"
 
 
@@ -94,7 +94,7 @@ def _iteration_lines(each: Iteration) -> Iterator[str]:
     out = each.router_output
     who = each.agent_id or "nobody"
     budget = f"depth {out.depth}, {out.token_budget} tokens" if each.agent_id else ""
-    yield f"{each.number:>3}  {who:<24} {each.status:<16} {budget}"
+    yield f"{each.number:>3}  {pad_line(who, 24)} {each.status:<16} {budget}"
     if each.reason:
         yield f"     {each.reason}"
     for vote in each.council_votes:
@@ -117,8 +117,4 @@ def verdict_screen(verdict: JobVerdict) -> str:
         lines.append(f"  {verdict.reason}")
     count = len(verdict.steps)
     lines.append(f"  {verdict.iterations} iterations, {count} steps came out the same")
-    return "\n".join(_shorten(printable(line)) for line in lines)
-
-
-def _shorten(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+    return "\n".join(cut_line(printable(line)) for line in lines)

@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pointsman.audit.columns import table
 from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.codes import Code
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
 from pointsman.storage.home import BareFolder, Home, is_home

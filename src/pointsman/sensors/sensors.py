@@ -23,7 +23,7 @@ from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.record import Names
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.sensors.entries import (
     ALERT,
     DISABLED,
@@ -79,7 +79,7 @@ class SensorService:
     def __init__(
         self,
         home: Home,
-        desk: Desk,
+        desk: DecisionRecorder,
         branching: Branching,
         sources: tuple[Clock, IdSource],
         settings: Callable[[], WorkflowSettings],

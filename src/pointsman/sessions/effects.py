@@ -16,7 +16,7 @@ from pointsman.calls.flow import CallResult, Record, RecordPlacement, TurnLock
 from pointsman.kernel.instant import Instant
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import Block, Request, Response, Role, ToolUse
-from pointsman.recording.ruling import Placing, Ruling
+from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import DelegateResult, Delegation
 from pointsman.sessions.events.session import CancelReason
@@ -68,7 +68,7 @@ RouteAnswer = Literal["override", "ignore", "none"]
 class AskEgress(Struct, frozen=True):
     """Ask for the human's yes that a policy wants; answered by a bool."""
 
-    placing: Placing
+    placing: PlacementRuling
 
 
 class Gather(Struct, frozen=True):
@@ -198,7 +198,7 @@ def route_answered(effect: AskRoute) -> Steps[RouteAnswer]:
     return cast("RouteAnswer", (yield effect))
 
 
-def egress_allowed(placing: Placing) -> Steps[bool]:
+def egress_allowed(placing: PlacementRuling) -> Steps[bool]:
     """Ask for the human's yes that a policy wants."""
     return bool((yield AskEgress(placing)))
 

@@ -35,7 +35,7 @@ from pointsman.gateway.turns.stream_carriers import (
     StreamCarrier,
     TranslatedStream,
 )
-from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn
+from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.providers.dialects.chat.stream_usage import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.spans import with_model
@@ -61,7 +61,6 @@ class Forwarding:
     has_begun = False
     error: PointsmanError | None = None
     _size = 0
-    _upstream: Mapping[str, str] = NO_HEADERS
     """What the provider's head says."""
     _wants_usage = True
     _has_asked_usage = False
@@ -147,7 +146,7 @@ class Forwarding:
             return self._fail(error)
         except InputError as error:
             return self._fail(untranslatable(error))
-        self._upstream = answer.headers
+        self.call.answer_headers = answer.headers
         try:
             if live.request.look.is_stream:
                 return await self._stream(answer)
@@ -290,7 +289,7 @@ class Forwarding:
         call.first_byte_ns = time.perf_counter_ns()
         call.progress = StreamedAnswer(seen)
         self.has_begun = True
-        return [EVENTS, (b"cache-control", b"no-cache"), *live.headers(self._upstream)]
+        return [EVENTS, (b"cache-control", b"no-cache"), *live.headers(call.answer_headers)]
 
     async def _more(self, data: bytes) -> None:
         if data:

@@ -21,14 +21,14 @@ from pointsman.calls.services import CallEnd
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
 from pointsman.gateway.http import Headers
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.trace_context import trace_context
-from pointsman.gateway.telemetry.turn_counts import count_ruling
+from pointsman.gateway.telemetry.call_telemetry import count_ruling
+from pointsman.gateway.telemetry.tracing import trace_context
 from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.incoming import TurnRequest
 from pointsman.kernel.record import Aside, Names
 from pointsman.providers.dialects.prefix import with_text_of_last_user
-from pointsman.providers.port import Deadlines
-from pointsman.recording.ruling import Placing, Ruling
+from pointsman.providers.port import Deadlines, provider_request_id
+from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.recording.taints import ITEM
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.chain.override import Mode
@@ -203,7 +203,7 @@ class LiveTurn:
         )
         count_ruling(self.parts.metrics, ruling, self.winner)
 
-    def check_confirmed(self, placing: Placing) -> None:
+    def check_confirmed(self, placing: PlacementRuling) -> None:
         """Raise if a policy wants a human's yes and the request does not bring it."""
         if not placing.outcome.requires_confirmation:
             return
@@ -352,16 +352,14 @@ def _header(text: str) -> bytes:
 
 _NAMED: Final = frozenset({"openai-processing-ms", "openai-version", "retry-after"})
 _PREFIXES: Final = ("x-ratelimit-", "anthropic-ratelimit-")
-_IDS: Final = ("x-request-id", "request-id")
 
 
 def request_id_header(
     dialect: Dialect, headers: Mapping[str, str], own_id: str
 ) -> tuple[bytes, bytes]:
     """Return the request id under the name that the vendor of a dialect gives it."""
-    told = next((headers[name] for name in _IDS if headers.get(name)), own_id)
     name = b"request-id" if dialect == "messages" else b"x-request-id"
-    return name, _bytes(told)
+    return name, _bytes(provider_request_id(headers) or own_id)
 
 
 def passed_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -301,6 +301,7 @@ class TurnBatcher:
             turn.continue_in_task()
             return
         turn.body, turn.usage, turn.reason = body, usage, reason
+        turn.first.call.answer_headers = exchange.headers
         turn.first.call.stop_waiting()
         turn.live.hold_here()
 

@@ -1,4 +1,4 @@
-"""Messages as they are kept: whole, redacted, or not at all, as the home retains words."""
+"""Messages as rows: whole, redacted, or without their words, as the home retains them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _METADATA = msgspec.json.Decoder(Metadata)
 
 
 def message_row(message: SessionMessage, retain: Retain, redact: Redact) -> MessageRow:
-    """Give a message as it is kept."""
+    """Return the row of a message."""
     content = b""
     if retain == "full":
         content = msgspec.json.encode(message.content)
     elif retain == "redacted":
-        content = msgspec.json.encode([_redacted(each, redact) for each in message.content])
+        content = msgspec.json.encode([_redact_block(each, redact) for each in message.content])
     return MessageRow(
         message.id,
         message.session_id,
@@ -49,8 +49,8 @@ def message_row(message: SessionMessage, retain: Retain, redact: Redact) -> Mess
     )
 
 
-def kept_message(row: MessageRow) -> SessionMessage:
-    """Give back what is kept of a message."""
+def read_message(row: MessageRow) -> SessionMessage:
+    """Return the message of a row."""
     content: tuple[Block, ...] = _CONTENT.decode(row.content) if row.content else ()
     if row.kept in {"digest", "erased"} and row.role in {"user", "assistant"}:
         content = (NOT_KEPT,)
@@ -66,12 +66,12 @@ def kept_message(row: MessageRow) -> SessionMessage:
     )
 
 
-def kept_messages(rows: Sequence[MessageRow]) -> tuple[SessionMessage, ...]:
-    """Give back what is kept of a session."""
-    return tuple(map(kept_message, rows))
+def read_messages(rows: Sequence[MessageRow]) -> tuple[SessionMessage, ...]:
+    """Return the messages of rows."""
+    return tuple(map(read_message, rows))
 
 
-def _redacted(block: Block, redact: Redact) -> Block:
+def _redact_block(block: Block, redact: Redact) -> Block:
     match block:
         case Text():
             return Text(redact(block.text))
@@ -79,10 +79,10 @@ def _redacted(block: Block, redact: Redact) -> Block:
             # A signature covers the words it was made for: without them it is worth nothing.
             return Thinking(redact(block.text))
         case ToolUse():
-            given = _redacted_value(msgspec.json.decode(block.input), redact)
+            given = _redact_value(msgspec.json.decode(block.input), redact)
             return ToolUse(block.id, block.name, Raw(msgspec.json.encode(given)))
         case ToolResult():
-            content = tuple(_shown(each, redact) for each in block.content)
+            content = tuple(_redact_result(each, redact) for each in block.content)
             return ToolResult(block.tool_use_id, content, block.is_error)
         case Image():
             return NO_IMAGE
@@ -90,15 +90,15 @@ def _redacted(block: Block, redact: Redact) -> Block:
             return RedactedThinking("")
 
 
-def _shown(block: Text | Image, redact: Redact) -> Text | Image:
+def _redact_result(block: Text | Image, redact: Redact) -> Text | Image:
     return Text(redact(block.text)) if isinstance(block, Text) else NO_IMAGE
 
 
-def _redacted_value(value: object, redact: Redact) -> object:
+def _redact_value(value: object, redact: Redact) -> object:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
-        return {redact(key): _redacted_value(each, redact) for key, each in value.items()}
+        return {redact(key): _redact_value(each, redact) for key, each in value.items()}
     if isinstance(value, list):
-        return [_redacted_value(each, redact) for each in value]
+        return [_redact_value(each, redact) for each in value]
     return value

@@ -1,8 +1,8 @@
-"""One call of a conversation: its request written, its answer shown as it comes.
+"""One model call of a conversation: sends the request and shows the answer as it arrives.
 
-What it costs and how it ended is told by `calls.model_call`.
+`calls.model_call` reserves, charges and records it.
 
-INVARIANT: nothing of an answer is shown before the decision behind it is durable.
+INVARIANT: no part of an answer is shown before the decision behind it is durable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pointsman.access.spent import Spent
 from pointsman.calls.answering import output_estimate, result_after, unreadable, write_request
 from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import CallContext, CallOrder, ModelCall
-from pointsman.conversations.conversation_house import House
+from pointsman.conversations.services import ConversationServices
 from pointsman.errors import InputError, OverBudget
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.whole import fold, unfold
@@ -44,22 +44,22 @@ from pointsman.sessions.update import (
 from pointsman.turns.registry.models import provider_of
 
 
-class ShownCall:
-    """A call on its way to the user's eyes. Cancelling it is an end like any other."""
+class DisplayedCall:
+    """A call whose answer is shown to the user. Cancelling it is an end like any other."""
 
     def __init__(
         self,
-        house: House,
+        services: ConversationServices,
         order: CallOrder,
         context: CallContext,
         request: Request,
         show: Callable[[Update], None],
         durable: Callable[[], Awaitable[None]],
     ) -> None:
-        self._house = house
+        self._services = services
         self._order = order
         self._request = request
-        self._call = ModelCall(house.calls, order, context)
+        self._call = ModelCall(services.calls, order, context)
         self._show = show
         self._durable = durable
         self._who = provider_of(order.model)
@@ -74,7 +74,7 @@ class ShownCall:
 
     @property
     def usage(self) -> Usage:
-        """What the provider told so far."""
+        """The usage that the provider reported so far."""
         ends = (each.usage for each in self._events if isinstance(each, Stopped))
         return next(ends, Usage())
 
@@ -90,7 +90,7 @@ class ShownCall:
             self._task.cancel()
 
     async def run(self) -> Replied:
-        """Call the model, show what it says, and tell how it went."""
+        """Call the model, show its answer, and return how the call ended."""
         try:
             reserving = self._call.reserve()
             if reserving is not None:
@@ -98,49 +98,50 @@ class ShownCall:
         except OverBudget as error:
             return Replied(result_after(error), _empty(), error_message=error.message)
         self._call.begin()
-        self._task = asyncio.get_running_loop().create_task(self._called())
+        self._task = asyncio.get_running_loop().create_task(self._send())
         if self._is_cancelled:
             self._task.cancel()
         try:
             await self._task
         except UpstreamError as error:
-            return self._failed(error)
+            return self._reply_failed(error)
         except asyncio.CancelledError:
             if not self._is_cancelled:
                 self._call.cancel()
                 raise
-            return self._cut()
-        return self._done()
+            return self._reply_cancelled()
+        return self._reply_done()
 
-    async def _called(self) -> None:
+    async def _send(self) -> None:
         order = self._order
-        provider, name = self._house.calls.providers.of(order.model, order.in_force.models)
+        provider, name = self._services.calls.providers.of(order.model, order.in_force.models)
         self._dialect = provider.dialects[0]
         body = write_request(self._dialect, self._request, name)
         is_stream = order.is_stream
         outgoing = Outgoing(self._dialect, name, body, is_stream)
-        answer = await provider.send(outgoing, self._house.calls.deadlines())
+        answer = await provider.send(outgoing, self._services.calls.deadlines())
         self._attempts = answer.attempts
+        self._call.answer_headers = answer.headers
         try:
-            await (self._streamed(answer) if is_stream else self._whole(answer))
+            await (self._read_stream(answer) if is_stream else self._read_whole(answer))
         finally:
             await answer.close()
 
-    async def _streamed(self, answer: Answer) -> None:
+    async def _read_stream(self, answer: Answer) -> None:
         reader = speaker(self._dialect).stream_reader()
         async for piece in answer:
             for event in self._read(lambda data=piece: reader.feed(data)):  # type: ignore[misc] # bound at once
-                await self._take(event)
+                await self._take_event(event)
         for event in self._read(reader.end):
-            await self._take(event)
+            await self._take_event(event)
         if not any(isinstance(each, Stopped) for each in self._events):
             message = f"the stream of `{self._who}` ended before its answer did"
             raise UpstreamError(message, error_class="network", status=200)
 
-    async def _whole(self, answer: Answer) -> None:
+    async def _read_whole(self, answer: Answer) -> None:
         body = await answer.read()
         for event in self._read(lambda: [*unfold(speaker(self._dialect).read_response(body))]):
-            await self._take(event)
+            await self._take_event(event)
 
     def _read(self, work: Callable[[], list[Event]]) -> list[Event]:
         try:
@@ -148,14 +149,14 @@ class ShownCall:
         except InputError as error:
             raise unreadable(self._who, error) from error
 
-    async def _take(self, event: Event) -> None:
+    async def _take_event(self, event: Event) -> None:
         """Take one event in, and show it once the decision is durable."""
         if isinstance(event, Broken):
             raise UpstreamError(
                 f"`{self._who}` broke off: {event.code}", error_class="server_error"
             )
         if isinstance(event, BlockStarted):
-            event = self._begun(event)
+            event = self._assign_id(event)
         self._events.append(event)
         if not self._is_shown:
             if isinstance(event, Started):
@@ -164,17 +165,17 @@ class ShownCall:
             self._is_shown = True
             self._call.progress = self
             self._call.first_byte_ns = time.perf_counter_ns()
-        self._tell(event)
+        self._show_event(event)
 
-    def _begun(self, event: BlockStarted) -> BlockStarted:
-        """Name a tool call by an id of our own: a provider's may come twice in a session."""
+    def _assign_id(self, event: BlockStarted) -> BlockStarted:
+        """Give a tool call an id of our own: a provider may use an id twice in a session."""
         if event.kind == "tool_use":
-            event = replace(event, id=f"tu_{self._house.ground.ids.new_id()}")
+            event = replace(event, id=f"tu_{self._services.opened.ids.new_id()}")
             self._open[event.index] = event.id
         self._kinds[event.index] = event
         return event
 
-    def _tell(self, event: Event) -> None:
+    def _show_event(self, event: Event) -> None:
         match event:
             case BlockStarted(kind="tool_use"):
                 self._show(ToolUseBegun(event.id, event.name))
@@ -189,11 +190,11 @@ class ShownCall:
             case Stopped():
                 self._show(MessageComplete(event.reason))
 
-    def _done(self) -> Replied:
+    def _reply_done(self) -> Replied:
         try:
             response = fold(self._events)
         except InputError as error:
-            return self._failed(unreadable(self._who, error))
+            return self._reply_failed(unreadable(self._who, error))
         spent = self._call.complete(self, response.stop_reason, self._attempts).spent
         return Replied(
             CallResult(is_done=True),
@@ -203,14 +204,14 @@ class ShownCall:
             spent=spent,
         )
 
-    def _failed(self, error: UpstreamError) -> Replied:
+    def _reply_failed(self, error: UpstreamError) -> Replied:
         self._attempts = error.attempts
         spent = self._call.fail(error).spent
         called = result_after(error, has_content=self._is_shown)
-        return self._short(called, spent, error.message)
+        return self._reply_partial(called, spent, error.message)
 
-    def _cut(self) -> Replied:
-        """Tell of a call that was cancelled: open tool uses are closed, then the message is."""
+    def _reply_cancelled(self) -> Replied:
+        """End a cancelled call: close its open tool uses, then its message."""
         for name in self._open.values():
             self._show(ToolUseEnded(name))
         self._show(MessageComplete("cancelled"))
@@ -222,12 +223,12 @@ class ShownCall:
             has_content=self._is_shown,
             is_worth_another=False,
         )
-        return replace(self._short(called, spent, "cancelled"), is_cancelled=True)
+        return replace(self._reply_partial(called, spent, "cancelled"), is_cancelled=True)
 
-    def _short(self, called: CallResult, spent: Spent | None, message: str) -> Replied:
+    def _reply_partial(self, called: CallResult, spent: Spent | None, message: str) -> Replied:
         return Replied(
             called,
-            Response("", _words_of(self._events), "error", Usage()),
+            Response("", _text_so_far(self._events), "error", Usage()),
             latency_ms=self._latency_ms(),
             attempts=self._attempts,
             error_message=message,
@@ -238,8 +239,8 @@ class ShownCall:
         return (time.perf_counter_ns() - self._order.started_ns) // 1_000_000
 
 
-def _words_of(events: list[Event]) -> tuple[Block, ...]:
-    """Give the words that had come; what a model began to ask of tools is not among them."""
+def _text_so_far(events: list[Event]) -> tuple[Block, ...]:
+    """Return the text that arrived so far, without begun tool calls."""
     kinds = {each.index: each.kind for each in events if isinstance(each, BlockStarted)}
     texts: dict[int, list[str]] = {}
     for each in events:

@@ -1,6 +1,6 @@
 """Drives one session's turn: carries out each effect, and answers it; a cancel is an answer.
 
-INVARIANT: no word is shown and no tool runs before everything told so far is durable.
+INVARIANT: no word is shown and no tool runs before every event recorded so far is durable.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from msgspec import Struct
 from pointsman.access.caps import Owners
 from pointsman.calls.flow import Record, RecordPlacement
 from pointsman.calls.model_call import CallOrder, PlainContext
-from pointsman.conversations.conversation_house import House
-from pointsman.conversations.kept_messages import message_row
-from pointsman.conversations.model_call import ShownCall
-from pointsman.conversations.telling import Where, handed_in
+from pointsman.conversations.displayed_call import DisplayedCall
+from pointsman.conversations.services import ConversationServices
+from pointsman.conversations.session_events import EventScope, submit_event
+from pointsman.conversations.stored_messages import message_row
 from pointsman.errors import PointsmanError
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import ToolResult, ToolUse
-from pointsman.recording.placing import Turn as Placed
-from pointsman.recording.waiting import Awaited
+from pointsman.recording.placing import PlacedTurn as Placed
+from pointsman.recording.waiting import AsyncWaiter
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import MOST_AT_ONCE, DelegateResult, Delegation
 from pointsman.sessions.effects import (
@@ -51,7 +51,16 @@ from pointsman.sessions.effects import (
 )
 from pointsman.sessions.events.session import CancelReason
 from pointsman.sessions.message import SessionMessage, check_message
-from pointsman.sessions.tool import Answered, Asked, Confirmer, ToolContext, ToolOutcome, ToolSet
+from pointsman.sessions.tool import (
+    Answered,
+    Asked,
+    Confirmer,
+    DenyAll,
+    NoTools,
+    ToolContext,
+    ToolOutcome,
+    ToolSet,
+)
 from pointsman.sessions.transcript import estimated_tokens, everything
 from pointsman.sessions.update import Told, ToolAnswered, ToolAsked, Update
 from pointsman.signals.redaction import redacted
@@ -62,11 +71,11 @@ from pointsman.version import VERSION
 
 T = TypeVar("T")
 GIVE_UP_S: Final = 30
-"""How long a cancelled tool may take to stop before nobody waits for it any more."""
+"""How long the driver waits for a cancelled tool to stop."""
 
 
-class Seat(Struct, frozen=True):
-    """Whose turn is driven."""
+class TurnScope(Struct, frozen=True):
+    """The turn that is driven: its session, its workspace, and its planner's turn."""
 
     session_id: str
     turn_id: str
@@ -82,17 +91,17 @@ class Seat(Struct, frozen=True):
 
     @property
     def owners(self) -> Owners:
-        """Whose money is spent: a worker's planner's, so that no budget is passed by delegating."""
-        return Owners("", self.placed_as, self.workspace or "")
+        """Whose budget is charged: for a worker its planner's, so that delegating evades no cap."""
+        return Owners("", self.placement_session_id, self.workspace or "")
 
     @property
-    def placed_as(self) -> str:
-        """The session whose past says what must stay: a worker's is its planner's."""
+    def placement_session_id(self) -> str:
+        """The session whose history taints the turn: for a worker, its planner's."""
         return self.parent_session_id or self.session_id
 
 
-class Desires(Struct, frozen=True):
-    """What a driver asks of the session round it."""
+class TurnCallbacks(Struct, frozen=True):
+    """The callbacks through which a driver reaches its session."""
 
     show: Callable[[Update], None]
     ask_route: Callable[[AskRoute], Awaitable[RouteAnswer]]
@@ -100,22 +109,61 @@ class Desires(Struct, frozen=True):
     confirmer: Confirmer
     tools: ToolSet
     run_workers: Callable[[Sequence[Delegation]], Awaitable[tuple[DelegateResult, ...]]]
-    decided: Callable[[Record, str], None]
-    """Told of every decision and its id."""
+    on_decision: Callable[[Record, str], None]
+    """CallResult with every decision and its id."""
 
 
-class Driver:
+def _show_nothing(_update: Update) -> None:
+    return None
+
+
+def _ignore_decision(_effect: Record, _decision_id: str) -> None:
+    return None
+
+
+async def _keep_route(_effect: AskRoute) -> RouteAnswer:
+    return "none"
+
+
+async def _refuse_egress(_effect: AskEgress) -> bool:
+    return False
+
+
+async def run_no_workers(_work: Sequence[Delegation]) -> tuple[DelegateResult, ...]:
+    """Run no worker: a turn that has none of its own."""
+    return ()
+
+
+UNATTENDED: Final = TurnCallbacks(
+    _show_nothing,
+    _keep_route,
+    _refuse_egress,
+    DenyAll(),
+    NoTools(),
+    run_no_workers,
+    _ignore_decision,
+)
+"""The callbacks of a turn without a reader: an action that needs a human's yes does not happen."""
+
+
+class TurnDriver:
     """Carries out the effects of one turn."""
 
-    def __init__(self, house: House, seat: Seat, in_force: InForce, desires: Desires) -> None:
-        self._house = house
-        self._seat = seat
+    def __init__(
+        self,
+        services: ConversationServices,
+        scope: TurnScope,
+        in_force: InForce,
+        callbacks: TurnCallbacks,
+    ) -> None:
+        self._services = services
+        self._scope = scope
         self._in_force = in_force
-        self._desires = desires
-        self._durable = Awaited()
+        self._callbacks = callbacks
+        self._durable = AsyncWaiter()
         self._stopping = asyncio.Event()
         self._reason: CancelReason = "user_cancel"
-        self._call: ShownCall | None = None
+        self._call: DisplayedCall | None = None
         self._decision_id = ""
         self._messages: list[SessionMessage] = []
         self._started_ns = time.perf_counter_ns()
@@ -147,59 +195,61 @@ class Driver:
                 effect = steps.throw(failed) if failed is not None else steps.send(answer)
             except StopIteration as end:
                 await self._durable.wait()
-                return end.value  # type: ignore[no-any-return] # what the flow returns
+                return end.value  # type: ignore[no-any-return] # the flow's result
             failed = None
             try:
-                answer = await self._carried_out(effect)
+                answer = await self._carry_out(effect)
             except PointsmanError as error:
                 failed = error
 
-    async def _carried_out(self, effect: Effect) -> object:  # noqa: PLR0911, PLR0912, C901 - one each
+    async def _carry_out(self, effect: Effect) -> object:  # noqa: PLR0911, PLR0912, C901 - one each
         match effect:
             case Record() | RecordPlacement():
-                return self._recorded(effect)
+                return self._record_decision(effect)
             case Tell():
-                return self._told(effect)
+                return self._handle_tell(effect)
             case Keep():
-                return await self._kept(effect)
+                return await self._keep_message(effect)
             case CallModel():
-                return await self._called(effect)
+                return await self._call_model(effect)
             case Gather():
-                return self._gathered(effect)
+                return self._gather_placement(effect)
             case GoOn():
                 return not self.is_cancelled
             case CancelledBy():
                 return self._reason
             case Ask():
-                return await self._until_cancelled(self._asked(effect.asked))
+                return await self._until_cancelled(self._ask_confirmation(effect.asked))
             case AskRoute():
-                return await self._until_cancelled(_of(self._desires.ask_route(effect))) or "none"
+                return (
+                    await self._until_cancelled(_await(self._callbacks.ask_route(effect))) or "none"
+                )
             case AskEgress():
-                return bool(await self._until_cancelled(_of(self._desires.ask_egress(effect))))
+                return bool(await self._until_cancelled(_await(self._callbacks.ask_egress(effect))))
             case NeedsAsking():
-                return self._desires.tools.needs_confirmation(effect.use, self._context())
+                return self._callbacks.tools.needs_confirmation(effect.use, self._context())
             case RunTool():
                 await self._durable.wait()
-                return await self._ran(effect.use)
+                return await self._run_tool(effect.use)
             case RunTools():
                 await self._durable.wait()
-                return await self._ran_together(effect.uses)
+                return await self._run_tools(effect.uses)
             case Delegate():
                 await self._durable.wait()
-                return await self._desires.run_workers(effect.delegations)
+                return await self._callbacks.run_workers(effect.delegations)
             case Now():
-                return self._house.ground.clock.now()
+                return self._services.opened.clock.now()
             case NewId():
-                return self._house.ground.ids.new_id()
+                return self._services.opened.ids.new_id()
 
-    def _recorded(self, effect: Record | RecordPlacement) -> str:
-        """Hand a decision in; what follows from it waits until it is durable."""
-        ground, seat = self._house.ground, self._seat
-        names = Names(ground.ids.new_id(), seat.turn_id, ground.clock.now())
+    def _record_decision(self, effect: Record | RecordPlacement) -> str:
+        """Submit a decision; later effects wait until it is durable."""
+        opened, scope = self._services.opened, self._scope
+        names = Names(opened.ids.new_id(), scope.turn_id, opened.clock.now())
         elapsed_us = (time.perf_counter_ns() - self._started_ns) // 1000
-        aside = Aside(elapsed_us, seat.turn_id, seat.session_id, False, VERSION)  # noqa: FBT003 - no preview
+        aside = Aside(elapsed_us, scope.turn_id, scope.session_id, False, VERSION)  # noqa: FBT003 - no preview
         if isinstance(effect, RecordPlacement):
-            ground.desk.hand_in_placement(
+            opened.desk.hand_in_placement(
                 names,
                 self._in_force,
                 effect.placing,
@@ -209,48 +259,48 @@ class Driver:
             )
             return names.id
         linked = "" if effect.kind == "turn" else effect.kind
-        ground.desk.hand_in(names, self._in_force, effect.ruling, aside, self._durable, linked)
+        opened.desk.hand_in(names, self._in_force, effect.ruling, aside, self._durable, linked)
         self._decision_id = names.id
-        self._desires.decided(effect, names.id)
+        self._callbacks.on_decision(effect, names.id)
         return names.id
 
-    def _told(self, effect: Tell) -> str:
-        seat = self._seat
-        where = (seat.session_id, seat.turn_id, seat.parent_session_id)
+    def _handle_tell(self, effect: Tell) -> str:
+        scope = self._scope
+        where = (scope.session_id, scope.turn_id, scope.parent_session_id)
         if effect.to_parent:
-            where = (seat.parent_session_id, seat.parent_turn_id, "")
-        return self.tell(effect.payload, effect.parent, where)
+            where = (scope.parent_session_id, scope.parent_turn_id, "")
+        return self.record_event(effect.payload, effect.parent, where)
 
-    def tell(self, payload: Payload, parent: str, where: Where) -> str:
+    def record_event(self, payload: Payload, parent: str, where: EventScope) -> str:
         """Record an event."""
-        event = handed_in(self._house, payload, where, parent, self._durable)
-        self._desires.show(Told(event))
+        event = submit_event(self._services, payload, where, parent, self._durable)
+        self._callbacks.show(Told(event))
         return event.id
 
-    async def _kept(self, effect: Keep) -> SessionMessage:
-        ground, seat, store = self._house.ground, self._seat, self._house.store
+    async def _keep_message(self, effect: Keep) -> SessionMessage:
+        opened, scope, store = self._services.opened, self._scope, self._services.store
         message = SessionMessage(
-            ground.ids.new_id(),
-            seat.session_id,
-            seat.turn_id,
+            opened.ids.new_id(),
+            scope.session_id,
+            scope.turn_id,
             effect.role,
             effect.content,
             effect.metadata,
-            ground.clock.now(),
+            opened.clock.now(),
         )
         check_message(message, self._messages)
         await asyncio.wrap_future(store.keep(message_row(message, store.retain, redacted)))
         self._messages.append(message)
         for each in message.content:
             if isinstance(each, ToolUse):
-                self._desires.show(ToolAsked(each))
+                self._callbacks.show(ToolAsked(each))
             elif isinstance(each, ToolResult):
-                self._desires.show(ToolAnswered(each))
+                self._callbacks.show(ToolAnswered(each))
         return message
 
-    async def _called(self, effect: CallModel) -> Replied:
-        seat = self._seat
-        house, ruling, request = self._house, effect.ruling, effect.request
+    async def _call_model(self, effect: CallModel) -> Replied:
+        scope = self._scope
+        services, ruling, request = self._services, effect.ruling, effect.request
         # The first call of a turn is paid for by the estimate its decision was made with.
         tokens = effect.input_tokens if ruling is None else ruling.facts.tokens_for(effect.model)
         order = CallOrder(
@@ -258,15 +308,17 @@ class Driver:
             number=effect.number,
             decision_id=self._decision_id,
             in_force=self._in_force,
-            owners=house.owners(seat.owners),
-            caps=house.caps(self._in_force),
+            owners=services.owners(scope.owners),
+            caps=services.caps(self._in_force),
             input_tokens=tokens,
             asked_output=request.max_output_tokens,
             is_stream=request.is_stream,
             started_ns=time.perf_counter_ns(),
         )
-        context = PlainContext(seat.turn_id, seat.session_id)
-        call = ShownCall(house, order, context, request, self._desires.show, self._durable.wait)
+        context = PlainContext(scope.turn_id, scope.session_id)
+        call = DisplayedCall(
+            services, order, context, request, self._callbacks.show, self._durable.wait
+        )
         self._call = call
         try:
             if self.is_cancelled:
@@ -275,40 +327,44 @@ class Driver:
         finally:
             self._call = None
 
-    def _gathered(self, effect: Gather) -> PlacementFacts:
-        """Look at what a call that goes on would send: a tool may have brought what must stay."""
-        ground, request = self._house.ground, effect.request
+    def _gather_placement(self, effect: Gather) -> PlacementFacts:
+        """Gather facts about a follow-up request: a tool may have added private data."""
+        opened, request = self._services.opened, effect.request
         facts = TurnFacts(
             message=everything(request) if self._in_force.placement.reads_content else "",
             estimated_input_tokens={ANY_MODEL: estimated_tokens(request)},
             tokenizer=TOKENIZER,
         )
-        about = Placed(self._seat.turn_id, self._seat.placed_as, ground.clock.now())
-        return ground.asked(self._in_force, facts, about, lambda: everything(request))
+        about = Placed(self._scope.turn_id, self._scope.placement_session_id, opened.clock.now())
+        return opened.gather_placement(self._in_force, facts, about, lambda: everything(request))
 
     def _context(self) -> ToolContext:
-        seat = self._seat
+        scope = self._scope
         return ToolContext(
-            seat.session_id, seat.turn_id, seat.workspace, seat.is_worker, seat.parent_session_id
+            scope.session_id,
+            scope.turn_id,
+            scope.workspace,
+            scope.is_worker,
+            scope.parent_session_id,
         )
 
-    async def _asked(self, asked: Asked) -> Answered:
+    async def _ask_confirmation(self, asked: Asked) -> Answered:
         await self._durable.wait()
-        left_us = asked.expires_at - self._house.ground.clock.now()
+        left_us = asked.expires_at - self._services.opened.clock.now()
         try:
             async with asyncio.timeout(max(0, left_us) / 1e6):
-                return await self._desires.confirmer.ask(asked)
+                return await self._callbacks.confirmer.ask(asked)
         except TimeoutError:
             return Answered("timeout")
 
-    async def _ran_together(self, uses: Sequence[ToolUse]) -> tuple[Ran, ...]:
+    async def _run_tools(self, uses: Sequence[ToolUse]) -> tuple[Ran, ...]:
         free = asyncio.Semaphore(MOST_AT_ONCE)
 
         async def one(use: ToolUse) -> Ran:
             async with free:
                 if self.is_cancelled:
                     return Ran(ToolOutcome((), "cancelled"), is_cancelled=True)
-                return await self._ran(use)
+                return await self._run_tool(use)
 
         ran = await asyncio.gather(*map(one, uses), return_exceptions=True)
         for each in ran:
@@ -316,8 +372,8 @@ class Driver:
                 raise each
         return tuple(each for each in ran if isinstance(each, Ran))
 
-    async def _ran(self, use: ToolUse) -> Ran:
-        tools, started = self._desires.tools, time.perf_counter_ns()
+    async def _run_tool(self, use: ToolUse) -> Ran:
+        tools, started = self._callbacks.tools, time.perf_counter_ns()
         running = asyncio.ensure_future(tools.run(use, self._context()))
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
@@ -344,7 +400,7 @@ class Driver:
             working.cancel()
 
 
-async def _of(awaitable: Awaitable[T]) -> T:
+async def _await(awaitable: Awaitable[T]) -> T:
     return await awaitable
 
 

@@ -1,4 +1,4 @@
-"""What conversations are made of: opened once for a home and handed to every session."""
+"""The services that conversations use: opened once for a home and shared by every session."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pointsman.calls.flow import Fallback
 from pointsman.calls.services import CallServices
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.placement.facts import PlacementFacts
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.gathering import Gathering
 from pointsman.recording.health import LiveHealth
-from pointsman.recording.placing import Turn as Placed
+from pointsman.recording.placing import PlacedTurn as Placed
 from pointsman.sessions.delegate_call import TIMEOUT_S
 from pointsman.sessions.tool import Confirmer, Memory, NoPrompt, NoTools, Skills, ToolSet
 from pointsman.storage.home import Home
@@ -27,8 +27,8 @@ from pointsman.storage.stores.conversations import ConversationStore
 from pointsman.turns.facts import TurnFacts
 
 
-class Asking(Protocol):
-    """Gathers what the placement of a turn may look at; `Pointsman.asked` is one."""
+class PlacementGatherer(Protocol):
+    """Gathers the placement facts of a turn; `Pointsman.gather_placement` is one."""
 
     def __call__(
         self,
@@ -37,55 +37,55 @@ class Asking(Protocol):
         about: Placed,
         text: Callable[[], str] | None = None,
     ) -> PlacementFacts:
-        """Gather it."""
+        """Gather the facts."""
         ...
 
 
-class Ground(Struct, frozen=True):
+class OpenHome(Struct, frozen=True):
     """The opened home under a conversation."""
 
     home: Home
     files: PolicyFiles
-    desk: Desk
+    desk: DecisionRecorder
     gathering: Gathering
     clock: Clock
     ids: IdSource
-    asked: Asking
+    gather_placement: PlacementGatherer
 
 
 class Kit(Struct, frozen=True):
-    """What one session is equipped with."""
+    """The equipment of one session."""
 
     tools: ToolSet = NoTools()
     skills: Skills = NoPrompt()
     memory: Memory = NoPrompt()
     confirmer: Confirmer | None = None
-    """Who is asked before a tool acts; None: whoever reads the updates."""
+    """The confirmer asked before a tool acts; None: the reader of the updates."""
     is_interactive: bool = False
-    """Whether somebody reads the updates and answers what they ask."""
+    """Whether a reader of the updates answers their questions."""
     confirm_s: int = 300
     route_s: int = 15
     """How long a choice between two models waits before the chosen one is called."""
     worker_s: int = TIMEOUT_S
     problems: tuple[str, ...] = ()
-    """What of the equipment cannot be used, one line each."""
+    """The equipment that cannot be used, one line each."""
     close: Callable[[], Awaitable[None]] | None = None
-    """Lets go of what the tools hold: servers, processes."""
+    """Releases the servers and processes of the tools."""
 
 
-Equip = Callable[[Ground, str | None], Awaitable[Kit]]
+Equip = Callable[[OpenHome, str | None], Awaitable[Kit]]
 """Equips a session for a workspace."""
 
 
-async def bare(_ground: Ground, _workspace: str | None) -> Kit:
+async def equip_nothing(_opened: OpenHome, _workspace: str | None) -> Kit:
     """Equip a session with nothing."""
     return Kit()
 
 
-class Patron(Struct, frozen=True):
-    """Whose key sessions run under: the models it may use, and what it may spend.
+class KeyLimits(Struct, frozen=True):
+    """The key that sessions run under: the models it may use, and its caps.
 
-    Empty for whoever works on the home itself.
+    Empty for work on the home itself.
     """
 
     key_id: str = ""
@@ -93,39 +93,39 @@ class Patron(Struct, frozen=True):
     caps: tuple[Cap, ...] = ()
 
 
-class House(Struct, frozen=True):
-    """Everything a session uses, shared by all sessions of a process that have one patron."""
+class ConversationServices(Struct, frozen=True):
+    """The services of a session, shared by all sessions of a process under one key."""
 
-    ground: Ground
+    opened: OpenHome
     calls: CallServices
     store: ConversationStore
-    patron: Patron = Patron()
+    key_limits: KeyLimits = KeyLimits()
 
     @property
     def budgets(self) -> BudgetPort:
-        """What may be spent."""
+        """The budgets."""
         return self.calls.budgets
 
     @property
     def health(self) -> LiveHealth:
-        """Who is out."""
+        """The availability of providers."""
         return self.calls.health
 
     def caps(self, in_force: InForce) -> tuple[Cap, ...]:
-        """Give what bounds the spending: the policy's budgets, and the patron's own."""
-        return (*caps_of(in_force.ready.policy.budgets), *self.patron.caps)
+        """Return the caps on spending: the policy's budgets, and the key's own."""
+        return (*caps_of(in_force.ready.policy.budgets), *self.key_limits.caps)
 
     def owners(self, seated: Owners) -> Owners:
-        """Give whose money is spent, the patron's key among them."""
-        return replace(seated, key_id=self.patron.key_id) if self.patron.key_id else seated
+        """Return the owners of the money spent, with the key if there is one."""
+        return replace(seated, key_id=self.key_limits.key_id) if self.key_limits.key_id else seated
 
     @property
     def settings(self) -> Settings:
-        """How the home is run, now."""
-        return self.ground.files.settings().value
+        """The settings in force."""
+        return self.opened.files.settings().value
 
     def fallback(self) -> Fallback:
-        """Give when another model may take over."""
+        """Return when another model may take over."""
         given = self.settings.fallback
         return Fallback(
             given.mode == "on", given.most_attempts, given.for_named_models, given.max_price_ratio
