@@ -65,7 +65,7 @@ from pointsman.version import VERSION
 if TYPE_CHECKING:
     from pointsman.approvals.approvals import Approvals
     from pointsman.approvals.effects import Effects
-    from pointsman.audit.backtest import Backtest
+    from pointsman.audit.backtest.result import Backtest
     from pointsman.audit.egress import EgressReport
     from pointsman.audit.export import BundleSummary
     from pointsman.audit.replay import Progress, ReplayReport
@@ -437,7 +437,7 @@ class Pointsman:
         progress: Progress | None = None,
     ) -> Backtest:
         """Decide the recorded turns again under another policy; records nothing."""
-        from pointsman.audit.backtest import backtest  # noqa: PLC0415 - as above
+        from pointsman.audit.backtest.backtester import backtest  # noqa: PLC0415 - as above
 
         with told_errors(self.home.database):
             return backtest(self.home, policy, since, previews=previews, progress=progress)

@@ -27,8 +27,8 @@ from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.request import GivenJob, facts_of
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
-from pointsman.approvals.action_making import Wanted, wish_wanted
 from pointsman.approvals.approvals import Approvals
+from pointsman.approvals.proposal import ActionProposal, wish_proposal
 from pointsman.brainstate.constants import DefaultUsed
 from pointsman.brainstate.events import INPUTS_FORM, Inputs
 from pointsman.brainstate.hints import Hints, hinted
@@ -180,7 +180,7 @@ class Agency:
             before = self.snapshots.brainstate(name)
             after, trace = ticked(before, inputs)
             wanted = [
-                wish_wanted(wish, before.brainstate_id, before.job_seed, caller.trace_id)
+                wish_proposal(wish, before.brainstate_id, before.job_seed, caller.trace_id)
                 for wish in trace.wishes
             ]
             requests = tuple(self._request_action(each, caller) for each in wanted)
@@ -197,7 +197,7 @@ class Agency:
         requests, refused = [], []
         for wish in trace.wishes:
             try:
-                wanted = wish_wanted(wish, job_id, before.job_seed, caller.trace_id)
+                wanted = wish_proposal(wish, job_id, before.job_seed, caller.trace_id)
                 requests.append(self._request_action(wanted, caller))
             except PointsmanError as error:
                 refused.append(f"{wish.action_type} of {wish.origin}: {error.code}")
@@ -329,7 +329,7 @@ class Agency:
         waits.wait()
         recorder.append(tick_draft(names, told)).result()
 
-    def _request_action(self, wanted: Wanted, caller: Caller) -> str:
+    def _request_action(self, wanted: ActionProposal, caller: Caller) -> str:
         """Request the action a state wishes for; a seed that was used before gets another id."""
         try:
             made = self._approvals.request(wanted, caller.actor)

@@ -180,7 +180,7 @@ class Branching:
         )
         evaluation = self._recorded(evaluation, ready, facts, source)
         if answered.used and self.approvals is not None:
-            self.approvals.done(answered.used, asked.by, name)
+            self.approvals.mark_used(answered.used, asked.by, name)
         if key and source is None:
             self._keep(key, evaluation)
         return evaluation
