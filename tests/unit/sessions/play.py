@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
-from pointsman.sessions.worker import WorkerOrder, run_worker
 
 from pointsman.access.spent import Spent
 from pointsman.calls.flow import CallResult, Fallback, Record, RecordPlacement
@@ -70,6 +69,7 @@ from pointsman.sessions.tool import (
     ToolOutcome,
 )
 from pointsman.sessions.turn import TurnEnd, TurnLimits, TurnPlan
+from pointsman.sessions.worker import WorkerOrder, run_worker
 from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.facts import Override, TurnFacts
 
