@@ -38,8 +38,8 @@ from pointsman.cli.main import main as command
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.described import DESCRIBED
 from pointsman.gateway.api.feed.events import EVENT_NAMES
+from pointsman.gateway.api.gauges import GAUGES
 from pointsman.gateway.api.openapi import openapi
-from pointsman.gateway.telemetry.gauges import GAUGES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 from pointsman.gateway.telemetry.otel import attributes
 from pointsman.gateway.telemetry.tracing import CallSpan

@@ -33,11 +33,11 @@ from pointsman.placement.explain import ShownPlacement
 from pointsman.placement.facts import FACTS_FORM as PLACEMENT_FACTS_FORM
 from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
 from pointsman.placement.facts import with_seal as with_content_seal
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.gathering import Gathering
 from pointsman.recording.health import HomeHealth, LiveHealth
-from pointsman.recording.placing import PlacementGathering, Turn
-from pointsman.recording.ruling import placed, policies_of, ruled
+from pointsman.recording.placing import PlacedTurn, PlacementGathering
+from pointsman.recording.ruling import decide_placement, decide_turn, policies_in_force
 from pointsman.recording.taints import TaintedSession, Taints, tainted_sessions
 from pointsman.recording.transitions import transition_draft
 from pointsman.signals.kinds import KINDS
@@ -65,7 +65,7 @@ from pointsman.version import VERSION
 if TYPE_CHECKING:
     from pointsman.approvals.approvals import Approvals
     from pointsman.approvals.effects import Effects
-    from pointsman.audit.backtest import Backtest
+    from pointsman.audit.backtest.result import Backtest
     from pointsman.audit.egress import EgressReport
     from pointsman.audit.export import BundleSummary
     from pointsman.audit.replay import Progress, ReplayReport
@@ -127,9 +127,11 @@ class Pointsman:
         self.gathering = Gathering(self.home, self.files, lambda: self.health)
         self._taints = Taints(self.home.database)
         self._placements = PlacementGathering(self.home, self._taints)
-        self.asked = self._placements.asked
+        self.gather_placement = self._placements.gather
         """Gather what the placement of a turn may look at; each turn asks, so it is one call."""
-        self.desk = Desk(self.home, self.files, writer, (self.clock, self.ids), self._taints)
+        self.desk = DecisionRecorder(
+            self.home, self.files, writer, (self.clock, self.ids), self._taints
+        )
         self.calls: CallServices | None = None
         """What model calls share, where a gateway has opened it; else conversations open theirs."""
         self._agents: AgentServices | None = None
@@ -228,7 +230,7 @@ class Pointsman:
         from pointsman.conversations.equipment import equip_from_home  # noqa: PLC0415
 
         parts = (self.home, self.files, self.desk, self.gathering, self.clock, self.ids)
-        ground = OpenHome(*parts, self.asked)
+        ground = OpenHome(*parts, self.gather_placement)
         return open_conversations(
             ground, equip=equip_from_home, health=self.health, calls=self.calls
         )
@@ -309,10 +311,10 @@ class Pointsman:
     ) -> Shown:
         """Decide a turn and, unless told otherwise, record it durably before this returns."""
         in_force = in_force or self.in_force()
-        about = Turn(self.ids.new_id(), session_id, self.clock.now())
-        asked = self.asked(in_force, facts, about)
+        about = PlacedTurn(self.ids.new_id(), session_id, self.clock.now())
+        asked = self.gather_placement(in_force, facts, about)
         started = time.perf_counter_ns()
-        ruling = ruled(policies_of(in_force), asked, facts)
+        ruling = decide_turn(policies_in_force(in_force), asked, facts)
         elapsed_us = (time.perf_counter_ns() - started) // 1000
         names = Names(self.ids.new_id(), about.turn_id, about.asked_at)
         aside = Aside(elapsed_us, self.ids.new_id(), session_id, is_preview, VERSION)
@@ -338,7 +340,7 @@ class Pointsman:
         self, given: GivenPlacement, *, in_force: InForce | None = None
     ) -> PlacementFacts:
         """Return the exact facts of a placement that a caller wrote; no record is looked at."""
-        return self._placements.given(in_force or self.in_force(), given)
+        return self._placements.given_facts(in_force or self.in_force(), given)
 
     def place(
         self, facts: PlacementFacts, *, record: bool = True, in_force: InForce | None = None
@@ -346,7 +348,7 @@ class Pointsman:
         """Decide whether a question may leave this machine, and record the decision."""
         in_force = in_force or self.in_force()
         started = time.perf_counter_ns()
-        placing = placed(policies_of(in_force), facts)
+        placing = decide_placement(policies_in_force(in_force), facts)
         elapsed_us = (time.perf_counter_ns() - started) // 1000
         names = Names(self.ids.new_id(), facts.question_id, self.clock.now())
         aside = Aside(elapsed_us, self.ids.new_id(), facts.session_id, False, VERSION)  # noqa: FBT003 - no preview
@@ -435,7 +437,7 @@ class Pointsman:
         progress: Progress | None = None,
     ) -> Backtest:
         """Decide the recorded turns again under another policy; records nothing."""
-        from pointsman.audit.backtest import backtest  # noqa: PLC0415 - as above
+        from pointsman.audit.backtest.backtester import backtest  # noqa: PLC0415 - as above
 
         with told_errors(self.home.database):
             return backtest(self.home, policy, since, previews=previews, progress=progress)

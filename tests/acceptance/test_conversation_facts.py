@@ -217,7 +217,7 @@ def unreached(home: Path, now: Instant) -> None:
     store = HealthStore(SqlitePlace(home / "health.db"))
     another = HomeHealth(FrozenClock(Instant(now - 30 * SECOND)), store, "another")
     for _ in range(2):
-        another.ended(MINI, "network", ())
+        another.note_call_end(MINI, "network", ())
     another.close()
 
 
@@ -237,7 +237,7 @@ async def test_a_turn_may_try_what_is_out_unless_another_process_does(tmp_path: 
         assert trying.claim(MINI)
         conversation = await parlour.conversations.start()
         assert over(await said(conversation, "hello")).model == OPUS
-        trying.ended(MINI, "cancelled", ())
+        trying.note_call_end(MINI, "cancelled", ())
         assert over(await said(conversation, "hello again")).model == MINI
         found = [facts_of(home, each.id).availability for each in entries(home, "decision.turn")]
         assert found == [{"openai": "unavailable"}, {"openai": "half_open"}]

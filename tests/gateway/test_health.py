@@ -54,7 +54,7 @@ def failed(home: Path, result: Result, times: int, seconds_ago: int) -> None:
     store = HealthStore(SqlitePlace(home / "health.db"))
     health = HomeHealth(FrozenClock(then), store, "another")
     for _ in range(times):
-        health.ended("open:big", result, MODELS)
+        health.note_call_end("open:big", result, MODELS)
     health.close()
 
 

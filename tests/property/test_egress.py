@@ -28,9 +28,9 @@ from pointsman.placement.facts import PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.placement.rules.sensitivity import Sensitivity
 from pointsman.placement.rules.table import PlacementFile
-from pointsman.recording.placing import Turn, facts_of_turn
-from pointsman.recording.ruling import Ruling, policies_of
-from pointsman.recording.taints import held_by
+from pointsman.recording.placing import PlacedTurn, facts_of_turn
+from pointsman.recording.ruling import Ruling, policies_in_force
+from pointsman.recording.taints import taint_rule
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import ReadyPolicy
@@ -76,11 +76,11 @@ class Conversation:
                 del self.taints[session]
                 self.held.discard(session)
                 self.seen["cleared"] += 1
-            self.turn(Turn(f"t-{number}", session, Instant(number)))
+            self.turn(PlacedTurn(f"t-{number}", session, Instant(number)))
         self.seen["runs"] += 1
         return self.seen
 
-    def turn(self, about: Turn) -> None:
+    def turn(self, about: PlacedTurn) -> None:
         try:
             given = read_facts(Document("facts", _likely(self.draw, self.known), {}, {}))
             facts = turn_facts(given, *split_override(given.message, self.turns.aliases))
@@ -95,12 +95,14 @@ class Conversation:
         if driven.called and self.draw.chance(3):
             self.go_on(facts, about, driven.called[-1])
 
-    def go_on(self, facts: TurnFacts, about: Turn, model: str) -> None:
+    def go_on(self, facts: TurnFacts, about: PlacedTurn, model: str) -> None:
         """A tool brought something: the same model is asked, unless it must stay now."""
         brought = replace(facts, message=" ".join(self.draw.some(WORDS, 1)))
         asked, found = self.asked(brought, about)
         want = self.expected(asked, found)
-        steps = flow.continue_turn(policies_of(self.in_force), asked, TurnLock("t", "d", model))
+        steps = flow.continue_turn(
+            policies_in_force(self.in_force), asked, TurnLock("t", "d", model)
+        )
         effects: list[flow.Effect] = []
         with suppress(StopIteration):
             effects.append(next(steps))
@@ -119,11 +121,11 @@ class Conversation:
         """The fake ledger: remembers sessions as the desk does."""
         for effect in effects:
             if isinstance(effect, flow.RecordPlacement):
-                rule = held_by(self.in_force.placement.policy, effect.placing)
+                rule = taint_rule(self.in_force.placement.policy, effect.placing)
                 if rule and asked.taint is None:
                     self.taints.setdefault(asked.session_id, Taint(asked.question_id, rule))
 
-    def asked(self, facts: TurnFacts, about: Turn) -> tuple[PlacementFacts, Any]:
+    def asked(self, facts: TurnFacts, about: PlacedTurn) -> tuple[PlacementFacts, Any]:
         """Gather as the app does, with a detector that knows three words and fails at times."""
         found: Any = None
         policy = self.in_force.placement.policy
@@ -195,7 +197,7 @@ class Driven:
 
     def run(self) -> None:
         talk = self.talk
-        policies = policies_of(talk.in_force)
+        policies = policies_in_force(talk.in_force)
         steps = flow.turn(policies, self.asked, self.facts, talk.fallback)
         answer: flow.CallResult | None = None
         try:
@@ -224,7 +226,7 @@ class Driven:
         if effect.ruling.is_placed_anew and placing.outcome.log_escalation:
             self.escalations += 1
             talk.seen["escalated"] += 1
-        rule = held_by(talk.in_force.placement.policy, placing)
+        rule = taint_rule(talk.in_force.placement.policy, placing)
         if rule and self.asked.session_id not in talk.taints and self.asked.taint is None:
             talk.taints[self.asked.session_id] = Taint(self.asked.question_id, rule)
         talk.seen.update(set(self.occurred(effect.ruling)))

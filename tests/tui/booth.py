@@ -145,7 +145,7 @@ async def a_booth(
 
 def _equipped(pointsman: Pointsman) -> Conversations:
     parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
-    ground = OpenHome(*parts, pointsman.clock, pointsman.ids, pointsman.asked)
+    ground = OpenHome(*parts, pointsman.clock, pointsman.ids, pointsman.gather_placement)
     return open_conversations(ground, equip=equip_from_home, health=pointsman.health)
 
 

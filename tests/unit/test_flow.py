@@ -26,7 +26,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.recording.ruling import Policies, Ruling, ruled
+from pointsman.recording.ruling import Policies, Ruling, decide_turn
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.facts import Override, TurnFacts
@@ -210,7 +210,7 @@ def test_the_chain_ends_at_a_named_model_before_anything_is_decided_again(
     facts: TurnFacts, goes_on: bool
 ) -> None:
     # The chain would refuse every other model, too: only this line spares the second decision.
-    ruling = ruled(policies(), asked(), facts)
+    ruling = decide_turn(policies(), asked(), facts)
     assert ruling.model == "c:small"
     assert _may_go_on(Fallback(), ruling, FAILED, 1) is goes_on
 
@@ -277,7 +277,7 @@ def test_a_turn_that_must_stay_is_taken_by_the_placements_own_local_model(
 ) -> None:
     turns = turns_under("c:big", c_big=a_model("cloud"), **models)
     under = policies(turns, local_model=named)
-    ruling = ruled(under, asked(privacy_level="local"), some_facts(privacy_level="local"))
+    ruling = decide_turn(under, asked(privacy_level="local"), some_facts(privacy_level="local"))
     assert (ruling.model, ruling.trace.chain[-1].reason) == (
         served,
         "placement keeps this turn here",
@@ -382,7 +382,7 @@ def test_a_binding_auto_whose_models_are_all_away_has_no_model() -> None:
 
 def a_ruling(**changes: object) -> tuple[Policies, Ruling]:
     under = policies()
-    ruling = ruled(under, asked(privacy_level="cloud"), some_facts())
+    ruling = decide_turn(under, asked(privacy_level="cloud"), some_facts())
     outcome = replace(ruling.placing.outcome, **changes)
     return under, replace(ruling, placing=replace(ruling.placing, outcome=outcome))
 
@@ -416,7 +416,9 @@ def test_the_door_lets_local_models_and_open_gates_pass() -> None:
 
 def advice(about: PlacementFacts, **placement: object) -> bool:
     under = policies(**placement)
-    return ruled(under, about, some_facts(privacy_level=about.privacy_level)).placing.is_advice
+    return decide_turn(
+        under, about, some_facts(privacy_level=about.privacy_level)
+    ).placing.is_advice
 
 
 def test_what_left_everything_open_by_the_table_alone_is_advice() -> None:
@@ -433,7 +435,7 @@ def test_what_binds_or_was_asked_of_somebody_is_a_decision_of_its_own() -> None:
 
 
 def test_what_a_placement_leaves_open_is_a_fact_of_the_turn() -> None:
-    ruling = ruled(policies(), asked(privacy_level="local"), some_facts())
+    ruling = decide_turn(policies(), asked(privacy_level="local"), some_facts())
     placed = ruling.facts.placement
     assert placed is not None
     assert (placed.policy_id, placed.rule_id, placed.gate) == (ID, "PRIVACY_LOCAL", "local")
@@ -445,7 +447,7 @@ def test_what_a_placement_leaves_open_is_a_fact_of_the_turn() -> None:
 
 def test_a_turn_that_goes_nowhere_says_by_which_rule() -> None:
     about = asked(privacy_level="local", human_override="force_remote")
-    ruling = ruled(policies(), about, some_facts(privacy_level="local"))
+    ruling = decide_turn(policies(), about, some_facts(privacy_level="local"))
     assert ruling.model == ""
     assert ruling.trace.chain[-1].reason.startswith("POLICY_FORCE_CLOUD: human override")
 

@@ -88,7 +88,7 @@ def test_a_provider_that_one_turn_may_try_says_so(open_page: Open, live: Running
     another = HomeHealth(FrozenClock(then), store, "another")
     health.clear("house")
     for _ in range(2):
-        another.ended("house:llama", "network", ())
+        another.note_call_end("house:llama", "network", ())
     another.close()
     page = open_page("#/")
     tried = page.locator(".providers li.half_open").first

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from pointsman.placement.facts import PlacementFacts
 from pointsman.recording.ruling import (
-    Placing,
+    PlacementRuling,
     Policies,
     Ruling,
-    placed,
-    ruled,
-    ruled_after_failure,
-    ruled_under,
+    decide_after_failure,
+    decide_model,
+    decide_placement,
+    decide_turn,
 )
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.registry.estimate import call_estimate
@@ -103,7 +103,7 @@ class Record(Struct, frozen=True):
 class RecordPlacement(Struct, frozen=True):
     """Record what was decided about the text of a call that goes on in its turn."""
 
-    placing: Placing
+    placing: PlacementRuling
     is_refused: bool = False
 
 
@@ -131,7 +131,7 @@ class FlowEnd(Struct, frozen=True):
     ruling: Ruling | None
     attempts: int
     error_class: str = ""
-    placing: Placing | None = None
+    placing: PlacementRuling | None = None
 
 
 Effect = Record | RecordPlacement | CallEffect
@@ -150,7 +150,7 @@ def turn(
     claim: Claim | None = None,
 ) -> Flow:
     """Run a turn's first call."""
-    ruling = _claim_model(policies, ruled(policies, asked, facts), claim)
+    ruling = _claim_model(policies, decide_turn(policies, asked, facts), claim)
     yield Record(ruling, "turn")
     attempts = 0
     while model := ruling.model:
@@ -161,7 +161,7 @@ def turn(
             return FlowEnd("done", ruling, attempts)
         if not _may_go_on(fallback, ruling, called, attempts):
             return FlowEnd("failed", ruling, attempts, called.error_class)
-        following = _claim_model(policies, ruled_after_failure(policies, ruling), claim)
+        following = _claim_model(policies, decide_after_failure(policies, ruling), claim)
         if not following.model or not _is_affordable(policies, fallback, ruling, following):
             return FlowEnd("failed", ruling, attempts, called.error_class)
         ruling = following
@@ -178,7 +178,7 @@ def _claim_model(policies: Policies, ruling: Ruling, claim: Claim | None) -> Rul
     while claim is not None and (scopes := _half_open(ruling)) and not claim(ruling.model):
         out = dict.fromkeys(scopes, "unavailable")
         facts = replace(ruling.facts, availability={**ruling.facts.availability, **out})
-        again = ruled_under(policies, ruling.placing, facts)
+        again = decide_model(policies, ruling.placing, facts)
         ruling = replace(again, is_placed_anew=ruling.is_placed_anew)
     return ruling
 
@@ -195,7 +195,7 @@ def continue_turn(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> 
     model was chosen and cannot change. A turn that was let go by a logged escalation is not held
     by the table again, only by what it brings.
     """
-    placing = placed(policies, asked)
+    placing = decide_placement(policies, asked)
     is_let_go = lock.is_escalated and placing.trace.terminated_at == "autoModeLogic"
     is_refused = not is_let_go and not may_call(policies, placing, lock.model)
     if not placing.is_advice:
@@ -215,7 +215,7 @@ def check_egress(policies: Policies, ruling: Ruling) -> None:
         raise EgressRefused(f"{ruling.model} may not be called: {rule}")
 
 
-def may_call(policies: Policies, placing: Placing, name: str) -> bool:
+def may_call(policies: Policies, placing: PlacementRuling, name: str) -> bool:
     """Tell whether a placement lets a model be called."""
     gate = placing.outcome.gate
     model = policies.turns.models.get(name)

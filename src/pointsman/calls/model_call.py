@@ -261,12 +261,12 @@ class ModelCall:
         models = order.in_force.ready.models
         is_refusal = error is not None and error.is_policy_refusal
         ended_as = result if error is None else error.result
-        services.health.ended(order.model, ended_as, models, is_policy_refusal=is_refusal)
+        services.health.note_call_end(order.model, ended_as, models, is_policy_refusal=is_refusal)
         reservation, self._reservation = self._reservation, None
         spent = None if reservation is None else self._settle(reservation, result)
         if self.called_ns:
             # The estimate was counted at the start; limits count what the ledger does.
-            services.health.used(order.model, _tokens_of(spent) - order.input_tokens)
+            services.health.note_tokens(order.model, _tokens_of(spent) - order.input_tokens)
         # Shared budgets count a call's end by its entry, under the id that was reserved for it.
         name = (reservation.id if reservation is not None else "") or services.ids.new_id()
         status = 200 if error is None else error.status

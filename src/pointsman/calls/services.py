@@ -17,7 +17,7 @@ from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.record import Names, Outcome
 from pointsman.providers.live import LiveProviders
 from pointsman.providers.port import Deadlines
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.health import LiveHealth
 from pointsman.storage.policies.settings import Settings
 
@@ -93,7 +93,7 @@ class CallListener(Protocol):
 class CallServices(Struct, frozen=True):
     """The parts that every call uses."""
 
-    desk: Desk
+    desk: DecisionRecorder
     clock: Clock
     ids: IdSource
     price_table_id: str

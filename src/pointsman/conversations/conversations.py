@@ -36,7 +36,7 @@ from pointsman.providers.http_provider import Surroundings
 from pointsman.providers.live import LiveProviders
 from pointsman.recording.health import LiveHealth
 from pointsman.recording.transitions import transition_draft
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.sessions.events.session import SessionResumed
 from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.rollup import Rollup, WorkerMessages, rollup
@@ -277,4 +277,4 @@ def _record(opened: OpenHome, changes: tuple[Transition, ...]) -> None:
     """Record changes of availability."""
     recorder = opened.desk.recorder()
     for each in changes:
-        recorder.hand_in(transition_draft(opened.ids.new_id(), each), Blocking().expect())
+        recorder.hand_in(transition_draft(opened.ids.new_id(), each), BlockingWaiter().expect())

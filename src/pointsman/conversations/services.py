@@ -14,12 +14,12 @@ from pointsman.calls.flow import Fallback
 from pointsman.calls.services import CallServices
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.placement.facts import PlacementFacts
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.gathering import Gathering
 from pointsman.recording.health import LiveHealth
-from pointsman.recording.placing import Turn as Placed
+from pointsman.recording.placing import PlacedTurn as Placed
 from pointsman.sessions.delegate_call import TIMEOUT_S
-from pointsman.sessions.tool import Confirmer, Memory, NoPrompt, NoTools, Skills, ToolSet
+from pointsman.sessions.tool import Confirmer, NoPrompt, NoTools, SessionMemory, Skills, ToolSet
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.storage.policies.settings import Settings
@@ -46,7 +46,7 @@ class OpenHome(Struct, frozen=True):
 
     home: Home
     files: PolicyFiles
-    desk: Desk
+    desk: DecisionRecorder
     gathering: Gathering
     clock: Clock
     ids: IdSource
@@ -58,7 +58,7 @@ class Kit(Struct, frozen=True):
 
     tools: ToolSet = NoTools()
     skills: Skills = NoPrompt()
-    memory: Memory = NoPrompt()
+    memory: SessionMemory = NoPrompt()
     confirmer: Confirmer | None = None
     """The confirmer asked before a tool acts; None: the reader of the updates."""
     is_interactive: bool = False

@@ -19,7 +19,7 @@ from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import DECISION
-from pointsman.recording.waiting import Awaited
+from pointsman.recording.waiting import AsyncWaiter
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.envelope import (
     Envelope,
@@ -104,7 +104,7 @@ class SessionEventRecorder:
 
     async def record(self, payload: Payload, where: EventScope, parent: str = "") -> str:
         """Record an event and return its id."""
-        durable = Awaited()
+        durable = AsyncWaiter()
         event = submit_event(self._services, payload, where, parent, durable)
         await durable.wait()
         return event.id
@@ -115,7 +115,7 @@ def submit_event(
     payload: Payload,
     where: EventScope,
     parent: str,
-    durable: Awaited,
+    durable: AsyncWaiter,
 ) -> Envelope:
     """Submit an event with its words sealed; return it with its words."""
     opened = services.opened

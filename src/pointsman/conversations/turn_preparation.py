@@ -17,14 +17,14 @@ from pointsman.providers.messages import (
     Text,
     Tool,
 )
-from pointsman.recording.gathering import Around, look_of
-from pointsman.recording.placing import Turn as Placed
-from pointsman.recording.ruling import placed, policies_of
-from pointsman.sessions.history import History, Manner
+from pointsman.recording.gathering import CallSurroundings, turn_fingerprint
+from pointsman.recording.placing import PlacedTurn as Placed
+from pointsman.recording.ruling import decide_placement, policies_in_force
+from pointsman.sessions.history import History, TranscriptStyle
 from pointsman.sessions.prompts import planner_prompt
 from pointsman.sessions.tool import ToolDefinition
-from pointsman.sessions.transcript import estimated_tokens, everything
-from pointsman.sessions.turn import Turn, TurnLimits
+from pointsman.sessions.transcript import estimated_tokens, request_text
+from pointsman.sessions.turn import TurnLimits, TurnPlan
 from pointsman.signals.tokens import tokenizer_of
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.chain.override import Mode, split_override
@@ -58,7 +58,7 @@ class SessionState(Struct, frozen=True):
 class PreparedTurn(Struct, frozen=True):
     """A turn that can begin, with its fingerprint and vector for the pattern store."""
 
-    turn: Turn
+    turn: TurnPlan
     fingerprint: bytes
     vector: bytes
     is_without_tools: bool = False
@@ -116,7 +116,7 @@ class TurnPreparer:
             )
             turn = self._turn(scope, state, turn_input, facts, request)
         turn = replace(turn, content=content, tools=tools, system=system)
-        look = FINGERPRINT_FORM.encode(look_of(facts, _surroundings(state.history)))
+        look = FINGERPRINT_FORM.encode(turn_fingerprint(facts, _surroundings(state.history)))
         # Workers' turns are not learned from, so they need no vector.
         vector = b"" if scope.is_worker else self._services.opened.gathering.vectors.of(text)
         return PreparedTurn(turn, look, vector, is_without_tools)
@@ -128,18 +128,18 @@ class TurnPreparer:
         turn_input: TurnInput,
         facts: TurnFacts,
         request: Request,
-    ) -> Turn:
+    ) -> TurnPlan:
         opened, in_force = self._services.opened, self._in_force
         about = Placed(scope.turn_id, scope.placement_session_id, opened.clock.now())
-        return Turn(
+        return TurnPlan(
             session_id=scope.session_id,
             turn_id=scope.turn_id,
             content=(),
             history=state.history,
             tools=(),
             system=str,
-            policies=policies_of(in_force),
-            asked=opened.gather_placement(in_force, facts, about, lambda: everything(request)),
+            policies=policies_in_force(in_force),
+            asked=opened.gather_placement(in_force, facts, about, lambda: request_text(request)),
             facts=facts,
             fallback=self._services.fallback(),
             is_worker=scope.is_worker,
@@ -159,7 +159,7 @@ class TurnPreparer:
         now = opened.clock.now()
         caps, owners = services.caps(self._in_force), services.owners(scope.owners)
         looked = _surroundings(state.history)
-        around = Around(
+        around = CallSurroundings(
             input_tokens=estimated_tokens(request),
             sticky_model=None if scope.is_worker else state.sticky_model,
             workspace_path=scope.workspace,
@@ -185,14 +185,14 @@ class TurnPreparer:
         mode: Mode = "off" if scope.is_worker else "strict"
         return opened.gathering.facts_of_call(self._in_force, turn_input.text, around, now, mode)
 
-    def _can_use_tools(self, turn: Turn) -> bool:
+    def _can_use_tools(self, turn: TurnPlan) -> bool:
         """Return whether the model chosen by hand, else any that may serve, can call tools."""
         models, configured = self._in_force.ready.models, turn.facts.configured
         override, sticky = turn.facts.override, turn.facts.sticky_model
         chosen = models.get(sticky or "" if override is None else override.model)
         if chosen is not None:
             return chosen.capabilities.supports_tools
-        must_stay = placed(turn.policies, turn.asked).outcome.gate == "local"
+        must_stay = decide_placement(turn.policies, turn.asked).outcome.gate == "local"
         return any(
             models[name].capabilities.supports_tools
             for name in (models if configured is None else configured)
@@ -218,7 +218,7 @@ def _request(
     system: str,
 ) -> Request:
     """Return the first call's request, to count its tokens and gather facts from."""
-    past = history.told(Manner())
+    past = history.transcript_for(TranscriptStyle())
     return Request(
         messages=(*past.open, Message("user", content)),
         earlier=past,

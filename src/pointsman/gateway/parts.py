@@ -17,7 +17,7 @@ from pointsman.errors import PolicyElsewhere
 from pointsman.gateway.api.dashboard.login import Logins
 from pointsman.gateway.api.feed.live import Feed
 from pointsman.gateway.telemetry.logs import Log
-from pointsman.gateway.telemetry.metrics import Metrics
+from pointsman.gateway.telemetry.metrics import GatewayMetrics
 from pointsman.gateway.telemetry.tracing import Tracing
 from pointsman.gateway.turns.durable import LoopBridge
 from pointsman.providers.live import LiveProviders
@@ -41,7 +41,7 @@ class Parts(Struct, frozen=True):
     health: LiveHealth
     locks: TurnLocks
     sessions: SessionStore
-    metrics: Metrics
+    metrics: GatewayMetrics
     keyring: Keyring
     budgets: BudgetPort
     calls: CallServices

@@ -84,7 +84,7 @@ class Sharing:
     def begin(self, feed: Feed, log: Log) -> None:
         """Join the others, and follow what they do."""
         if log.is_on:
-            self.replica.warn = log.shared
+            self.replica.warn = log.shared_warning
         self._keyring.look(self._pointsman.clock.now())
         self._keyring.is_followed = True
         if self._published is not None:

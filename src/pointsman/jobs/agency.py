@@ -27,8 +27,8 @@ from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.request import GivenJob, facts_of
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
-from pointsman.approvals.action_making import Wanted, wish_wanted
 from pointsman.approvals.approvals import Approvals
+from pointsman.approvals.proposal import ActionProposal, wish_proposal
 from pointsman.brainstate.constants import DefaultUsed
 from pointsman.brainstate.events import INPUTS_FORM, Inputs
 from pointsman.brainstate.hints import Hints, hinted
@@ -60,8 +60,8 @@ from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.content import Sealed, sealed
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.kernel.record import DECISION, Aside, Names, read_recorded
-from pointsman.recording.desk import Desk
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.decision_recorder import DecisionRecorder
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.signals.detectors import detect
 from pointsman.storage.home import Home
 from pointsman.storage.policies.agents_file import AgentsInForce
@@ -113,7 +113,7 @@ class Agency:
     def __init__(
         self,
         home: Home,
-        desk: Desk,
+        desk: DecisionRecorder,
         sources: tuple[Clock, IdSource],
         live: LiveAgents,
         approvals: Approvals,
@@ -180,7 +180,7 @@ class Agency:
             before = self.snapshots.brainstate(name)
             after, trace = ticked(before, inputs)
             wanted = [
-                wish_wanted(wish, before.brainstate_id, before.job_seed, caller.trace_id)
+                wish_proposal(wish, before.brainstate_id, before.job_seed, caller.trace_id)
                 for wish in trace.wishes
             ]
             requests = tuple(self._request_action(each, caller) for each in wanted)
@@ -197,7 +197,7 @@ class Agency:
         requests, refused = [], []
         for wish in trace.wishes:
             try:
-                wanted = wish_wanted(wish, job_id, before.job_seed, caller.trace_id)
+                wanted = wish_proposal(wish, job_id, before.job_seed, caller.trace_id)
                 requests.append(self._request_action(wanted, caller))
             except PointsmanError as error:
                 refused.append(f"{wish.action_type} of {wish.origin}: {error.code}")
@@ -247,7 +247,7 @@ class Agency:
         started_ns = time.perf_counter_ns()
         found = routed(router, facts)
         elapsed_us = (time.perf_counter_ns() - started_ns) // 1000
-        waits = Blocking()
+        waits = BlockingWaiter()
         seal = self.seal_query(facts, waits)
         made = agent_decision(router, facts, found, seal, policy_id, self._home.identity.ledger)
         aside = Aside(elapsed_us, trace_id, "", is_preview=False, product_version=VERSION)
@@ -267,7 +267,7 @@ class Agency:
             trace=found.trace,
         )
 
-    def seal_query(self, facts: JobFacts, waits: Blocking) -> Sealed:
+    def seal_query(self, facts: JobFacts, waits: BlockingWaiter) -> Sealed:
         """Seal a query and store its text; the text of a blocked query is not stored."""
         query = facts.query
         if isinstance(query, Sealed):
@@ -303,7 +303,7 @@ class Agency:
     ) -> None:
         """Record a tick and the state it led to; both are durable when this returns."""
         self.snapshots.record(BRAINSTATE_FORM, made.state, self._clock.now())
-        recorder, waits = self._desk.recorder(), Blocking()
+        recorder, waits = self._desk.recorder(), BlockingWaiter()
         given, trace = INPUTS_FORM.encode(inputs), TICK_TRACE_FORM.encode(made.trace)
         kinds = tuple(sorted({each.kind for each in found_in(msgspec.json.decode(given), detect)}))
         kept: Sealed | None = None
@@ -329,7 +329,7 @@ class Agency:
         waits.wait()
         recorder.append(tick_draft(names, told)).result()
 
-    def _request_action(self, wanted: Wanted, caller: Caller) -> str:
+    def _request_action(self, wanted: ActionProposal, caller: Caller) -> str:
         """Request the action a state wishes for; a seed that was used before gets another id."""
         try:
             made = self._approvals.request(wanted, caller.actor)

@@ -13,7 +13,7 @@ from pointsman.jobs.agency import Agency
 from pointsman.jobs.live_agents import LiveAgents
 from pointsman.jobs.privacy import LET_THROUGH
 from pointsman.kernel.instant import Clock, IdSource
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.storage.home import Home
 from pointsman.storage.policies.agents_file import AgentsFiles
 from pointsman.workflows.branch_approvals import BranchApprovals
@@ -33,7 +33,9 @@ class AgentServices(Struct, frozen=True):
         self.branching.close()
 
 
-def open_agent_services(home: Home, desk: Desk, clock: Clock, ids: IdSource) -> AgentServices:
+def open_agent_services(
+    home: Home, desk: DecisionRecorder, clock: Clock, ids: IdSource
+) -> AgentServices:
     """Open the agent services of a home."""
     live = LiveAgents(home, AgentsFiles(home.path, kinds=LET_THROUGH))
     effects = Effects(home, desk, (clock, ids), live.check)

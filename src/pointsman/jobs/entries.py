@@ -20,7 +20,7 @@ from pointsman.kernel.canonical import ContentId, Form
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import MAX_NAME, Draft
 from pointsman.kernel.record import Names
-from pointsman.recording.recorder import Made, Pinned
+from pointsman.recording.recorder import MadeDecision, PinnedSnapshot
 
 CALL: Final = "event.agents.call"
 TICK: Final = "event.brainstate.tick"
@@ -77,7 +77,7 @@ TICK_FORM: Final = Form(TickEntry)
 
 def agent_decision(
     router: Router, facts: JobFacts, routed: Routed, seal: Sealed, policy_id: ContentId, ledger: str
-) -> Made:
+) -> MadeDecision:
     """Build the recorded decision for the choice of an agent.
 
     A new snapshot of the modules goes into the ledger ahead of the decision; a brain state's
@@ -85,11 +85,13 @@ def agent_decision(
     """
     policy, selfrep = router.policy.policy, router.selfrep
     snapshots = {
-        SELFREP: Pinned(router.selfrep_id, lambda key: SELFREP_FORM.make(selfrep, ledger, key))
+        SELFREP: PinnedSnapshot(
+            router.selfrep_id, lambda key: SELFREP_FORM.make(selfrep, ledger, key)
+        )
     }
     if facts.brainstate_id:
-        snapshots[BRAINSTATE] = Pinned(ContentId(facts.brainstate_id))
-    return Made(
+        snapshots[BRAINSTATE] = PinnedSnapshot(ContentId(facts.brainstate_id))
+    return MadeDecision(
         "agent",
         DECISION_VERSION,
         policy_id,

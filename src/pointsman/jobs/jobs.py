@@ -47,8 +47,8 @@ from pointsman.kernel.content import Retain, Sealed, sealed
 from pointsman.kernel.document import Json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
-from pointsman.recording.desk import Desk
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.decision_recorder import DecisionRecorder
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import PolicyFiles
 from pointsman.storage.sqlite.database import told_errors
@@ -175,7 +175,7 @@ class Jobs:
         self, log_id: str, policy_id: ContentId, facts: JobFacts, caller: Caller, payload: Json
     ) -> None:
         """Record the start of a job, with its snapshots, facts and council."""
-        services, waits = self._services, Blocking()
+        services, waits = self._services, BlockingWaiter()
         seal = services.agency.seal_query(facts, waits)
         kept: Sealed | None = None
         if payload is not None:
@@ -296,7 +296,7 @@ class Jobs:
 def open_jobs(  # noqa: PLR0913 - all that an opened home has for them
     home: Home,
     files: PolicyFiles,
-    desk: Desk,
+    desk: DecisionRecorder,
     sources: tuple[Clock, IdSource],
     agency: Agency,
     approvals: Approvals,

@@ -31,7 +31,7 @@ from pointsman.errors import (
     ReplayError,
     ResultMismatch,
 )
-from pointsman.governance.council import VOTE_FORM, Question, RuleVoter
+from pointsman.governance.council import VOTE_FORM, CouncilQuestion, RuleVoter
 from pointsman.jobs.council import read_council, votes_by_rules
 from pointsman.jobs.course import (
     AgentAnswer,
@@ -177,7 +177,7 @@ class _Replay:
         return answered
 
     def judge(
-        self, number: int, question: Question, agent_id: str, answered: AgentAnswer
+        self, number: int, question: CouncilQuestion, agent_id: str, answered: AgentAnswer
     ) -> CouncilVotes:
         """Vote again by the recorded rules; other votes are recalled."""
         known = {each.voter: each.vote for each in self._record.votes.get(number, [])}

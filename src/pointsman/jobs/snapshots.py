@@ -17,7 +17,7 @@ from pointsman.errors import MissingSnapshot, RouterNoSnapshot
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import LedgerReader
@@ -31,7 +31,7 @@ MOST_READY: Final = 32
 class AgentSnapshots:
     """The snapshots of one home. May be shared by threads."""
 
-    def __init__(self, home: Home, desk: Desk) -> None:
+    def __init__(self, home: Home, desk: DecisionRecorder) -> None:
         self._home = home
         self._desk = desk
         self._cache: OrderedDict[tuple[str, str], object] = OrderedDict()

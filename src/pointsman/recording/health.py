@@ -98,16 +98,16 @@ class LiveHealth:
     def begin(self, model: str, tokens: int = 0) -> None:
         """Note that a model is called: where it is half open, this call tries it."""
         if self.rates.is_limited:
-            self.rates.began(provider_of(model), tokens)
+            self.rates.note_call(provider_of(model), tokens)
         if self._out or self._known.trials:
             self.claim(model)
 
-    def used(self, model: str, tokens: int) -> None:
+    def note_tokens(self, model: str, tokens: int) -> None:
         """Count by how many tokens a call differs in the end from its estimate."""
         if self.rates.is_limited:
-            self.rates.used(provider_of(model), tokens)
+            self.rates.note_tokens(provider_of(model), tokens)
 
-    def ended(
+    def note_call_end(
         self, model: str, result: Result, models: Iterable[str], *, is_policy_refusal: bool = False
     ) -> tuple[Transition, ...]:
         """Take a call's end into account, and return the transitions it caused."""

@@ -28,7 +28,7 @@ from pointsman.turns.facts import ANY_MODEL, TurnFacts
 from pointsman.turns.registry.models import Model, provider_of
 
 
-class Turn(Struct, frozen=True):
+class PlacedTurn(Struct, frozen=True):
     """The names of the turn that a placement is about."""
 
     turn_id: str
@@ -41,7 +41,7 @@ class Turn(Struct, frozen=True):
 def facts_of_turn(
     in_force: InForce,
     facts: TurnFacts,
-    about: Turn,
+    about: PlacedTurn,
     *,
     taint: Taint | None = None,
     sensitivity: Sensitivity | None = None,
@@ -125,11 +125,11 @@ class PlacementGathering:
         self._home = home
         self._taints = taints
 
-    def asked(
+    def gather(
         self,
         in_force: InForce,
         facts: TurnFacts,
-        about: Turn,
+        about: PlacedTurn,
         text: Callable[[], str] | None = None,
     ) -> PlacementFacts:
         """Gather what the placement of a turn may look at.
@@ -144,7 +144,7 @@ class PlacementGathering:
             found = self._sensitivity(in_force, facts.message if text is None else text())
         return facts_of_turn(in_force, facts, about, taint=taint, sensitivity=found)
 
-    def given(self, in_force: InForce, given: GivenPlacement) -> PlacementFacts:
+    def given_facts(self, in_force: InForce, given: GivenPlacement) -> PlacementFacts:
         """Give the exact facts of a placement that a caller wrote; no record is looked at."""
         facts = facts_given(given)
         return replace(facts, sensitivity=self._sensitivity(in_force, facts.content))

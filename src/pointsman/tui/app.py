@@ -31,7 +31,7 @@ from pointsman.sessions.slash import (
     SlashCommand,
     SlashProblem,
     message_text,
-    parsed,
+    parse_line,
     rule_words,
 )
 from pointsman.tui.banner_strip import BannerStrip
@@ -205,7 +205,7 @@ class ChatApp(App[int]):
     async def on_composer_sent(self, event: Composer.Sent) -> None:
         """Take a message or a command."""
         self._is_warned = False
-        read = parsed(event.text, self._rule_words())
+        read = parse_line(event.text, self._rule_words())
         if isinstance(read, SlashCommand):
             self.run_worker(self._obey(read, event.text.strip()), exit_on_error=False)
         elif isinstance(read, SlashProblem):

@@ -22,7 +22,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Aside, Names, read_recorded
 from pointsman.kernel.replay import Verdict
 from pointsman.recording.recorder import ARTIFACT, SHARED_ARTIFACT, Recorder
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.stores.entries import LedgerReader
 
@@ -45,7 +45,7 @@ def recorder_of(home: Home, retain: Retain = "full") -> Iterator[Recorder]:
 
 
 def recorded(home: Home, recorder: Recorder, router: Router, facts: JobFacts, name: str) -> None:
-    waits = Blocking()
+    waits = BlockingWaiter()
     seal = recorder.hand_in_text(str(facts.query), waits)
     policy_id = POLICY_FORM.id(router.policy.policy)
     found = routed(router, facts)
@@ -158,7 +158,7 @@ def test_a_changed_outcome_is_a_divergence(home: Home) -> None:
     found = routed(router, facts)
     forged = msgspec.structs.replace(found.outcome, selected_agent="agent:b")
     with recorder_of(home) as recorder:
-        waits = Blocking()
+        waits = BlockingWaiter()
         seal = recorder.hand_in_text(str(facts.query), waits)
         policy_id = POLICY_FORM.id(router.policy.policy)
         made = agent_decision(
@@ -176,7 +176,7 @@ def test_a_choice_whose_modules_are_gone_cannot_be_run_again(home: Home) -> None
     facts = a_job(router)
     found = routed(router, facts)
     with recorder_of(home) as recorder:
-        waits = Blocking()
+        waits = BlockingWaiter()
         seal = recorder.hand_in_text(str(facts.query), waits)
         policy_id = POLICY_FORM.id(router.policy.policy)
         made = agent_decision(router, facts, found, seal, policy_id, home.identity.ledger)

@@ -13,7 +13,7 @@ from pointsman.sessions.slash import (
     completions,
     help_lines,
     message_text,
-    parsed,
+    parse_line,
     rule_words,
 )
 from pointsman.turns.policy import read_routing, turn_policy
@@ -50,7 +50,7 @@ def test_table_holds_every_command_of_the_document() -> None:
     ],
 )
 def test_command_is_read(line: str, name: str, argument: str) -> None:
-    assert parsed(line) == SlashCommand(name, argument)
+    assert parse_line(line) == SlashCommand(name, argument)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_command_is_read(line: str, name: str, argument: str) -> None:
     ],
 )
 def test_message_is_no_command(line: str) -> None:
-    assert parsed(line) is None
+    assert parse_line(line) is None
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_message_is_no_command(line: str) -> None:
     ],
 )
 def test_mistake_is_told_with_what_was_meant(line: str, message: str, hint: str) -> None:
-    problem = parsed(line)
+    problem = parse_line(line)
     assert isinstance(problem, SlashProblem)
     assert problem.message == message
     assert problem.hint.startswith(hint)
@@ -111,12 +111,12 @@ def test_word_that_a_rule_asks_for_begins_a_message() -> None:
     )
     assert words == {"commit", "merge", "review", "ask-2", "note"}
     for line in ("/commit fix it", "/MERGE", "/review this", "/ask-2", "/note x"):
-        assert parsed(line, words) is None
-    problem = parsed("/comit x", words)
+        assert parse_line(line, words) is None
+    problem = parse_line("/comit x", words)
     assert isinstance(problem, SlashProblem)
     assert problem.hint.startswith("did you mean `/commit`?")
-    assert isinstance(parsed("/w", words), SlashProblem)
-    assert parsed("/cost", {"cost"}) == SlashCommand("cost")
+    assert isinstance(parse_line("/w", words), SlashProblem)
+    assert parse_line("/cost", {"cost"}) == SlashCommand("cost")
 
 
 def test_backslash_sends_a_command_as_a_message() -> None:
@@ -145,7 +145,7 @@ def test_line_is_completed(line: str, given_: tuple[str, ...]) -> None:
 def test_every_completion_is_a_command() -> None:
     for command in COMMANDS:
         for line in completions(f"/{command.name} ", ["haiku"]):
-            assert isinstance(parsed(line), SlashCommand), line
+            assert isinstance(parse_line(line), SlashCommand), line
 
 
 def test_help_has_one_line_for_each_form() -> None:
@@ -157,7 +157,7 @@ def test_help_has_one_line_for_each_form() -> None:
 @given(st.text(max_size=60))
 def test_any_line_is_read_without_an_error(line: str) -> None:
     for each in (line, f"/{line}"):
-        result = parsed(each)
+        result = parse_line(each)
         assert result is None or isinstance(result, SlashCommand | SlashProblem)
         if isinstance(result, SlashProblem):
             assert "\n" not in str(result)

@@ -14,8 +14,8 @@ from pointsman.errors import LedgerError, NotAuthenticated, PointsmanError
 from pointsman.gateway.access import caller_of
 from pointsman.gateway.http import JSON, Asked, Headers, Receive, Send, answer
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.metrics import Cell
-from pointsman.gateway.telemetry.spans import line_of
+from pointsman.gateway.telemetry.logs import LogLine
+from pointsman.gateway.telemetry.metrics import Counter
 from pointsman.gateway.turns.copying_send import CopyingSend
 from pointsman.gateway.turns.failures import (
     is_final,
@@ -29,6 +29,7 @@ from pointsman.gateway.turns.incoming import incoming
 from pointsman.gateway.turns.shadow_runs import ShadowRuns
 from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn, request_id_header
 from pointsman.gateway.turns.turn_flow import continue_flow, new_flow, prepare_vector
+from pointsman.kernel.instant import Instant
 from pointsman.providers.dialects.loss import CannotSay
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.port import Dialect, UpstreamError
@@ -76,7 +77,7 @@ class ModelEndpoint:
         self._shadow_runs = shadow_runs
         self._dialect = dialect
         self._name = name or dialect
-        self._counted: dict[int, Cell] = {}
+        self._counted: dict[int, Counter] = {}
         self.batcher: TurnBatcher | None = None
         """A shorter way for most requests."""
 
@@ -115,7 +116,7 @@ class ModelEndpoint:
         parts.metrics.in_flight -= 1
         self._count(status)
         if parts.log.is_on:
-            parts.log.request(line_of(self._name, status, live, parts.log.now(), failed))
+            parts.log.request(_log_line(self._name, status, live, parts.log.now(), failed))
 
     def _count(self, status: int) -> None:
         cell = self._counted.get(status)
@@ -253,3 +254,32 @@ def _code_of(error: PointsmanError) -> str:
     if isinstance(error.__cause__, CannotSay):
         return error.__cause__.refusal.value
     return error.error_class if isinstance(error, UpstreamError) else error.code
+
+
+def _log_line(
+    endpoint: str, status: int, live: LiveTurn | None, at: Instant, failed: PointsmanError | None
+) -> LogLine:
+    """Return the log line of a request; of an error its code, not its words."""
+    code = "" if failed is None else failed.code
+    if isinstance(failed, NotAuthenticated):
+        code = failed.reason or code
+    if live is None:
+        return LogLine(at, endpoint, status, 0, error_class=code)
+    end = live.end
+    spent = None if end is None else end.spent
+    return LogLine(
+        at,
+        endpoint,
+        status,
+        live.elapsed_us,
+        live.turn_id,
+        live.decision_id,
+        live.trace_id,
+        live.request.meant.requested,
+        live.model,
+        live.policy,
+        code if end is None else end.error_class or code,
+        0 if spent is None else spent.input_tokens,
+        0 if spent is None else spent.output_tokens,
+        None if spent is None else spent.cost_microusd,
+    )

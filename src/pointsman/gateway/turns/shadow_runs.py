@@ -7,23 +7,25 @@ and counted.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.calls.services import CallEnd
-from pointsman.errors import PointsmanError
+from pointsman.calls.answering import ModelAnswer, ask_whole
+from pointsman.calls.model_call import CallOrder, ModelCall, PlainContext
+from pointsman.calls.services import OVER_BUDGET, CallEnd
+from pointsman.errors import LedgerError, OverBudget, PointsmanError
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.copying_send import CopyingSend
 from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.notice import notice_of
-from pointsman.gateway.turns.side_call import SideCall
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.number import ONE, SCALE, Billionths, billionths
-from pointsman.kernel.record import Names
+from pointsman.kernel.record import Aside, Names
 from pointsman.kernel.wb1 import Salted, unit_bytes
 from pointsman.learning.learning import Run, learn_run, run_of_call
 from pointsman.learning.rubric import Rubric, answer_text, judge_request, question_text, verdict
@@ -36,10 +38,13 @@ from pointsman.learning.shadow_runs import (
     shadow_run_draft,
 )
 from pointsman.providers.dialects.speaker import speaker
-from pointsman.recording.ruling import Ruling, policies_of
+from pointsman.providers.messages import Request, Response
+from pointsman.providers.port import UpstreamError
+from pointsman.recording.ruling import Ruling, policies_in_force
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
 from pointsman.turns.learning.exploring import was_explored
+from pointsman.version import VERSION
 
 MOST_WAITING: Final = 64
 MOST_AT_ONCE: Final = 2
@@ -92,7 +97,7 @@ class ShadowRuns:
         ruling, end = live.ruling, live.end
         if ruling is None or end is None or end.error_class or live.locked is not None:
             return
-        shadow = shadow_ruling(live.turn_id, policies_of(live.in_force), ruling)
+        shadow = shadow_ruling(live.turn_id, policies_in_force(live.in_force), ruling)
         is_drawn = shadow is not None or _is_exploring(ruling)
         is_judged = bool(self._judge) and (is_drawn or self._is_drawn(live.turn_id))
         if not is_drawn and not is_judged:
@@ -164,7 +169,7 @@ class ShadowRuns:
 
     async def _ask_judge(self, work: _Work, said: _RunAnswer) -> None:
         """Ask the judge about an answer; what is no verdict counts for nothing."""
-        live, policies = work.live, policies_of(work.live.in_force)
+        live, policies = work.live, policies_in_force(work.live.in_force)
         ruling = judge_ruling(policies, work.ruling, self._judge)
         if ruling is None:
             self._count("judge", "refused")
@@ -195,3 +200,90 @@ class ShadowRuns:
 
 def _is_exploring(ruling: Ruling) -> bool:
     return was_explored(ruling.outcome, ruling.trace)
+
+
+class SideCall:
+    """A call under a ruling of its own; `result` says what became of it."""
+
+    def __init__(
+        self, parts: Parts, live: LiveTurn, ruling: Ruling, kind: str, input_tokens: int
+    ) -> None:
+        self._parts = parts
+        self._live = live
+        self._ruling = ruling
+        self._kind = kind
+        self._input_tokens = input_tokens
+        self._began = time.perf_counter_ns()
+        self.decision_id = parts.pointsman.ids.new_id()
+        self.result = OVER_BUDGET
+        self.end: CallEnd | None = None
+
+    async def make(self, request: Request) -> Response | None:
+        """Record the decision and make the call; None where it may not be paid for, or failed."""
+        call = self._open(request)
+        try:
+            reserving = call.reserve()
+            if reserving is not None:
+                await reserving
+        except OverBudget:
+            return None
+        try:
+            await self._record()
+        except LedgerError:
+            call.abandon()
+            raise
+        call.begin()
+        try:
+            answered = await self._ask(request)
+        except UpstreamError as error:
+            self.result = "failed"
+            self.end = call.fail(error)
+            return None
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+        call.answer_headers = answered.headers
+        call.first_byte_ns = time.perf_counter_ns()
+        self.result = "done"
+        stop_reason = answered.response.stop_reason
+        self.end = call.complete(answered.written, stop_reason, answered.attempts)
+        return answered.response
+
+    def _open(self, request: Request) -> ModelCall:
+        live, ruling = self._live, self._ruling
+        context = PlainContext(
+            live.turn_id,
+            live.session_id,
+            policy=self._kind,
+            placement_rule=ruling.placing.outcome.rule_id,
+            requested_model=live.requested_model,
+            trace=live.trace,
+        )
+        order = CallOrder(
+            ruling.model,
+            1,
+            self.decision_id,
+            live.in_force,
+            live.owners,
+            live.caps,
+            self._input_tokens,
+            request.max_output_tokens,
+            False,  # noqa: FBT003 - no stream
+            self._began,
+        )
+        return ModelCall(self._parts.calls, order, context)
+
+    async def _record(self) -> None:
+        """Record the decision, and wait for it: nothing acts before its decision is durable."""
+        parts, live = self._parts, self._live
+        elapsed_us = (time.perf_counter_ns() - self._began) // 1_000
+        aside = Aside(elapsed_us, live.trace_id, live.session_id, False, VERSION)  # noqa: FBT003 - no preview
+        names = Names(self.decision_id, live.turn_id, parts.pointsman.clock.now())
+        durable = Durability(parts.bridge())
+        parts.pointsman.desk.hand_in(names, live.in_force, self._ruling, aside, durable, self._kind)
+        await durable.wait()
+
+    async def _ask(self, request: Request) -> ModelAnswer:
+        parts, live = self._parts, self._live
+        provider, name = parts.providers.of(self._ruling.model, live.in_force.models)
+        return await ask_whole(provider, name, request, live.deadlines())

@@ -21,14 +21,14 @@ from pointsman.calls.services import CallEnd
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
 from pointsman.gateway.http import Headers
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.trace_context import trace_context
-from pointsman.gateway.telemetry.turn_counts import count_ruling
+from pointsman.gateway.telemetry.call_telemetry import count_ruling
+from pointsman.gateway.telemetry.tracing import trace_context
 from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.incoming import TurnRequest
 from pointsman.kernel.record import Aside, Names
 from pointsman.providers.dialects.prefix import with_text_of_last_user
 from pointsman.providers.port import Deadlines, provider_request_id
-from pointsman.recording.ruling import Placing, Ruling
+from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.recording.taints import ITEM
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.chain.override import Mode
@@ -203,7 +203,7 @@ class LiveTurn:
         )
         count_ruling(self.parts.metrics, ruling, self.winner)
 
-    def check_confirmed(self, placing: Placing) -> None:
+    def check_confirmed(self, placing: PlacementRuling) -> None:
         """Raise if a policy wants a human's yes and the request does not bring it."""
         if not placing.outcome.requires_confirmation:
             return

@@ -39,7 +39,7 @@ from pointsman.gateway.http import (
     answer,
 )
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.trace_context import trace_context
+from pointsman.gateway.telemetry.tracing import trace_context
 from pointsman.governance.action import Actor
 from pointsman.jobs.entries import CallEntry, Caller, call_draft
 from pointsman.kernel.document import Document, Limits

@@ -125,7 +125,13 @@ class McpEndpoint:
             store = ConversationStore(own.home.place(CONVERSATIONS), retain)
             parts.ending.append(store.close)
             ground = OpenHome(
-                own.home, own.files, own.desk, own.gathering, own.clock, own.ids, own.asked
+                own.home,
+                own.files,
+                own.desk,
+                own.gathering,
+                own.clock,
+                own.ids,
+                own.gather_placement,
             )
             self._house = ConversationServices(ground, parts.calls, store)
         return self._house

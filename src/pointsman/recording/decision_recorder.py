@@ -22,15 +22,15 @@ from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import Taint
 from pointsman.recording.recorder import Recorder
 from pointsman.recording.ruling import (
-    Placing,
+    PlacementRuling,
     Ruling,
-    placement_made,
-    policies_of,
+    placement_record,
+    policies_in_force,
     turn_draft,
-    turn_made,
+    turn_record,
 )
-from pointsman.recording.taints import Taints, cleared_draft, held_by, taint_draft
-from pointsman.recording.waiting import Blocking, Waits
+from pointsman.recording.taints import Taints, cleared_draft, taint_draft, taint_rule
+from pointsman.recording.waiting import BlockingWaiter, DurabilityWaiter
 from pointsman.signals.redaction import redacted
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, InvalidFile, PolicyFiles
@@ -46,7 +46,7 @@ POLICY_REFUSED = "event.policy.refused"
 """A published policy that was not followed; `ref` is the entry that made it known."""
 
 
-class Desk:
+class DecisionRecorder:
     """Records for one home. Nothing is written before the first decision is."""
 
     def __init__(
@@ -84,9 +84,9 @@ class Desk:
 
         Gives the recorded instant: a chain's time never goes back, so it may be later than asked.
         """
-        seal = self._kept(ruling.facts.message)
+        seal = self._store_text(ruling.facts.message)
         ruling = replace(ruling, facts=with_seal(ruling.facts, seal))
-        waits = Blocking()
+        waits = BlockingWaiter()
         self.hand_in(names, in_force, ruling, aside, waits)
         receipt = cast("Receipt", waits.wait()[-1])
         return receipt.entry.at
@@ -97,7 +97,7 @@ class Desk:
         in_force: InForce,
         ruling: Ruling,
         aside: Aside,
-        waits: Waits,
+        waits: DurabilityWaiter,
         linked: str = "",
         taint_as: TaintName = None,
     ) -> None:
@@ -112,13 +112,13 @@ class Desk:
         recorder = self._recorder or self.recorder()
         if in_force.invalid is not self._told_invalid:
             self._record_invalid(in_force, recorder)
-        policies, ledger = policies_of(in_force), self._home.identity.ledger
+        policies, ledger = policies_in_force(in_force), self._home.identity.ledger
         placing, message = ruling.placing, ruling.facts.message
         seal = message if isinstance(message, Sealed) else recorder.hand_in_text(message, waits)
         if ruling.is_placed_anew:
             if not placing.is_advice:
                 first = Names(self._ids.new_id(), names.ref, names.at)
-                made = placement_made(policies, placing, seal, ledger)
+                made = placement_record(policies, placing, seal, ledger)
                 recorder.decide(first, made, aside, waits.expect())
             if ruling.model:
                 self._record_taint(recorder, in_force, placing, aside, taint_as)
@@ -129,14 +129,14 @@ class Desk:
 
         # The commit thread writes the bytes of a whole group one after the other: in half the time.
         if not recorder.decide_soon(policies.turns_id, draft, settled):
-            made = turn_made(policies, ruling, seal, ledger)
+            made = turn_record(policies, ruling, seal, ledger)
             recorder.decide(names, made, aside, settled, linked)
 
     def record_placement(
-        self, names: Names, in_force: InForce, placing: Placing, aside: Aside
+        self, names: Names, in_force: InForce, placing: PlacementRuling, aside: Aside
     ) -> None:
         """Record a placement that no choice of a model follows; it is durable when this returns."""
-        waits = Blocking()
+        waits = BlockingWaiter()
         self.hand_in_placement(names, in_force, placing, aside, waits)
         waits.wait()
 
@@ -144,9 +144,9 @@ class Desk:
         self,
         names: Names,
         in_force: InForce,
-        placing: Placing,
+        placing: PlacementRuling,
         aside: Aside,
-        waits: Waits,
+        waits: DurabilityWaiter,
         *,
         is_refused: bool = False,
         taint_as: TaintName = None,
@@ -156,7 +156,9 @@ class Desk:
         self._record_invalid(in_force, recorder)
         content = placing.facts.content
         seal = content if isinstance(content, Sealed) else recorder.hand_in_text(content, waits)
-        made = placement_made(policies_of(in_force), placing, seal, self._home.identity.ledger)
+        made = placement_record(
+            policies_in_force(in_force), placing, seal, self._home.identity.ledger
+        )
         if not is_refused:
             self._record_taint(recorder, in_force, placing, aside, taint_as)
         recorder.decide(names, made, aside, waits.expect())
@@ -210,7 +212,7 @@ class Desk:
         self,
         recorder: Recorder,
         in_force: InForce,
-        placing: Placing,
+        placing: PlacementRuling,
         aside: Aside,
         taint_as: TaintName,
     ) -> None:
@@ -218,7 +220,7 @@ class Desk:
         facts = placing.facts
         if aside.is_preview or not facts.session_id or facts.taint is not None:
             return
-        rule_id = held_by(in_force.placement.policy, placing)
+        rule_id = taint_rule(in_force.placement.policy, placing)
         if rule_id:
             session_id = (taint_as() if taint_as is not None else "") or facts.session_id
             names = Names(self._ids.new_id(), session_id, self._clock.now())
@@ -226,11 +228,11 @@ class Desk:
             recorder.append(taint_draft(names, taint))
             self._taints.note(session_id, taint)
 
-    def _kept(self, text: str | Sealed) -> Sealed:
+    def _store_text(self, text: str | Sealed) -> Sealed:
         """Keep a text, wait until that is durable, and give its seal."""
         if isinstance(text, Sealed):
             return text
-        waits = Blocking()
+        waits = BlockingWaiter()
         seal = self.recorder().hand_in_text(text, waits)
         waits.wait()
         return seal

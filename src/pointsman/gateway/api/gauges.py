@@ -7,7 +7,7 @@ from typing import Final
 
 from pointsman.gateway.api.budgets.handlers import budget_rows
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.metrics import Labels, written
+from pointsman.gateway.telemetry.metrics import Labels, label_text
 
 HEALTHY, PARTLY_OUT, OUT = 0, 1, 2
 
@@ -31,7 +31,7 @@ def gauge_lines(parts: Parts) -> Iterator[str]:
         yield f"# HELP {name} {told}"
         yield f"# TYPE {name} gauge"
         for labels, value in found[name]:
-            yield f"{name}{written(labels)} {value}"
+            yield f"{name}{label_text(labels)} {value}"
 
 
 def _values(parts: Parts) -> dict[str, list[Value]]:

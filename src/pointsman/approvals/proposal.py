@@ -1,4 +1,4 @@
-"""A request made of what somebody wants: checked, with what may not be kept taken out of it."""
+"""Builds an action request from a proposal: checked, with sensitive data withheld."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.agents.modules.action_payload import opened, read_payload, target_of
-from pointsman.approvals.action_record import ActionRecord
+from pointsman.approvals.record import ActionRecord
 from pointsman.brainstate.trace import ActionWish
 from pointsman.errors import DocumentError, InputError, SemPrivate
 from pointsman.governance.action import (
@@ -21,7 +21,7 @@ from pointsman.governance.action import (
     ActionType,
     Actor,
     OptIn,
-    Origin,
+    RequestOrigin,
     action_hash,
     approval_of,
     subject_of,
@@ -33,47 +33,47 @@ from pointsman.signals.withholding import Withholding
 from pointsman.storage.home import Home
 
 
-class Wanted(Struct, frozen=True):
-    """What somebody asks for. `request_id` is given where a job names its own requests.
+class ActionProposal(Struct, frozen=True):
+    """An action as its requester proposes it. `request_id` is set where a job names its requests.
 
-    `opt_in` is the reason why personal data may be kept as it is; it is recorded, with who said so.
+    `opt_in` is the reason why personal data may be stored as it is; it is recorded with the actor.
     """
 
     action_type: ActionType
     payload: Json
     justification: str = ""
     evidence: tuple[str, ...] = ()
-    origin: Origin = BY_USER
+    origin: RequestOrigin = BY_USER
     request_id: str = ""
     seeded_at: Instant | None = None
     window: int = VOTE_WINDOW
     opt_in: str = ""
 
 
-def wish_wanted(wish: ActionWish, job_id: str, job_seed: str, trace_id: str) -> Wanted:
-    """Give what a BrainState wishes for as what is asked for in its job's name (004 §6).
+def wish_proposal(wish: ActionWish, job_id: str, job_seed: str, trace_id: str) -> ActionProposal:
+    """Return the wish of a brain state as a proposal in its job's name (004 §6).
 
-    The wish's own id names the request: a job that is run again asks for nothing twice.
+    The wish's own id names the request: a job that is run again requests nothing twice.
     """
-    return Wanted(
+    return ActionProposal(
         wish.action_type,
         opened(wish.payload.encode()),
         wish.justification,
-        origin=Origin("brainstate", wish.origin, job_id, job_seed, trace_id),
+        origin=RequestOrigin("brainstate", wish.origin, job_id, job_seed, trace_id),
         request_id=wish.action_id,
         seeded_at=wish.timestamp_seeded,
     )
 
 
-class Making:
-    """Makes the requests of one home."""
+class RequestBuilder:
+    """Builds the requests of one home."""
 
     def __init__(self, home: Home, sources: tuple[Clock, IdSource]) -> None:
         self._home = home
         self._clock, self._ids = sources
 
-    def made(self, wanted: Wanted, by: Actor) -> tuple[ActionRequest, bytes]:
-        """Give the request and the canonical bytes of its payload, or raise what is wrong."""
+    def build(self, wanted: ActionProposal, by: Actor) -> tuple[ActionRequest, bytes]:
+        """Return the request and the canonical bytes of its payload, or raise the problem."""
         _check(wanted)
         read_payload(wanted.action_type, wanted.payload)
         withholding = self._withholding(wanted.origin, keeps=bool(wanted.opt_in))
@@ -103,22 +103,22 @@ class Making:
         return replace(request, action_hash=action_hash(request)), body
 
     def note(self, record: ActionRecord, note: str) -> str:
-        """Give what somebody says about a request as it may be kept."""
+        """Return a note about a request as it may be recorded."""
         kept, _ = self._withholding(record.state.request.origin).texts((note,), "note")
         return kept[0]
 
-    def _opt_in(self, wanted: Wanted, by: Actor) -> OptIn | None:
+    def _opt_in(self, wanted: ActionProposal, by: Actor) -> OptIn | None:
         if not wanted.opt_in:
             return None
-        # The reason itself is no place for personal data, whatever it allows.
+        # The reason itself is no place for personal data, even where it allows some.
         kept, _ = self._withholding(wanted.origin).texts((wanted.opt_in,), "opt_in")
         return OptIn(by, kept[0])
 
-    def _withholding(self, origin: Origin, *, keeps: bool = False) -> Withholding:
+    def _withholding(self, origin: RequestOrigin, *, keeps: bool = False) -> Withholding:
         return Withholding(self._home.content_key(), origin.job_seed, keeps=keeps)
 
 
-def _check(wanted: Wanted) -> None:
+def _check(wanted: ActionProposal) -> None:
     if not SHORTEST_WINDOW <= wanted.window <= LONGEST_WINDOW:
         raise InputError("a request stands for at least a second and at most 30 days")
     texts = (wanted.justification, wanted.opt_in, *wanted.evidence)

@@ -1,4 +1,4 @@
-"""Requests as they are written and shown: bodies that are read, and the JSON that is given."""
+"""Action requests over the wire: bodies that are read, and the JSON that is returned."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from msgspec import Meta, Struct
 
 from pointsman.access.roles import Access
 from pointsman.agents.modules.action_payload import opened
-from pointsman.approvals.action_making import Wanted
-from pointsman.approvals.action_record import ActionRecord
-from pointsman.governance.action import LONGEST_TEXT, MOST_EVIDENCE, ActionType, Origin, Source
+from pointsman.approvals.proposal import ActionProposal
+from pointsman.approvals.record import ActionRecord
+from pointsman.governance.action import (
+    LONGEST_TEXT,
+    MOST_EVIDENCE,
+    ActionType,
+    RequestOrigin,
+    Source,
+)
 from pointsman.governance.votes import Choice, Vote
 from pointsman.kernel.document import Json
 from pointsman.kernel.instant import SECOND, Instant, instant_text
@@ -26,7 +32,7 @@ _NUMBERS = msgspec.json.Encoder(decimal_format="number")
 
 
 class GivenOrigin(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a request comes from; who asks is told by the key, not here."""
+    """Where a request comes from; the key says who asks, not this."""
 
     source: Source = "user"
     node_id: Id = ""
@@ -34,8 +40,8 @@ class GivenOrigin(Struct, frozen=True, forbid_unknown_fields=True):
     job_seed: Id = ""
 
 
-class GivenAction(Struct, frozen=True, forbid_unknown_fields=True):
-    """An action to ask for."""
+class ActionFields(Struct, frozen=True, forbid_unknown_fields=True):
+    """An action to request."""
 
     action_type: ActionType
     payload: dict[str, Anything]
@@ -46,7 +52,7 @@ class GivenAction(Struct, frozen=True, forbid_unknown_fields=True):
     opt_in: Text = ""
 
 
-class GivenVote(Struct, frozen=True, forbid_unknown_fields=True):
+class VoteFields(Struct, frozen=True, forbid_unknown_fields=True):
     """A vote, and the action it is about."""
 
     vote: Choice
@@ -54,22 +60,22 @@ class GivenVote(Struct, frozen=True, forbid_unknown_fields=True):
     note: Text = ""
 
 
-def wanted_of(given: GivenAction, payload: Json, trace_id: str) -> Wanted:
-    """Give what is asked for; `payload` is as it was read, where its numbers are exact."""
+def to_proposal(given: ActionFields, payload: Json, trace_id: str) -> ActionProposal:
+    """Return the proposal of a body; `payload` is as it was read, where its numbers are exact."""
     origin = given.origin
-    return Wanted(
+    return ActionProposal(
         given.action_type,
         payload,
         given.justification,
         given.evidence,
-        Origin(origin.source, origin.node_id, origin.job_id, origin.job_seed, trace_id),
+        RequestOrigin(origin.source, origin.node_id, origin.job_id, origin.job_seed, trace_id),
         window=given.window_s * SECOND,
         opt_in=given.opt_in,
     )
 
 
 def action_value(record: ActionRecord, now: Instant, access: Access) -> dict[str, object]:
-    """Give a request as it stands; redacted, it is without payload, names and unlooked-at text."""
+    """Return a request as JSON; redacted, it has no payload, no names and no unchecked text."""
     state, request = record.state, record.state.request
     is_full = access == "allowed"
     said = str if is_full else redacted
@@ -119,5 +125,5 @@ def _votes(votes: Sequence[Vote]) -> list[dict[str, str]]:
 
 
 def _plain(payload: bytes) -> object:
-    """Give a payload with ordinary JSON numbers."""
+    """Return a payload with ordinary JSON numbers."""
     return msgspec.Raw(_NUMBERS.encode(opened(payload)))

@@ -1,4 +1,4 @@
-"""Requests as the ledger tells them: found by id or by what they want, with all that followed."""
+"""Action requests in the ledger: found by id or by subject, with all their events."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pointsman.governance.state import (
     ACTION,
     REQUESTED,
     STEP_FORM,
+    ActionEvent,
     ActionState,
-    Event,
-    Step,
+    ActionStep,
     StepKind,
-    folded,
+    fold_action,
 )
 from pointsman.kernel.canonical import check_content
 from pointsman.kernel.entry import Draft, Entry
@@ -31,31 +31,31 @@ class ActionRecord(Struct, frozen=True):
 
     state: ActionState
     payload: bytes
-    events: tuple[Event, ...]
+    events: tuple[ActionEvent, ...]
     last_at: Instant
 
     @property
     def claim_entry(self) -> str:
-        """The entry that let somebody carry it out."""
+        """The entry of the claim in force, under which it is executed."""
         state = self.state
         found = [e.id for e in self.events if e.kind == "claimed" and e.step.claim == state.claim]
         return found[0] if found and state.claim else ""
 
 
 def request_draft(request: ActionRequest, payload: bytes) -> Draft:
-    """Make the entry of a request, its payload attached; `ref` is what it wants."""
+    """Make the entry of a request, its payload attached; `ref` is its subject."""
     body = REQUEST_FORM.encode(request)
     at = request.created_at
     return Draft(REQUESTED, request.request_id, request.subject, at, body, (payload,))
 
 
-def step_draft(kind: StepKind, name: str, at: Instant, step: Step) -> Draft:
-    """Make the entry of what happens to a request; `ref` is the request."""
+def step_draft(kind: StepKind, name: str, at: Instant, step: ActionStep) -> Draft:
+    """Make the entry of an event of a request; `ref` is the request."""
     return Draft(ACTION + kind, name, step.request_id, at, STEP_FORM.encode(step))
 
 
-def found_action(ledger: LedgerReader, request_id: str) -> ActionRecord:
-    """Give a request and what became of it."""
+def read_action(ledger: LedgerReader, request_id: str) -> ActionRecord:
+    """Read a request and its events."""
     found = [each for each in ledger.with_id(request_id) if each.entry.kind == REQUESTED]
     if not found:
         raise NotFound(f"no action is requested as `{request_id[:100]}`")
@@ -65,13 +65,13 @@ def found_action(ledger: LedgerReader, request_id: str) -> ActionRecord:
 
 
 def actions_about(ledger: LedgerReader, subject: str) -> list[ActionRecord]:
-    """Give the requests that want one thing, the oldest first."""
+    """List the requests about one subject, the oldest first."""
     found = [each for each in ledger.with_ref(subject) if each.entry.kind == REQUESTED]
     return [_record(ledger, each) for each in found]
 
 
 def actions_since(ledger: LedgerReader, since: Instant = EPOCH) -> list[ActionRecord]:
-    """Give the requests made since an instant, the oldest first."""
+    """List the requests made since an instant, the oldest first."""
     return [_record(ledger, each) for each in ledger.of_kind(REQUESTED, since)]
 
 
@@ -82,9 +82,9 @@ def _record(ledger: LedgerReader, stored: Stored) -> ActionRecord:
     about = [each.entry for each in ledger.with_ref(request.request_id)]
     events = tuple(_event(each) for each in about if each.kind in _KINDS)
     last_at = max((each.at for each in (stored.entry, *about)), default=EPOCH)
-    return ActionRecord(folded(request, events), payload, events, Instant(last_at))
+    return ActionRecord(fold_action(request, events), payload, events, Instant(last_at))
 
 
-def _event(entry: Entry) -> Event:
+def _event(entry: Entry) -> ActionEvent:
     kind = cast("StepKind", entry.kind.removeprefix(ACTION))
-    return Event(kind, entry.id, entry.at, STEP_FORM.decode(entry.payload))
+    return ActionEvent(kind, entry.id, entry.at, STEP_FORM.decode(entry.payload))
