@@ -16,16 +16,14 @@ from msgspec import Raw
 
 from pointsman.access.actors import OWNER
 from pointsman.access.roles import ROLES
-from pointsman.agents.compiled import Router
-from pointsman.agents.decide import DECISION_VERSION, routed
+from pointsman.agents.compiled import CompiledAgents
+from pointsman.agents.decide import DECISION_VERSION, decide
 from pointsman.agents.explain import ShownRoute
-from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal
+from pointsman.agents.facts import FACTS_FORM, GivenJob, JobFacts, facts_of, mind_view, with_seal
 from pointsman.agents.file.agents_file import GivenSelfRep
-from pointsman.agents.mind import mind_view
 from pointsman.agents.modules.making import selfrep_of
 from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.request import GivenJob, facts_of
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.approvals.action_making import Wanted, wish_wanted
 from pointsman.approvals.approvals import Approvals
@@ -212,7 +210,9 @@ class Agency:
             trace_id = given.trace_id or caller.trace_id or self._ids.new_id()
             return self.route(policy_id, router, facts, names, trace_id)
 
-    def gathered(self, given: GivenJob, caller: Caller) -> tuple[ContentId, Router, JobFacts]:
+    def gathered(
+        self, given: GivenJob, caller: Caller
+    ) -> tuple[ContentId, CompiledAgents, JobFacts]:
         """Give what rules a job and what its choice may look at, all of it from snapshots.
 
         The router's constants are those the modules' snapshot was made under, unless the request
@@ -234,7 +234,7 @@ class Agency:
     def route(
         self,
         policy_id: ContentId,
-        router: Router,
+        router: CompiledAgents,
         facts: JobFacts,
         names: Names,
         trace_id: str,
@@ -242,11 +242,11 @@ class Agency:
     ) -> ShownRoute:
         """Decide on gathered facts, and wait until that is recorded."""
         started_ns = time.perf_counter_ns()
-        found = routed(router, facts)
+        decided = decide(router, facts)
         elapsed_us = (time.perf_counter_ns() - started_ns) // 1000
         waits = Blocking()
         seal = self.sealed_query(facts, waits)
-        made = agent_made(router, facts, found, seal, policy_id, self._home.identity.ledger)
+        made = agent_made(router, facts, decided, seal, policy_id, self._home.identity.ledger)
         aside = Aside(elapsed_us, trace_id, "", is_preview=False, product_version=VERSION)
         self._desk.recorder().decide(names, made, aside, waits.expect(), linked)
         waits.reached()
@@ -260,8 +260,8 @@ class Agency:
             facts_id=FACTS_FORM.id(with_seal(facts, seal)),
             decision_version=DECISION_VERSION,
             elapsed_us=elapsed_us,
-            outcome=found.outcome,
-            trace=found.trace,
+            outcome=decided[0],
+            trace=decided[1],
         )
 
     def sealed_query(self, facts: JobFacts, waits: Blocking) -> Sealed:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pointsman.agents.compiled import Router
-from pointsman.agents.decide import DECISION_VERSION, Routed
+from pointsman.agents.compiled import CompiledAgents
+from pointsman.agents.decide import DECISION_VERSION, Decision, artifacts
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal
 from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
@@ -17,13 +17,19 @@ BRAINSTATE = "brainstate"
 
 
 def agent_made(
-    router: Router, facts: JobFacts, routed: Routed, seal: Sealed, policy_id: ContentId, ledger: str
+    router: CompiledAgents,
+    facts: JobFacts,
+    decided: Decision,
+    seal: Sealed,
+    policy_id: ContentId,
+    ledger: str,
 ) -> Made:
     """Give the choice of an agent as it is recorded.
 
     The modules' snapshot goes into the ledger ahead of it where it is new; a mind's snapshot is
     recorded when it is made, and only named here.
     """
+    outcome, trace = decided
     policy, selfrep = router.policy.policy, router.selfrep
     snapshots = {
         SELFREP: Pinned(router.selfrep_id, lambda key: SELFREP_FORM.make(selfrep, ledger, key))
@@ -36,8 +42,8 @@ def agent_made(
         policy_id,
         lambda key: POLICY_FORM.make(policy, ledger, key),
         FACTS_FORM.encode(with_seal(facts, seal)),
-        OUTCOME_FORM.encode(routed.outcome),
-        TRACE_FORM.encode(routed.trace),
+        OUTCOME_FORM.encode(outcome),
+        TRACE_FORM.encode(trace),
         snapshots,
-        tuple(each.body for each in routed.artifacts),
+        tuple(each.body for each in artifacts(router, facts, trace)),
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Final, TypeVar, cast
 
-from pointsman.agents.compiled import ReadyPolicy, Router
+from pointsman.agents.compiled import CompiledAgents, compile_policy
 from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy
 from pointsman.brainstate.snapshot import BRAINSTATE_FORM
@@ -59,11 +59,11 @@ class AgentSnapshots:
         """Give a state by its id."""
         return self._loaded(BRAINSTATE_FORM, name)
 
-    def router(self, policy_id: str, selfrep_id: str) -> Router:
+    def router(self, policy_id: str, selfrep_id: str) -> CompiledAgents:
         """Give what rules a job, made ready once for all jobs under both snapshots."""
         key = (policy_id, selfrep_id)
-        ready = self._at_hand(("ready", policy_id), lambda: ReadyPolicy(self.policy(policy_id)))
-        return self._at_hand(key, lambda: Router(ready, self.selfrep(selfrep_id)))
+        ready = self._at_hand(("ready", policy_id), lambda: compile_policy(self.policy(policy_id)))
+        return self._at_hand(key, lambda: CompiledAgents(ready, self.selfrep(selfrep_id)))
 
     def _loaded(self, form: SnapshotForm[T], name: str) -> T:
         return self._at_hand((form.kind, name), lambda: self._read(form, name))

@@ -6,11 +6,11 @@ from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import ContentId
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import CompiledPlacement
 from pointsman.placement.decide import decide as place
 from pointsman.placement.facts import Failed, PlacementFacts
 from pointsman.placement.trace import Placed, PlacementOutcome, PlacementTrace
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import TurnFacts, with_placement
 from pointsman.turns.trace import Trace, TurnOutcome
@@ -19,9 +19,9 @@ from pointsman.turns.trace import Trace, TurnOutcome
 class Policies(Struct, frozen=True):
     """The policies that rule a turn, under the names they are recorded by."""
 
-    placement: ReadyPlacement
+    placement: CompiledPlacement
     placement_id: ContentId
-    turns: ReadyPolicy
+    turns: CompiledTurnPolicy
     turns_id: ContentId
 
 

@@ -42,7 +42,7 @@ from pointsman.tui.top_line import TopLine, place_text
 from pointsman.tui.transcript import Earlier, Transcript
 from pointsman.tui.turn_view import RouteLabel
 from pointsman.tui.welcome import welcome_text
-from pointsman.turns.screen import WIDTH
+from pointsman.turns.explain import WIDTH
 
 LOOK_S: Final = 1.0
 """How often what changes by itself is looked at: outages that clear, files that were edited."""
