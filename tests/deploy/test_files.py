@@ -17,7 +17,7 @@ from tests.deploy.shapes import COMPOSE, SPECS
 
 from pointsman.cli.main import COMMANDS
 from pointsman.gateway.api.described import DESCRIBED
-from pointsman.gateway.telemetry.gauges import GAUGES
+from pointsman.gateway.api.gauges import GAUGES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 from pointsman.storage.policies.settings import read_settings
 from pointsman.turns.policy import read_policy

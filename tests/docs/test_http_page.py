@@ -9,8 +9,8 @@ import msgspec
 from pointsman.gateway.api.described import DESCRIBED
 from pointsman.gateway.api.description import ANSWER_HEADERS
 from pointsman.gateway.api.feed.events import EVENT_NAMES
+from pointsman.gateway.api.gauges import GAUGES
 from pointsman.gateway.api.shapes import ErrorAnswer
-from pointsman.gateway.telemetry.gauges import GAUGES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,7 @@ Usd = Annotated[str, Meta(description="US dollars, as an exact decimal number")]
 
 
 class ChainLink(Struct, frozen=True):
-    """What one slot of a turn's chain said."""
+    """The answer of one slot of a turn's chain said."""
 
     policy: Slot
     verdict: Verdict

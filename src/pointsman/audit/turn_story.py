@@ -1,4 +1,4 @@
-"""What happened in a turn, read once from the ledger for every surface that tells it."""
+"""The story of a turn, read once from the ledger for every surface that shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pointsman.audit.recorded_turns import (
     read_decision,
     turn_named,
 )
-from pointsman.calls.call_end import END_FORM
+from pointsman.calls.services import END_FORM
 from pointsman.errors import IntegrityFailure, MissingSnapshot, ReplayError
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import LATEST, Instant
@@ -167,7 +167,7 @@ def _refusals(
 
 
 def order_of(stored: Stored) -> tuple[int, int, int]:
-    """Return what entries are ordered by: their time, then their place."""
+    """Return the sort key of entries: their time, then their place."""
     return stored.entry.at, stored.chain, stored.entry.seq
 
 

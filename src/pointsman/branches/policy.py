@@ -232,4 +232,4 @@ def _raws(given: Sequence[object]) -> tuple[Raw, ...]:
 
 
 def _raw(value: object) -> Raw:
-    return Raw(canonical_json(cast(Value, value)))
+    return Raw(canonical_json(cast("Value", value)))

@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from pointsman.app import SystemClock
-from pointsman.audit.columns import table
 from pointsman.branches.dmn.table_import import NO_MATCH
 from pointsman.branches.file.decisions_file import HitPolicy
 from pointsman.branches.policy import named_decisions
@@ -22,6 +21,7 @@ from pointsman.cli.decision_terms import decisions_in_force, read_context
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
 from pointsman.expressions.syntax import ExpressionRefused
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import Document, printable
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.storage.files import write_new

@@ -10,9 +10,10 @@ import click
 
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import InputError
+from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
-from pointsman.turns.explain import WIDTH, story_to_json, to_json, to_screen
+from pointsman.turns.explain import story_to_json, to_json, to_screen
 from pointsman.turns.facts import GivenFacts, read_facts
 from pointsman.turns.story.turn_story import TurnStory
 from pointsman.turns.story.unasked import preview_story

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from typing import Final
+
 import msgspec
 
+from pointsman.errors import PointsmanError
 from pointsman.gateway.api.actions.upkeep import ActionUpkeep
 from pointsman.gateway.api.api import Api
 from pointsman.gateway.api.budgets.handlers import BudgetApi
@@ -24,11 +28,11 @@ from pointsman.gateway.asgi import Handler
 from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
 from pointsman.gateway.later import later_routes
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.told_routes import ToldRoute
-from pointsman.gateway.turns.beside import Beside
+from pointsman.gateway.telemetry.logs import LogLine
 from pointsman.gateway.turns.endpoints import ModelEndpoint
-from pointsman.gateway.turns.lane import Lane
-from pointsman.gateway.turns.passing import PassEndpoint
+from pointsman.gateway.turns.pass_through import PassThroughEndpoint
+from pointsman.gateway.turns.shadow_runs import ShadowRuns
+from pointsman.gateway.turns.turn_batcher import TurnBatcher
 
 
 def served(parts: Parts) -> dict[Key, Handler]:
@@ -36,13 +40,13 @@ def served(parts: Parts) -> dict[Key, Handler]:
     catalog = TurnCatalog(parts.pointsman.home)
     parts.ending.append(catalog.close)
     ActionUpkeep(parts)
-    beside = Beside(parts)
+    shadow_runs = ShadowRuns(parts)
     found: dict[Key, Handler] = {
-        ("POST", "/v1/chat/completions"): ModelEndpoint(parts, "chat", beside=beside),
-        ("POST", "/v1/responses"): ModelEndpoint(parts, "responses", beside=beside),
-        ("POST", "/v1/messages"): ModelEndpoint(parts, "messages", beside=beside),
-        ("POST", "/v1/embeddings"): PassEndpoint(parts, "embeddings"),
-        ("POST", "/v1/completions"): PassEndpoint(parts, "completions"),
+        ("POST", "/v1/chat/completions"): ModelEndpoint(parts, "chat", shadow_runs=shadow_runs),
+        ("POST", "/v1/responses"): ModelEndpoint(parts, "responses", shadow_runs=shadow_runs),
+        ("POST", "/v1/messages"): ModelEndpoint(parts, "messages", shadow_runs=shadow_runs),
+        ("POST", "/v1/embeddings"): PassThroughEndpoint(parts, "embeddings"),
+        ("POST", "/v1/completions"): PassThroughEndpoint(parts, "completions"),
         **Api(parts).routes(),
         **Admin(parts).routes(),
         **SessionApi(parts, catalog).routes(),
@@ -63,10 +67,10 @@ def served(parts: Parts) -> dict[Key, Handler]:
     if parts.sharing is None:
         for each in found.values():
             if type(each) is ModelEndpoint:
-                each.lane = Lane(each)
+                each.batcher = TurnBatcher(each)
     return {
         # Model endpoints tell of themselves, with what they decided.
-        key: each if isinstance(each, ModelEndpoint) else ToldRoute(parts, key, each)
+        key: each if isinstance(each, ModelEndpoint) else LoggedRoute(parts, key, each)
         for key, each in found.items()
     }
 
@@ -87,3 +91,39 @@ class _Schema:
 
             self._body = msgspec.json.encode(openapi(self._routes, DESCRIBED))
         await answer(send, 200, self._body, [JSON, (b"cache-control", b"no-cache")])
+
+
+_QUIET: Final = frozenset({"/health", "/health/readiness", "/metrics"})
+"""Asked every few seconds by machines: told only when something is wrong."""
+
+
+class LoggedRoute:
+    """One route that is told to the log when its answer is out."""
+
+    def __init__(self, parts: Parts, key: tuple[str, str], handler: Handler) -> None:
+        self._parts = parts
+        self._name = " ".join(key)
+        self._is_quiet = key[1] in _QUIET
+        self._handler = handler
+
+    async def __call__(self, asked: Asked, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        log = self._parts.log
+        if not log.is_on:
+            await self._handler(asked, receive, send)
+            return
+        started, status, code = time.perf_counter_ns(), 500, ""
+        try:
+            await self._handler(asked, receive, send)
+            status = send.status
+        except PointsmanError as error:
+            status, code = error.http_status, error.code
+            raise
+        finally:
+            elapsed_us = (time.perf_counter_ns() - started) // 1000
+            if status >= 400 or not self._is_quiet:
+                log.request(
+                    LogLine(
+                        log.now(), self._name, status, elapsed_us, error_class=code, event="api"
+                    )
+                )

@@ -19,7 +19,7 @@ from pointsman.access.caps import Cap, Owners
 from pointsman.access.keyring import Keyring
 from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.app import Pointsman
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import TurnLock
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.feed.live import Feed
 from pointsman.gateway.api.shapes import ReplicaRow, SharedReport
@@ -84,7 +84,7 @@ class Sharing:
     def begin(self, feed: Feed, log: Log) -> None:
         """Join the others, and follow what they do."""
         if log.is_on:
-            self.replica.warn = log.shared
+            self.replica.warn = log.shared_warning
         self._keyring.look(self._pointsman.clock.now())
         self._keyring.is_followed = True
         if self._published is not None:

@@ -7,7 +7,7 @@ from typing import Final
 from pointsman.agents.explain import to_json, to_screen
 from pointsman.agents.facts import GivenJob, read_facts
 from pointsman.app import Pointsman
-from pointsman.jobs.agency_record import Caller
+from pointsman.jobs.entries import Caller
 from pointsman.mcp.shapes import AgentDecided
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
 from pointsman.mcp.visitor import Need

@@ -24,7 +24,7 @@ from pointsman.mcp.shapes import (
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
 from pointsman.mcp.visitor import Admitted, Need
 from pointsman.mcp.working import in_thread, with_progress
-from pointsman.recording.gathering import Around
+from pointsman.recording.gathering import CallSurroundings
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.explain import to_json, to_screen
@@ -121,7 +121,7 @@ class TurnTools:
         pointsman, house = self._pointsman, self._service.house_for(by.caller)
         now = pointsman.clock.now()
         owners, caps = Owners(by.caller.key_id, "", by.workspace or ""), house.caps(in_force)
-        around = Around(
+        around = CallSurroundings(
             input_tokens=count_tokens(message),
             workspace_path=by.workspace,
             cost_today_microusd=house.budgets.spent_today(now),

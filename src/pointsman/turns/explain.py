@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from pointsman.kernel.columns import WIDTH, fold_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import Billionths, billionths_text, microusd_text
-from pointsman.kernel.text import fold
 from pointsman.placement.trace import Placed
 from pointsman.turns.story.turn_story import (
     LaterDecision,
@@ -34,9 +34,6 @@ from pointsman.turns.trace import (
     Trace,
     TurnOutcome,
 )
-
-WIDTH: Final = 80
-"""The width where there is no terminal."""
 
 NARROWEST: Final = 24
 """A narrower terminal gets lines of this width: below it, even short words would be broken."""
@@ -79,7 +76,7 @@ def to_screen(turn: Shown | TurnStory, width: int = WIDTH) -> str:
         f"policy   {first.policy_id}",
         f"facts    {first.facts_id}",
     ]
-    return "\n".join(part for line in lines for part in fold(printable(line), width))
+    return "\n".join(part for line in lines for part in fold_line(printable(line), width))
 
 
 def _title(shown: Shown) -> str:
@@ -131,7 +128,7 @@ def _slot_lines(index: int, evaluation: Evaluation, width: int) -> Iterator[str]
         yield head.rstrip()
         yield from (f"      {text}" for text in texts)
         return
-    said = [line for text in texts for line in fold(text, width - _REASON_COLUMN, 2)]
+    said = [line for text in texts for line in fold_line(text, width - _REASON_COLUMN, 2)]
     yield f"{head} {said[0]}".rstrip()
     yield from (" " * _REASON_COLUMN + line for line in said[1:])
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from pointsman.branches.compiled import compile_policy
+from pointsman.branches.compiled import CompiledDecisions
 from pointsman.branches.decide import decide
-from pointsman.branches.explain import HEIGHT, WIDTH, ShownBranch, to_screen
+from pointsman.branches.explain import HEIGHT, ShownBranch, to_screen
 from pointsman.branches.facts import read_facts
 from pointsman.branches.policy import branch_policy, read_document
+from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import Instant
 
@@ -18,7 +19,7 @@ def screen(context: dict[str, Any], **fields: Any) -> str:
     given = {"id": "gate", "type": "switch", "default": {"target": "otherwise"}} | fields
     document = Document("d.yaml", {"decision": given}, {}, {("decision",): (1, 1)})
     policy = branch_policy([read_document(document)])
-    outcome, trace = decide(compile_policy(policy), read_facts(given["id"], context))
+    outcome, trace = decide(CompiledDecisions(policy), read_facts(given["id"], context))
     shown = ShownBranch("01J", Instant(0), "sha256:p", "sha256:f", 1, "Gate", outcome, trace)
     text = to_screen(shown)
     lines = text.split("\n")

@@ -185,7 +185,7 @@ def selfrep_event(
         case SetModuleApt(node_id, apt, reason):
             return ModuleAptSet(request_id, node_id, billionths(f"{apt:f}"), reason)
         case SetRouterConfig(changes):
-            return RouterConfigSet(request_id, Raw(canonical_json(cast(Json, changes))))
+            return RouterConfigSet(request_id, Raw(canonical_json(cast("Json", changes))))
     return None
 
 

@@ -139,7 +139,7 @@ def _compiled(conditions: Sequence[Expression], *, is_first: bool) -> Callable[.
         rows.append(ast.Try([ast.If(test, [hit], [])], [handler], [], []))
     body = [*loads, *rows, ast.Return(ast.Constant(-1))]
     made = function(body, code.bound, "context, whole, input, careful, hit")
-    return cast(Callable[..., int], made)
+    return cast("Callable[..., int]", made)
 
 
 def _hit(number: int, *, is_first: bool) -> ast.stmt:
@@ -219,7 +219,7 @@ class _Index:
         try:
             found = self._read(scope.context, scope.whole, scope.input, None)
             # What has no hash, such as a list, raises and is left to the conditions.
-            return self._rows.get(cast(IndexKey, found), self._rest)
+            return self._rows.get(cast("IndexKey", found), self._rest)
         except LACKS:
             return None
 

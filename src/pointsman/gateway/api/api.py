@@ -13,12 +13,12 @@ from pointsman.errors import DocumentError, NotFound
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.api import query
 from pointsman.gateway.api.bodies import body_as
+from pointsman.gateway.api.gauges import gauge_lines
 from pointsman.gateway.api.policies.writing import policy_state
 from pointsman.gateway.api.shapes import ClearProviderBody, LedgerState, ReadinessAnswer
 from pointsman.gateway.asgi import Handler, answer_text, named_parts
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, error_value, in_thread
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.gauges import gauge_lines
 from pointsman.kernel.document import Document, Limits
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.kernel.json_text import read_json

@@ -55,7 +55,7 @@ class AgentApi:
     def create(self, call: Call) -> Told:
         """Keep a snapshot of the modules that are sent, or, where none are, of the live ones."""
         given = _modules(call)
-        kept = self._agency.keep_selfrep(given, call.handed_on())
+        kept = self._agency.record_selfrep(given, call.handed_on())
         return Told(SelfRepKept(kept.id, kept.warnings, call.trace_id))
 
     def live(self, call: Call) -> Told:

@@ -20,7 +20,7 @@ from pointsman.errors import PointsmanError
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
-from pointsman.jobs.agency_record import TRUST
+from pointsman.jobs.entries import TRUST
 from pointsman.jobs.log import ITERATION_FORM, Iteration, JobStatus
 from pointsman.jobs.record import JobRecord, job_record, started_jobs
 from pointsman.kernel.instant import instant_text

@@ -10,7 +10,7 @@ from pointsman.gateway.api.feed.live import Reader
 from pointsman.gateway.asgi import Handler
 from pointsman.gateway.http import EVENTS, NO_STORE, Asked, Receive, Send
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.turns.watch import Watch
+from pointsman.gateway.turns.endpoints import DisconnectWatch
 
 HEARTBEAT_S: Final = 15.0
 _BEAT: Final = b": beat\n\n"
@@ -32,7 +32,7 @@ class Following:
         check_reader(self._parts, asked)
         feed = self._parts.feed
         reader = feed.join()
-        watch = Watch(receive)
+        watch = DisconnectWatch(receive)
         try:
             await self._told(reader, send)
         except asyncio.CancelledError:

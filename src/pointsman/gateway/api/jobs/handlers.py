@@ -15,13 +15,13 @@ from pointsman.gateway.api.agents.shapes import JobRow, JobsAnswer, ReplayedJob
 from pointsman.gateway.api.jobs.view import hidden, log_value
 from pointsman.gateway.asgi import Handler
 from pointsman.gateway.parts import Parts
-from pointsman.jobs.agency_record import Caller
+from pointsman.jobs.entries import Caller
 from pointsman.jobs.log import JobStatus
 from pointsman.jobs.request import read_job_request
 from pointsman.kernel.instant import instant_text
 
 if TYPE_CHECKING:
-    from pointsman.jobs.jobs import JobListed, JobResult, Jobs
+    from pointsman.jobs.jobs import JobResult, Jobs, JobSummary
 
 MOST_AT_ONCE: Final = 8
 """How many jobs run at a time; others wait for their turn."""
@@ -68,12 +68,12 @@ class JobApi:
 
     def listed(self, call: Call) -> Told:
         """List the latest jobs."""
-        found = self._jobs.listed(query.limit(call.asked))
+        found = self._jobs.list_latest(query.limit(call.asked))
         return Told(JobsAnswer(tuple(_row(call, each) for each in found), call.trace_id))
 
     def shown(self, call: Call) -> Told:
         """Tell how a job ended, and by which way."""
-        result = self._jobs.shown(call.part("id"))
+        result = self._jobs.find_result(call.part("id"))
         return Told(_value(call, result), result.log.log_id)
 
     def replay(self, call: Call) -> Told:
@@ -120,6 +120,6 @@ def _value(call: Call, result: JobResult) -> dict[str, object]:
     }
 
 
-def _row(call: Call, job: JobListed) -> JobRow:
+def _row(call: Call, job: JobSummary) -> JobRow:
     name = hidden(job.job_id, is_full=call.is_full)
     return JobRow(job.log_id, name, instant_text(job.at), job.status)

@@ -21,7 +21,7 @@ from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.gateway.asgi import Handler, named_parts
 from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.turns.names import meant_by
+from pointsman.gateway.turns.incoming import resolve_model
 from pointsman.kernel.record import Names
 from pointsman.recording.pins import Pinning, pinning_draft
 
@@ -63,7 +63,7 @@ class SessionApi:
         caller = check_reader(self._parts, asked, "act")
         name = _session_of(caller, named_parts(_PIN, asked.path)["id"])
         wanted = body_as(asked, PinBody).model
-        model = meant_by(wanted, self._parts.pointsman.in_force()).model
+        model = resolve_model(wanted, self._parts.pointsman.in_force()).model
         if not model:
             raise InputError(
                 f"`{wanted}` is no model to be bound to", hint="DELETE takes a pin off"

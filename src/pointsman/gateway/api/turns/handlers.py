@@ -109,7 +109,7 @@ def _wanted(asked: Asked, pointsman: Pointsman) -> Wanted:
         digest=digest or None,
         **given,
         least=_least(asked),
-        state=cast(TurnState | None, state),
+        state=cast("TurnState | None", state),
         at=at,
         before=before,
     )
@@ -132,7 +132,7 @@ def _cursor(asked: Asked) -> tuple[Instant, str]:
 
 
 def _row(row: Listed) -> ListedTurn:
-    placed = Placed("", row.placement_rule, cast(Gate, row.gate), "") if row.gate else None
+    placed = Placed("", row.placement_rule, cast("Gate", row.gate), "") if row.gate else None
     return ListedTurn(
         turn_id=row.turn_id,
         decision_id=row.decision_id,
