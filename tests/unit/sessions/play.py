@@ -14,6 +14,7 @@ from pointsman.calls.flow import CallResult, Fallback, Record, RecordPlacement
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
+from pointsman.placement.compiled import compile_policy
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.providers.messages import (
