@@ -40,7 +40,7 @@ from pointsman.sessions.update import (
 )
 from pointsman.storage.sqlite.frugal import be_frugal
 from pointsman.turns.chain.override import split_override
-from pointsman.turns.explain import shown_value
+from pointsman.turns.explain import to_json
 
 LAST = "last"
 MOST_KNOWN = 1_000_000
@@ -286,7 +286,7 @@ class _Script:
             "status": over.status,
             "error": over.error,
             "model": over.model,
-            "decision": shown_value(self._pointsman.shown(turn_id)),
+            "decision": to_json(self._pointsman.shown(turn_id)),
             "usage": _total([each.usage for each in self._usage]),
             "cost_usd": over.cost_usd,
             "session_cost_usd": microusd_text(conversation.cost().total_microusd),
