@@ -16,7 +16,7 @@ from pointsman.sessions.slash import (
     parse_line,
     rule_words,
 )
-from pointsman.turns.policy import read_routing, turn_policy
+from pointsman.turns.policy import read_policy, turn_policy
 from pointsman.turns.registry.models import NO_MODELS, registry
 
 MODELS = registry(NO_MODELS, lambda _name: None)
@@ -107,7 +107,7 @@ def test_word_that_a_rule_asks_for_begins_a_message() -> None:
           - {name: here, when: {workspace_path_matches: "^/w/sub"}, use: "embedded:smollm2-135m"}
     """
     words = rule_words(
-        turn_policy(read_routing(routing.encode(), "routing.yaml", MODELS, "/h"), MODELS, "/h")
+        turn_policy(read_policy(routing.encode(), "routing.yaml", MODELS, "/h"), MODELS, "/h")
     )
     assert words == {"commit", "merge", "review", "ask-2", "note"}
     for line in ("/commit fix it", "/MERGE", "/review this", "/ask-2", "/note x"):
