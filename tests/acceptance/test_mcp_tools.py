@@ -20,7 +20,7 @@ from tests.servers import free_port
 from pointsman.providers.messages import Image, Text, ToolUse
 from pointsman.sessions.tool import ToolContext, ToolOutcome
 from pointsman.sessions.tools.box import ToolBox
-from pointsman.sessions.tools.mcp_connection import _LastWords
+from pointsman.sessions.tools.mcp_connection import _StderrTail
 from pointsman.sessions.tools.mcp_tools import LONGEST_NAME, offered_name
 from pointsman.sessions.tools.session import SessionKit
 from pointsman.storage.policies.settings import Settings
@@ -148,7 +148,7 @@ def test_hanging_call_is_ended_by_time_and_by_cancel_and_the_server_stays(tmp_pa
 
 def test_last_words_are_waited_for_until_all_of_them_were_read() -> None:
     async def test() -> None:
-        errors = _LastWords()
+        errors = _StderrTail()
         file = errors.file()
         last = asyncio.create_task(errors.last())
         await asyncio.sleep(0)

@@ -23,7 +23,7 @@ from pointsman.learning.recorded_runs import SHADOW
 from pointsman.learning.shadow_runs import JUDGE_VERDICT_FORM, JUDGED
 from pointsman.sessions.envelope import is_event, read_event
 from pointsman.sessions.events.feedback import FeedbackExplicit, FeedbackImplicit
-from pointsman.sessions.feedback import SAID, SHOWN, Verdict
+from pointsman.sessions.feedback import RATING_VERDICTS, SIGNAL_VERDICTS, TurnVerdict
 from pointsman.storage.home import Home
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.stores.patterns.patterns import PatternStore
@@ -125,18 +125,22 @@ def thoughts_of(chain: str, entry: Entry) -> Iterator[Thought]:
         yield Thought(turn, *values, entry.at, chain, entry.seq, entry.id)
 
 
-def _judged(entry: Entry) -> tuple[str, Verdict | None, bool]:
+def _judged(entry: Entry) -> tuple[str, TurnVerdict | None, bool]:
     if entry.kind == FEEDBACK:
         given = FEEDBACK_FORM.read(entry.payload)
         sure = ONE if given.confidence is UNSET else given.confidence
-        return entry.ref, Verdict(given.score, sure), True
+        return entry.ref, TurnVerdict(given.score, sure), True
     if not is_event(entry):
         return "", None, False
     match read_event(entry).payload:
         case FeedbackExplicit(subject_turn_id=turn, rating=rating):
-            return turn or "", SAID[rating], True
+            return turn or "", RATING_VERDICTS[rating], True
         case FeedbackImplicit(subject_turn_id=turn, signal=signal):
-            return turn or "", next((v for name, v in SHOWN.items() if name == signal), None), False
+            return (
+                turn or "",
+                next((v for name, v in SIGNAL_VERDICTS.items() if name == signal), None),
+                False,
+            )
         case _:
             return "", None, False
 

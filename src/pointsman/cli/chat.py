@@ -22,11 +22,18 @@ from pointsman.kernel.number import microusd_text
 from pointsman.providers.messages import Image
 from pointsman.sessions.events.tools import SideEffects
 from pointsman.sessions.message import MessageUsage
-from pointsman.sessions.tool import Answered, Asked
-from pointsman.sessions.update import Notice, Routed, TextDelta, ToolState, TurnOver, Used
+from pointsman.sessions.tool import ConfirmationAnswer, PendingConfirmation
+from pointsman.sessions.update import (
+    Notice,
+    RouteUpdate,
+    TextDelta,
+    ToolState,
+    TurnOver,
+    UsageUpdate,
+)
 from pointsman.storage.sqlite.frugal import be_frugal
 from pointsman.turns.chain.override import split_override
-from pointsman.turns.explain import shown_value
+from pointsman.turns.explain import to_json
 
 LAST = "last"
 MOST_KNOWN = 1_000_000
@@ -154,9 +161,9 @@ class _Allowing:
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed
 
-    async def ask(self, asked: Asked) -> Answered:
+    async def ask(self, asked: PendingConfirmation) -> ConfirmationAnswer:
         """Answer by the class of the tool."""
-        return Answered("allow" if asked.side_effects in self._allowed else "deny")
+        return ConfirmationAnswer("allow" if asked.side_effects in self._allowed else "deny")
 
 
 class _Script:
@@ -166,8 +173,8 @@ class _Script:
         self._session = session
         self._pointsman = pointsman
         self._wishes = wishes
-        self._routed: Routed | None = None
-        self._usage: list[Used] = []
+        self._routed: RouteUpdate | None = None
+        self._usage: list[UsageUpdate] = []
         self._tools: dict[str, ToolState] = {}
         self._banners: list[Notice] = []
         self._over: TurnOver | None = None
@@ -209,9 +216,9 @@ class _Script:
                 match update:
                     case TextDelta():
                         self._print(update.text)
-                    case Routed():
+                    case RouteUpdate():
                         self._routed = update
-                    case Used():
+                    case UsageUpdate():
                         self._usage.append(update)
                     case Notice():
                         self._banners.append(update)
@@ -260,7 +267,7 @@ class _Script:
             "status": over.status,
             "error": over.error,
             "model": over.model,
-            "decision": shown_value(self._pointsman.shown(turn_id)),
+            "decision": to_json(self._pointsman.shown(turn_id)),
             "usage": _total([each.usage for each in self._usage]),
             "cost_usd": over.cost_usd,
             "session_cost_usd": microusd_text(conversation.cost().total_microusd),

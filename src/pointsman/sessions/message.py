@@ -182,7 +182,7 @@ def cost_text(amount: MicroUsd | None) -> str | None:
     return None if amount is None else microusd_text(amount)
 
 
-def unanswered(messages: Iterable[SessionMessage]) -> tuple[ToolUse, ...]:
+def unanswered_calls(messages: Iterable[SessionMessage]) -> tuple[ToolUse, ...]:
     """Give the calls that no result answers, in their order."""
     listed = [*messages]
     answered = {result.tool_use_id for each in listed for result in _results(each)}

@@ -35,7 +35,7 @@ _WORD = re.compile(
 )
 
 
-class Described(NamedTuple):
+class SkillWords(NamedTuple):
     """What a skill is matched by, made ready once."""
 
     name: str
@@ -43,19 +43,19 @@ class Described(NamedTuple):
     triggers: tuple[tuple[str, ...], ...]
 
 
-class Matched(NamedTuple):
+class SkillMatch(NamedTuple):
     """A skill that matches, and how well."""
 
     name: str
     score: Billionths
 
 
-def described(name: str, description: str, triggers: Iterable[str]) -> Described:
+def skill_words(name: str, description: str, triggers: Iterable[str]) -> SkillWords:
     """Make a skill ready to be matched."""
     stops = frozenset(words(_STOP_WORDS))
     weighed = frozenset(word for word in words(description) if word not in stops)
     phrases = (tuple(words(each)) for each in triggers)
-    return Described(name, weighed, tuple(phrase for phrase in phrases if phrase))
+    return SkillWords(name, weighed, tuple(phrase for phrase in phrases if phrase))
 
 
 def words(text: str) -> Iterator[str]:
@@ -66,17 +66,17 @@ def words(text: str) -> Iterator[str]:
         yield word[:-1] if is_plural else word
 
 
-def matches(skills: Iterable[Described], message: str) -> tuple[Matched, ...]:
+def matches(skills: Iterable[SkillWords], message: str) -> tuple[SkillMatch, ...]:
     """Give the skills that reach the threshold, the best first, equals by name."""
     said = [word for word, _ in zip(words(message), range(MOST_WORDS), strict=False)]
     distinct = frozenset(said)
     spoken = f" {' '.join(said)} "
-    scored = (Matched(each.name, _score(each, distinct, spoken)) for each in skills)
+    scored = (SkillMatch(each.name, _score(each, distinct, spoken)) for each in skills)
     found = [each for each in scored if each.score >= THRESHOLD]
     return tuple(sorted(found, key=lambda each: (-each.score, each.name)))
 
 
-def _score(skill: Described, distinct: frozenset[str], spoken: str) -> Billionths:
+def _score(skill: SkillWords, distinct: frozenset[str], spoken: str) -> Billionths:
     if any(f" {' '.join(phrase)} " in spoken for phrase in skill.triggers):
         return ONE
     if not skill.words:

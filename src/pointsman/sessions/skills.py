@@ -18,10 +18,10 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, escaped
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import parse_yaml
-from pointsman.sessions.skill_match import Described, Matched, described, matches
+from pointsman.sessions.skill_match import SkillMatch, SkillWords, matches, skill_words
 from pointsman.sessions.tools.failure import CallFailed
 from pointsman.sessions.tools.listing import entries
-from pointsman.sessions.tools.workspace import Workspace
+from pointsman.sessions.tools.workspace import WorkspaceFolder
 
 FILE = "SKILL.md"
 LARGEST_FILE = 256 * 1024
@@ -63,14 +63,14 @@ class SkillIndex:
     def __init__(self, skills: Iterable[Skill] = (), problems: Iterable[Problem] = ()) -> None:
         self.skills = {skill.about.name: skill for skill in skills}
         self.problems = tuple(problems)
-        self._described: tuple[Described, ...] = tuple(
-            described(each.about.name, each.about.description, each.about.triggers)
+        self._skill_words: tuple[SkillWords, ...] = tuple(
+            skill_words(each.about.name, each.about.description, each.about.triggers)
             for each in self.skills.values()
         )
 
-    def matched(self, message: str) -> tuple[Matched, ...]:
+    def match(self, message: str) -> tuple[SkillMatch, ...]:
         """Give the skills that a message calls for, with their scores."""
-        return matches(self._described, message)
+        return matches(self._skill_words, message)
 
     def of_extensions(self, extensions: Iterable[str]) -> tuple[str, ...]:
         """Name the skills that are about files with one of these extensions."""
@@ -101,7 +101,7 @@ def read_skills(folder: Path) -> SkillIndex:
 def load(skill: Skill) -> SkillText:
     """Read a skill's text as it is now."""
     data = _content(skill.folder)
-    _, body = _parted(data, str(skill.folder / FILE))
+    _, body = _split(data, str(skill.folder / FILE))
     return SkillText(skill.about.name, body.decode("utf-8", "replace").strip(), content_id(data))
 
 
@@ -119,13 +119,15 @@ def _folders(folder: Path) -> Iterator[Path]:
 def _skill(folder: Path) -> Skill:
     source = str(folder / FILE)
     data = _content(folder)
-    front, _ = _parted(data, source)
+    front, _ = _split(data, source)
     document = parse_yaml(front, source)
-    about = conform(document, FrontMatter, lambda front, text: _named(front, text, folder.name))
+    about = conform(
+        document, FrontMatter, lambda front, text: _check_name(front, text, folder.name)
+    )
     return Skill(about, content_id(data), folder)
 
 
-def _named(about: FrontMatter, document: Document, folder: str) -> Iterator[Problem]:
+def _check_name(about: FrontMatter, document: Document, folder: str) -> Iterator[Problem]:
     if about.name != folder:
         message = f"the skill `{escaped(about.name)}` lies in the folder `{escaped(folder)}`"
         hint = "give both the same name"
@@ -137,30 +139,32 @@ def _content(folder: Path) -> bytes:
     source = str(folder / FILE)
     try:
         with (
-            Workspace(folder).file(FILE) as descriptor,
+            WorkspaceFolder(folder).file(FILE) as descriptor,
             os.fdopen(os.dup(descriptor), "rb") as file,
         ):
             data = file.read(LARGEST_FILE + 1)
     except CallFailed as error:
-        raise _refused(source, 1, Code.UNREADABLE, error.message) from None
+        raise _document_error(source, 1, Code.UNREADABLE, error.message) from None
     if len(data) > LARGEST_FILE:
         message = f"the file is larger than {LARGEST_FILE} bytes"
-        raise _refused(source, 1, Code.TOO_LARGE, message)
+        raise _document_error(source, 1, Code.TOO_LARGE, message)
     return data
 
 
-def _parted(data: bytes, source: str) -> tuple[bytes, bytes]:
+def _split(data: bytes, source: str) -> tuple[bytes, bytes]:
     """Part a file into front matter, its fence kept so that lines count as written, and body."""
     lines = data.splitlines(keepends=True)
     if not lines or lines[0].rstrip() != _FENCE:
         hint = "begin the file with `---`, `name:`, `description:`, `---`"
-        raise _refused(source, 1, Code.SYNTAX, "a skill begins with front matter", hint)
+        raise _document_error(source, 1, Code.SYNTAX, "a skill begins with front matter", hint)
     for index, line in enumerate(lines[1:], 1):
         if line.rstrip() == _FENCE:
             return b"".join(lines[:index]), b"".join(lines[index + 1 :])
     message = "the front matter is not closed"
-    raise _refused(source, len(lines), Code.SYNTAX, message, "end it with a line `---`")
+    raise _document_error(source, len(lines), Code.SYNTAX, message, "end it with a line `---`")
 
 
-def _refused(source: str, line: int, code: Code, message: str, hint: str = "") -> DocumentError:
+def _document_error(
+    source: str, line: int, code: Code, message: str, hint: str = ""
+) -> DocumentError:
     return DocumentError((Problem(Place(source, line, 1), code, message, hint),))

@@ -6,11 +6,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.sessions.effects import Replied
+from pointsman.sessions.effects import ModelReply
 from pointsman.sessions.events.session import TurnCompleted, TurnStop
 
 
-class Tally(Struct, frozen=True):
+class TurnTally(Struct, frozen=True):
     """What a turn added up to."""
 
     llm_calls: int = 0
@@ -33,7 +33,7 @@ class Tally(Struct, frozen=True):
         return microusd_text(MicroUsd(self.wall_us))
 
 
-def after_call(tally: Tally, reply: Replied) -> Tally:
+def after_call(tally: TurnTally, reply: ModelReply) -> TurnTally:
     """Count a call of a model."""
     spent = reply.spent
     tally = replace(
@@ -51,7 +51,7 @@ def after_call(tally: Tally, reply: Replied) -> Tally:
     )
 
 
-def turn_completed(tally: Tally, stop: TurnStop) -> TurnCompleted:
+def turn_completed(tally: TurnTally, stop: TurnStop) -> TurnCompleted:
     """Tell of a turn that ended by itself."""
     return TurnCompleted(
         stop_reason=stop,

@@ -15,7 +15,7 @@ from pointsman.sessions.events.delegation import InsufficientContextRequest
 from pointsman.sessions.events.session import CancelReason, TurnStop
 from pointsman.sessions.history import History
 from pointsman.sessions.message import SessionMessage
-from pointsman.sessions.tally import Tally
+from pointsman.sessions.tally import TurnTally
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.tool_cycle import CONFIRM_S
 from pointsman.turns.facts import TurnFacts
@@ -32,7 +32,7 @@ class TurnLimits(Struct, frozen=True):
     confirm_s: int = CONFIRM_S
 
 
-class Turn(Struct, frozen=True):
+class TurnPlan(Struct, frozen=True):
     """Everything one turn stands on, gathered before it begins."""
 
     session_id: str
@@ -62,7 +62,7 @@ class TurnEnd(Struct, frozen=True):
     stop_reason: TurnStop | None
     ruling: Ruling | None
     text: str
-    tally: Tally
+    tally: TurnTally
     messages: tuple[SessionMessage, ...]
     granted: frozenset[str]
     error: str = ""

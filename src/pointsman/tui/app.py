@@ -27,7 +27,7 @@ from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import Image
 from pointsman.sessions.events.session import CancelReason, Disposition
-from pointsman.sessions.slash import SlashCommand, SlashProblem, message_text, parsed
+from pointsman.sessions.slash import SlashCommand, SlashProblem, message_text, parse_line
 from pointsman.tui.banner_strip import BannerStrip
 from pointsman.tui.commands import Commands
 from pointsman.tui.composer import Composer
@@ -199,7 +199,7 @@ class ChatApp(App[int]):
     async def on_composer_sent(self, event: Composer.Sent) -> None:
         """Take a message or a command."""
         self._is_warned = False
-        read = parsed(event.text)
+        read = parse_line(event.text)
         if isinstance(read, SlashCommand):
             self.run_worker(self._obey(read, event.text.strip()), exit_on_error=False)
         elif isinstance(read, SlashProblem):

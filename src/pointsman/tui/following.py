@@ -11,18 +11,18 @@ from pointsman.sessions.update import (
     ChooseRoute,
     Confirm,
     ConfirmEgress,
+    EventUpdate,
     Notice,
-    Routed,
+    RouteUpdate,
     TextDelta,
     ThinkingDelta,
-    Told,
     ToolAnswered,
     ToolAsked,
     ToolState,
     ToolUseBegun,
     TurnOver,
     Update,
-    Used,
+    UsageUpdate,
     WorkerState,
 )
 from pointsman.tui.question import (
@@ -54,7 +54,7 @@ class Following:
         """Show one thing that happened."""
         view = self.view
         match update:
-            case Routed():
+            case RouteUpdate():
                 await self._routed(update)
             case Notice():
                 await self._noticed(update)
@@ -78,16 +78,16 @@ class Following:
                 await self._ask(route_question(update, self._conversation))
             case ConfirmEgress():
                 await self._ask(egress_question(update, self._conversation))
-            case Used():
+            case UsageUpdate():
                 self._app.put_cost(update.session_cost_usd)
-            case Told():
+            case EventUpdate():
                 await self._told(update.event)
             case TurnOver():
                 await view.over(update, self._app.took())
             case _:
                 pass
 
-    async def _routed(self, update: Routed) -> None:
+    async def _routed(self, update: RouteUpdate) -> None:
         if update.kind == "turn":
             # What was said of the last turn holds no longer; this one says its own.
             await self._app.banners.take("turns.choice_rejected", "turns.budget_breaker")

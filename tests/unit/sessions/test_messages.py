@@ -30,7 +30,7 @@ from pointsman.sessions.message import (
     SessionMessage,
     Status,
     check_message,
-    unanswered,
+    unanswered_calls,
 )
 from pointsman.sessions.transcript import NOT_SEEN, transcript
 
@@ -106,8 +106,8 @@ def test_a_call_is_answered_at_most_once_and_only_if_it_was_made() -> None:
         check_message(answered, [])
     with pytest.raises(InvalidMessage, match="exactly one"):
         check_message(a_message("tool", RESULT, RESULT), [asked])
-    assert unanswered([asked]) == (USE,)
-    assert unanswered([asked, answered]) == ()
+    assert unanswered_calls([asked]) == (USE,)
+    assert unanswered_calls([asked, answered]) == ()
 
 
 def test_the_cost_of_a_message_is_exact() -> None:

@@ -13,7 +13,7 @@ from pointsman.sessions.slash import (
     completions,
     help_lines,
     message_text,
-    parsed,
+    parse_line,
 )
 
 OF_THE_DOCUMENT = (
@@ -46,7 +46,7 @@ def test_table_holds_every_command_of_the_document() -> None:
     ],
 )
 def test_command_is_read(line: str, name: str, argument: str) -> None:
-    assert parsed(line) == SlashCommand(name, argument)
+    assert parse_line(line) == SlashCommand(name, argument)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_command_is_read(line: str, name: str, argument: str) -> None:
     ],
 )
 def test_message_is_no_command(line: str) -> None:
-    assert parsed(line) is None
+    assert parse_line(line) is None
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_message_is_no_command(line: str) -> None:
     ],
 )
 def test_mistake_is_told_with_what_was_meant(line: str, message: str, hint: str) -> None:
-    problem = parsed(line)
+    problem = parse_line(line)
     assert isinstance(problem, SlashProblem)
     assert problem.message == message
     assert problem.hint.startswith(hint)
@@ -112,7 +112,7 @@ def test_line_is_completed(line: str, given_: tuple[str, ...]) -> None:
 def test_every_completion_is_a_command() -> None:
     for command in COMMANDS:
         for line in completions(f"/{command.name} ", ["haiku"]):
-            assert isinstance(parsed(line), SlashCommand), line
+            assert isinstance(parse_line(line), SlashCommand), line
 
 
 def test_help_has_one_line_for_each_form() -> None:
@@ -124,7 +124,7 @@ def test_help_has_one_line_for_each_form() -> None:
 @given(st.text(max_size=60))
 def test_any_line_is_read_without_an_error(line: str) -> None:
     for each in (line, f"/{line}"):
-        result = parsed(each)
+        result = parse_line(each)
         assert result is None or isinstance(result, SlashCommand | SlashProblem)
         if isinstance(result, SlashProblem):
             assert "\n" not in str(result)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pointsman.sessions.events.event import Actor, Event, Sensitivity
+from pointsman.sessions.events.event import Actor, Sensitivity, SessionEvent
 
 
-class LlmCallStarted(Event, frozen=True):
+class LlmCallStarted(SessionEvent, frozen=True):
     """A model is called."""
 
     type: ClassVar[str] = "llm.call_started"
@@ -20,7 +20,7 @@ class LlmCallStarted(Event, frozen=True):
     is_worker: bool
 
 
-class LlmCallCompleted(Event, frozen=True):
+class LlmCallCompleted(SessionEvent, frozen=True):
     """A model answered."""
 
     type: ClassVar[str] = "llm.call_completed"
@@ -41,7 +41,7 @@ class LlmCallCompleted(Event, frozen=True):
     produced_thinking_blocks: int
 
 
-class LlmCallFailed(Event, frozen=True):
+class LlmCallFailed(SessionEvent, frozen=True):
     """A model did not answer, or was not let finish; its own words are not told."""
 
     type: ClassVar[str] = "llm.call_failed"

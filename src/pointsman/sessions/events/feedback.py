@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pointsman.sessions.events.event import Actor, Event, Sensitivity, Words
+from pointsman.sessions.events.event import Actor, Sensitivity, SessionEvent, Words
 
 
-class FeedbackExplicit(Event, frozen=True):
+class FeedbackExplicit(SessionEvent, frozen=True):
     """Somebody said how good something was."""
 
     type: ClassVar[str] = "feedback.explicit"
@@ -22,7 +22,7 @@ class FeedbackExplicit(Event, frozen=True):
     subject_session_id: str
 
 
-class FeedbackImplicit(Event, frozen=True):
+class FeedbackImplicit(SessionEvent, frozen=True):
     """What somebody did says how good something was."""
 
     type: ClassVar[str] = "feedback.implicit"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pointsman.sessions.events.event import Actor, Event, Sensitivity, Words
+from pointsman.sessions.events.event import Actor, Sensitivity, SessionEvent, Words
 
 SideEffects = Literal["none", "read", "write", "execute", "network"]
 ToolErrorClass = Literal[
@@ -13,7 +13,7 @@ ToolErrorClass = Literal[
 ]  # fmt: skip
 
 
-class ToolCalled(Event, frozen=True):
+class ToolCalled(SessionEvent, frozen=True):
     """A tool begins; its input is told by its keyed digest."""
 
     type: ClassVar[str] = "tool.called"
@@ -27,7 +27,7 @@ class ToolCalled(Event, frozen=True):
     side_effects: SideEffects
 
 
-class ToolCompleted(Event, frozen=True):
+class ToolCompleted(SessionEvent, frozen=True):
     """A tool did what it was asked."""
 
     type: ClassVar[str] = "tool.completed"
@@ -42,7 +42,7 @@ class ToolCompleted(Event, frozen=True):
     command_executed: Words | None
 
 
-class ToolFailed(Event, frozen=True):
+class ToolFailed(SessionEvent, frozen=True):
     """A tool did not do what it was asked."""
 
     type: ClassVar[str] = "tool.failed"
@@ -55,7 +55,7 @@ class ToolFailed(Event, frozen=True):
     latency_ms: int
 
 
-class ToolInputInvalid(Event, frozen=True):
+class ToolInputInvalid(SessionEvent, frozen=True):
     """A model gave a tool what its schema refuses."""
 
     type: ClassVar[str] = "tool.input_invalid"
@@ -67,7 +67,7 @@ class ToolInputInvalid(Event, frozen=True):
     validation_errors: tuple[Words, ...]
 
 
-class ToolConfirmationRequested(Event, frozen=True):
+class ToolConfirmationRequested(SessionEvent, frozen=True):
     """A human is asked whether a tool may act."""
 
     type: ClassVar[str] = "tool.confirmation_requested"
@@ -87,7 +87,7 @@ class ToolConfirmationRequested(Event, frozen=True):
     expires_at: int
 
 
-class ToolConfirmationResolved(Event, frozen=True):
+class ToolConfirmationResolved(SessionEvent, frozen=True):
     """The human answered, or did not in time."""
 
     type: ClassVar[str] = "tool.confirmation_resolved"

@@ -53,7 +53,7 @@ class Excerpt:
         return f"{head}\n[… {gone} of {self.size} characters left out here …]\n{tail}"
 
 
-class Lines(NamedTuple):
+class LineRange(NamedTuple):
     """Which lines of a text are wanted, counted from 1; `last` is None for all that follow."""
 
     first: int = 1

@@ -56,12 +56,12 @@ class CallFailed(PointsmanError):
         return (CallFailed, (self.error_class, self.message), known)
 
 
-def refused(message: str) -> CallFailed:
+def not_allowed(message: str) -> CallFailed:
     """Say that something is not allowed."""
     return CallFailed("permission_denied", message)
 
 
-def unusable(message: str) -> CallFailed:
+def invalid_input(message: str) -> CallFailed:
     """Say that an input cannot be used."""
     return CallFailed("validation_error", message)
 

@@ -10,11 +10,11 @@ from msgspec import Struct
 from pointsman.kernel.document import escaped
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.tools.decoding import PIECE, encoding_of, looks_like, texts
-from pointsman.sessions.tools.excerpt import Excerpt, Lines
-from pointsman.sessions.tools.failure import CallFailed, unusable
+from pointsman.sessions.tools.excerpt import Excerpt, LineRange
+from pointsman.sessions.tools.failure import CallFailed, invalid_input
 from pointsman.sessions.tools.schema import Field, object_schema
 from pointsman.sessions.tools.stop import Stop
-from pointsman.sessions.tools.workspace import Workspace
+from pointsman.sessions.tools.workspace import WorkspaceFolder
 
 READ_FILE = ToolDefinition(
     "read_file",
@@ -37,7 +37,7 @@ class ReadInput(Struct, frozen=True):
     end_line: int | None = None
 
 
-def read_file(workspace: Workspace, asked: ReadInput, stop: Stop) -> str:
+def read_file(workspace: WorkspaceFolder, asked: ReadInput, stop: Stop) -> str:
     """Give a file's text; for some of its lines, under a line that says which they are."""
     lines = _lines(asked)
     with workspace.file(asked.path) as descriptor:
@@ -45,7 +45,7 @@ def read_file(workspace: Workspace, asked: ReadInput, stop: Stop) -> str:
         encoding = encoding_of(start)
         if encoding is None:
             raise _not_text(asked.path, start, os.fstat(descriptor).st_size)
-        pieces = stop.watched(texts(descriptor, encoding, start))
+        pieces = stop.iterate(texts(descriptor, encoding, start))
         excerpt = Excerpt()
         if lines is None:
             for piece in pieces:
@@ -53,22 +53,22 @@ def read_file(workspace: Workspace, asked: ReadInput, stop: Stop) -> str:
             return _note(encoding) + excerpt.text()
         last = _write_lines(excerpt, pieces, lines)
     if last < lines.first:
-        raise unusable(f"`{escaped(asked.path, 200)}` has only {last} lines")
+        raise invalid_input(f"`{escaped(asked.path, 200)}` has only {last} lines")
     return f"[lines {lines.first} to {last}]\n" + _note(encoding) + excerpt.text()
 
 
-def _lines(asked: ReadInput) -> Lines | None:
+def _lines(asked: ReadInput) -> LineRange | None:
     if asked.start_line is None and asked.end_line is None:
         return None
     first = 1 if asked.start_line is None else asked.start_line
     if first < 1:
-        raise unusable("`start_line` counts from 1")
+        raise invalid_input("`start_line` counts from 1")
     if asked.end_line is not None and asked.end_line < first:
-        raise unusable(f"`end_line` {asked.end_line} lies before `start_line` {first}")
-    return Lines(first, asked.end_line)
+        raise invalid_input(f"`end_line` {asked.end_line} lies before `start_line` {first}")
+    return LineRange(first, asked.end_line)
 
 
-def _write_lines(excerpt: Excerpt, pieces: Iterable[str], lines: Lines) -> int:
+def _write_lines(excerpt: Excerpt, pieces: Iterable[str], lines: LineRange) -> int:
     """Write the lines wanted; give the number of the last line that was read."""
     number, is_begun = 1, False
     for piece in pieces:

@@ -12,9 +12,9 @@ from pointsman.sessions.tools.box import SessionTool, ToolBox
 from pointsman.sessions.tools.files import ShellTool, WriteTool, reading_tools
 from pointsman.sessions.tools.mcp_tools import McpServers
 from pointsman.sessions.tools.memory import memory_tools
-from pointsman.sessions.tools.process import Patience
+from pointsman.sessions.tools.process import Timeouts
 from pointsman.sessions.tools.skill import SessionSkills
-from pointsman.sessions.tools.workspace import Workspace
+from pointsman.sessions.tools.workspace import WorkspaceFolder
 from pointsman.storage.policies.settings import Settings
 
 PROTECTED = ("MEMORY.md", "USER.md")
@@ -34,7 +34,7 @@ class SessionKit:
     ) -> None:
         self._settings = settings
         # The home holds keys and what was said elsewhere: its files are not open to tools.
-        self.workspace = None if workspace is None else Workspace(workspace, closed=(home,))
+        self.workspace = None if workspace is None else WorkspaceFolder(workspace, closed=(home,))
         self.memory = MemoryFiles(home, self.workspace, digest=digest)
         self.skills = SessionSkills(read_skills(home / "skills"))
         folder = home if self.workspace is None else self.workspace.root
@@ -60,10 +60,10 @@ class SessionKit:
     def _tools(self) -> list[SessionTool]:
         tools: list[SessionTool] = []
         if self.workspace is not None:
-            patience = Patience(self._settings.tools.shell_timeout_s)
+            timeouts = Timeouts(self._settings.tools.shell_timeout_s)
             tools += reading_tools(self.workspace)
             tools.append(WriteTool(self.workspace, PROTECTED))
-            tools.append(ShellTool(self.workspace, patience))
+            tools.append(ShellTool(self.workspace, timeouts))
         tools += memory_tools(self.memory)
         if self.skills.index.skills:
             tools.append(self.skills)
