@@ -39,7 +39,7 @@ from pointsman.sessions.update import (
     UsageUpdate,
 )
 from pointsman.testing import calls, fails, says
-from pointsman.turns.screen import why_screen
+from pointsman.turns.explain import to_screen
 
 pytestmark = pytest.mark.anyio
 SIMPLE = [
@@ -310,7 +310,7 @@ async def test_the_last_turns_whole_chain_can_be_shown(tmp_path: Path) -> None:
     async with a_parlour(tmp_path / "h", says("hello")) as parlour:
         conversation = await parlour.conversations.start()
         turn_id = over(await said(conversation, "hi")).turn_id
-        screen = why_screen(parlour.pointsman.read_turn(turn_id))
+        screen = to_screen(parlour.pointsman.read_turn(turn_id))
         assert f"session {conversation.id}" in screen
         assert "[7] GLOBAL_DEFAULT         chose" in screen
         assert "call 1: " in screen

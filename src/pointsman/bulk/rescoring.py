@@ -22,7 +22,7 @@ from pointsman.learning.feedback import FEEDBACK, FEEDBACK_FORM
 from pointsman.learning.recorded_runs import SHADOW
 from pointsman.learning.shadow_runs import JUDGE_VERDICT_FORM, JUDGED
 from pointsman.sessions.envelope import is_event, read_event
-from pointsman.sessions.events.feedback import FeedbackExplicit, FeedbackImplicit
+from pointsman.sessions.events.session import FeedbackExplicit, FeedbackImplicit
 from pointsman.sessions.feedback import RATING_VERDICTS, SIGNAL_VERDICTS, TurnVerdict
 from pointsman.storage.home import Home
 from pointsman.storage.stores.entries import LedgerReader

@@ -15,9 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.access.actors import OWNER
-from pointsman.branches.compiled import ReadyDecision, ReadyDecisions
+from pointsman.branches.compiled import CompiledDecision, CompiledDecisions
 from pointsman.branches.decide import DECISION_VERSION, decide
-from pointsman.branches.facts import FACTS_FORM, Approval, BranchFacts, branch_facts
+from pointsman.branches.facts import FACTS_FORM, Approval, BranchFacts, read_facts
 from pointsman.branches.policy import POLICY_FORM, Decision
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
 from pointsman.errors import ReplayError
@@ -153,7 +153,7 @@ class Branching:
         in_force = self.in_force()
         ready, policy_id = in_force.ready.decision(decision_id), in_force.policy_id(decision_id)
         decision = ready.decision
-        facts = branch_facts(decision_id, context, asked.approved)
+        facts = read_facts(decision_id, context, asked.approved)
         now, started = self._clock.now(), time.perf_counter_ns()
         key = cache_key(policy_id, ready, facts) if decision.cache.enabled else b""
         found = self._cached(key, now) if key else None
@@ -223,7 +223,7 @@ class Branching:
         return _on(ready, made.facts, tuple(replace(each, status="used") for each in found))
 
     def _recorded(
-        self, made: Evaluation, ready: ReadyDecision, facts: BranchFacts, source: _Source | None
+        self, made: Evaluation, ready: CompiledDecision, facts: BranchFacts, source: _Source | None
     ) -> Evaluation:
         recorder = self._desk.recorder()
         first = made.evaluation_id if source is None else source.evaluation_id
@@ -260,7 +260,7 @@ class Branching:
         self.cache.put(key, Kept(made.decision.id, body, made.at, expires))
 
 
-def _on(ready: ReadyDecisions, facts: BranchFacts, approvals: tuple[Approval, ...]) -> _Answered:
+def _on(ready: CompiledDecisions, facts: BranchFacts, approvals: tuple[Approval, ...]) -> _Answered:
     facts = replace(facts, approvals=approvals)
     return _Answered(facts, *decide(ready, facts))
 
@@ -285,7 +285,7 @@ def dry_run(
 ) -> Evaluation:
     """Evaluate a decision and leave nothing behind; the cache is not even looked at."""
     decision = in_force.ready.decision(decision_id).decision
-    facts = branch_facts(decision_id, context)
+    facts = read_facts(decision_id, context)
     outcome, trace = decide(in_force.ready, facts)
     return Evaluation(
         evaluation_id="",

@@ -14,7 +14,7 @@ from pointsman.calls.flow import CallResult, Fallback, Record, RecordPlacement
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import compile_policy
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.providers.messages import (
@@ -29,7 +29,6 @@ from pointsman.providers.messages import (
 )
 from pointsman.recording.ruling import Policies
 from pointsman.sessions.catalogue import Payload
-from pointsman.sessions.conversation import run_turn
 from pointsman.sessions.delegate_call import (
     CONTEXT_TOOL,
     DelegateResult,
@@ -69,8 +68,9 @@ from pointsman.sessions.tool import (
     ToolOutcome,
 )
 from pointsman.sessions.turn import TurnEnd, TurnLimits, TurnPlan
+from pointsman.sessions.turn_flow import run_turn
 from pointsman.sessions.worker import WorkerOrder, run_worker
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import Override, TurnFacts
 
 T = TypeVar("T")
@@ -326,7 +326,7 @@ def asked(**changes: Any) -> PlacementFacts:
 
 
 def a_turn(
-    ready: ReadyPolicy,
+    ready: CompiledTurnPolicy,
     message: str = "hello",
     *more: Text | Image,
     history: Sequence[SessionMessage] = (),
@@ -357,7 +357,7 @@ def a_turn(
         history=History(history),
         tools=tuple(tools),
         system=system,
-        policies=Policies(ReadyPlacement(placement_policy(BUILT_IN)), ID, ready, ID),
+        policies=Policies(compile_policy(placement_policy(BUILT_IN)), ID, ready, ID),
         asked=asked(),
         facts=replace(given, **facts),
         fallback=fallback,
