@@ -22,7 +22,7 @@ from pointsman.gateway.parts import Parts
 from pointsman.kernel.document import Document, Limits
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.kernel.json_text import read_json
-from pointsman.operations.provider_view import provider_rows, recoveries
+from pointsman.operations.providers import provider_rows, recoveries
 from pointsman.placement.explain import to_json
 from pointsman.placement.facts import read_facts as read_placement_facts
 from pointsman.providers.dialects.look import look
