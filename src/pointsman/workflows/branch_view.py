@@ -14,21 +14,21 @@ from pointsman.branches.trace import BranchOutcome, CaseResult, Trace
 from pointsman.expressions.values import Value
 from pointsman.kernel.instant import instant_text
 from pointsman.workflows.branch_log import LogEntry
-from pointsman.workflows.branching import Evaluation
+from pointsman.workflows.branching import BranchEvaluation
 
 _NUMBERS = msgspec.json.Encoder(decimal_format="number")
 _MS_UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 
-def evaluation_value(made: Evaluation) -> dict[str, object]:
-    """Give an evaluation as `decision evaluate --json` shows it."""
+def evaluation_value(made: BranchEvaluation) -> dict[str, object]:
+    """Return an evaluation as `decision evaluate --json` shows it."""
     outcome = made.outcome
     return {
         "decision_id": outcome.decision_id,
         "selected_targets": outcome.selected_targets,
         "selected_labels": outcome.selected_labels,
         "is_default": outcome.is_default,
-        "input_value": shown(outcome.input_value),
+        "input_value": to_json_numbers(outcome.input_value),
         "evaluation_details": details(made.trace),
         "weighted": outcome.weighted,
         "guardrails": guardrails(outcome),
@@ -39,19 +39,19 @@ def evaluation_value(made: Evaluation) -> dict[str, object]:
         "verdict": outcome.verdict,
         "chosen_targets": outcome.chosen_targets,
         "approval_required": outcome.approval_required,
-        "output": shown(outcome.output),
+        "output": to_json_numbers(outcome.output),
         "input_missing": made.trace.input_missing,
         "evaluated_at": instant_text(made.evaluated_at),
         "evaluation_id": made.evaluation_id,
-        "workflow_id": made.asked.workflow_id,
-        "stage_id": made.asked.stage_id,
+        "workflow_id": made.request.workflow_id,
+        "stage_id": made.request.stage_id,
         "policy_id": made.policy_id,
         "facts_id": made.facts_id,
     }
 
 
-def dry_run_value(made: Evaluation) -> dict[str, object]:
-    """Give a dry run: the same, and what would follow from it."""
+def dry_run_value(made: BranchEvaluation) -> dict[str, object]:
+    """Return a dry run: the same, and its would-be consequences."""
     value = evaluation_value(made)
     for name in ("evaluation_id", "evaluated_at", "workflow_id", "stage_id"):
         del value[name]
@@ -62,8 +62,8 @@ def dry_run_value(made: Evaluation) -> dict[str, object]:
     }
 
 
-def evaluation_screen(made: Evaluation) -> str:
-    """Give an evaluation as the why-screen."""
+def evaluation_screen(made: BranchEvaluation) -> str:
+    """Render an evaluation as the why-screen."""
     name = made.evaluation_id or "not recorded"
     text = branch_screen(
         ShownBranch(
@@ -81,13 +81,13 @@ def evaluation_screen(made: Evaluation) -> str:
 
 
 def log_value(entry: LogEntry) -> dict[str, object]:
-    """Give an entry of the decision log; what the decision's `logging` hides is left out."""
+    """Return an entry of the decision log, without the parts the decision's `logging` hides."""
     logging, outcome = entry.decision.logging, entry.outcome
     return {
         "decision_id": outcome.decision_id,
         "decision_name": entry.decision.name,
         "timestamp": instant_text(entry.at),
-        "input_value": shown(outcome.input_value) if logging.include_inputs else None,
+        "input_value": to_json_numbers(outcome.input_value) if logging.include_inputs else None,
         "selected_targets": outcome.selected_targets,
         "selected_labels": outcome.selected_labels,
         "evaluation_details": details(entry.trace) if logging.include_evaluation else [],
@@ -104,7 +104,7 @@ def log_value(entry: LogEntry) -> dict[str, object]:
 
 
 def decision_value(decision: Decision, source: str, policy_id: str) -> dict[str, object]:
-    """Give a decision as it is in force, with every default filled in."""
+    """Return a decision in force, with every default filled in."""
     return {
         "id": decision.id,
         "name": decision.name,
@@ -123,12 +123,12 @@ def decision_value(decision: Decision, source: str, policy_id: str) -> dict[str,
 
 
 def details(trace: Trace) -> list[dict[str, object]]:
-    """Give what every case said, in order."""
+    """Return the result of every case, in order."""
     return [_detail(each) for each in trace.cases]
 
 
 def guardrails(outcome: BranchOutcome) -> list[dict[str, object]]:
-    """Give what the guardrails said."""
+    """Return the results of the guardrails."""
     return [
         {
             "check_name": each.check_name,
@@ -142,13 +142,13 @@ def guardrails(outcome: BranchOutcome) -> list[dict[str, object]]:
     ]
 
 
-def shown(raw: Raw) -> Raw:
-    """Give a recorded value with its decimals as ordinary numbers."""
+def to_json_numbers(raw: Raw) -> Raw:
+    """Return a recorded value with its decimals as ordinary numbers."""
     return Raw(_NUMBERS.encode(plain(raw)))
 
 
-def shown_value(value: Value) -> Raw:
-    """Give a value with its decimals as ordinary numbers."""
+def value_to_json_numbers(value: Value) -> Raw:
+    """Return a value with its decimals as ordinary numbers."""
     return Raw(_NUMBERS.encode(value))
 
 
@@ -182,7 +182,7 @@ def _case(case: Case) -> dict[str, object]:
         "weight": _number(case.weight),
         "priority": case.priority,
         "ranges": case.ranges,
-        "output": shown(case.output),
+        "output": to_json_numbers(case.output),
     }
 
 
