@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pointsman.app import Pointsman
 from pointsman.branches.decide import decide
-from pointsman.branches.facts import branch_facts
+from pointsman.branches.facts import read_facts
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.testing import CountedIds, FrozenClock
 from pointsman.workflows.graph import Graph, GraphEdge, GraphNode
@@ -60,7 +60,7 @@ def test_the_cache_gives_what_evaluating_would_give_to_the_byte(steps: list[Any]
                 clock.advance(seconds=seconds)
                 made = pointsman.branching.evaluate(name, context)
                 ready = pointsman.branching.in_force().ready
-                outcome, trace = decide(ready, branch_facts(name, context))
+                outcome, trace = decide(ready, read_facts(name, context))
                 assert OUTCOME_FORM.encode(made.outcome) == OUTCOME_FORM.encode(outcome)
                 assert TRACE_FORM.encode(made.trace) == TRACE_FORM.encode(trace)
                 assert made.at - made.evaluated_at < 10_000_000

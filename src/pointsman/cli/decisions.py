@@ -13,7 +13,7 @@ import msgspec
 from pointsman.app import SystemClock
 from pointsman.branches.dmn.table_import import NO_MATCH
 from pointsman.branches.file.decisions_file import HitPolicy
-from pointsman.branches.file.problems import named_decisions
+from pointsman.branches.policy import named_decisions
 from pointsman.branches.rules.review import Finding, review
 from pointsman.cli.decision_cache import cache
 from pointsman.cli.decision_records import distribution, lineage, log

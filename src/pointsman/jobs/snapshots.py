@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Final, TypeVar, cast
 
-from pointsman.agents.compiled import ReadyPolicy, Router
+from pointsman.agents.compiled import CompiledAgents, CompiledAgentsPolicy
 from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy
 from pointsman.brainstate.snapshot import BRAINSTATE_FORM
@@ -59,11 +59,13 @@ class AgentSnapshots:
         """Read a state by its id."""
         return self._load(BRAINSTATE_FORM, name)
 
-    def router(self, policy_id: str, selfrep_id: str) -> Router:
+    def router(self, policy_id: str, selfrep_id: str) -> CompiledAgents:
         """Return the router of a policy and its modules, compiled once for all their jobs."""
         key = (policy_id, selfrep_id)
-        ready = self._get_or_make(("ready", policy_id), lambda: ReadyPolicy(self.policy(policy_id)))
-        return self._get_or_make(key, lambda: Router(ready, self.selfrep(selfrep_id)))
+        ready = self._get_or_make(
+            ("ready", policy_id), lambda: CompiledAgentsPolicy(self.policy(policy_id))
+        )
+        return self._get_or_make(key, lambda: CompiledAgents(ready, self.selfrep(selfrep_id)))
 
     def _load(self, form: SnapshotForm[T], name: str) -> T:
         return self._get_or_make((form.kind, name), lambda: self._read(form, name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from pointsman.branches.compiled import ReadyDecision
+from pointsman.branches.compiled import CompiledDecision
 from pointsman.branches.facts import BranchFacts
 from pointsman.expressions.evaluate import Names, Scope
 from pointsman.expressions.syntax import Path
@@ -18,7 +18,7 @@ _IN_CONDITION = Names()
 _IN_INPUT = Names(has_input=False)
 
 
-def cache_key(policy_id: ContentId, ready: ReadyDecision, facts: BranchFacts) -> bytes:
+def cache_key(policy_id: ContentId, ready: CompiledDecision, facts: BranchFacts) -> bytes:
     """Return the key of an answer: the definition, the values read and the approvals.
 
     INVARIANT: two contexts with one key have one answer, to the byte (D-003-3).
@@ -27,7 +27,7 @@ def cache_key(policy_id: ContentId, ready: ReadyDecision, facts: BranchFacts) ->
     return _digest([policy_id.encode(), canonical_json(approved), *_values(ready, facts)])
 
 
-def input_artifacts(ready: ReadyDecision, facts: BranchFacts) -> tuple[str, ...]:
+def input_artifacts(ready: CompiledDecision, facts: BranchFacts) -> tuple[str, ...]:
     """Name the artifacts an evaluation read, for its lineage.
 
     A mapping that the decision reads from and that has an `artifact_id` or `id` is an artifact, by
@@ -43,7 +43,7 @@ def input_artifacts(ready: ReadyDecision, facts: BranchFacts) -> tuple[str, ...]
     return (f"value:{_digest(_values(ready, facts)).hex()[:32]}",)
 
 
-def _values(ready: ReadyDecision, facts: BranchFacts) -> list[bytes]:
+def _values(ready: CompiledDecision, facts: BranchFacts) -> list[bytes]:
     """Return every value that the input and the conditions read; the first determine the input."""
     scope = Scope(facts.context)
     read = [_encode_path(path, scope, _IN_INPUT) for path in ready.input.reads]

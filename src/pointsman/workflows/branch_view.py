@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import msgspec
 from msgspec import Raw
 
-from pointsman.branches.compiled import plain
-from pointsman.branches.explain import ShownBranch, branch_screen
+from pointsman.branches.explain import (
+    ShownBranch,
+    case_values,
+    plain_numbers,
+    to_json,
+    to_screen,
+    weight_number,
+)
 from pointsman.branches.policy import Case, Decision
-from pointsman.branches.trace import BranchOutcome, CaseResult, Trace
 from pointsman.expressions.values import Value
 from pointsman.kernel.instant import instant_text
 from pointsman.workflows.branch_log import LogEntry
@@ -22,31 +25,13 @@ _MS_UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 def evaluation_value(made: BranchEvaluation) -> dict[str, object]:
     """Return an evaluation as `decision evaluate --json` shows it."""
-    outcome = made.outcome
     return {
-        "decision_id": outcome.decision_id,
-        "selected_targets": outcome.selected_targets,
-        "selected_labels": outcome.selected_labels,
-        "is_default": outcome.is_default,
-        "input_value": to_json_numbers(outcome.input_value),
-        "evaluation_details": details(made.trace),
-        "weighted": outcome.weighted,
-        "guardrails": guardrails(outcome),
-        "blocked": outcome.blocked,
-        "timestamp": instant_text(made.at),
+        **to_json(_as_shown(made)),
         "cached": made.is_cached,
-        "reason": outcome.reason,
-        "verdict": outcome.verdict,
-        "chosen_targets": outcome.chosen_targets,
-        "approval_required": outcome.approval_required,
-        "output": to_json_numbers(outcome.output),
-        "input_missing": made.trace.input_missing,
         "evaluated_at": instant_text(made.evaluated_at),
         "evaluation_id": made.evaluation_id,
         "workflow_id": made.request.workflow_id,
         "stage_id": made.request.stage_id,
-        "policy_id": made.policy_id,
-        "facts_id": made.facts_id,
     }
 
 
@@ -64,20 +49,22 @@ def dry_run_value(made: BranchEvaluation) -> dict[str, object]:
 
 def evaluation_screen(made: BranchEvaluation) -> str:
     """Render an evaluation as the why-screen."""
-    name = made.evaluation_id or "not recorded"
-    text = branch_screen(
-        ShownBranch(
-            f"{name} (cached)" if made.is_cached else name,
-            made.at,
-            made.policy_id,
-            made.facts_id,
-            1,
-            made.decision.name,
-            made.outcome,
-            made.trace,
-        )
-    )
+    text = to_screen(_as_shown(made))
     return f"Dry run: nothing is recorded\n{text}" if made.is_dry_run else text
+
+
+def _as_shown(made: BranchEvaluation) -> ShownBranch:
+    name = made.evaluation_id or "not recorded"
+    return ShownBranch(
+        f"{name} (cached)" if made.is_cached else name,
+        made.at,
+        made.policy_id,
+        made.facts_id,
+        1,
+        made.decision.name,
+        made.outcome,
+        made.trace,
+    )
 
 
 def log_value(entry: LogEntry) -> dict[str, object]:
@@ -87,10 +74,10 @@ def log_value(entry: LogEntry) -> dict[str, object]:
         "decision_id": outcome.decision_id,
         "decision_name": entry.decision.name,
         "timestamp": instant_text(entry.at),
-        "input_value": to_json_numbers(outcome.input_value) if logging.include_inputs else None,
+        "input_value": plain_numbers(outcome.input_value) if logging.include_inputs else None,
         "selected_targets": outcome.selected_targets,
         "selected_labels": outcome.selected_labels,
-        "evaluation_details": details(entry.trace) if logging.include_evaluation else [],
+        "evaluation_details": case_values(entry.trace) if logging.include_evaluation else [],
         "cached": entry.is_cached,
         "workflow_id": entry.about.workflow_id,
         "stage_id": entry.about.stage_id,
@@ -122,31 +109,6 @@ def decision_value(decision: Decision, source: str, policy_id: str) -> dict[str,
     }
 
 
-def details(trace: Trace) -> list[dict[str, object]]:
-    """Return the result of every case, in order."""
-    return [_detail(each) for each in trace.cases]
-
-
-def guardrails(outcome: BranchOutcome) -> list[dict[str, object]]:
-    """Return the results of the guardrails."""
-    return [
-        {
-            "check_name": each.check_name,
-            "passed": each.passed,
-            "message": each.message,
-            "decision_id": each.decision_id,
-            "action": each.action,
-            "escalation_target": each.escalation_target,
-        }
-        for each in outcome.guardrails
-    ]
-
-
-def to_json_numbers(raw: Raw) -> Raw:
-    """Return a recorded value with its decimals as ordinary numbers."""
-    return Raw(_NUMBERS.encode(plain(raw)))
-
-
 def value_to_json_numbers(value: Value) -> Raw:
     """Return a value with its decimals as ordinary numbers."""
     return Raw(_NUMBERS.encode(value))
@@ -160,31 +122,13 @@ def duration(milliseconds: int) -> str:
     return f"{milliseconds}ms"
 
 
-def _detail(case: CaseResult) -> dict[str, object]:
-    return {
-        "index": case.index,
-        "label": case.label,
-        "condition": case.condition,
-        "result": case.result,
-        "priority": case.priority,
-        "weight": _number(case.weight),
-        "evaluated": case.evaluated,
-        "missing": case.missing,
-        "reason": case.reason,
-    }
-
-
 def _case(case: Case) -> dict[str, object]:
     return {
         "target": case.target,
         "label": case.label,
         "condition": case.condition,
-        "weight": _number(case.weight),
+        "weight": weight_number(case.weight),
         "priority": case.priority,
         "ranges": case.ranges,
-        "output": to_json_numbers(case.output),
+        "output": plain_numbers(case.output),
     }
-
-
-def _number(text: str | None) -> Raw | None:
-    return None if text is None else Raw(_NUMBERS.encode(Decimal(text)))

@@ -15,9 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.access.actors import OWNER
-from pointsman.branches.compiled import ReadyDecision, ReadyDecisions
+from pointsman.branches.compiled import CompiledDecision, CompiledDecisions
 from pointsman.branches.decide import DECISION_VERSION, decide
-from pointsman.branches.facts import FACTS_FORM, Approval, BranchFacts, branch_facts
+from pointsman.branches.facts import FACTS_FORM, Approval, BranchFacts, read_facts
 from pointsman.branches.policy import POLICY_FORM, Decision
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
 from pointsman.errors import ReplayError
@@ -148,7 +148,7 @@ class Branching:
         in_force = self.in_force()
         ready, policy_id = in_force.ready.decision(decision_id), in_force.policy_id(decision_id)
         decision = ready.decision
-        facts = branch_facts(decision_id, context, request.approved)
+        facts = read_facts(decision_id, context, request.approved)
         now, started = self._clock.now(), time.perf_counter_ns()
         key = cache_key(policy_id, ready, facts) if decision.cache.enabled else b""
         found = self._read_cache(key, now) if key else None
@@ -222,7 +222,7 @@ class Branching:
     def _record(
         self,
         made: BranchEvaluation,
-        ready: ReadyDecision,
+        ready: CompiledDecision,
         facts: BranchFacts,
         source: _Source | None,
     ) -> BranchEvaluation:
@@ -262,7 +262,7 @@ class Branching:
 
 
 def _decide_on(
-    ready: ReadyDecisions, facts: BranchFacts, approvals: tuple[Approval, ...]
+    ready: CompiledDecisions, facts: BranchFacts, approvals: tuple[Approval, ...]
 ) -> _DecidedAnswer:
     facts = replace(facts, approvals=approvals)
     return _DecidedAnswer(facts, *decide(ready, facts))
@@ -288,7 +288,7 @@ def dry_run(
 ) -> BranchEvaluation:
     """Evaluate a decision without recording it or reading the cache."""
     decision = in_force.ready.decision(decision_id).decision
-    facts = branch_facts(decision_id, context)
+    facts = read_facts(decision_id, context)
     outcome, trace = decide(in_force.ready, facts)
     return BranchEvaluation(
         evaluation_id="",

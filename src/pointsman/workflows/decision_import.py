@@ -11,7 +11,7 @@ from pointsman.branches.dmn.csv_table import csv_decision
 from pointsman.branches.dmn.document import dmn_decisions
 from pointsman.branches.dmn.table_import import NO_MATCH
 from pointsman.branches.file.decisions_file import HitPolicy
-from pointsman.branches.file.problems import decisions_of, read_decisions
+from pointsman.branches.policy import read_document
 from pointsman.errors import InputError
 from pointsman.expressions.values import number_text
 from pointsman.kernel.document import Document
@@ -29,12 +29,12 @@ def import_table(
 ) -> str:
     """Convert a table to YAML; a feature without an equivalent is an error at its place."""
     document = _document(text, source, name, hit_policy, default)
-    decisions_of(document)
+    read_document(document)
     written = yaml.dump(
         document.value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH
     )
     # Our own reader must accept the written text.
-    read_decisions(written.encode(), source)
+    read_policy(written.encode(), source)
     return written
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Raw, Struct
 
-from pointsman.branches.facts import branch_facts
+from pointsman.branches.facts import read_facts
 from pointsman.branches.trace import BranchOutcome
 from pointsman.errors import ChainHeld, DocumentError, InputError
 from pointsman.expressions.values import Value
@@ -194,7 +194,7 @@ class WorkflowRunner:
         """Record the start of a run, or check that file and inputs are those it began with."""
         definition_id = content_id(given.text)
         if record.started is None:
-            record.inputs = dict(branch_facts("", inputs or {}).context)
+            record.inputs = dict(read_facts("", inputs or {}).context)
             started = RunStarted(workflow.id, definition_id)
             log.append_draft(started_draft(log.names(), started, given.text, record.inputs))
             return

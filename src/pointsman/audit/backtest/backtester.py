@@ -1,4 +1,4 @@
-"""Recorded turns under another policy: what would have changed, and what reading them would cost.
+"""Recorded turns under another policy: the decisions that change, and the cost of reading them.
 
 The facts are those recorded, so nothing but the policy differs. It records nothing, calls nothing.
 """
@@ -13,18 +13,16 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from pointsman.audit.backtest_tally import (
+from pointsman.audit.backtest.result import (
     MOST_LISTED,
     Backtest,
-    Change,
-    DecidedAgain,
-    InputCost,
-    Tallied,
-    Tally,
+    BacktestPart,
+    BacktestTally,
+    RedecidedTurn,
     Unable,
-    result_of,
+    sum_parts,
 )
-from pointsman.audit.pool import reopening, spread
+from pointsman.audit.pool import home_opener, spread_ranges
 from pointsman.audit.ranges import RANGE, Range
 from pointsman.audit.recorded_turns import TURN
 from pointsman.audit.replay import BATCH, HomeReplayer, Progress, ledger_ranges
@@ -35,15 +33,12 @@ from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.record import DecisionRecord, read_recorded
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import compile_policy
 from pointsman.turns.decide import DECISION_VERSION, decide
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.registry.models import model_id
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
-
-__all__ = ["Backtest", "Change", "HomeBacktester", "InputCost", "Unable", "backtest"]
-
 
 MANY_RANGES = 6
 """From so many ranges on, a backtest is done by several processes."""
@@ -65,21 +60,21 @@ def backtest(  # noqa: PLR0913 - the last four are asked for by name
     many. However it is done, in ranges of whatever `length`, the result is the same.
     """
     if not home.database.exists():
-        return result_of(policy, ())
+        return sum_parts(policy, ())
     ranges = ledger_ranges(home, length)
-    many = _workers(len(ranges)) if workers is None else workers
+    many = _worker_count(len(ranges)) if workers is None else workers
     total, done = sum(each.entries for each in ranges), 0
     parts = []
     with closing(_parts(home, policy, ranges, since, many, previews=previews)) as found:
-        for each, tallied in found:
-            parts.append(tallied)
+        for each, part in found:
+            parts.append(part)
             done += each.entries
             if progress is not None:
                 progress(done, total)
-    return result_of(policy, parts)
+    return sum_parts(policy, parts)
 
 
-def _workers(ranges: int) -> int:
+def _worker_count(ranges: int) -> int:
     # Another process first imports everything; a short ledger is done by then.
     return (os.cpu_count() or 1) if ranges >= MANY_RANGES else 1
 
@@ -92,32 +87,32 @@ def _parts(
     workers: int,
     *,
     previews: bool,
-) -> Generator[tuple[Range, Tallied]]:
+) -> Generator[tuple[Range, BacktestPart]]:
     if workers > 1 and len(ranges) > 1:
         body = POLICY_FORM.form.encode(policy)
-        there = partial(_tallied_there, reopening(home), body, since, previews)
-        yield from spread(there, ranges, workers)
+        there = partial(_tally_in_process, home_opener(home), body, since, previews)
+        yield from spread_ranges(there, ranges, workers)
         return
-    again = HomeBacktester(home, policy, previews=previews)
+    backtester = HomeBacktester(home, policy, previews=previews)
     try:
         for each in ranges:
-            yield each, again.tallied(each, since)
+            yield each, backtester.tally_range(each, since)
     finally:
-        again.close()
+        backtester.close()
 
 
-def _tallied_there(
-    opened: Callable[[], Home],
+def _tally_in_process(
+    open_home: Callable[[], Home],
     policy: bytes,
     since: Instant,
     previews: bool,  # noqa: FBT001 - handed to another process by place
     each: Range,
-) -> Tallied:
-    home = opened()
+) -> BacktestPart:
+    home = open_home()
     with told_errors(home.database):
-        again = HomeBacktester(home, POLICY_FORM.form.decode(policy), previews=previews)
-        with closing(again):
-            return again.tallied(each, since)
+        backtester = HomeBacktester(home, POLICY_FORM.form.decode(policy), previews=previews)
+        with closing(backtester):
+            return backtester.tally_range(each, since)
 
 
 class HomeBacktester:
@@ -125,22 +120,24 @@ class HomeBacktester:
 
     def __init__(self, home: Home, policy: TurnPolicy, *, previews: bool = True) -> None:
         self._previews = previews
-        self._ready = ReadyPolicy(policy)
+        self._ready = compile_policy(policy)
         self._replayer = HomeReplayer(home)
         self._recorded_policy = cache(self._read_policy)
 
     def close(self) -> None:
-        """Let go of the databases."""
+        """Close the databases."""
         self._replayer.close()
 
-    def tallied(self, each: Range, since: Instant, most_listed: int = MOST_LISTED) -> Tallied:
+    def tally_range(
+        self, each: Range, since: Instant, most_listed: int = MOST_LISTED
+    ) -> BacktestPart:
         """Decide the turns of a range again and count them."""
-        tally = Tally(most_listed)
+        tally = BacktestTally(most_listed)
         self.count(tally, each, since)
-        return tally.tallied()
+        return tally.part()
 
-    def count(self, tally: Tally, each: Range, since: Instant) -> None:
-        """Decide the turns of a range again; whatever stands in the way is counted too."""
+    def count(self, tally: BacktestTally, each: Range, since: Instant) -> None:
+        """Decide the turns of a range again; a turn that cannot be decided is counted too."""
         rows = self._replayer.ledger.decisions(each.number, each.first, each.end, since)
         while batch := [*islice(rows, BATCH)]:
             self._replayer.expect(facts for _, facts in batch)
@@ -148,21 +145,23 @@ class HomeBacktester:
                 if entry.kind == TURN:
                     self._count(tally, each.number, entry, facts)
 
-    def _count(self, tally: Tally, number: int, entry: Entry, facts: bytes | None) -> None:
+    def _count(self, tally: BacktestTally, number: int, entry: Entry, facts: bytes | None) -> None:
         try:
             self._replayer.check(number, entry)
             _, record, aside = read_recorded(entry.payload)
             if self._previews or not aside.is_preview:
-                tally.add(self._decided(entry, record, facts))
+                tally.add(self._decide_again(entry, record, facts))
         except ReplayError as error:
             tally.miss(Unable(entry.ref, error.code, error.message))
 
-    def _decided(self, entry: Entry, record: DecisionRecord, body: bytes | None) -> DecidedAgain:
+    def _decide_again(
+        self, entry: Entry, record: DecisionRecord, body: bytes | None
+    ) -> RedecidedTurn:
         facts = _read_facts(record, body)
         before = self._recorded_policy(record.policy_id)
         then = (OUTCOME_FORM.decode(bytes(record.outcome)), TRACE_FORM.decode(bytes(record.trace)))
-        now = decide(self._ready, self._adapted(facts, before))
-        return DecidedAgain(
+        now = decide(self._ready, self._adapt_facts(facts, before))
+        return RedecidedTurn(
             turn_id=entry.ref,
             at=entry.at,
             before=then,
@@ -173,18 +172,20 @@ class HomeBacktester:
             after_tokens=facts.tokens_for(now[0].chosen_model),
         )
 
-    def _adapted(self, facts: TurnFacts, before: TurnPolicy) -> TurnFacts:
+    def _adapt_facts(self, facts: TurnFacts, before: TurnPolicy) -> TurnFacts:
         """Say the recorded facts in terms of the other policy's models."""
         changes: dict[str, object] = {}
         if facts.configured is not None:
-            # Nobody could record whether a model had its key before there was such a model.
+            # A model that is new in the policy has no record of whether its key was there.
             new = (name for name in self._ready.models if name not in before.models)
             changes["configured"] = (*facts.configured, *new)
         if facts.override is not None:
-            changes["override"] = replace(facts.override, model=self._aliased(facts.override.alias))
-        return replace(self._opened(facts), **changes)
+            changes["override"] = replace(
+                facts.override, model=self._model_of_alias(facts.override.alias)
+            )
+        return replace(self._join_text(facts), **changes)
 
-    def _opened(self, facts: TurnFacts) -> TurnFacts:
+    def _join_text(self, facts: TurnFacts) -> TurnFacts:
         if not self._ready.reads_text:
             return facts
         try:
@@ -193,7 +194,7 @@ class HomeBacktester:
             # Only a rule that is reached and reads the text misses it, and then says so.
             return facts
 
-    def _aliased(self, alias: str) -> str:
+    def _model_of_alias(self, alias: str) -> str:
         aliases = self._ready.aliases
         model = aliases.get(alias) or aliases.get(model_id(alias))
         if model is None:

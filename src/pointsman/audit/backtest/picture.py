@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from pointsman.audit.backtest import Backtest
+from pointsman.audit.backtest.result import Backtest
 from pointsman.kernel.document import printable
 
 MOST_MODELS = 12

@@ -1,23 +1,25 @@
-"""What a backtest counts: turns as they were and as they would be; counts of parts add up."""
+"""The result of a backtest: turns as they were and as they would be, added up over its parts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
 
-from pointsman.kernel.instant import Instant
-from pointsman.kernel.number import MicroUsd, divided
+from pointsman.kernel.instant import Instant, instant_text
+from pointsman.kernel.number import MicroUsd, divided, microusd_text
 from pointsman.turns.policy import TurnPolicy
 from pointsman.turns.registry.models import Model
 from pointsman.turns.registry.prices import PER_TOKENS
 from pointsman.turns.trace import Trace, TurnOutcome
 
 MOST_LISTED = 10_000
+ESTIMATE = "an estimate of input cost alone: recorded token counts, list prices, no output"
 
 
-class Change(Struct, frozen=True):
+class TurnChange(Struct, frozen=True):
     """A turn that another model would take; an empty model is none, an empty policy likewise."""
 
     turn_id: str
@@ -38,7 +40,7 @@ class Unable(Struct, frozen=True):
 
 
 class InputCost(Struct, frozen=True):
-    """What reading the input of the comparable turns costs, by the estimates that were recorded.
+    """The cost of reading the input of the comparable turns, by the estimates that were recorded.
 
     A turn is comparable when both models exist and have a known price; others are counted apart.
     """
@@ -56,7 +58,7 @@ class InputCost(Struct, frozen=True):
 
 
 class Backtest(Struct, frozen=True):
-    """What became of the recorded turns; lists are cut after `MOST_LISTED`, counts never are.
+    """The turns under the other policy; lists are cut after `MOST_LISTED`, counts never are.
 
     `by_rule` says how many turns each rule of the other policy takes, those that take none too.
     """
@@ -65,7 +67,7 @@ class Backtest(Struct, frozen=True):
     unable_count: int
     unable: tuple[Unable, ...]
     changed_count: int
-    changed: tuple[Change, ...]
+    changed: tuple[TurnChange, ...]
     shifts: dict[tuple[str, str], int]
     by_rule: dict[str, int]
     models_before: dict[str, int]
@@ -73,7 +75,7 @@ class Backtest(Struct, frozen=True):
     cost: InputCost
 
 
-class DecidedAgain(Struct, frozen=True):
+class RedecidedTurn(Struct, frozen=True):
     """One turn as it was decided and as it is decided now."""
 
     turn_id: str
@@ -96,12 +98,12 @@ class CostSums(Struct, frozen=True):
     no_model: int = 0
 
 
-class Tallied(Struct, frozen=True):
-    """What was counted of some turns, in their order; lists are cut, counts never are."""
+class BacktestPart(Struct, frozen=True):
+    """The counts of some turns, in their order; lists are cut, counts never are."""
 
     unable_count: int
     unable: tuple[Unable, ...]
-    changed: tuple[Change, ...]
+    changed: tuple[TurnChange, ...]
     shifts: tuple[tuple[str, str, int], ...]
     by_rule: dict[str, int]
     before: dict[str, int]
@@ -109,7 +111,7 @@ class Tallied(Struct, frozen=True):
     cost: CostSums
 
 
-class Tally:
+class BacktestTally:
     """Counts decisions as they come, and lists at most so many."""
 
     def __init__(self, most_listed: int = MOST_LISTED) -> None:
@@ -118,7 +120,7 @@ class Tally:
         self._shifts: Counter[tuple[str, str]] = Counter()
         self._before: Counter[str] = Counter()
         self._after: Counter[str] = Counter()
-        self._changed: list[Change] = []
+        self._changed: list[TurnChange] = []
         self._unable: list[Unable] = []
         self._unable_count = 0
         self._costs = _Costs()
@@ -129,7 +131,7 @@ class Tally:
         if len(self._unable) < self._most:
             self._unable.append(unable)
 
-    def add(self, decision: DecidedAgain) -> None:
+    def add(self, decision: RedecidedTurn) -> None:
         """Count a turn that was decided again."""
         then, now = decision.before[0].chosen_model, decision.after[0].chosen_model
         self._before[then] += 1
@@ -143,9 +145,9 @@ class Tally:
             if len(self._changed) < self._most:
                 self._changed.append(_change(decision))
 
-    def tallied(self) -> Tallied:
-        """Give what was counted so far."""
-        return Tallied(
+    def part(self) -> BacktestPart:
+        """Return the counts so far."""
+        return BacktestPart(
             self._unable_count,
             tuple(self._unable),
             tuple(self._changed),
@@ -157,14 +159,14 @@ class Tally:
         )
 
 
-def result_of(policy: TurnPolicy, parts: Sequence[Tallied]) -> Backtest:
-    """Add up what was counted of the parts, in their order."""
+def sum_parts(policy: TurnPolicy, parts: Sequence[BacktestPart]) -> Backtest:
+    """Add up the counts of the parts, in their order."""
     shifts: Counter[tuple[str, str]] = Counter()
     for each in parts:
         for then, now, count in each.shifts:
             shifts[then, now] += count
     changed = [change for each in parts for change in each.changed][:MOST_LISTED]
-    before = _summed([each.before for each in parts])
+    before = _add_up([each.before for each in parts])
     return Backtest(
         turns=before.total(),
         unable_count=sum(each.unable_count for each in parts),
@@ -172,11 +174,41 @@ def result_of(policy: TurnPolicy, parts: Sequence[Tallied]) -> Backtest:
         changed_count=shifts.total(),
         changed=tuple(sorted(changed, key=lambda each: (each.at, each.turn_id))),
         shifts=dict(sorted(shifts.items(), key=lambda each: (-each[1], each[0]))),
-        by_rule=dict(_summed([_no_hits(policy), *(each.by_rule for each in parts)])),
+        by_rule=dict(_add_up([_no_hits(policy), *(each.by_rule for each in parts)])),
         models_before=_most_first(before),
-        models_after=_most_first(_summed([each.after for each in parts])),
+        models_after=_most_first(_add_up([each.after for each in parts])),
         cost=_input_cost([each.cost for each in parts]),
     )
+
+
+def backtest_value(found: Backtest) -> dict[str, object]:
+    """Return a backtest as JSON shows it."""
+    cost = found.cost
+    return {
+        "turns": found.turns,
+        "changed_count": found.changed_count,
+        "changed": [
+            {**msgspec.structs.asdict(each), "at": instant_text(each.at)} for each in found.changed
+        ],
+        "shifts": [
+            {"before": then, "after": now, "count": count}
+            for (then, now), count in found.shifts.items()
+        ],
+        "by_rule": found.by_rule,
+        "models_before": found.models_before,
+        "models_after": found.models_after,
+        "input_cost": {
+            "turns": cost.turns,
+            "before_usd": microusd_text(cost.before_microusd),
+            "after_usd": microusd_text(cost.after_microusd),
+            "difference_usd": microusd_text(cost.difference_microusd),
+            "price_unknown": cost.price_unknown,
+            "no_model": cost.no_model,
+            "note": ESTIMATE,
+        },
+        "unable_count": found.unable_count,
+        "unable": found.unable,
+    }
 
 
 def _no_hits(policy: TurnPolicy) -> dict[str, int]:
@@ -184,7 +216,7 @@ def _no_hits(policy: TurnPolicy) -> dict[str, int]:
     return {rule.name: 0 for rule in rules}
 
 
-def _summed(counts: Sequence[dict[str, int]]) -> Counter[str]:
+def _add_up(counts: Sequence[dict[str, int]]) -> Counter[str]:
     total: Counter[str] = Counter()
     for each in counts:
         total.update(each)
@@ -207,7 +239,7 @@ class _Costs:
         self._turns = self._unknown = self._no_model = 0
         self._before = self._after = 0
 
-    def add(self, decision: DecidedAgain) -> None:
+    def add(self, decision: RedecidedTurn) -> None:
         if decision.before_model is None or decision.after_model is None:
             self._no_model += 1
             return
@@ -228,10 +260,10 @@ def _rate(model: Model) -> MicroUsd | None:
     return None if model.price is None else model.price.input
 
 
-def _change(decision: DecidedAgain) -> Change:
+def _change(decision: RedecidedTurn) -> TurnChange:
     before_policy, _ = _winner(*decision.before)
     after_policy, rule = _winner(*decision.after)
-    return Change(
+    return TurnChange(
         turn_id=decision.turn_id,
         at=decision.at,
         before_model=decision.before[0].chosen_model,
