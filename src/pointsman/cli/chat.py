@@ -20,7 +20,7 @@ from pointsman.errors import InputError, NotFound, PointsmanError
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import microusd_text
 from pointsman.providers.messages import Image
-from pointsman.sessions.events.tools import SideEffects
+from pointsman.sessions.events.calls import SideEffects
 from pointsman.sessions.message import MessageUsage
 from pointsman.sessions.slash import (
     SlashCommand,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pointsman.conversations.conversation import NO_TOOLS, Conversation
 from pointsman.sessions.envelope import Envelope
-from pointsman.sessions.events.tools import ToolConfirmationResolved
+from pointsman.sessions.events.calls import ToolConfirmationResolved
 from pointsman.sessions.update import (
     ChooseRoute,
     Confirm,

@@ -10,13 +10,13 @@ from msgspec import Struct
 
 from pointsman.kernel.document import escaped
 from pointsman.providers.messages import Text, ToolUse
-from pointsman.sessions.memory_files import FileName, MemoryChange, MemoryFiles
 from pointsman.sessions.tool import (
     ConfirmationRequest,
     ToolContext,
     ToolDefinition,
     ToolOutcome,
 )
+from pointsman.sessions.tools.memory_files import FileName, MemoryChange, MemoryFiles
 from pointsman.sessions.tools.schema import Field, object_schema
 from pointsman.sessions.tools.stop import Stop, in_thread
 

@@ -32,10 +32,11 @@ class TouchedFiles(Struct, frozen=True):
 class TouchTracker:
     """Looks on as messages come; each is looked at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, messages: Iterable[SessionMessage] = ()) -> None:
         self._paths: dict[str, str] = {}
         self._names: dict[str, None] = {}
         self._found: TouchedFiles | None = TouchedFiles()
+        self.look(messages)
 
     def look(self, messages: Iterable[SessionMessage]) -> None:
         """Look through the inputs and results of tools; words of messages are not looked at."""
@@ -58,13 +59,6 @@ class TouchTracker:
             extensions = dict.fromkeys(self._paths.values())
             self._found = TouchedFiles(tuple(self._paths), tuple(extensions), tuple(self._names))
         return self._found
-
-
-def touched(messages: Iterable[SessionMessage]) -> TouchedFiles:
-    """Give what the tools of messages touched."""
-    touching = TouchTracker()
-    touching.look(messages)
-    return touching.files
 
 
 def _extension(text: str) -> str:

@@ -13,7 +13,6 @@ from pointsman.kernel.nearest import nearest
 from pointsman.providers.messages import Text, ToolUse
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.events.state import SkillLoaded
-from pointsman.sessions.skills import Skill, SkillIndex, SkillText, load
 from pointsman.sessions.tool import (
     ConfirmationRequest,
     PromptPart,
@@ -25,6 +24,7 @@ from pointsman.sessions.tools.failure import CallFailed
 from pointsman.sessions.tools.files import input_summary
 from pointsman.sessions.tools.reading import ReadInput, read_file
 from pointsman.sessions.tools.schema import Field, object_schema
+from pointsman.sessions.tools.skills import Skill, SkillIndex, SkillText, load
 from pointsman.sessions.tools.stop import Stop, in_thread
 from pointsman.sessions.tools.workspace import WorkspaceFolder
 from pointsman.signals.tokens import count_tokens

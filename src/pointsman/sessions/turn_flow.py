@@ -44,11 +44,17 @@ from pointsman.sessions.events.session import (
 )
 from pointsman.sessions.history import TranscriptStyle
 from pointsman.sessions.message import Metadata, SessionMessage
-from pointsman.sessions.tally import TurnTally, after_call, turn_completed
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.tool_cycle import ToolCycle, ToolScope
 from pointsman.sessions.transcript import estimated_tokens
-from pointsman.sessions.turn import EndStatus, TurnEnd, TurnPlan
+from pointsman.sessions.turn import (
+    EndStatus,
+    TurnEnd,
+    TurnPlan,
+    TurnTally,
+    after_call,
+    turn_completed,
+)
 from pointsman.turns.facts import ANY_MODEL, Override
 from pointsman.turns.registry.models import provider_of
 
