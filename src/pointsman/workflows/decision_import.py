@@ -11,7 +11,7 @@ from pointsman.branches.dmn.csv_table import csv_decision
 from pointsman.branches.dmn.document import dmn_decisions
 from pointsman.branches.dmn.table_import import NO_MATCH
 from pointsman.branches.file.decisions_file import HitPolicy
-from pointsman.branches.policy import read_document
+from pointsman.branches.policy import read_document, read_policy
 from pointsman.errors import InputError
 from pointsman.expressions.values import number_text
 from pointsman.kernel.document import Document
