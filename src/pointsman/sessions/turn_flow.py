@@ -182,7 +182,7 @@ class _TurnFlow:
         """Ask a human where the placement wants one asked; a no ends the turn."""
         if not ruling.placing.outcome.requires_confirmation:
             return True
-        is_allowed = yield from effects.ask_egress(ruling.placing)
+        is_allowed = yield from effects.ask_egress(ruling, self.tally.llm_calls + 1)
         if not is_allowed:
             self.stop, self.error = "privacy", "nobody allowed this turn to leave"
             self.is_cancelled = not (yield from effects.can_continue())
