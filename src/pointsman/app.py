@@ -49,23 +49,23 @@ from pointsman.storage.store_url import shared_store
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.stores.health import HEALTH, HealthStore
 from pointsman.turns.decide import DECISION_VERSION
-from pointsman.turns.explain import Shown
 from pointsman.turns.facts import (
     FACTS_FORM,
     GivenFacts,
     TurnFacts,
     with_seal,
 )
-from pointsman.turns.policy import TurnPolicy, read_routing, turn_policy
+from pointsman.turns.policy import TurnPolicy, read_policy, turn_policy
 from pointsman.turns.registry.availability import Transition
 from pointsman.turns.registry.models import meant, model_id, provider_of, read_models, registry
 from pointsman.turns.registry.provider_state import Thresholds
+from pointsman.turns.trace import Shown
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:
     from pointsman.approvals.approvals import Approvals
     from pointsman.approvals.effects import Effects
-    from pointsman.audit.backtest import Backtest
+    from pointsman.audit.backtest.result import Backtest
     from pointsman.audit.egress import EgressReport
     from pointsman.audit.export import BundleSummary
     from pointsman.audit.replay import Progress, ReplayReport
@@ -75,8 +75,8 @@ if TYPE_CHECKING:
     from pointsman.jobs.agency import Agency
     from pointsman.jobs.agent_services import AgentServices
     from pointsman.jobs.jobs import Jobs
-    from pointsman.operations.publishing import Publishing
-    from pointsman.operations.rules_test import Table, TableReport
+    from pointsman.operations.rules.cases import RuleTable, TableReport
+    from pointsman.operations.rules.publishing import PublishResult
     from pointsman.storage.policies.publications import Candidate
     from pointsman.turns.story.turn_story import TurnStory
     from pointsman.workflows.branching import Branching
@@ -258,9 +258,9 @@ class Pointsman:
             return self.files
         raise NotPublishing(hint="say `policy: {source: ledger}` in pointsman.yaml")
 
-    def publish(self, given: Candidate, by: str) -> Publishing:
+    def publish(self, given: Candidate, by: str) -> PublishResult:
         """Publish a policy for all who follow this ledger; durable when this returns."""
-        from pointsman.operations.publishing import publish  # noqa: PLC0415 - as above
+        from pointsman.operations.rules.publishing import publish  # noqa: PLC0415 - as above
 
         files = self.publishing()
         sources = (self.clock, self.ids)
@@ -275,11 +275,11 @@ class Pointsman:
         else:
             known = registry(read_models(*models), self.files.prices.price)
         user_home = str(Path.home())
-        return turn_policy(read_routing(*routing, known, user_home), known, user_home)
+        return turn_policy(read_policy(*routing, known, user_home), known, user_home)
 
-    def test_rules(self, table: Table) -> TableReport:
+    def test_rules(self, table: RuleTable) -> TableReport:
         """Run a table of expected decisions against the files; records nothing."""
-        from pointsman.operations.rules_test import run_on_files  # noqa: PLC0415 - as above
+        from pointsman.operations.rules.cases import run_on_files  # noqa: PLC0415 - as above
 
         return run_on_files(self.files, table)
 
@@ -437,7 +437,7 @@ class Pointsman:
         progress: Progress | None = None,
     ) -> Backtest:
         """Decide the recorded turns again under another policy; records nothing."""
-        from pointsman.audit.backtest import backtest  # noqa: PLC0415 - as above
+        from pointsman.audit.backtest.backtester import backtest  # noqa: PLC0415 - as above
 
         with told_errors(self.home.database):
             return backtest(self.home, policy, since, previews=previews, progress=progress)

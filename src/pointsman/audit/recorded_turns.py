@@ -12,10 +12,9 @@ from pointsman.kernel.record import DECISION, OUTCOME, read_recorded
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import LedgerReader, Stored
-from pointsman.turns.explain import Shown
 from pointsman.turns.facts import FACTS_FORM
 from pointsman.turns.learning.exploring import was_explored
-from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
+from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM, Shown
 
 TURN: Final = DECISION + "turn"
 FALLBACK: Final = TURN + ".fallback"
@@ -25,7 +24,7 @@ _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a
 
 
 def check_recorded(home: Home) -> None:
-    """Raise that nothing is recorded, where that is so."""
+    """Raise where nothing is recorded."""
     if not home.database.exists():
         raise NotFound(
             "nothing is recorded yet",
@@ -43,14 +42,14 @@ def has_recorded(home: Home, kind: str) -> bool:
 
 
 def shown_turn(home: Home, name: str) -> Shown:
-    """Give a recorded turn decision by its id, its turn's id, or `last`."""
+    """Return a recorded turn decision by its id, its turn's id, or `last`."""
     check_recorded(home)
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
         return read_decision(ledger, turn_named(ledger, name))
 
 
 def recent_turns(home: Home, most: int, before: Instant = LATEST) -> list[Shown]:
-    """Give the latest turn decisions before an instant, the newest first."""
+    """Return the latest turn decisions before an instant, the newest first."""
     if not home.database.exists():
         return []
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:

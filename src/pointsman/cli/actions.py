@@ -19,7 +19,7 @@ from pointsman.access.keyring import ACCESS, Keyring
 from pointsman.access.matrix import Route, permitted
 from pointsman.access.roles import Access, GivenRole, Scope
 from pointsman.app import Pointsman
-from pointsman.approvals.action_view import action_value
+from pointsman.approvals.view import action_value
 from pointsman.cli.terms import Session, command
 from pointsman.errors import PermissionDenied
 from pointsman.governance.action import Actor
@@ -70,7 +70,7 @@ def actions() -> None:
 def list_(session: Session, status: str | None) -> None:
     """List the requests, the newest first."""
     with _acting(session, "read", _LIST) as acting:
-        states = reversed(acting.pointsman.approvals.listed())
+        states = reversed(acting.pointsman.approvals.list_since())
         names = [each.request.request_id for each in states if status in (None, each.status)]
         found = [acting.value(each) for each in names]
     head = ("REQUEST", "ACTION", "TARGET", "STATUS", "VOTES", "UNTIL")

@@ -15,7 +15,7 @@ from pointsman.agents.file.run_section import GivenCouncil, GivenRun, GivenVoter
 from pointsman.brainstate.constants import Fraction
 from pointsman.brainstate.reading import fraction
 from pointsman.errors import DocumentError, IntegrityFailure
-from pointsman.governance.council import AgentOutput, CouncilVote, Question, RuleVoter
+from pointsman.governance.council import AgentOutput, CouncilQuestion, CouncilVote, RuleVoter
 from pointsman.jobs.agent_client import AgentClient, AgentResult
 from pointsman.jobs.privacy import redact_findings
 from pointsman.kernel.canonical import canonical_json, untagged
@@ -72,7 +72,7 @@ class JobCouncil:
         self._run = run
 
     def vote(
-        self, voter: GivenVoter, vote_id: str, question: Question, output: AgentOutput
+        self, voter: GivenVoter, vote_id: str, question: CouncilQuestion, output: AgentOutput
     ) -> CouncilVote | str:
         """Return a member's vote, or the reason why there is none."""
         if votes_by_rules(voter):

@@ -27,7 +27,7 @@ from pointsman.brainstate.events import (
 )
 from pointsman.brainstate.seeded import seeded_instant
 from pointsman.brainstate.state import BrainState, Goal
-from pointsman.governance.council import CouncilVote, Question, council_approval
+from pointsman.governance.council import CouncilQuestion, CouncilVote, council_approval
 from pointsman.jobs.log import (
     CallStatus,
     FinalOutput,
@@ -132,7 +132,7 @@ class JobSteps(Protocol):
         ...
 
     def judge(
-        self, number: int, question: Question, agent_id: str, answered: AgentAnswer
+        self, number: int, question: CouncilQuestion, agent_id: str, answered: AgentAnswer
     ) -> CouncilVotes:
         """Have the council vote."""
         ...
@@ -209,7 +209,7 @@ class _JobRun:
             return None
         self.outputs.append(answered.output_id)
         goal = _goal_of_attempt(self.state, chosen.outcome, self.plan.selfrep)
-        question = Question(self.plan.query, "" if goal is None else goal.deliverable)
+        question = CouncilQuestion(self.plan.query, "" if goal is None else goal.deliverable)
         judged = self.steps.judge(self.facts.attempt, question, agent_id, answered)
         votes = [vote for _, vote in judged.votes]
         approval = council_approval(votes)

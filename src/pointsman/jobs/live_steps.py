@@ -13,20 +13,20 @@ from typing import cast
 
 from msgspec import Struct
 
-from pointsman.agents.compiled import Router
+from pointsman.agents.compiled import CompiledAgents
 from pointsman.agents.facts import JobFacts
 from pointsman.agents.file.run_section import GivenCouncil, GivenRun
 from pointsman.agents.modules.module import action_key
 from pointsman.agents.trace import AgentOutcome
 from pointsman.agents.trust.apt import TrustEvent
-from pointsman.approvals.action_making import Wanted
 from pointsman.approvals.approvals import Approvals
+from pointsman.approvals.proposal import ActionProposal
 from pointsman.brainstate.events import Inputs
 from pointsman.brainstate.seeded import seeded_instant
 from pointsman.brainstate.state import BrainState
 from pointsman.errors import DocumentError, PointsmanError
-from pointsman.governance.action import ACTIONS, ActionType, Origin
-from pointsman.governance.council import Question
+from pointsman.governance.action import ACTIONS, ActionType, RequestOrigin
+from pointsman.governance.council import CouncilQuestion
 from pointsman.jobs.agency import Agency
 from pointsman.jobs.agent_client import AgentClient, AgentResult
 from pointsman.jobs.council import JobCouncil
@@ -101,7 +101,7 @@ class LiveSteps:
         lease: HeldLease,
         plan: Plan,
         record: JobRecord,
-        router: Router,
+        router: CompiledAgents,
         caller: Caller,
     ) -> None:
         self._services = services
@@ -178,7 +178,7 @@ class LiveSteps:
         return AgentAnswer(called.status, reason, reply, seal.digest if seal else "", kinds)
 
     def judge(
-        self, number: int, question: Question, agent_id: str, answered: AgentAnswer
+        self, number: int, question: CouncilQuestion, agent_id: str, answered: AgentAnswer
     ) -> CouncilVotes:
         """Ask every member without a recorded vote for one."""
         known = {each.voter: each.vote for each in self._record.votes.get(number, [])}
@@ -227,9 +227,11 @@ class LiveSteps:
         if self._payload is None:
             return GateRequest("", NO_PAYLOAD)
         agent_id = outcome.selected_agent or ""
-        origin = Origin("agent", agent_id, started.job_id, started.job_seed, started.trace_id)
+        origin = RequestOrigin(
+            "agent", agent_id, started.job_id, started.job_seed, started.trace_id
+        )
         reasons = "; ".join(outcome.action_reasons)
-        wanted = Wanted(
+        wanted = ActionProposal(
             cast("ActionType", kind),
             self._payload,
             f"the job `{started.log_id}` needs it, routed to `{agent_id}`: {reasons}",

@@ -61,7 +61,7 @@ def test_the_same_tick_asks_once_and_another_under_its_seed_asks_for_itself(flee
     assert fleet.agency.tick(name, wish()).action_requests == first
     other = fleet.agency.tick(name, wish('{"key":"sea","namespace":"facts","value":2}'))
     assert other.action_requests != first
-    assert len(fleet.pointsman.approvals.listed()) == 2
+    assert len(fleet.pointsman.approvals.list_since()) == 2
 
 
 def test_a_wish_that_cannot_be_asked_for_refuses_the_tick(fleet: Fleet) -> None:

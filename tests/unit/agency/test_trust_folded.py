@@ -17,7 +17,7 @@ from pointsman.agents.trust.event import (
     selfrep_payload,
 )
 from pointsman.app import Pointsman
-from pointsman.approvals.action_making import Wanted
+from pointsman.approvals.proposal import ActionProposal
 from pointsman.errors import NotFound
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.entry import Draft
@@ -100,13 +100,13 @@ def test_an_event_that_cannot_be_taken_in_is_told_and_passed_over(fleet: Fleet) 
 
 
 def test_what_the_agents_cannot_take_is_refused_when_asked_for(fleet: Fleet) -> None:
-    wanted = Wanted("set_module_status", {"node_id": "agent:x", "status": "quarantined"})
+    wanted = ActionProposal("set_module_status", {"node_id": "agent:x", "status": "quarantined"})
     with pytest.raises(NotFound, match="no module `agent:x`"):
         fleet.pointsman.approvals.request(wanted, OPERATOR)
 
 
 def test_an_approved_quarantine_takes_a_module_out(fleet: Fleet) -> None:
-    wanted = Wanted("set_module_status", {"node_id": "agent:a", "status": "quarantined"})
+    wanted = ActionProposal("set_module_status", {"node_id": "agent:a", "status": "quarantined"})
     state = fleet.pointsman.approvals.request(wanted, OPERATOR)
     assert fleet.agency.decide(fleet.job()).outcome.selected_agent == "agent:a"
     assert fleet.approve(state.request.request_id) == "executed"

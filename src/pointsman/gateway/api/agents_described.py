@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pointsman.agents.request import GivenJob
+from pointsman.agents.facts import GivenJob
 from pointsman.gateway.api.agents import shapes as agent_shapes
 from pointsman.gateway.api.description import (
     LIMIT,

@@ -22,14 +22,14 @@ from pointsman.gateway.parts import Parts
 from pointsman.kernel.document import Document, Limits
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.kernel.json_text import read_json
-from pointsman.operations.provider_view import provider_rows, recoveries
-from pointsman.placement.explain import placement_value
-from pointsman.placement.facts import read_placement_facts
+from pointsman.operations.providers import provider_rows, recoveries
+from pointsman.placement.explain import to_json
+from pointsman.placement.facts import read_facts as read_placement_facts
 from pointsman.providers.dialects.look import look
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.place import Place
 from pointsman.storage.stores.spend_reading import By, SpendReader
-from pointsman.turns.explain import shown_value
+from pointsman.turns.explain import to_json as shown_value
 from pointsman.turns.facts import read_facts
 from pointsman.version import VERSION
 
@@ -136,7 +136,7 @@ class Api:
         in_force = pointsman.in_force()
         facts = pointsman.placement_facts(given, in_force=in_force)
         shown = await in_thread(lambda: pointsman.place(facts, in_force=in_force))
-        await answer_value(send, placement_value(shown))
+        await answer_value(send, to_json(shown))
 
     async def count_tokens(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Count the tokens of a request in Anthropic's shape; an estimate, as everywhere here."""

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.kernel.record import Room
-from pointsman.operations.provider_view import ProviderRow
+from pointsman.operations.providers import ProviderRow
 from pointsman.placement.trace import Placed
 from pointsman.storage.stores.spend_reading import Total
 from pointsman.turns.registry.provider_state import ProviderRecovered

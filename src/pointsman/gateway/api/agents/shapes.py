@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, field
 
 from pointsman.agents.file.agents_file import GivenModule, GivenSelfRep
 from pointsman.agents.modules.module import Metrics, ModulePolicy, ModuleType, Status
-from pointsman.approvals.action_view import GivenAction, GivenVote, Text
+from pointsman.approvals.view import ActionFields, Text, VoteFields
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.brainstate.constants import DefaultUsed, Fraction
 from pointsman.brainstate.view import ShownHints, ShownState
@@ -27,13 +27,13 @@ Number = Annotated[float, Meta(ge=0, le=1)]
 Whole = Annotated[int, Meta(ge=0)]
 
 
-class ActionBody(GivenAction, frozen=True, forbid_unknown_fields=True):
+class ActionBody(ActionFields, frozen=True, forbid_unknown_fields=True):
     """An action to ask for."""
 
     trace_id: TraceId = ""
 
 
-class VoteBody(GivenVote, frozen=True, forbid_unknown_fields=True):
+class VoteBody(VoteFields, frozen=True, forbid_unknown_fields=True):
     """A vote, and the hash of the action it is about."""
 
     trace_id: TraceId = ""

@@ -19,7 +19,7 @@ from pointsman.gateway.http import Asked, Receive, Send, answer_value
 from pointsman.gateway.parts import Parts, check_own_files
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import microusd_text
-from pointsman.turns.policy import NO_ROUTING, GivenBudget, RoutingFile, read_routing
+from pointsman.turns.policy import NO_ROUTING, GivenBudget, RoutingFile, read_policy
 
 _FILE = "routing.yaml"
 _ONE = "/api/budgets/{name}"
@@ -76,7 +76,7 @@ class BudgetApi:
 
     def _checked(self, text: bytes) -> RoutingFile:
         files = self._parts.pointsman.files
-        return read_routing(text, _FILE, files.known(files.in_force().models), "/")
+        return read_policy(text, _FILE, files.known(files.in_force().models), "/")
 
     async def _replace(
         self, text: str, budgets: tuple[GivenBudget, ...], caller: Principal

@@ -25,7 +25,7 @@ from pointsman.kernel.schema import conform
 from pointsman.kernel.written_numbers import Usd
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.policies.policies import read_table
-from pointsman.turns.policy import read_routing
+from pointsman.turns.policy import read_policy
 from pointsman.turns.registry.models import read_models
 
 POLICIES = ("models.yaml", "routing.yaml", "placement.yaml")
@@ -151,7 +151,7 @@ class Admin:
             known = files.known(files.in_force().models)
             read_table(text, name, [each.name for each in KINDS], known)
         else:
-            read_routing(text, name, files.known(files.in_force().models), "/")
+            read_policy(text, name, files.known(files.in_force().models), "/")
 
 
 def _policy_name(asked: Asked) -> str:

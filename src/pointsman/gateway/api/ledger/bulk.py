@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pointsman.bulk.jobs import PLACE, job_told, jobs_told
+from pointsman.bulk.jobs import PLACE, list_jobs, read_job
 from pointsman.bulk.view import BulkAnswer, bulk_row, job_answer
 from pointsman.gateway.access import check_reader
 from pointsman.gateway.asgi import named_parts
@@ -28,11 +28,11 @@ class BulkApi:
         """List jobs, the newest first."""
         check_reader(self._parts, asked)
         place = self._parts.pointsman.home.place(PLACE)
-        found = await in_thread(lambda: jobs_told(place))
+        found = await in_thread(lambda: list_jobs(place))
         await answer_value(send, BulkAnswer(tuple(bulk_row(each) for each in found)))
 
     async def job(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Tell how far a job is, and what came of it."""
         check_reader(self._parts, asked)
         place, name = self._parts.pointsman.home.place(PLACE), named_parts(_JOB, asked.path)["id"]
-        await answer_value(send, job_answer(await in_thread(lambda: job_told(place, name))))
+        await answer_value(send, job_answer(await in_thread(lambda: read_job(place, name))))

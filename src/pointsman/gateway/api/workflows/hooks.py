@@ -49,13 +49,13 @@ class Hooks:
     async def take(self, asked: Asked, _receive: Receive, send: Send) -> None:
         """Take one hook: its event is on disk when it is answered, its targets run after that."""
         # Imported here, as below: a home without sensors does not load what they need.
-        from pointsman.sensors.webhooks import hooked  # noqa: PLC0415
+        from pointsman.sensors.webhooks import receive_hook  # noqa: PLC0415
 
         name = named_parts(_PATH, asked.path)["name"]
         headers = {
             each.decode("latin-1"): value.decode("latin-1") for each, value in asked.headers.items()
         }
-        found = await in_thread(lambda: hooked(self._service, name, headers, asked.body))
+        found = await in_thread(lambda: receive_hook(self._service, name, headers, asked.body))
         if found.status >= 400:
             raise _ERRORS.get(found.status, InputError)(str(found.value["error"]))
         await answer_value(send, found.value, 202)
