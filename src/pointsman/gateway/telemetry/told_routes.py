@@ -6,8 +6,7 @@ import time
 from typing import Final
 
 from pointsman.errors import PointsmanError
-from pointsman.gateway.asgi import Handler
-from pointsman.gateway.http import Asked, Receive, Send
+from pointsman.gateway.http import Asked, Handler, Receive, Send
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.telemetry.logs import Line
 
