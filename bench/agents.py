@@ -21,11 +21,16 @@ import matplotlib as mpl
 from pointsman.agents.compiled import ReadyPolicy, Router
 from pointsman.agents.decide import decide, routed
 from pointsman.agents.facts import FACTS_FORM, GoalView, JobFacts, MindView, job_facts
-from pointsman.agents.making import agents_policy, selfrep_of
+from pointsman.agents.file.agents_file import (
+    AgentsFile,
+    GivenIntent,
+    GivenModule,
+    GivenModulePolicy,
+)
+from pointsman.agents.modules.making import agents_policy, selfrep_of
+from pointsman.agents.modules.selfrep import selfrep_id
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.selfrep import selfrep_id
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
-from pointsman.agents.written import AgentsFile, GivenIntent, GivenModule, GivenModulePolicy
 from pointsman.kernel.number import billionths
 
 RESULTS = Path(__file__).parent / "results"

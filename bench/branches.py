@@ -22,9 +22,9 @@ import zen
 from pointsman.branches.compiled import ReadyDecisions
 from pointsman.branches.decide import decide
 from pointsman.branches.facts import branch_facts
+from pointsman.branches.file.problems import decisions_of
 from pointsman.branches.policy import branch_policy
-from pointsman.branches.reading import decisions_of
-from pointsman.branches.table import Table
+from pointsman.branches.rules.table import Table
 from pointsman.expressions.evaluate import Scope
 from pointsman.expressions.expression import condition, value
 from pointsman.kernel.document import Document

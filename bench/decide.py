@@ -26,12 +26,12 @@ from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.patterns.writing import ImportRow
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition, TimeWindow
 from pointsman.turns.decide import decide
 from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of, hashed_vector
 from pointsman.turns.learning.pattern_row import PatternRow
 from pointsman.turns.policy import Rule
-from pointsman.turns.text_patterns import MAX_TEXT
+from pointsman.turns.rules.condition import Condition, TimeWindow
+from pointsman.turns.rules.text_patterns import MAX_TEXT
 
 RESULTS = Path(__file__).parent / "results"
 MODELS = ("acme:small", "acme:large", "other:medium")

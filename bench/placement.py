@@ -26,11 +26,11 @@ from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, Failed, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.placement.policy_rule import GivenPolicyCondition, GivenPolicyRule
-from pointsman.placement.sensitivity import Sensitivity
-from pointsman.placement.table import Sensitive
-from pointsman.recording.ruling import Policies, ruled
-from pointsman.turns.decide import decide as decide_turn
+from pointsman.placement.rules.policy_rule import GivenPolicyCondition, GivenPolicyRule
+from pointsman.placement.rules.sensitivity import Sensitivity
+from pointsman.placement.rules.table import Sensitive
+from pointsman.recording.ruling import Policies, decide_turn
+from pointsman.turns.decide import decide as decide_model
 
 PROMISED_US = 15
 COUNT = 20_000
@@ -118,8 +118,8 @@ def everything() -> dict[str, float]:
 def share() -> dict[str, float]:
     """What part of a whole ruling, with 100 routing rules, the placement is."""
     policies = Policies(table(), ID, policy(100), ID)
-    whole = times(lambda: ruled(policies, FACTS, TURN), COUNT)
-    turn = times(lambda: decide_turn(policies.turns, TURN), COUNT)
+    whole = times(lambda: decide_turn(policies, FACTS, TURN), COUNT)
+    turn = times(lambda: decide_model(policies.turns, TURN), COUNT)
     alone = times(lambda: decide(policies.placement, FACTS), COUNT)
     return {
         "ruling_p50_us": whole["p50_us"],

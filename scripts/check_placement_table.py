@@ -18,7 +18,7 @@ from pointsman.errors import DocumentError
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.yaml_text import read_yaml
 from pointsman.placement.policy import BUILT_IN, read_placement
-from pointsman.placement.table import PlacementFile
+from pointsman.placement.rules.table import PlacementFile
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = "docs/reference/placement.md"

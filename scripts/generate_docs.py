@@ -19,12 +19,12 @@ import yaml
 
 from pointsman import errors
 from pointsman.agents.codes import Cause, DepthReason, Excluded, ReasonTag
-from pointsman.agents.config import DEFAULT_CONFIG, GivenConfig, default_text
+from pointsman.agents.file.agents_file import AgentsFile, GivenSelfRep
+from pointsman.agents.file.config import DEFAULT_CONFIG, GivenConfig, default_text
 from pointsman.agents.request import GivenJob
-from pointsman.agents.written import AgentsFile, GivenSelfRep
-from pointsman.branches.review import Concern as BranchConcern
+from pointsman.branches.file.decisions_file import DecisionsFile
+from pointsman.branches.rules.review import Concern as BranchConcern
 from pointsman.branches.trace import Reason
-from pointsman.branches.written import DecisionsFile
 from pointsman.cli.main import main as command
 from pointsman.expressions import values
 from pointsman.expressions.functions import FUNCTIONS
@@ -36,7 +36,7 @@ from pointsman.kernel.replay import Verdict
 from pointsman.kernel.schema import Schema, json_schema
 from pointsman.kernel.verification import FaultCode
 from pointsman.placement.facts import GivenPlacement
-from pointsman.placement.table import ErrorCode, placement_schema
+from pointsman.placement.rules.table import ErrorCode, placement_schema
 from pointsman.sessions.catalogue_page import catalogue_page
 from pointsman.storage.policies.sensor_file import SensorsFile
 from pointsman.storage.policies.settings import Settings

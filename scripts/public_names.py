@@ -36,9 +36,9 @@ from pointsman.app import Pointsman
 from pointsman.cli.main import main as command
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.feed.events import EVENT_NAMES
+from pointsman.gateway.api.gauges import GAUGES
 from pointsman.gateway.api.openapi import openapi
 from pointsman.gateway.route_table import ROUTES
-from pointsman.gateway.telemetry.gauges import GAUGES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 from pointsman.gateway.telemetry.otel import attributes
 from pointsman.gateway.telemetry.tracing import CallSpan
@@ -363,7 +363,7 @@ def _span_attributes() -> set[str]:
 async def _mcp() -> list[str]:
     """Ask a server of an empty home what it has, as the official client does."""
     with tempfile.TemporaryDirectory() as folder, Pointsman(Path(folder) / "home") as made:
-        service = Service(made, lambda: made.conversations.house, keeps_session=True)
+        service = Service(made, lambda: made.conversations.services, keeps_session=True)
         owner = HomeOwner()
         server = McpServer(service, lambda _request: owner)
         async with Client(server.server) as client:

@@ -24,8 +24,8 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import stalls
 
-from pointsman.conversations.conversation_house import Kit
 from pointsman.conversations.conversations import Conversation
+from pointsman.conversations.services import Kit
 from pointsman.errors import InputError, NotFound, UnknownModel
 from pointsman.sessions.tool import Answered, ConfirmationRequest
 from pointsman.sessions.update import (

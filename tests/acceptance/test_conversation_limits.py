@@ -16,7 +16,7 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import keeps
 
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Text
 from pointsman.sessions.tool import ToolOutcome

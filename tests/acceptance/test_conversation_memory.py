@@ -15,7 +15,7 @@ from tests.acceptance.parlour import (
     said,
 )
 
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.errors import NotFound
 from pointsman.providers.messages import Text
 from pointsman.sessions.envelope import Envelope

@@ -24,8 +24,8 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import stalls
 
-from pointsman.conversations.conversation_house import Kit
 from pointsman.conversations.conversations import Conversation
+from pointsman.conversations.services import Kit
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Image
 from pointsman.sessions.envelope import Envelope
@@ -139,7 +139,7 @@ async def test_a_whole_session(tmp_path: Path) -> None:
         ]
         assert cost.total_microusd == MicroUsd(sum(each.cost_microusd for each in usages))
         assert {each.model for each in cost.planner} == {OPUS}
-        assert [each.id for each in parlour.conversations.listed()] == [session]
+        assert [each.id for each in parlour.conversations.list_sessions()] == [session]
 
         report = parlour.pointsman.replay_all()
         assert (report.diverged, report.unable) == (0, 0)

@@ -11,8 +11,8 @@ from pointsman.agents.compiled import ReadyPolicy, Router
 from pointsman.agents.decide import DECIDER, decide
 from pointsman.agents.explain import ShownRoute, answer, route_screen
 from pointsman.agents.facts import FACTS_FORM, with_seal
+from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.selfrep import SELFREP_FORM
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM, AgentOutcome, RouteTrace
 from pointsman.errors import DocumentError
 from pointsman.kernel.content import sealed

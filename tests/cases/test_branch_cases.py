@@ -9,10 +9,10 @@ import pytest
 from pointsman.branches.compiled import ReadyDecisions, plain
 from pointsman.branches.decide import DECIDER, decide
 from pointsman.branches.facts import FACTS_FORM, branch_facts
+from pointsman.branches.file.decisions_file import DecisionsFile
+from pointsman.branches.file.problems import decisions_of, read_decisions
 from pointsman.branches.policy import POLICY_FORM, branch_policy
-from pointsman.branches.reading import decisions_of, read_decisions
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
-from pointsman.branches.written import DecisionsFile
 from pointsman.errors import DocumentError
 from pointsman.kernel.content import no_texts
 from pointsman.kernel.document import Document

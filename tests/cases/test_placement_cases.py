@@ -18,7 +18,7 @@ from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.decide import decide
 from pointsman.placement.facts import PlacementFacts, read_placement_facts
 from pointsman.placement.policy import BUILT_IN, placement_policy, read_placement
-from pointsman.placement.sensitivity import Sensitivity
+from pointsman.placement.rules.sensitivity import Sensitivity
 from pointsman.placement.trace import PlacementOutcome, PlacementTrace
 from pointsman.signals.kinds import KINDS
 

@@ -11,10 +11,10 @@ from pointsman.errors import DocumentError, InputError
 from pointsman.kernel.document import Document
 from pointsman.kernel.number import Billionths, billionths_text
 from pointsman.kernel.yaml_text import read_yaml
+from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import TurnFacts, read_facts, turn_facts
-from pointsman.turns.override import split_override
 from pointsman.turns.policy import NO_ROUTING, read_routing, turn_policy
 from pointsman.turns.registry.models import NO_MODELS, read_models, registry
 from pointsman.turns.trace import Evaluation, Trace, TurnOutcome

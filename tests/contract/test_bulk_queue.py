@@ -118,7 +118,7 @@ def test_a_cancelled_job_leaves_workers_nothing_to_do(pointsman: Pointsman, jobs
 
 def test_parts_are_those_of_sqlite(pointsman: Pointsman) -> None:
     given = b"{}"
-    ranges = REPLAY.planned(pointsman.home, given)
+    ranges = REPLAY.plan_ranges(pointsman.home, given)
     assert [REPLAY.part(pointsman.home, given, each) for each in ranges] == [
         b'{"identical":%d,"diverged":0,"unable":0,"others":[]}' % TURNS
     ]

@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
+from pointsman.branches.file.problems import read_decisions
 from pointsman.branches.policy import branch_policy
-from pointsman.branches.reading import read_decisions
-from pointsman.branches.review import Concern, review
+from pointsman.branches.rules.review import Concern, review
 from pointsman.kernel.wb1 import Salted, ends, picked, unit_bytes
 from pointsman.storage.policies.sensor_file import SensorType, read_sensors
 from pointsman.storage.policies.settings import read_settings

@@ -14,7 +14,7 @@ from pointsman.errors import (
 from pointsman.gateway.api.agents.call import refusal_value
 from pointsman.gateway.route_table import ROUTES
 from pointsman.governance.action import ACTIONS, QUORUM, VOTE_WINDOW
-from pointsman.governance.refusal import Refusal
+from pointsman.governance.refusal import ActionRefusal
 from pointsman.kernel.instant import SECOND
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "governance.md").read_text("utf-8")
@@ -51,7 +51,7 @@ def test_every_route_stands_there_with_what_each_role_may_do() -> None:
 
 def test_every_refusal_stands_there_with_its_meaning() -> None:
     found = [tuple(row) for row in rows(2, r"`action\..*`")]
-    assert found == [(f"`{each}`", each.meaning) for each in Refusal]
+    assert found == [(f"`{each}`", each.meaning) for each in ActionRefusal]
 
 
 def test_every_code_stands_there_as_it_is_told_over_http() -> None:

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import pytest
 
 from pointsman.operations.rules_test import read_table, run_table
+from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import When
 from pointsman.turns.facts import GivenFacts, TurnFacts, turn_facts
-from pointsman.turns.override import split_override
 from pointsman.turns.policy import NO_ROUTING, RoutingFile, TurnPolicy, read_routing, turn_policy
 from pointsman.turns.registry.models import NO_MODELS, Model, read_models, registry
-from pointsman.turns.review import Concern, local_proof, review
+from pointsman.turns.rules.condition import When
+from pointsman.turns.rules.review import Concern, local_proof, review
 from pointsman.turns.trace import Slot
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -61,7 +61,7 @@ def test_the_key_of_the_guide_can_be_made(tmp_path: Path) -> None:
 
 def test_every_tool_stands_there_with_its_scope(tmp_path: Path) -> None:
     with Pointsman(tmp_path / "home") as pointsman:
-        service = Service(pointsman, lambda: pointsman.conversations.house)
+        service = Service(pointsman, lambda: pointsman.conversations.services)
         owner = HomeOwner()
         tools = McpServer(service, lambda _request: owner)._tools.values()
         for each in tools:

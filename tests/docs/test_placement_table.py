@@ -12,10 +12,10 @@ import pytest
 from tests.docs.scripts import script
 
 from pointsman.kernel.yaml_text import read_yaml
-from pointsman.placement import table as placement_table
 from pointsman.placement.policy import BUILT_IN, read_placement
-from pointsman.placement.policy_rule import Action, Field, Operator
-from pointsman.placement.table import ErrorCode, GivenCondition, placement_schema
+from pointsman.placement.rules import table as placement_table
+from pointsman.placement.rules.policy_rule import Action, Field, Operator
+from pointsman.placement.rules.table import ErrorCode, GivenCondition, placement_schema
 
 ROOT = Path(__file__).parents[2]
 

@@ -44,8 +44,10 @@ class Point(NamedTuple):
 
 POINTS = {
     "the request is read": Point("gateway.turns.turn", "LiveTurn", "__init__", "after"),
-    "the ruling is about to be handed in": Point("recording.desk", "Desk", "hand_in", "before"),
-    "the ruling is handed in": Point("recording.desk", "Desk", "hand_in", "after"),
+    "the ruling is about to be handed in": Point(
+        "recording.decision_recorder", "Desk", "hand_in", "before"
+    ),
+    "the ruling is handed in": Point("recording.decision_recorder", "Desk", "hand_in", "after"),
     "the text is about to be committed": Point(
         "storage.sqlite.content", "ContentStore", "_committed", "before"
     ),

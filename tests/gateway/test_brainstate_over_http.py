@@ -12,7 +12,7 @@ from tests.gateway.house import Running, running
 from tests.gateway.test_keys_over_http import bearer, made
 
 from pointsman.governance.action import QUORUM
-from pointsman.jobs.agency_record import CALL, CALL_FORM, TICK, TICK_FORM
+from pointsman.jobs.entries import CALL, CALL_FORM, TICK, TICK_FORM
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 BUDGET = {"token_budget": 2048, "max_depth_allowed": 3}

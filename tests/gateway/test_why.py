@@ -16,7 +16,7 @@ from tests.gateway.shadows import routing as shadowing
 from tests.mcp_surface.depot import done, over_http
 
 from pointsman.audit.turn_story import recent_stories
-from pointsman.calls.call_end import CallEnd, outcome_of
+from pointsman.calls.services import CallEnd, outcome_of
 from pointsman.cli.main import main
 from pointsman.kernel.record import Names, outcome_draft
 from pointsman.storage.home import open_home
@@ -399,3 +399,54 @@ def test_an_id_that_names_no_turn_is_not_found(live: Running) -> None:
     (placed,) = live.get("/api/decisions").json()["decisions"]
     assert live.get(f"/api/turns/{placed['facts_id']}").status_code == 404
     assert live.get("/api/turns/nothing").status_code == 404
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
+def test_a_provider_s_request_id_leads_to_its_turn(
+    ruled: Town, live: Running, path: str, is_stream: bool
+) -> None:
+    said = {"role": "user", "content": "hello"}
+    words = {"input": [said]} if path == "/v1/responses" else {"messages": [said]}
+    body = {"model": "auto", "stream": is_stream, "max_tokens": 50, **words}
+    if path == "/v1/responses":
+        body["max_output_tokens"] = body.pop("max_tokens")
+    ruled.openai.then(says("one"), says("two"))
+    live.chat("an earlier turn")
+    told = live.post(path, body)
+    live.outcomes(2)
+    turn = told.headers["x-pointsman-turn"]
+    assert "req_1" in {told.headers.get("x-request-id"), told.headers.get("request-id")}
+    assert read(live, "req_1")["turn_id"] == turn
+    assert turn in printed(live, "req_1")
+    assert explained(live, "req_1")["turn_id"] == turn
+
+
+def test_the_request_id_of_a_failed_call_leads_to_its_turn(ruled: Town, live: Running) -> None:
+    ruled.openai.then(fails(400, headers={"x-request-id": "req_refused"}))
+    told = live.chat("hello", model="open:small")
+    live.outcomes(1)
+    assert told.headers["x-request-id"] == "req_refused"
+    assert live.entries("outcome")[0].payload.count(b'"request_id":"req_refused"') == 1
+    assert "open:small" in printed(live, "req_refused")
+
+
+def test_a_caller_s_trace_leads_to_its_turn(ruled: Town, live: Running) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    parent = f"00-{trace}-b7ad6b7169203331-01"
+    ruled.openai.then(says("one"), says("two"))
+    told = live.chat("hello", headers={"traceparent": parent})
+    live.chat("a later turn")
+    live.outcomes(2)
+    turn = told.headers["x-pointsman-turn"]
+    assert [read(live, name)["turn_id"] for name in (trace, parent)] == [turn, turn]
+    assert turn in printed(live, trace)
+
+
+def test_an_id_that_no_turn_has_is_not_found(ruled: Town, live: Running) -> None:
+    ruled.openai.then(says("one"))
+    live.chat("hello")
+    for name in ("req_unknown", 'req_1","x', "%"):
+        done = CliRunner().invoke(main, ["why", name, "--home", str(live.home)])
+        assert done.exit_code == 2
+        assert f"no turn is recorded as `{name}`" in done.output

@@ -6,7 +6,7 @@ from typing import Any
 from pointsman.agents.compiled import ReadyPolicy, Router
 from pointsman.agents.decide import AgentOutcome, RouteTrace, decide
 from pointsman.agents.facts import GoalView, JobFacts, MindView, PrivacyVerdict, job_facts
-from pointsman.agents.making import agents_policy, selfrep_of
+from pointsman.agents.modules.making import agents_policy, selfrep_of
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.kernel.number import ONE, Billionths, billionths
 from pointsman.storage.policies.agents_file import read_agents

@@ -12,10 +12,10 @@ from tests.property.turns_drawn import SLOTS, Case, exact_facts, made_ready
 
 from pointsman.errors import InputError
 from pointsman.kernel.content import sealed
+from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import DECIDER, decide
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_seal
-from pointsman.turns.override import split_override
 from pointsman.turns.policy import POLICY_FORM
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM, Trace, TurnOutcome
 

@@ -17,7 +17,7 @@ from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, Failed, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy, read_placement
-from pointsman.placement.sensitivity import Sensitivity
+from pointsman.placement.rules.sensitivity import Sensitivity
 
 LIMIT = 100
 TABLE: Plain = json.loads(msgspec.json.encode(BUILT_IN))

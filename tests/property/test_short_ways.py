@@ -34,17 +34,16 @@ from pointsman.placement.trace import OUTCOME_FORM, TRACE_FORM, Placed
 from pointsman.providers.dialects.conversation import Entry, entry_words, plain_words
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.spans import with_model
-from pointsman.recording.recorder import Made
-from pointsman.recording.ruling import Placing, Policies, Ruling
-from pointsman.recording.rulings import turn_draft, turn_made
+from pointsman.recording.recorder import MadeDecision
+from pointsman.recording.ruling import PlacementRuling, Policies, Ruling, turn_draft, turn_record
 from pointsman.turns import trace as turn_trace
+from pointsman.turns.chain.validation import _VETOES, rejection
 from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import decide as decide_turn
 from pointsman.turns.decide import run_chain, written
 from pointsman.turns.facts import BudgetLeft, Override, TurnFacts
 from pointsman.turns.policy import NO_ROUTING, turn_policy
 from pointsman.turns.registry.models import Capabilities, Model
-from pointsman.turns.validation import _VETOES, rejection
 
 texts = st.text(max_size=40)
 counts = st.integers(0, 2**40)
@@ -189,9 +188,9 @@ def test_a_turn_written_in_one_go_has_the_bytes_of_its_forms(
 ) -> None:
     policies = Policies(READY, content_id(b"placement"), READY_TURNS, content_id(b"turns"))
     outcome, trace = run_chain(READY_TURNS, facts)
-    ruling = Ruling(Placing(about, *decide(READY, about)), facts, outcome, trace)
+    ruling = Ruling(PlacementRuling(about, *decide(READY, about)), facts, outcome, trace)
     names, seal = Names("d", "t", Instant(7)), sealed("hello", b"key")
-    made: Made = turn_made(policies, ruling, seal, "0" * 32)
+    made: MadeDecision = turn_record(policies, ruling, seal, "0" * 32)
     told = decision_draft(names, made.record, aside, made.facts, linked)
     quick = Ruling(ruling.placing, facts, *decide_turn(READY_TURNS, facts))
     assert turn_draft(names, policies, quick, seal, aside, linked) == told

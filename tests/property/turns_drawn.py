@@ -8,9 +8,9 @@ from tests.models import chain_model
 from tests.models.chain_model import Plain
 
 from pointsman.kernel.json_text import read_json
+from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.facts import read_facts, turn_facts
-from pointsman.turns.override import split_override
 from pointsman.turns.policy import read_routing, turn_policy
 from pointsman.turns.registry.models import read_models, registry
 

@@ -12,7 +12,7 @@ from tests.acceptance.test_conversation_facts import PATTERNED, learn
 from tests.tui.booth import a_booth
 
 from pointsman.cli.main import main
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.sessions.slash import COMMANDS
 from pointsman.testing import says
 

@@ -118,4 +118,4 @@ def test_a_message_to_nobody_leaves_no_session_behind(tmp_path: Path) -> None:
         assert "`@nobody` names no model" in found.stderr
         assert "no sessions yet" in run(tmp_path, "--list").stdout
     with Pointsman(tmp_path) as pointsman:
-        assert not pointsman.conversations.house.store.sessions(9)
+        assert not pointsman.conversations.services.store.sessions(9)

@@ -10,7 +10,7 @@ from tests.gateway.house import keeps, stalls
 from tests.tui.booth import Booth, a_booth
 from textual.widgets import Button
 
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.sessions.tool import ConfirmationRequest
 from pointsman.testing import calls, says
 from pointsman.turns.registry.models import EMBEDDED_MODEL

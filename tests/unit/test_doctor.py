@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pointsman.agents.written import NO_AGENTS
-from pointsman.jobs.agent_privacy import LET_THROUGH
+from pointsman.agents.file.agents_file import NO_AGENTS
+from pointsman.jobs.privacy import LET_THROUGH
 from pointsman.operations import doctor
 from pointsman.operations.doctor import examined
 from pointsman.operations.starter import NAMES, starter_text, write_starter

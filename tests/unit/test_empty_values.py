@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pointsman.branches.reading import read_decisions
+from pointsman.branches.file.problems import read_decisions
 from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.document import path_text
 from pointsman.kernel.yaml_text import read_yaml
@@ -20,9 +20,9 @@ from pointsman.storage.policies.agents_file import read_agents
 from pointsman.storage.policies.sensor_file import read_sensors
 from pointsman.storage.policies.settings import read_settings
 from pointsman.storage.policies.workflow_file import read_workflow
-from pointsman.turns.condition import When
 from pointsman.turns.policy import read_routing
 from pointsman.turns.registry.models import NO_MODELS, read_models, registry
+from pointsman.turns.rules.condition import When
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KNOWN = registry(NO_MODELS, lambda _name: None)

@@ -9,8 +9,8 @@ from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.decide import DECIDER, decide
 from pointsman.placement.facts import FACTS_FORM, CountedBy, Failed, LocalModel, PlacementFacts
 from pointsman.placement.policy import BUILT_IN, POLICY_FORM, placement_policy
-from pointsman.placement.policy_rule import GivenPolicyCondition, GivenPolicyRule, exact_rules
-from pointsman.placement.table import INVARIANTS, Sensitive
+from pointsman.placement.rules.policy_rule import GivenPolicyCondition, GivenPolicyRule, exact_rules
+from pointsman.placement.rules.table import INVARIANTS, Sensitive
 
 FACTS = PlacementFacts(
     "q", "s", "hello", "auto", None, "", Instant(0), LocalModel("o:l", None, (), True), "c:m",

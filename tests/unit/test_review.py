@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from pointsman.testing import some_facts
 from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition, TimeWindow
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import Override
 from pointsman.turns.learning.pattern_row import PatternRow
 from pointsman.turns.policy import Rule, TurnPolicy, Workspace, read_routing, turn_policy
 from pointsman.turns.registry.models import Model, read_models, registry
-from pointsman.turns.review import MOST_COMPARED, Concern, condition_text, local_proof, review
+from pointsman.turns.rules.condition import Condition, TimeWindow
+from pointsman.turns.rules.review import MOST_COMPARED, Concern, condition_text, local_proof, review
 
 MODELS = b"""
 schema_version: 1

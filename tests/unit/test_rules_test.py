@@ -8,11 +8,11 @@ import pytest
 from pointsman.errors import DocumentError
 from pointsman.operations.rules_test import TableReport, read_table, run_table
 from pointsman.testing import a_policy
+from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition
 from pointsman.turns.facts import GivenFacts, TurnFacts, turn_facts
-from pointsman.turns.override import split_override
 from pointsman.turns.policy import Rule
+from pointsman.turns.rules.condition import Condition
 
 RULES = (
     Rule("pictures", Condition(has_images=True), "acme:big"),

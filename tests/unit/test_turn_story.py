@@ -9,19 +9,19 @@ import pytest
 from msgspec.structs import replace
 
 from pointsman.errors import MissingSnapshot
+from pointsman.kernel.columns import column_count, fold_line
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition
 from pointsman.turns.decide import decide
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import Override, TurnFacts
-from pointsman.turns.not_asked import unasked_candidates
 from pointsman.turns.policy import Rule, Workspace
-from pointsman.turns.screen import NARROWEST, columns, fold, why_screen
-from pointsman.turns.story import (
+from pointsman.turns.rules.condition import Condition
+from pointsman.turns.screen import NARROWEST, why_screen
+from pointsman.turns.story.turn_story import (
     LaterDecision,
     PlacementRefusal,
     TurnCall,
@@ -30,6 +30,7 @@ from pointsman.turns.story import (
     UnaskedCandidates,
     story_value,
 )
+from pointsman.turns.story.unasked import unasked_candidates
 from pointsman.turns.trace import Evaluation, RuleAttempt, Trace, TurnOutcome
 
 MODELS = ("acme:a", "acme:b", "acme:c", "acme:d")
@@ -109,7 +110,7 @@ def test_every_rule_that_lost_is_shown_with_its_model_code_and_cause(width: int)
         rule = f'rule "the {name} rule, with a name that alone is longer than its column"'
         assert said.count(f"{rule} -> {model} [{code}] {cause}") == 1
         assert said.count(f"[{code}]") == 1
-    assert max(map(columns, screen.splitlines())) <= width
+    assert max(map(column_count, screen.splitlines())) <= width
     assert "…" not in screen
 
 
@@ -152,7 +153,7 @@ def test_a_plain_turn_fits_a_screen_of_24_lines_and_80_columns() -> None:
     unasked = UnaskedCandidates((UnaskedCandidate("global_default", "", "acme:d"),))
     lines = why_screen(TurnStory(shown, calls=(call,), unasked=unasked)).splitlines()
     assert len(lines) <= 24
-    assert max(map(columns, lines)) <= 80
+    assert max(map(column_count, lines)) <= 80
     assert "1970-01-01T00:00:00.000000Z" in lines[0] + lines[1]
     assert lines[3] == "Served: anthropic:claude-opus-4-7   ($0.123456)"
 
@@ -303,12 +304,12 @@ def test_no_line_is_wider_than_the_terminal_in_any_script(letter: str, width: in
 
 
 def test_a_text_is_folded_between_words_and_indented() -> None:
-    assert fold("  one two three", 9) == ["  one two", "      thr", "      ee"]
-    assert fold("  one two three", 11) == ["  one two", "      three"]
-    assert fold("short", 9) == ["short"]
-    assert fold("Chose: x   (rule)", 14) == ["Chose: x", "    (rule)"]
-    assert fold("Chose: x   (r) y", 14) == ["Chose: x   (r)", "    y"]
-    assert fold("a 界界界界界", 8, 2) == ["a", "  界界界", "  界界"]
+    assert fold_line("  one two three", 9) == ["  one two", "      thr", "      ee"]
+    assert fold_line("  one two three", 11) == ["  one two", "      three"]
+    assert fold_line("short", 9) == ["short"]
+    assert fold_line("Chose: x   (rule)", 14) == ["Chose: x", "    (rule)"]
+    assert fold_line("Chose: x   (r) y", 14) == ["Chose: x   (r)", "    y"]
+    assert fold_line("a 界界界界界", 8, 2) == ["a", "  界界界", "  界界"]
 
 
 def test_who_would_have_taken_a_turn_is_told_by_slot_rule_and_model() -> None:

@@ -5,15 +5,16 @@ from unicodedata import east_asian_width
 import msgspec
 import pytest
 
+from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.content import Sealed, no_texts
 from pointsman.kernel.instant import Instant
 from pointsman.testing import a_policy, some_facts
-from pointsman.turns.condition import Condition
 from pointsman.turns.decide import DECIDER, decide
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import FACTS_FORM, with_seal
 from pointsman.turns.policy import POLICY_FORM, Rule
-from pointsman.turns.screen import WIDTH, why_screen
+from pointsman.turns.rules.condition import Condition
+from pointsman.turns.screen import why_screen
 from pointsman.turns.trace import Banner, Evaluation, Trace, TurnOutcome
 
 SEAL = Sealed("hmac-sha256:" + "0" * 64, 5)

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.agents.codes import Excluded
-from pointsman.agents.config import RouterConfig
+from pointsman.agents.file.config import RouterConfig
 from pointsman.agents.intents import IntentMatcher
-from pointsman.agents.module import GENERIC_AGENT, Module, Status, action_key
+from pointsman.agents.modules.module import GENERIC_AGENT, Module, Status, action_key
+from pointsman.agents.modules.selfrep import SelfRep, selfrep_id
 from pointsman.agents.policy import AgentsPolicy, Intent
-from pointsman.agents.selfrep import SelfRep, selfrep_id
 from pointsman.agents.trace import Artifact, Check, CheckName, Exclusion
 from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.number import SCALE, ZERO, Billionths, billionths_text, times

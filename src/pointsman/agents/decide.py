@@ -10,8 +10,6 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from pointsman.agents.budget import depth_of, shallow, tokens_of, without_tokens
-from pointsman.agents.checks import Gate
 from pointsman.agents.codes import Cause, DepthReason, ErrorCode, Excluded, ReasonTag
 from pointsman.agents.compiled import (
     Misses,
@@ -23,9 +21,12 @@ from pointsman.agents.compiled import (
     sorted_rows,
 )
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_text
-from pointsman.agents.module import action_key
+from pointsman.agents.modules.module import action_key
+from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.score import (
+from pointsman.agents.scoring.budget import depth_of, shallow, tokens_of, without_tokens
+from pointsman.agents.scoring.checks import Gate
+from pointsman.agents.scoring.score import (
     Candidate,
     Scoring,
     candidates,
@@ -34,7 +35,6 @@ from pointsman.agents.score import (
     told,
     with_fallback,
 )
-from pointsman.agents.selfrep import SELFREP_FORM
 from pointsman.agents.trace import (
     ARTIFACT,
     OUTCOME_FORM,

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.agents.config import RouterConfig
+from pointsman.agents.file.config import RouterConfig
 from pointsman.kernel.snapshot import SnapshotForm
 
 

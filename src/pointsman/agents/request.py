@@ -7,8 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from pointsman.agents.config import Name
 from pointsman.agents.facts import OPEN, JobFacts, MindView, PrivacyVerdict, job_facts
+from pointsman.agents.file.config import Name
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform

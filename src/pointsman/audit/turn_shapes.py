@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from pointsman.placement.trace import Placed
 from pointsman.turns.screen import why_screen
-from pointsman.turns.story import (
+from pointsman.turns.story.turn_story import (
     CallOutcome,
     CallRole,
     TurnState,
@@ -23,7 +23,7 @@ Usd = Annotated[str, Meta(description="US dollars, as an exact decimal number")]
 
 
 class ChainLink(Struct, frozen=True):
-    """What one slot of a turn's chain said."""
+    """The answer of one slot of a turn's chain said."""
 
     policy: Slot
     verdict: Verdict

@@ -1,4 +1,4 @@
-"""What happened in a turn, read once from the ledger for every surface that tells it."""
+"""The story of a turn, read once from the ledger for every surface that shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pointsman.audit.recorded_turns import (
     read_decision,
     turn_named,
 )
-from pointsman.calls.call_end import END_FORM
+from pointsman.calls.services import END_FORM
 from pointsman.errors import IntegrityFailure, MissingSnapshot, ReplayError
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import LATEST, Instant
@@ -32,9 +32,8 @@ from pointsman.turns.compiled import ReadyPolicy
 from pointsman.turns.decide import DECISION_VERSION
 from pointsman.turns.explain import Shown
 from pointsman.turns.facts import FACTS_FORM, with_text
-from pointsman.turns.not_asked import unasked_candidates
 from pointsman.turns.policy import POLICY_FORM
-from pointsman.turns.story import (
+from pointsman.turns.story.turn_story import (
     REFUSALS,
     CallOutcome,
     CallRole,
@@ -44,6 +43,7 @@ from pointsman.turns.story import (
     TurnStory,
     UnaskedCandidates,
 )
+from pointsman.turns.story.unasked import unasked_candidates
 
 PLACEMENT: Final = DECISION + "placement"
 _LATER: Final[dict[str, Literal["fallback", "override"]]] = {
@@ -167,7 +167,7 @@ def _refusals(
 
 
 def order_of(stored: Stored) -> tuple[int, int, int]:
-    """Return what entries are ordered by: their time, then their place."""
+    """Return the sort key of entries: their time, then their place."""
     return stored.entry.at, stored.chain, stored.entry.seq
 
 

@@ -11,7 +11,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from pointsman.branches.policy import BranchPolicy, Case, Decision
-from pointsman.branches.table import Table
+from pointsman.branches.rules.table import Table
 from pointsman.branches.trace import CaseResult
 from pointsman.errors import NotFound
 from pointsman.expressions.checking import Declared

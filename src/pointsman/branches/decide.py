@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from pointsman.branches.compiled import ReadyDecision, ReadyDecisions
 from pointsman.branches.facts import FACTS_FORM, BranchFacts, RecordedFacts, opened
-from pointsman.branches.guardrails import judged, said_yes
 from pointsman.branches.policy import POLICY_FORM, BranchPolicy
-from pointsman.branches.table import Hits
+from pointsman.branches.rules.guardrails import judged, said_yes
+from pointsman.branches.rules.table import Hits
 from pointsman.branches.trace import (
     OUTCOME_FORM,
     TRACE_FORM,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from unicodedata import east_asian_width
 
 from msgspec import Struct
 
 from pointsman.branches.trace import BranchOutcome, CaseResult, ReadValue, Trace
+from pointsman.kernel.columns import cut_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text
 
-WIDTH = 80
 HEIGHT = 24
 
 _MOST_READ = 4
@@ -50,7 +49,7 @@ def branch_screen(shown: ShownBranch) -> str:
     room = HEIGHT - len(head) - _FOOT - 1
     body = [line for case in trace.cases for line in _case(case, outcome)]
     lines = [*head, *_fitted(body, trace, outcome, room), "", *foot]
-    return "\n".join(_narrowed(printable(line)) for line in lines)
+    return "\n".join(cut_line(printable(line)) for line in lines)
 
 
 def _chose(outcome: BranchOutcome) -> str:
@@ -115,13 +114,3 @@ def _fitted(body: list[str], trace: Trace, outcome: BranchOutcome, room: int) ->
     lines = [line for case in told for line in _case(case, outcome)]
     shown = lines[: room - 1]
     return [*shown, f"  … {len(body) - len(shown)} more lines in --json"]
-
-
-def _narrowed(line: str) -> str:
-    """Cut a line at the screen's edge; letters of East Asian scripts are two columns wide."""
-    used = 0
-    for at, character in enumerate(line):
-        used += 2 if east_asian_width(character) in "WF" else 1
-        if used > WIDTH:
-            return line[: at - 1] + "…"
-    return line

@@ -85,4 +85,4 @@ def _read(decision_id: str, canonical: bytes, approved: tuple[str, ...]) -> Bran
         context = untagged(context)
     if not isinstance(context, dict):
         raise InputError("a context is a mapping of names to values")
-    return BranchFacts(decision_id, cast(Mapping[str, Value], context), canonical, approved)
+    return BranchFacts(decision_id, cast("Mapping[str, Value]", context), canonical, approved)

@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from msgspec import Raw, Struct
 
-from pointsman.branches.written import (
+from pointsman.branches.file.decisions_file import (
     Action,
     Aggregate,
     DecisionsFile,
@@ -216,4 +216,4 @@ def _raws(given: Sequence[object]) -> tuple[Raw, ...]:
 
 
 def _raw(value: object) -> Raw:
-    return Raw(canonical_json(cast(Value, value)))
+    return Raw(canonical_json(cast("Value", value)))

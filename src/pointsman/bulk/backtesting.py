@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pointsman.audit.backtest import HomeBacktester
-from pointsman.audit.backtest_tally import Tallied, result_of
-from pointsman.audit.backtest_view import backtest_value
+from pointsman.audit.backtest.backtester import HomeBacktester
+from pointsman.audit.backtest.result import BacktestPart, backtest_value, sum_parts
 from pointsman.audit.ranges import RANGE, Range
 from pointsman.audit.replay import ledger_ranges
 from pointsman.bulk.work import Conclusion, Work, value_of
@@ -39,8 +38,8 @@ class _Backtesting:
         self._again = HomeBacktester(home, _policy(given), previews=given.previews)
         self._since = given.since
 
-    def part(self, each: Range) -> Tallied:
-        return self._again.tallied(each, self._since, LISTED_IN_PART)
+    def part(self, each: Range) -> BacktestPart:
+        return self._again.tally_range(each, self._since, LISTED_IN_PART)
 
     def close(self) -> None:
         self._again.close()
@@ -50,15 +49,15 @@ def _policy(given: BacktestGiven) -> TurnPolicy:
     return POLICY_FORM.form.decode(given.policy.encode())
 
 
-def _concluded(_home: Home, given: BacktestGiven, parts: Sequence[Tallied]) -> Conclusion:
-    found = result_of(_policy(given), parts)
+def _concluded(_home: Home, given: BacktestGiven, parts: Sequence[BacktestPart]) -> Conclusion:
+    found = sum_parts(_policy(given), parts)
     told = f"{found.turns} turns decided again, {found.changed_count} change model"
     return Conclusion(True, told, value_of(backtest_value(found)))  # noqa: FBT003 - a change is no fault
 
 
 BACKTEST = Work(
     "backtest",
-    (BacktestGiven, Tallied),
+    (BacktestGiven, BacktestPart),
     lambda home, given: ledger_ranges(home, given.length),
     _Backtesting,
     _concluded,

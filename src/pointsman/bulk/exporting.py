@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.audit.pool import Progress, parts_of, reopening
-from pointsman.audit.ranges import ChainSize, Range, entries_in, planned
+from pointsman.audit.pool import Progress, home_opener, run_ranges
+from pointsman.audit.ranges import ChainSize, Range, count_entries, plan_ranges
 from pointsman.bulk.parquet.files import DayFiles, check_installed
 from pointsman.bulk.parquet.folder import FORMAT, Manifest, continued, write_manifest
 from pointsman.bulk.parquet.rows import RowReader
@@ -116,7 +116,7 @@ def _planned(home: Home, given: ExportGiven) -> list[Range]:
     grown = [each for each in sizes if done.get(each.chain, 0) < each.size]
     return [
         each
-        for each in planned(grown, given.length)
+        for each in plan_ranges(grown, given.length)
         if each.end > max(done.get(each.chain, 0), starts[each.chain])
     ]
 
@@ -162,9 +162,9 @@ def exported(
 ) -> Conclusion:
     """Export what a folder does not hold yet; an interrupted export is done by the next one."""
     asked = msgspec.json.encode(given)
-    ranges = EXPORT.planned(home, asked)
-    total, done, parts = entries_in(ranges), 0, []
-    for each, part in parts_of(partial(_part_there, reopening(home), asked), ranges, workers):
+    ranges = EXPORT.plan_ranges(home, asked)
+    total, done, parts = count_entries(ranges), 0, []
+    for each, part in run_ranges(partial(_part_there, home_opener(home), asked), ranges, workers):
         parts.append(part)
         done += each.entries
         if progress is not None:

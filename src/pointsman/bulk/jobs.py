@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pointsman.audit.pool import Progress, parts_of, reopening
-from pointsman.audit.ranges import Range, entries_in
+from pointsman.audit.pool import Progress, home_opener, run_ranges
+from pointsman.audit.ranges import Range, count_entries
 from pointsman.bulk.kinds import kind_named
 from pointsman.bulk.work import KindName
 from pointsman.errors import ActionRefused, LedgerError, NotFound, PointsmanError
@@ -62,7 +62,7 @@ class BulkJobs:
         same = self._store.same(kind, asked)
         if same is not None:
             return Begun(same, is_resumed=True)
-        ranges = kind_named(kind).planned(self._home, asked)
+        ranges = kind_named(kind).plan_ranges(self._home, asked)
         name = self._ids.new_id()
         rows = [
             BulkRange(place, each.chain, each.number, each.first, each.end)
@@ -77,9 +77,9 @@ class BulkJobs:
         kind, given, _ = self._store.given(job)
         waiting = {range_of(each): each.place for each in self._store.waiting(job)}
         found = self._store.job(job)
-        done = found.entries - entries_in(waiting)
-        there = partial(part_there, reopening(self._home), kind, given)
-        for each, part in parts_of(there, [*waiting], workers):
+        done = found.entries - count_entries(waiting)
+        there = partial(part_there, home_opener(self._home), kind, given)
+        for each, part in run_ranges(there, [*waiting], workers):
             self._store.keep(job, waiting[each], part, self._clock.now())
             done += each.entries
             if progress is not None:

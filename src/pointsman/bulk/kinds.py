@@ -18,7 +18,7 @@ class Kind(Protocol):
 
     name: KindName
 
-    def planned(self, home: Home, given: bytes) -> list[Range]:
+    def plan_ranges(self, home: Home, given: bytes) -> list[Range]:
         """Give the ranges to be done."""
         ...
 

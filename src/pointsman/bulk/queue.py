@@ -19,7 +19,7 @@ from procrastinate.exceptions import ProcrastinateException
 from procrastinate.schema import SchemaManager
 from procrastinate.types import JSONValue
 
-from pointsman.audit.pool import WorkerPool, reopening
+from pointsman.audit.pool import WorkerPool, home_opener
 from pointsman.audit.ranges import Range
 from pointsman.bulk.jobs import BulkJobs, part_there
 from pointsman.errors import HomeError
@@ -113,10 +113,10 @@ class BulkQueue:
         return any(each.state == "running" for each in running)
 
     def _take_tasks(self, app: App, pool: WorkerPool) -> None:
-        opened = reopening(self._home)
+        opened = home_opener(self._home)
 
         def there(kind: str, given: bytes, each: Range) -> bytes:
-            return pool.done(partial(part_there, opened, kind, given), each)
+            return pool.run(partial(part_there, opened, kind, given), each)
 
         # Tried until it is done: `BulkJobs.do` ends the job where that makes no sense.
         @app.task(name=TASK, queue=QUEUE, retry=RetryStrategy(wait=1))

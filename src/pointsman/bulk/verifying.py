@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from pointsman.audit.chain_notes import chain_notes, claimed_size, start_at
 from pointsman.audit.frozen_reader import LOWEST
-from pointsman.audit.ranges import ChainSize, Range, planned
+from pointsman.audit.ranges import ChainSize, Range, plan_ranges
 from pointsman.audit.stored_faults import UNREADABLE, value_fault
 from pointsman.audit.verify import LedgerReport, verify_ledger
 from pointsman.bulk.work import Conclusion, Work, value_of
@@ -113,7 +113,7 @@ def _planned(home: Home, given: VerifyGiven) -> list[Range]:
         return []
     with closing(LedgerReader(home.database)) as ledger:
         sizes = [_cut(home, name, n, ledger.size(n)) for name, n in ledger.chains().items()]
-    return planned(sizes, given.length)
+    return plan_ranges(sizes, given.length)
 
 
 def _cut(home: Home, name: str, number: int, size: int) -> ChainSize:

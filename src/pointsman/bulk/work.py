@@ -59,7 +59,7 @@ class Work(Generic[G, P]):
         self._part = msgspec.json.Decoder(types[1])
         self._plan, self._open, self._conclude = plan, open_, conclude
 
-    def planned(self, home: Home, given: bytes) -> list[Range]:
+    def plan_ranges(self, home: Home, given: bytes) -> list[Range]:
         """Give the ranges to be done."""
         return self._plan(home, self._given.decode(given))
 

@@ -18,14 +18,14 @@ from pointsman.access.actors import OWNER, actor_of
 from pointsman.access.keyring import ACCESS, Keyring
 from pointsman.access.roles import Access, GivenRole, RouteKey, Scope
 from pointsman.app import Pointsman
-from pointsman.approvals.action_view import action_value
-from pointsman.audit.columns import table
+from pointsman.approvals.view import action_value
 from pointsman.cli.terms import Session, command
 from pointsman.errors import PermissionDenied
 from pointsman.gateway.route_table import ROUTES
 from pointsman.governance.action import Actor
 from pointsman.governance.state import Status
 from pointsman.governance.votes import Choice
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 
 KEY: Final = "POINTSMAN_KEY"
@@ -70,7 +70,7 @@ def actions() -> None:
 def list_(session: Session, status: str | None) -> None:
     """List the requests, the newest first."""
     with _acting(session, _LIST) as acting:
-        states = reversed(acting.pointsman.approvals.listed())
+        states = reversed(acting.pointsman.approvals.list_since())
         names = [each.request.request_id for each in states if status in (None, each.status)]
         found = [acting.value(each) for each in names]
     head = ("REQUEST", "ACTION", "TARGET", "STATUS", "VOTES", "UNTIL")

@@ -15,7 +15,6 @@ import click
 from msgspec import Struct
 
 from pointsman.app import Pointsman
-from pointsman.audit.columns import table
 from pointsman.bulk.backtesting import backtest_given
 from pointsman.bulk.exporting import export_given
 from pointsman.bulk.jobs import PLACE, BulkJobs, Told, has_queue, job_told, jobs_told
@@ -27,6 +26,7 @@ from pointsman.bulk.work import KindName
 from pointsman.cli.records import bar
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import HomeError
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, Instant, instant_text, read_instant
 from pointsman.storage.stores.bulk import BulkJob

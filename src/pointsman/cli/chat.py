@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pointsman.app import Pointsman
 from pointsman.cli.terms import Session, command, read_input
 from pointsman.conversations.conversations import Conversation, Conversations, Kit
-from pointsman.conversations.equipment import home_kit
+from pointsman.conversations.equipment import equip_from_home
 from pointsman.errors import InputError, NotFound, PointsmanError
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import microusd_text
@@ -25,8 +25,8 @@ from pointsman.sessions.message import MessageUsage
 from pointsman.sessions.tool import Answered, Asked
 from pointsman.sessions.update import Notice, Routed, TextDelta, ToolState, TurnOver, Used
 from pointsman.storage.sqlite.frugal import be_frugal
+from pointsman.turns.chain.override import split_override
 from pointsman.turns.explain import shown_value
-from pointsman.turns.override import split_override
 
 LAST = "last"
 MOST_KNOWN = 1_000_000
@@ -127,9 +127,9 @@ def _resumed(conversations: Conversations, given: str | None) -> str:
     """Name the session to go on with; checked before anything is drawn."""
     if given is None:
         return ""
-    known = conversations.house.store.sessions(MOST_KNOWN)
+    known = conversations.services.store.sessions(MOST_KNOWN)
     if given == LAST:
-        begun = (each.id for each in known if conversations.house.store.turns(each.id))
+        begun = (each.id for each in known if conversations.services.store.turns(each.id))
         last = next(begun, None)
         if last is None:
             raise NotFound("there is no session to go on with")
@@ -144,7 +144,7 @@ def _resumed(conversations: Conversations, given: str | None) -> str:
 def _list(session: Session, pointsman: Pointsman, *, include_workers: bool) -> None:
     from pointsman.tui.reports import sessions_text  # noqa: PLC0415 - it draws in the app's style
 
-    listed = pointsman.conversations.listed(include_workers=include_workers)
+    listed = pointsman.conversations.list_sessions(include_workers=include_workers)
     session.show(sessions_text(listed), listed)
 
 
@@ -190,13 +190,13 @@ class _Script:
             await conversations.close()
 
     async def _opened(self, conversations: Conversations) -> Conversation:
-        ground, wishes = conversations.house.ground, self._wishes
+        ground, wishes = conversations.services.opened, self._wishes
         resume = _resumed(conversations, wishes.resume)
         place = None if wishes.workspace is None else str(wishes.workspace)
         if resume:
-            row = conversations.house.store.session(resume)
+            row = conversations.services.store.session(resume)
             place = place if row is None else row.workspace
-        kit = replace(await home_kit(ground, place), confirmer=_Allowing(wishes.allowed))
+        kit = replace(await equip_from_home(ground, place), confirmer=_Allowing(wishes.allowed))
         self._session.warn(kit.problems)
         return await _begun(conversations, wishes, resume, kit)
 

@@ -8,10 +8,10 @@ from contextlib import closing, contextmanager
 import click
 
 from pointsman.app import Pointsman
-from pointsman.audit.columns import table
 from pointsman.cli.decision_terms import decisions_in_force, is_begun
 from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import NotFound
+from pointsman.kernel.columns import column_count, pad_line, table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.storage.sqlite.database import told_errors
@@ -90,11 +90,13 @@ def _bars(found: Distribution) -> str:
     """Draw the shares; a bar of full length is all of the labels."""
     lines = [f"{found.decision_id}: {counted(found.total, 'evaluation')}"]
     every = sum(found.labels.values())
-    width = max(map(len, map(printable, found.labels)), default=0)
+    width = max(map(column_count, map(printable, found.labels)), default=0)
     for label, count in found.labels.items():
         share = count / every
         bar = "█" * round(share * BAR)
-        lines.append(f"{printable(label):<{width}}  {count:>8}  {share:>6.1%}  {bar}".rstrip())
+        lines.append(
+            f"{pad_line(printable(label), width)}  {count:>8}  {share:>6.1%}  {bar}".rstrip()
+        )
     return "\n".join(printable(line) for line in lines)
 
 

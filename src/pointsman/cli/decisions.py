@@ -11,17 +11,17 @@ import click
 import msgspec
 
 from pointsman.app import SystemClock
-from pointsman.audit.columns import table
 from pointsman.branches.dmn.table_import import NO_MATCH
-from pointsman.branches.reading import named_decisions
-from pointsman.branches.review import Finding, review
-from pointsman.branches.written import HitPolicy
+from pointsman.branches.file.decisions_file import HitPolicy
+from pointsman.branches.file.problems import named_decisions
+from pointsman.branches.rules.review import Finding, review
 from pointsman.cli.decision_cache import cache
 from pointsman.cli.decision_records import distribution, lineage, log
 from pointsman.cli.decision_terms import decisions_in_force, read_context
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
 from pointsman.expressions.syntax import ExpressionRefused
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import Document, printable
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.storage.files import write_new

@@ -6,8 +6,8 @@ import click
 import msgspec
 
 from pointsman.app import Pointsman
-from pointsman.audit.columns import table
 from pointsman.cli.terms import Session, command
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.operations.provider_view import provider_rows, provider_table, recoveries

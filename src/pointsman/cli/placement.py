@@ -7,8 +7,7 @@ import sys
 import click
 import msgspec
 
-from pointsman.audit.egress import Egress, EgressReport
-from pointsman.audit.egress_view import egress_value
+from pointsman.audit.egress import Egress, EgressReport, egress_value
 from pointsman.cli.terms import MOST_INPUT, Session, command, counted, read_input
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import Limits, printable

@@ -10,13 +10,14 @@ import click
 
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import InputError
+from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
 from pointsman.turns.explain import shown_value
 from pointsman.turns.facts import GivenFacts, read_facts
-from pointsman.turns.not_asked import preview_story
-from pointsman.turns.screen import WIDTH, why_screen
-from pointsman.turns.story import TurnStory, story_value
+from pointsman.turns.screen import why_screen
+from pointsman.turns.story.turn_story import TurnStory, story_value
+from pointsman.turns.story.unasked import preview_story
 
 _COLOURS = {
     "chose": "green",

@@ -9,12 +9,12 @@ import click
 import msgspec
 
 from pointsman.app import Pointsman
-from pointsman.audit.columns import table
 from pointsman.cli.decision_terms import decisions_in_force, read_context
 from pointsman.cli.terms import Session, command, read_input
 from pointsman.errors import InputError
 from pointsman.expressions.syntax import ExpressionRefused
 from pointsman.expressions.values import Value
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.storage.policies.workflow_file import read_workflow
 from pointsman.workflows.branch_view import shown_value

@@ -7,15 +7,21 @@ wait for agents and workflows nor hold them.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from pointsman.access.keys import ANONYMOUS
+from pointsman.errors import PointsmanError
 from pointsman.gateway.access import admit
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.http import Asked, Receive, Send, in_thread, write_answer
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.route import Route, load_name
+from pointsman.gateway.telemetry.logs import LogLine
+
+_QUIET: Final = frozenset({"/health", "/health/readiness", "/metrics"})
+"""Asked every few seconds by machines: logged only when something is wrong."""
 
 Work = Callable[[ApiRequest], Awaitable[object]]
 
@@ -46,7 +52,26 @@ class ApiHandler:
         self._work: Work | None = None
 
     async def __call__(self, asked: Asked, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request, and log it by its route: paths hold names of people's things."""
+        log = self._parts.log
+        if not log.is_on:
+            await self._serve(asked, receive, send)
+            return
+        started, status, code = time.perf_counter_ns(), 500, ""
+        try:
+            await self._serve(asked, receive, send)
+            status = send.status
+        except PointsmanError as error:
+            status, code = error.http_status, error.code
+            raise
+        finally:
+            elapsed_us = (time.perf_counter_ns() - started) // 1000
+            if status >= 400 or self._route.path not in _QUIET:
+                name = " ".join(self._route.key)
+                line = LogLine(log.now(), name, status, elapsed_us, error_class=code, event="api")
+                log.request(line)
+
+    async def _serve(self, asked: Asked, receive: Receive, send: Send) -> None:
         route = self._route
         work = await in_thread(self._load) if self._work is None else self._work
         is_admitted_later = route.call_name or route.scope in {"none", "any"}

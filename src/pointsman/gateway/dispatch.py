@@ -72,7 +72,7 @@ class Gateway:
             self._keeping.cancel()
         await self._parts.providers.close()
 
-    def admitted(self, method: str, path: str, headers: dict[bytes, bytes]) -> Handler:
+    def admit(self, method: str, path: str, headers: dict[bytes, bytes]) -> Handler:
         """Give what serves a request, by its head alone, or raise why it is refused."""
         if headers.get(b"host") not in self._known_hosts:
             self._check_host(headers)
@@ -80,7 +80,7 @@ class Gateway:
             self._check_origin(headers)
         return self._handlers.find(method, path)
 
-    async def served(self, asked: Asked, handler: Handler | PointsmanError, reply: Reply) -> None:
+    async def serve(self, asked: Asked, handler: Handler | PointsmanError, reply: Reply) -> None:
         """Serve one request, or tell why it is refused."""
         if isinstance(handler, PointsmanError):
             await self._tell(asked, reply, handler)

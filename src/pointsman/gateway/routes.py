@@ -10,11 +10,10 @@ from pointsman.gateway.http import Handler
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.route import API
 from pointsman.gateway.route_table import ROUTES
-from pointsman.gateway.telemetry.told_routes import ToldRoute
-from pointsman.gateway.turns.beside import Beside
 from pointsman.gateway.turns.endpoints import ModelEndpoint
-from pointsman.gateway.turns.lane import Lane
-from pointsman.gateway.turns.passing import PassEndpoint
+from pointsman.gateway.turns.pass_through import PassThroughEndpoint
+from pointsman.gateway.turns.shadow_runs import ShadowRuns
+from pointsman.gateway.turns.turn_batcher import TurnBatcher
 
 HOOKS = f"{API}.workflows.hooks.HookApi"
 
@@ -28,25 +27,23 @@ def make_handlers(parts: Parts) -> dict[RouteKey, Handler]:
     calls = _call_handlers(parts)
     handlers: dict[RouteKey, Handler] = {}
     for key, route in ROUTES.items():
-        handler = calls[route.path] if route in CALLS else ApiHandler(parts, route, objects)
-        # Model endpoints log for themselves, with what they decided.
-        is_told = isinstance(handler, ModelEndpoint)
-        handlers[key] = handler if is_told else ToldRoute(parts, key, handler)
+        is_call = route in CALLS
+        handlers[key] = calls[route.path] if is_call else ApiHandler(parts, route, objects)
     return handlers
 
 
 def _call_handlers(parts: Parts) -> dict[str, Handler]:
-    beside = Beside(parts)
+    shadow_runs = ShadowRuns(parts)
     endpoints = {
-        "/v1/chat/completions": ModelEndpoint(parts, "chat", beside=beside),
-        "/v1/responses": ModelEndpoint(parts, "responses", beside=beside),
-        "/v1/messages": ModelEndpoint(parts, "messages", beside=beside),
+        "/v1/chat/completions": ModelEndpoint(parts, "chat", shadow_runs=shadow_runs),
+        "/v1/responses": ModelEndpoint(parts, "responses", shadow_runs=shadow_runs),
+        "/v1/messages": ModelEndpoint(parts, "messages", shadow_runs=shadow_runs),
     }
     if parts.sharing is None:
         for endpoint in endpoints.values():
-            endpoint.lane = Lane(endpoint)
+            endpoint.batcher = TurnBatcher(endpoint)
     return {
         **endpoints,
-        "/v1/embeddings": PassEndpoint(parts, "embeddings"),
-        "/v1/completions": PassEndpoint(parts, "completions"),
+        "/v1/embeddings": PassThroughEndpoint(parts, "embeddings"),
+        "/v1/completions": PassThroughEndpoint(parts, "completions"),
     }

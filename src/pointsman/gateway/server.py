@@ -19,7 +19,7 @@ from pointsman.access.budgets import Budgets
 from pointsman.access.keyring import ACCESS, Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
-from pointsman.calls.locks import TurnLocks
+from pointsman.calls.flow import TurnLocks
 from pointsman.calls.services import CallServices, deadlines_of
 from pointsman.gateway.api.feed.events import event_of
 from pointsman.gateway.api.feed.live import Feed
@@ -29,10 +29,10 @@ from pointsman.gateway.dispatch import LOOPBACK, Gateway
 from pointsman.gateway.parts import Parts, fallback_of, stored_lock
 from pointsman.gateway.route_table import RouteTable
 from pointsman.gateway.routes import make_handlers
+from pointsman.gateway.telemetry.call_telemetry import CallTelemetry
 from pointsman.gateway.telemetry.logs import Log
-from pointsman.gateway.telemetry.metrics import Metrics
-from pointsman.gateway.telemetry.tracing import opened_tracing
-from pointsman.gateway.telemetry.turn_counts import CallTelemetry
+from pointsman.gateway.telemetry.metrics import GatewayMetrics
+from pointsman.gateway.telemetry.tracing import open_tracing
 from pointsman.gateway.turns.durable import UNWATCHED
 from pointsman.gateway.wire.server import BACKLOG, Serving
 from pointsman.kernel.entry import Entry
@@ -87,7 +87,7 @@ def opened(
             sharing = _shared(stack, pointsman, kept_in, settings, keyring)
             pointsman.health = sharing.health
         pointsman.health.prepare()
-        metrics, tracing, deadlines = Metrics(), opened_tracing(), deadlines_of(settings)
+        metrics, tracing, deadlines = GatewayMetrics(), open_tracing(), deadlines_of(settings)
         calls = CallServices(
             desk=pointsman.desk,
             clock=pointsman.clock,

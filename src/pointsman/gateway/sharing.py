@@ -19,7 +19,7 @@ from pointsman.access.caps import Cap, Owners
 from pointsman.access.keyring import Keyring
 from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.app import Pointsman
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import TurnLock
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.feed.live import Feed
 from pointsman.gateway.api.status.shapes import ReplicaRow, SharedReport
@@ -35,8 +35,8 @@ from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.sharing import WaitingTurn
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.turns.facts import BudgetLeft, Health
-from pointsman.turns.learning.trials import TRIED_FOR_S
 from pointsman.turns.registry.provider_state import Thresholds
+from pointsman.turns.registry.trials import TRIED_FOR_S
 from pointsman.version import VERSION
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class Sharing:
     def begin(self, feed: Feed, log: Log) -> None:
         """Join the others, and follow what they do."""
         if log.is_on:
-            self.replica.warn = log.shared
+            self.replica.warn = log.shared_warning
         self._keyring.look(self._pointsman.clock.now())
         self._keyring.is_followed = True
         if self._published is not None:

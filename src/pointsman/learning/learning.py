@@ -8,10 +8,10 @@ from contextlib import closing
 from msgspec import Struct
 
 from pointsman.audit.recorded_turns import was_explored_turn
-from pointsman.calls.call_end import CallEnd
+from pointsman.calls.services import CallEnd
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd, billionths_text, microusd_text
-from pointsman.recording.gathering import look_of
+from pointsman.recording.gathering import turn_fingerprint
 from pointsman.sessions.call_events import FINGERPRINT_KIND
 from pointsman.sessions.events.routing import PatternRecorded
 from pointsman.storage.home import Home
@@ -98,7 +98,7 @@ def learn_run(
     """Record a run under its turn's fingerprint; a run counts once."""
     message = facts.message if isinstance(facts.message, str) else ""
     return store.record(
-        look_of(facts),
+        turn_fingerprint(facts),
         vector_of(message),
         model=run.model,
         turn_id=run.id,

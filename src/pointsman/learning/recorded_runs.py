@@ -12,7 +12,7 @@ from contextlib import closing
 from msgspec import Struct
 
 from pointsman.audit.recorded_turns import was_explored_turn
-from pointsman.calls.call_end import END_FORM, CallEnd
+from pointsman.calls.services import END_FORM, CallEnd
 from pointsman.errors import MissingSnapshot
 from pointsman.kernel.record import DECISION, OUTCOME, OUTCOME_FORM
 from pointsman.learning.learning import Run, run_of_call

@@ -17,7 +17,7 @@ from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.number import Billionths
 from pointsman.kernel.record import Names
-from pointsman.recording.ruling import Policies, Ruling, ruled_under
+from pointsman.recording.ruling import Policies, Ruling, decide_model
 from pointsman.turns.learning.exploring import may_leave, shadow_model
 
 SHADOWED: Final = "event.turn.shadowed"
@@ -73,7 +73,7 @@ def judge_ruling(policies: Policies, before: Ruling, model: str) -> Ruling | Non
 def rule_for_model(policies: Policies, before: Ruling, model: str) -> Ruling | None:
     """Decide a turn again for a given model; None where a veto rejects it."""
     facts = replace(before.facts, override=None, sticky_model=model, explore_draw=UNSET)
-    ruling = replace(ruled_under(policies, before.placing, facts), is_placed_anew=False)
+    ruling = replace(decide_model(policies, before.placing, facts), is_placed_anew=False)
     if ruling.model != model or not may_call(policies, before.placing, model):
         return None
     return ruling

@@ -7,7 +7,7 @@ from typing import Final
 from pointsman.agents.explain import route_screen, shown_route
 from pointsman.agents.request import GivenJob, read_job
 from pointsman.app import Pointsman
-from pointsman.jobs.agency_record import Caller
+from pointsman.jobs.entries import Caller
 from pointsman.mcp.shapes import AgentDecided
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
 from pointsman.mcp.working import in_thread

@@ -24,14 +24,14 @@ from pointsman.mcp.shapes import (
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
 from pointsman.mcp.visitor import Admitted
 from pointsman.mcp.working import in_thread, with_progress
-from pointsman.recording.gathering import Around
+from pointsman.recording.gathering import CallSurroundings
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.explain import Shown, shown_value
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.not_asked import preview_story
 from pointsman.turns.screen import why_screen
-from pointsman.turns.story import TurnStory
+from pointsman.turns.story.turn_story import TurnStory
+from pointsman.turns.story.unasked import preview_story
 
 READ_TURN: Final = ("GET", "/api/turns/{id}")
 READ_TURNS: Final = ("GET", "/api/turns")
@@ -121,7 +121,7 @@ class TurnTools:
         pointsman, house = self._pointsman, self._service.house_for(by.caller)
         now = pointsman.clock.now()
         owners, caps = Owners(by.caller.key_id, "", by.workspace or ""), house.caps(in_force)
-        around = Around(
+        around = CallSurroundings(
             input_tokens=count_tokens(message),
             workspace_path=by.workspace,
             cost_today_microusd=house.budgets.spent_today(now),

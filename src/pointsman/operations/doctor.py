@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pointsman.audit.verify import verify_ledger
 from pointsman.errors import LedgerUnavailable, PointsmanError, WeightsError
-from pointsman.jobs.agent_privacy import LET_THROUGH
+from pointsman.jobs.privacy import LET_THROUGH
 from pointsman.providers.embedded import minilm
 from pointsman.storage.home import OPEN_TO_OTHERS, Home
 from pointsman.storage.policies.agents_file import AgentsFiles

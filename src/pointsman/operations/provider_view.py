@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from pointsman.kernel.document import printable
+from pointsman.kernel.columns import table
 from pointsman.kernel.instant import SECOND, Instant, instant_text
 from pointsman.turns.facts import Health
 from pointsman.turns.registry.availability import Report, Transition
@@ -35,20 +35,14 @@ class ProviderRow(Struct, frozen=True):
 
 
 def provider_rows(reports: Iterable[Report], now: Instant) -> list[ProviderRow]:
-    """Give a row for each report, in the order of the reports."""
+    """Return a row for each report, in the order of the reports."""
     return [_row(report, now) for report in reports]
 
 
 def provider_table(rows: Iterable[ProviderRow]) -> str:
-    """Give the rows as a table in text; nothing in it can move a cursor."""
-    lines = [_HEADINGS, *(_cells(row) for row in rows)]
-    if len(lines) == 1:
-        return "no providers configured"
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+    """Set the rows as a table."""
+    lines = [_cells(row) for row in rows]
+    return table([_HEADINGS, *lines]) if lines else "no providers configured"
 
 
 def recoveries(changes: Iterable[Transition]) -> list[ProviderRecovered]:
@@ -75,9 +69,7 @@ def _row(report: Report, now: Instant) -> ProviderRow:
 
 def _cells(row: ProviderRow) -> tuple[str, ...]:
     since = (row.since or "")[:19]
-    names = (row.provider, _name(row), row.state)
-    cells = (*names, row.why, since, clears_text(row))
-    return tuple(printable(cell) or "-" for cell in cells)
+    return (row.provider, _name(row), row.state, row.why, since, clears_text(row))
 
 
 def clears_text(row: ProviderRow) -> str:

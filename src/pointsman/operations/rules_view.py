@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pointsman.audit.columns import table
 from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.codes import Code
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
 from pointsman.storage.home import BareFolder, Home, is_home
@@ -18,7 +18,7 @@ from pointsman.storage.policies.policies import InForce, InvalidFile, PolicyFile
 from pointsman.storage.policies.policy_file import LastGood
 from pointsman.storage.policies.publications import PUBLISHED_FILES
 from pointsman.turns.policy import TurnPolicy, model_names
-from pointsman.turns.review import (
+from pointsman.turns.rules.review import (
     Finding,
     Proof,
     Scoped,
@@ -103,7 +103,7 @@ def other_files(home: Path, *, is_kept: bool = False) -> tuple[InvalidFile, ...]
     With `is_kept` the last good version of each is kept.
     """
     # Imported here: most commands about rules look at none of them.
-    from pointsman.jobs.agent_privacy import LET_THROUGH  # noqa: PLC0415 - see above
+    from pointsman.jobs.privacy import LET_THROUGH  # noqa: PLC0415 - see above
     from pointsman.storage.policies.agents_file import AGENTS, AgentsFiles  # noqa: PLC0415 - see above
     from pointsman.storage.policies.decision_files import DecisionFiles  # noqa: PLC0415 - see above
     from pointsman.storage.policies.sensor_files import SensorFiles  # noqa: PLC0415 - see above

@@ -27,7 +27,7 @@ _VECTORS: Final = "SELECT to_regclass('pointsman_patterns.looks')::text"
 
 def server_state(home: Home) -> StoreState:
     """Look at a home's database."""
-    store = cast(PostgresStore, home.store)
+    store = cast("PostgresStore", home.store)
     try:
         return _answered(home, store)
     except LedgerError as error:

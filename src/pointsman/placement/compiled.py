@@ -9,7 +9,7 @@ from typing import Final
 
 from pointsman.placement.facts import PlacementFacts
 from pointsman.placement.policy import PlacementPolicy, Rule
-from pointsman.placement.policy_rule import test_of
+from pointsman.placement.rules.policy_rule import test_of
 from pointsman.placement.trace import PlacementOutcome, PlacementTrace
 
 MOST_PLAIN: Final = 1024

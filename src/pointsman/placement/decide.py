@@ -12,10 +12,10 @@ from pointsman.kernel.replay import Decided, PureDecider
 from pointsman.placement.compiled import ReadyPlacement, plain_key
 from pointsman.placement.facts import FACTS_FORM, PlacementFacts, with_text
 from pointsman.placement.policy import POLICY_FORM, PlacementPolicy, Rule
-from pointsman.placement.policy_rule import STRONGEST_FIRST, Action, PolicyRule, texts_of
-from pointsman.placement.sensitivity import staying
-from pointsman.placement.table import ErrorCode, Route
-from pointsman.placement.totality import compared
+from pointsman.placement.rules.policy_rule import STRONGEST_FIRST, Action, PolicyRule, texts_of
+from pointsman.placement.rules.sensitivity import staying
+from pointsman.placement.rules.table import ErrorCode, Route
+from pointsman.placement.rules.totality import compared
 from pointsman.placement.trace import (
     OUTCOME_FORM,
     TRACE_FORM,

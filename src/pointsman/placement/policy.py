@@ -17,14 +17,14 @@ from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema import Check, conform
 from pointsman.kernel.snapshot import SnapshotForm
 from pointsman.kernel.yaml_text import parse_yaml
-from pointsman.placement.policy_rule import (
+from pointsman.placement.rules.policy_rule import (
     PolicyRule,
     exact_rules,
     reads_content,
 )
-from pointsman.placement.policy_rule import problems as policy_rule_problems
-from pointsman.placement.sensitivity import GROUPS
-from pointsman.placement.table import (
+from pointsman.placement.rules.policy_rule import problems as policy_rule_problems
+from pointsman.placement.rules.sensitivity import GROUPS
+from pointsman.placement.rules.table import (
     INVARIANTS,
     Defaults,
     ErrorCode,
@@ -44,7 +44,7 @@ from pointsman.placement.table import (
     operators,
     problems,
 )
-from pointsman.placement.totality import problems as totality_problems
+from pointsman.placement.rules.totality import problems as totality_problems
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,11 +18,11 @@ from pointsman.errors import PointsmanError
 from pointsman.kernel.instant import Clock
 from pointsman.recording.health import CREDENTIAL, LiveHealth
 from pointsman.replicas.shared_stores import SharedStores
-from pointsman.turns.call_event import CallEvent
-from pointsman.turns.learning.trials import TRIED_FOR_S, after_call, clear, matters
 from pointsman.turns.registry.availability import AvailabilityState, Transition
+from pointsman.turns.registry.call_event import CallEvent
 from pointsman.turns.registry.models import provider_of
 from pointsman.turns.registry.provider_state import THRESHOLDS, Thresholds
+from pointsman.turns.registry.trials import TRIED_FOR_S, after_call, clear, matters
 
 MOST_UNSENT: Final = 10_000
 

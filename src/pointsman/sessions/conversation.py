@@ -10,9 +10,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pointsman.calls.flow import Call, Called, Ended, Flow, Record, continued
+from pointsman.calls.flow import (
+    CallEffect,
+    CallResult,
+    Flow,
+    FlowEnd,
+    Record,
+    TurnLock,
+    continue_turn,
+)
 from pointsman.calls.flow import turn as routed
-from pointsman.calls.locks import TurnLock
 from pointsman.errors import LedgerError, PointsmanError
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ZERO, billionths_text
@@ -56,7 +63,7 @@ _STOPS: Final[dict[StopReason, TurnStop]] = {
     "refusal": "refusal",
     "error": "error",
 }
-_CANCELLED: Final = Called(is_done=False, error_class="cancelled", is_worth_another=False)
+_CANCELLED: Final = CallResult(is_done=False, error_class="cancelled", is_worth_another=False)
 
 
 def conversation_turn(turn: Turn) -> Steps[TurnEnd]:
@@ -95,10 +102,10 @@ class _Running:
             raise
         except PointsmanError as error:
             self.error = error.message
-            ended = Ended("failed", self.ruling, self.tally.llm_calls)
+            ended = FlowEnd("failed", self.ruling, self.tally.llm_calls)
         return (yield from self._end(ended))
 
-    def _loop(self) -> Steps[Ended]:
+    def _loop(self) -> Steps[FlowEnd]:
         turn = self.turn
         ended = yield from self._driven(
             routed(turn.policies, turn.asked, turn.facts, turn.fallback, turn.claim)
@@ -111,12 +118,12 @@ class _Running:
                 break
             lock = self.lock
             asked = yield from effects.gathered(self._request(lock.model), lock)
-            ended = yield from self._driven(continued(turn.policies, asked, lock))
+            ended = yield from self._driven(continue_turn(turn.policies, asked, lock))
         return ended
 
-    def _driven(self, flow: Flow) -> Steps[Ended]:
+    def _driven(self, flow: Flow) -> Steps[FlowEnd]:
         """Carry out what the routing flow asks for, until it ends."""
-        reply: Called | None = None
+        reply: CallResult | None = None
         is_again = False
         while True:
             try:
@@ -124,18 +131,18 @@ class _Running:
             except StopIteration as end:
                 return self._noted(end.value)
             reply = None
-            if isinstance(effect, Call):
+            if isinstance(effect, CallEffect):
                 reply = yield from self._called(effect)
             elif isinstance(effect, Record):
                 again = yield from self._recorded(effect, is_again=is_again)
                 if self.stop == "privacy":
-                    return Ended("refused", effect.ruling, 0)
+                    return FlowEnd("refused", effect.ruling, 0)
                 if again is not None:
                     flow, is_again = again, True
             else:
                 yield from effects.recorded(effect)
 
-    def _noted(self, ended: Ended) -> Ended:
+    def _noted(self, ended: FlowEnd) -> FlowEnd:
         if ended.status == "refused":
             self.stop = "privacy"
             self.error = "" if ended.placing is None else ended.placing.outcome.reason
@@ -221,7 +228,7 @@ class _Running:
         )
         self.parent = yield from effects.told(overridden, self.decision_id)
 
-    def _called(self, call: Call) -> Steps[Called]:
+    def _called(self, call: CallEffect) -> Steps[CallResult]:
         if not (yield from effects.may_go_on()):
             self.is_cancelled = True
             return _CANCELLED
@@ -244,7 +251,7 @@ class _Running:
             yield from self._failed(call, reply, started_id)
         return reply.called
 
-    def _answered(self, call: Call, reply: Replied, started_id: str) -> Steps[None]:
+    def _answered(self, call: CallEffect, reply: Replied, started_id: str) -> Steps[None]:
         self.error = ""
         completed = llm_completed(call.model, reply)
         self.parent = yield from effects.told(completed, started_id)
@@ -264,7 +271,7 @@ class _Running:
         if stop == "tool_use" and not self.wanted:
             self.stop = "end_turn"
 
-    def _failed(self, call: Call, reply: Replied, started_id: str) -> Steps[None]:
+    def _failed(self, call: CallEffect, reply: Replied, started_id: str) -> Steps[None]:
         failed = llm_failed(call.model, reply)
         self.parent = yield from effects.told(failed, started_id)
         self.error = reply.error_message
@@ -336,7 +343,7 @@ class _Running:
             is_stream=known is None or known.capabilities.supports_streaming,
         )
 
-    def _end(self, ended: Ended) -> Steps[TurnEnd]:
+    def _end(self, ended: FlowEnd) -> Steps[TurnEnd]:
         wall_us = (yield from effects.now()) - self.started_at
         self.tally = replace(self.tally, wall_us=max(0, wall_us))
         if self.is_cancelled:

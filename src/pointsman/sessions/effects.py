@@ -12,12 +12,11 @@ from typing import Literal, TypeAlias, TypeVar, cast
 from msgspec import Struct
 
 from pointsman.access.spent import Spent
-from pointsman.calls.flow import Called, Record, RecordPlacement
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import CallResult, Record, RecordPlacement, TurnLock
 from pointsman.kernel.instant import Instant
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import Block, Request, Response, Role, ToolUse
-from pointsman.recording.ruling import Placing, Ruling
+from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import DelegateResult, Delegation
 from pointsman.sessions.events.session import CancelReason
@@ -69,7 +68,7 @@ RouteAnswer = Literal["override", "ignore", "none"]
 class AskEgress(Struct, frozen=True):
     """Ask for the human's yes that a policy wants; answered by a bool."""
 
-    placing: Placing
+    placing: PlacementRuling
 
 
 class Gather(Struct, frozen=True):
@@ -92,7 +91,7 @@ class CallModel(Struct, frozen=True):
 class Replied(Struct, frozen=True):
     """How a call went. A cancelled or broken one brings what had come; `spent` what it cost."""
 
-    called: Called
+    called: CallResult
     response: Response
     latency_ms: int = 0
     attempts: int = 1
@@ -176,12 +175,12 @@ Steps: TypeAlias = Generator[Effect, object, T]
 
 def told(payload: Payload, parent: str = "", *, to_parent: bool = False) -> Steps[str]:
     """Record an event and give its id."""
-    return cast(str, (yield Tell(payload, parent, to_parent)))
+    return cast("str", (yield Tell(payload, parent, to_parent)))
 
 
 def kept(role: Role, content: tuple[Block, ...], metadata: Metadata) -> Steps[SessionMessage]:
     """Keep a message."""
-    return cast(SessionMessage, (yield Keep(role, content, metadata)))
+    return cast("SessionMessage", (yield Keep(role, content, metadata)))
 
 
 def asked_of_human(asked: Asked) -> Steps[Answered | None]:
@@ -191,27 +190,27 @@ def asked_of_human(asked: Asked) -> Steps[Answered | None]:
 
 def recorded(effect: Record | RecordPlacement) -> Steps[str]:
     """Record a decision and give its id."""
-    return cast(str, (yield effect))
+    return cast("str", (yield effect))
 
 
 def route_answered(effect: AskRoute) -> Steps[RouteAnswer]:
     """Ask which model the user wants."""
-    return cast(RouteAnswer, (yield effect))
+    return cast("RouteAnswer", (yield effect))
 
 
-def egress_allowed(placing: Placing) -> Steps[bool]:
+def egress_allowed(placing: PlacementRuling) -> Steps[bool]:
     """Ask for the human's yes that a policy wants."""
     return bool((yield AskEgress(placing)))
 
 
 def gathered(request: Request, lock: TurnLock) -> Steps[PlacementFacts]:
     """Look at what the next call would send."""
-    return cast(PlacementFacts, (yield Gather(request, lock)))
+    return cast("PlacementFacts", (yield Gather(request, lock)))
 
 
 def replied(effect: CallModel) -> Steps[Replied]:
     """Call a model."""
-    return cast(Replied, (yield effect))
+    return cast("Replied", (yield effect))
 
 
 def may_go_on() -> Steps[bool]:
@@ -221,7 +220,7 @@ def may_go_on() -> Steps[bool]:
 
 def cancelled_by() -> Steps[CancelReason]:
     """Ask why the turn was cancelled."""
-    return cast(CancelReason, (yield CancelledBy()))
+    return cast("CancelReason", (yield CancelledBy()))
 
 
 def asking_needed(use: ToolUse) -> Steps[ConfirmationRequest | None]:
@@ -231,7 +230,7 @@ def asking_needed(use: ToolUse) -> Steps[ConfirmationRequest | None]:
 
 def ran(use: ToolUse, definition: ToolDefinition) -> Steps[Ran]:
     """Run a tool."""
-    return cast(Ran, (yield RunTool(use, definition)))
+    return cast("Ran", (yield RunTool(use, definition)))
 
 
 def ran_together(uses: tuple[ToolUse, ...]) -> Steps[tuple[Ran, ...]]:
@@ -246,9 +245,9 @@ def delegated(delegations: tuple[Delegation, ...]) -> Steps[tuple[DelegateResult
 
 def now() -> Steps[Instant]:
     """Ask for the time."""
-    return cast(Instant, (yield Now()))
+    return cast("Instant", (yield Now()))
 
 
 def new_id() -> Steps[str]:
     """Ask for an id."""
-    return cast(str, (yield NewId()))
+    return cast("str", (yield NewId()))

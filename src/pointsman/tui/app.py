@@ -20,9 +20,10 @@ from textual.worker import Worker
 
 from pointsman.app import Pointsman
 from pointsman.conversations.conversation import SWAP_PENDING, Conversation
-from pointsman.conversations.conversation_house import Kit
 from pointsman.conversations.conversations import Conversations
+from pointsman.conversations.services import Kit
 from pointsman.errors import PointsmanError
+from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import Image
 from pointsman.sessions.events.session import CancelReason, Disposition
@@ -42,7 +43,6 @@ from pointsman.tui.top_line import TopLine, place_text
 from pointsman.tui.transcript import Earlier, Transcript
 from pointsman.tui.turn_view import RouteLabel
 from pointsman.tui.welcome import welcome_text
-from pointsman.turns.screen import WIDTH
 
 LOOK_S: Final = 1.0
 """How often what changes by itself is looked at: outages that clear, files that were edited."""
@@ -375,7 +375,7 @@ class ChatApp(App[int]):
         """Look at what changes by itself, and say what the session does now."""
         if self.conversations is None or self.conversation is None or self._farewell.is_near:
             return
-        house, in_force = self.conversations.house, self._pointsman.in_force()
+        house, in_force = self.conversations.services, self._pointsman.in_force()
         reports = house.health.reports(in_force.ready.models)
         await self.banners.refresh_state(reports, self.now)
         await self.banners.put_policy(in_force.invalid)

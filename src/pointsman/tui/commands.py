@@ -66,7 +66,7 @@ class Commands:
             case "cost":
                 return Carried(cost_text(self._conversation.cost()))
             case "history":
-                listed = self._conversations.listed(include_workers=bool(command.argument))
+                listed = self._conversations.list_sessions(include_workers=bool(command.argument))
                 return Carried(sessions_text(listed))
             case "providers":
                 return Carried(providers_text(self._conversations))

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from msgspec import UNSET, Struct
 
 from pointsman.kernel.number import MicroUsd
-from pointsman.turns.condition import Condition, Test, needed_patterns, reads_text, ready
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.learning.look import Look, Patterns
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.policy import Default, Rule, TurnPolicy, Workspace, model_names, normal_path
 from pointsman.turns.registry.models import EMBEDDED_MODEL, aliases
-from pointsman.turns.text_patterns import TextPatterns
+from pointsman.turns.rules.condition import Condition, Test, needed_patterns, reads_text, ready
+from pointsman.turns.rules.look import Look, Patterns
+from pointsman.turns.rules.text_patterns import TextPatterns
 
 
 class ReadyRule(Struct, frozen=True):

@@ -14,16 +14,17 @@ from msgspec.structs import replace
 from pointsman.kernel.content import Texts
 from pointsman.kernel.number import billionths_text
 from pointsman.kernel.replay import Decided, PureDecider
-from pointsman.turns.banners import banners
+from pointsman.turns.chain.banners import banners
+from pointsman.turns.chain.validation import Rejection, is_plain, rejection
 from pointsman.turns.compiled import ReadyPolicy, Scope
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 from pointsman.turns.learning.evidence import evidence_of_rows
 from pointsman.turns.learning.evidence_choice import Weighed, weigh
 from pointsman.turns.learning.exploring import is_explored
-from pointsman.turns.learning.look import Look
 from pointsman.turns.learning.pattern import PatternSettings, Recommendation, recommend
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.registry.models import TIERS, model_id
+from pointsman.turns.rules.look import Look
 from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
@@ -35,7 +36,6 @@ from pointsman.turns.trace import (
     Trace,
     TurnOutcome,
 )
-from pointsman.turns.validation import Rejection, is_plain, rejection
 
 DECISION_VERSION = 1
 

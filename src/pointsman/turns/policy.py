@@ -17,9 +17,8 @@ from pointsman.kernel.document import Document, Path
 from pointsman.kernel.number import Billionths, MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.snapshot import SnapshotForm
+from pointsman.kernel.written_numbers import AtLeastOne, Fraction, Usd
 from pointsman.kernel.yaml_text import parse_yaml
-from pointsman.turns import condition
-from pointsman.turns.condition import Condition, When
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.learning.pattern_written import (
     GivenPattern,
@@ -33,7 +32,8 @@ from pointsman.turns.registry.models import (
     meant,
     model_id,
 )
-from pointsman.turns.written import AtLeastOne, Fraction, Usd
+from pointsman.turns.rules import condition
+from pointsman.turns.rules.condition import Condition, When
 
 
 class GivenDisagreement(Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,18 +6,16 @@ next line, indented.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Final
-from unicodedata import east_asian_width
 
+from pointsman.kernel.columns import WIDTH, fold_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import billionths_text, microusd_text
 from pointsman.placement.trace import Placed
 from pointsman.turns.explain import Shown
-from pointsman.turns.story import (
+from pointsman.turns.story.turn_story import (
     LaterDecision,
     PlacementRefusal,
     TurnCall,
@@ -25,9 +23,6 @@ from pointsman.turns.story import (
     UnaskedCandidates,
 )
 from pointsman.turns.trace import Evaluation, RuleAttempt, Slot, Trace, TurnOutcome
-
-WIDTH: Final = 80
-"""The width where there is no terminal."""
 
 NARROWEST: Final = 24
 """A narrower terminal gets lines of this width: below it, even short words would be broken."""
@@ -70,45 +65,7 @@ def why_screen(turn: Shown | TurnStory, width: int = WIDTH) -> str:
         f"policy   {first.policy_id}",
         f"facts    {first.facts_id}",
     ]
-    return "\n".join(part for line in lines for part in fold(printable(line), width))
-
-
-def fold(text: str, width: int, hang: int = 4) -> list[str]:
-    """Break a text into lines of at most `width` columns; `hang` indents those after the first.
-
-    A word is broken only where it is wider than a whole line.
-    """
-    if columns(text) <= width:
-        return [text]
-    line = " " * (len(text) - len(text.lstrip(" ")))
-    following = " " * (len(line) + hang)
-    lines: list[str] = []
-    for word in text.lstrip(" ").split(" "):
-        is_begun = bool(line.strip())
-        rest = f" {word}" if is_begun else word
-        if is_begun and columns(line) + columns(rest) > width:
-            lines.append(line.rstrip())
-            line, rest = following, word
-        while (room := width - columns(line)) < columns(rest):
-            piece = _beginning(rest, room)
-            lines.append(line + piece)
-            line, rest = following, rest[len(piece) :]
-        line += rest
-    return [*lines, line]
-
-
-def columns(text: str) -> int:
-    """Count the columns of a text: letters of East Asian scripts are two wide."""
-    return len(text) if text.isascii() else sum(map(_column, text))
-
-
-def _column(char: str) -> int:
-    return 2 if east_asian_width(char) in "WF" else 1
-
-
-def _beginning(word: str, room: int) -> str:
-    """Return as much of a word as fits in some columns, and at least a letter."""
-    return word[: max(1, bisect_right([*accumulate(map(_column, word))], room))]
+    return "\n".join(part for line in lines for part in fold_line(printable(line), width))
 
 
 def _title(shown: Shown) -> str:
@@ -160,7 +117,7 @@ def _slot_lines(index: int, evaluation: Evaluation, width: int) -> Iterator[str]
         yield head.rstrip()
         yield from (f"      {text}" for text in texts)
         return
-    said = [line for text in texts for line in fold(text, width - _REASON_COLUMN, 2)]
+    said = [line for text in texts for line in fold_line(text, width - _REASON_COLUMN, 2)]
     yield f"{head} {said[0]}".rstrip()
     yield from (" " * _REASON_COLUMN + line for line in said[1:])
 

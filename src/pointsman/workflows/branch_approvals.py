@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from pointsman.approvals.action_making import Wanted
 from pointsman.approvals.approvals import Approvals
+from pointsman.approvals.proposal import ActionProposal
 from pointsman.branches.facts import Approval, ApprovalStatus
-from pointsman.governance.action import Actor, Origin
+from pointsman.governance.action import Actor, RequestOrigin
 from pointsman.governance.state import ActionState
 from pointsman.kernel.instant import Clock
 
@@ -43,10 +43,10 @@ class BranchApprovals:
         """Use up approvals, all or none; False where somebody was first or their time is over."""
         return self._approvals.claim([each.request_id for each in used], by, evaluation_id)
 
-    def done(self, used: Sequence[Approval], by: Actor, evaluation_id: str) -> None:
+    def mark_used(self, used: Sequence[Approval], by: Actor, evaluation_id: str) -> None:
         """Record that the evaluation which used approvals up is durable."""
         names = [each.request_id for each in used]
-        self._approvals.done(names, by, evaluation_id, f"evaluation {evaluation_id}")
+        self._approvals.mark_executed(names, by, evaluation_id, f"evaluation {evaluation_id}")
 
     def _found(
         self, decision_id: str, target: str, inputs: str, by: Actor, run_id: str
@@ -73,10 +73,10 @@ class BranchApprovals:
         return None
 
 
-def _wanted(decision_id: str, target: str, inputs: str, run_id: str) -> Wanted:
-    return Wanted(
+def _wanted(decision_id: str, target: str, inputs: str, run_id: str) -> ActionProposal:
+    return ActionProposal(
         "workflow_branch",
         {"decision_id": decision_id, "target": target, "inputs": inputs},
         f"the decision `{decision_id}` leads to `{target}`, which needs approval",
-        origin=Origin("workflow", "", run_id, "", ""),
+        origin=RequestOrigin("workflow", "", run_id, "", ""),
     )

@@ -27,8 +27,8 @@ from pointsman.kernel.canonical import ContentId, Form
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.record import Aside, Names, decision_draft
 from pointsman.kernel.snapshot import snapshot_draft
-from pointsman.recording.desk import Desk
-from pointsman.recording.recorder import Made, Recorder
+from pointsman.recording.decision_recorder import DecisionRecorder
+from pointsman.recording.recorder import MadeDecision, Recorder
 from pointsman.storage.home import Home
 from pointsman.storage.policies.decision_files import DecisionFiles, DecisionsInForce, policy_of
 from pointsman.storage.stores.decision_cache import DecisionCache, Kept
@@ -120,7 +120,7 @@ class Branching:
     def __init__(
         self,
         home: Home,
-        desk: Desk,
+        desk: DecisionRecorder,
         clock: Clock,
         ids: IdSource,
         approvals: BranchApprovals | None = None,
@@ -180,7 +180,7 @@ class Branching:
         )
         evaluation = self._recorded(evaluation, ready, facts, source)
         if answered.used and self.approvals is not None:
-            self.approvals.done(answered.used, asked.by, name)
+            self.approvals.mark_used(answered.used, asked.by, name)
         if key and source is None:
             self._keep(key, evaluation)
         return evaluation
@@ -302,10 +302,10 @@ def dry_run(
     )
 
 
-def branch_made(made: Evaluation, facts: BranchFacts, ledger: str) -> Made:
+def branch_made(made: Evaluation, facts: BranchFacts, ledger: str) -> MadeDecision:
     """Give an evaluation as it is recorded."""
     policy = policy_of(made.decision)
-    return Made(
+    return MadeDecision(
         "branch",
         DECISION_VERSION,
         made.policy_id,
@@ -317,7 +317,7 @@ def branch_made(made: Evaluation, facts: BranchFacts, ledger: str) -> Made:
 
 
 def _handed_in(
-    recorder: Recorder, names: Names, made: Made, aside: Aside, linked: str, about: About
+    recorder: Recorder, names: Names, made: MadeDecision, aside: Aside, linked: str, about: About
 ) -> Instant:
     """Record an evaluation with what it belongs to, in one entry."""
     key = recorder.key

@@ -10,8 +10,8 @@ import yaml
 from pointsman.branches.dmn.csv_table import csv_decision
 from pointsman.branches.dmn.document import dmn_decisions
 from pointsman.branches.dmn.table_import import NO_MATCH
-from pointsman.branches.reading import decisions_of, read_decisions
-from pointsman.branches.written import HitPolicy
+from pointsman.branches.file.decisions_file import HitPolicy
+from pointsman.branches.file.problems import decisions_of, read_decisions
 from pointsman.errors import InputError
 from pointsman.expressions.values import number_text
 from pointsman.kernel.document import Document

@@ -23,7 +23,7 @@ from pointsman.kernel.canonical import canonical_json, content_id
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.kernel.record import Names
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.storage.home import Home
 from pointsman.storage.policies.decision_files import WORKFLOWS
 from pointsman.storage.policies.settings import WorkflowSettings
@@ -94,7 +94,7 @@ class WorkflowText(Struct, frozen=True):
 class RunLog(Struct, frozen=True):
     """What is recorded of one run, as long as nobody else has taken it over."""
 
-    desk: Desk
+    desk: DecisionRecorder
     lease: HeldLease
     run_id: str
     clock: Clock
@@ -118,7 +118,11 @@ class WorkflowRunner:
     """Runs workflows of one home."""
 
     def __init__(
-        self, home: Home, desk: Desk, branching: Branching, sources: tuple[Clock, IdSource]
+        self,
+        home: Home,
+        desk: DecisionRecorder,
+        branching: Branching,
+        sources: tuple[Clock, IdSource],
     ) -> None:
         self._home = home
         self._desk = desk

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from pointsman.kernel.instant import Instant
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.taints import Taints
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import PolicyFiles
@@ -41,7 +41,7 @@ def branching(home: Home, clock: FrozenClock) -> Iterator[Branching]:
     folder.mkdir()
     (folder / "gate.yaml").write_text(GATE)
     taints, sources = Taints(home.database), (clock, CountedIds())
-    desk = Desk(home, PolicyFiles(home, ("routing.yaml",)), "cli", sources, taints)
+    desk = DecisionRecorder(home, PolicyFiles(home, ("routing.yaml",)), "cli", sources, taints)
     found = Branching(home, desk, *sources)
     yield found
     found.close()

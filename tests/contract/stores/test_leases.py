@@ -15,8 +15,8 @@ import pytest
 from tests.gateway.house import eventually
 
 from pointsman.app import Pointsman
-from pointsman.approvals.action_making import Wanted
-from pointsman.approvals.approvals import TURNSTILE
+from pointsman.approvals.approvals import LOCK
+from pointsman.approvals.proposal import ActionProposal
 from pointsman.cli.sensor import _for_ever, service_of
 from pointsman.errors import ChainHeld, LeaseLost, PolicyMoved
 from pointsman.governance.action import Actor
@@ -338,8 +338,8 @@ def test_what_happens_to_requests_waits_its_turn_over_all_machines(
     server: Server, machines: Callable[[str], Pointsman]
 ) -> None:
     one, two = machines("first"), machines("second")
-    wanted = Wanted("sem_write", {"namespace": "n", "key": "k", "value": 1}, "it is so")
-    inside = two.home.lease(TURNSTILE)
+    wanted = ActionProposal("sem_write", {"namespace": "n", "key": "k", "value": 1}, "it is so")
+    inside = two.home.lease(LOCK)
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(one.approvals.request, wanted, Actor("key-ann", "ann", "operator"))
         eventually(server.waits)

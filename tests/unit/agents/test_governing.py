@@ -8,8 +8,8 @@ from tests.models.agents_jobs import a_job, a_router
 
 from pointsman.agents.compiled import ReadyPolicy, Router
 from pointsman.agents.decide import decide
-from pointsman.agents.governing import House, governed, house_after
-from pointsman.agents.module import Metrics, ModulePolicy, edge
+from pointsman.agents.modules.governing import House, governed, house_after
+from pointsman.agents.modules.module import Metrics, ModulePolicy, edge
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.trust.event import (
     Dependency,

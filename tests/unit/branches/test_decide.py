@@ -11,6 +11,7 @@ from pointsman.audit.replay import REGISTRY
 from pointsman.branches.compiled import ReadyDecisions, plain
 from pointsman.branches.decide import DECIDER, DECISION_VERSION, decide
 from pointsman.branches.facts import FACTS_FORM, branch_facts
+from pointsman.branches.file.problems import decisions_of, read_decisions
 from pointsman.branches.policy import (
     POLICY_FORM,
     BranchPolicy,
@@ -18,7 +19,6 @@ from pointsman.branches.policy import (
     definition_id,
     milliseconds,
 )
-from pointsman.branches.reading import decisions_of, read_decisions
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
 from pointsman.errors import DocumentError, InputError, NotFound, ValueRefused
 from pointsman.kernel.content import no_texts

@@ -7,10 +7,11 @@ import pytest
 
 from pointsman.branches.compiled import ReadyDecisions
 from pointsman.branches.decide import decide
-from pointsman.branches.explain import HEIGHT, WIDTH, ShownBranch, branch_screen
+from pointsman.branches.explain import HEIGHT, ShownBranch, branch_screen
 from pointsman.branches.facts import branch_facts
+from pointsman.branches.file.problems import decisions_of
 from pointsman.branches.policy import branch_policy
-from pointsman.branches.reading import decisions_of
+from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import Instant
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from pointsman.branches import cells
 from pointsman.branches.compiled import ReadyDecisions
 from pointsman.branches.decide import decide
 from pointsman.branches.facts import branch_facts
+from pointsman.branches.file.problems import decisions_of
 from pointsman.branches.policy import BranchPolicy, branch_policy
-from pointsman.branches.reading import decisions_of
-from pointsman.branches.review import Concern, Finding, review
+from pointsman.branches.rules import cells
+from pointsman.branches.rules.review import Concern, Finding, review
 from pointsman.kernel.document import Document
 
 SHOWN = {Concern.SHADOWED, Concern.OVERLAP, Concern.CONFLICT, Concern.GAP}

@@ -11,8 +11,8 @@ from pointsman.branches.decide import decide
 from pointsman.branches.dmn.csv_table import csv_decision
 from pointsman.branches.dmn.document import dmn_decisions
 from pointsman.branches.facts import branch_facts
+from pointsman.branches.file.problems import decisions_of
 from pointsman.branches.policy import branch_policy
-from pointsman.branches.reading import decisions_of
 from pointsman.branches.trace import BranchOutcome
 from pointsman.errors import DocumentError
 from pointsman.expressions.syntax import ExpressionRefused

@@ -14,7 +14,7 @@ import pytest
 from tests.models.many_turns import record_turns, write_policy
 
 from pointsman.app import Pointsman
-from pointsman.audit.backtest_view import backtest_value
+from pointsman.audit.backtest.result import backtest_value
 from pointsman.audit.verify import verify_ledger
 from pointsman.bulk.backtesting import backtest_given
 from pointsman.bulk.jobs import MOST_TRIES, PLACE, BulkJobs, job_told, jobs_told

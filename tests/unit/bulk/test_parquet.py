@@ -113,7 +113,7 @@ def test_an_export_that_was_cut_short_is_done_by_the_next(
     record(pointsman, 0, 250)
     given = export_given(tmp_path / "out", length=LENGTH)
     asked = msgspec.json.encode(given)
-    first, *_ = EXPORT.planned(pointsman.home, asked)
+    first, *_ = EXPORT.plan_ranges(pointsman.home, asked)
     EXPORT.part(pointsman.home, asked, first)
     run(pointsman, tmp_path / "out")
     run(pointsman, tmp_path / "whole")

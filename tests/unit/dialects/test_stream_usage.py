@@ -10,7 +10,7 @@ from tests.unit.dialects.test_answers import FULL, streamed
 from tests.unit.dialects.test_spans import written_oddly
 from tests.unit.dialects.values import json_values, words
 
-from pointsman.gateway.turns.carriage import Edited, Passed
+from pointsman.gateway.turns.stream_carriers import EditedStream, PassThroughStream
 from pointsman.providers.dialects.chat.stream_usage import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.tap import tap
@@ -70,8 +70,8 @@ def test_without_options_they_are_added_at_the_end_of_any_body(pair) -> None:
 
 
 def taken(data: bytes, size: int) -> bytes:
-    carried = Edited(Passed("chat"), (UnaskedUsage().without,))
-    return b"".join([*map(carried.fed, pieces(data, size)), carried.ended()])
+    carried = EditedStream(PassThroughStream("chat"), (UnaskedUsage().without,))
+    return b"".join([*map(carried.feed, pieces(data, size)), carried.finish()])
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])

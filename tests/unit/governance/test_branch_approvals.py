@@ -80,7 +80,7 @@ def evaluated(gate: Chamber, name: str = "gate", **context: object) -> Evaluatio
 
 
 def request_of(gate: Chamber, number: int = -1) -> ActionState:
-    return gate.approvals.listed()[number]
+    return gate.approvals.list_since()[number]
 
 
 def facts_of(gate: Chamber, made: Evaluation) -> RecordedFacts:
@@ -91,7 +91,7 @@ def facts_of(gate: Chamber, made: Evaluation) -> RecordedFacts:
 
 def test_it_stays_blocked_and_asks_once(gate: Chamber) -> None:
     first, second = evaluated(gate), evaluated(gate)
-    (state,) = gate.approvals.listed()
+    (state,) = gate.approvals.list_since()
     request = state.request
     for made in (first, second):
         assert made.outcome.blocked
@@ -121,7 +121,7 @@ def test_approved_it_goes_through_once(gate: Chamber) -> None:
     assert (ended.status, ended.claim) == ("executed", made.evaluation_id)
     again = evaluated(gate)
     assert again.outcome.blocked
-    assert [each.status for each in gate.approvals.listed()] == ["executed", "pending"]
+    assert [each.status for each in gate.approvals.list_since()] == ["executed", "pending"]
 
 
 def test_an_approval_is_for_the_values_it_was_asked_for(gate: Chamber) -> None:
@@ -151,7 +151,7 @@ def test_an_approval_does_not_last_past_its_time(gate: Chamber) -> None:
     gate.vote(request_of(gate), ROOT)
     gate.clock.advance(microseconds=VOTE_WINDOW)
     assert evaluated(gate).outcome.blocked
-    assert [each.status for each in gate.approvals.listed()] == ["expired", "pending"]
+    assert [each.status for each in gate.approvals.list_since()] == ["expired", "pending"]
 
 
 def test_what_was_rejected_is_not_asked_again_before_its_time(gate: Chamber) -> None:
@@ -159,22 +159,22 @@ def test_what_was_rejected_is_not_asked_again_before_its_time(gate: Chamber) -> 
     gate.vote(request_of(gate), ROOT, "reject")
     made = evaluated(gate)
     assert "is rejected" in made.outcome.guardrails[0].message
-    assert len(gate.approvals.listed()) == 1
+    assert len(gate.approvals.list_since()) == 1
     gate.clock.advance(microseconds=VOTE_WINDOW)
     evaluated(gate)
-    assert [each.status for each in gate.approvals.listed()] == ["rejected", "pending"]
+    assert [each.status for each in gate.approvals.list_since()] == ["rejected", "pending"]
 
 
 def test_several_targets_go_through_together_or_not_at_all(gate: Chamber) -> None:
     evaluated(gate, "both")
-    first, second = gate.approvals.listed()
+    first, second = gate.approvals.list_since()
     gate.vote(first, ROOT)
     made = evaluated(gate, "both")
     assert made.outcome.approval_required == ("tell",)
     assert gate.approvals.state(first.request.request_id).status == "approved", "not used up yet"
     gate.vote(second, ROOT)
     assert evaluated(gate, "both").may_act
-    assert [each.status for each in gate.approvals.listed()] == ["executed", "executed"]
+    assert [each.status for each in gate.approvals.list_since()] == ["executed", "executed"]
 
 
 def test_an_approval_is_not_used_up_by_a_choice_another_guardrail_stops(gate: Chamber) -> None:
@@ -201,7 +201,7 @@ def test_the_owner_may_still_approve_with_the_call_itself(gate: Chamber) -> None
     made = gate.pointsman.branching.evaluate("gate", {"kind": "a"}, asked)
     assert made.may_act
     assert made.outcome.guardrails[0].message == "target `deploy` was approved"
-    assert gate.approvals.listed() == []
+    assert gate.approvals.list_since() == []
 
 
 def test_facts_that_knew_no_requests_keep_their_bytes() -> None:
@@ -249,7 +249,7 @@ def test_two_that_race_for_one_approval_get_one(gate: Chamber) -> None:
 
 def test_two_that_ask_at_once_make_one_request(gate: Chamber) -> None:
     assert at_once(gate) == [False, False]
-    assert len(gate.approvals.listed()) == 1
+    assert len(gate.approvals.list_since()) == 1
 
 
 def test_a_run_that_waits_goes_on_when_the_request_is_approved(gate: Chamber) -> None:
@@ -268,4 +268,4 @@ def test_a_run_that_waits_goes_on_when_the_request_is_approved(gate: Chamber) ->
     gate.vote(request_of(gate), ROOT)
     assert run() == "done"
     assert len(gate.entries("decision.branch")) == 2
-    assert [each.status for each in gate.approvals.listed()] == ["executed"]
+    assert [each.status for each in gate.approvals.list_since()] == ["executed"]

@@ -102,7 +102,7 @@ async def test_texts_are_read_ahead_in_one_thread_while_the_loop_goes_on(
 
     beside = asyncio.get_running_loop().create_task(going_on())
     texts = [f"write a short story about {n} rabbits" for n in range(6)]
-    await asyncio.gather(*map(vectors.prepared, [*texts, *texts]))
+    await asyncio.gather(*map(vectors.prepare, [*texts, *texts]))
     beside.cancel()
     assert sorted(watched.read) == sorted(texts)
     assert watched.most_at_once == 1

@@ -10,7 +10,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from pointsman.access.spent import Spent
-from pointsman.calls.flow import Called, Fallback, Record, RecordPlacement
+from pointsman.calls.flow import CallResult, Fallback, Record, RecordPlacement
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
@@ -77,7 +77,7 @@ def answer(*blocks: Block | str, stop: StopReason = "end", cost: int = 10) -> Re
     """A whole answer of a model; texts may be given as they are."""
     content = tuple(Text(each) if isinstance(each, str) else each for each in blocks)
     return Replied(
-        Called(is_done=True),
+        CallResult(is_done=True),
         Response("r", content, stop, Usage(5, 7)),
         latency_ms=3,
         spent=a_spending(cost),
@@ -95,7 +95,7 @@ def a_use(name: str, given: Mapping[str, Any] | None = None, *, id: str = "") ->
 
 def failure(error_class: str = "server_error", *, text: str = "") -> Replied:
     content = (Text(text),) if text else ()
-    called = Called(is_done=False, error_class=error_class, has_content=bool(text))
+    called = CallResult(is_done=False, error_class=error_class, has_content=bool(text))
     return Replied(called, Response("", content, "error", Usage()), error_message="it broke")
 
 

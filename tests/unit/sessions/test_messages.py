@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 from tests.unit.sessions.play import PICTURE
 
-from pointsman.conversations.kept_messages import NO_IMAGE, kept_message, message_row
+from pointsman.conversations.stored_messages import NO_IMAGE, message_row, read_message
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import (
     Block,
@@ -189,7 +189,7 @@ def test_messages_are_kept_as_words_are_retained(retain: Any) -> None:
         RedactedThinking("secret"),
     )
     row = message_row(message, retain, shouted)
-    again = kept_message(row)
+    again = read_message(row)
     assert (b"secret" in row.content) is (retain == "full")
     assert again.metadata == message.metadata
     if retain == "full":
@@ -205,6 +205,6 @@ def test_a_redacted_image_is_gone() -> None:
     for message in (a_message("user", PICTURE), a_message("tool", result)):
         row = message_row(message, "redacted", shouted)
         assert PICTURE.data.encode() not in row.content
-    assert kept_message(message_row(a_message("user", PICTURE), "redacted", str)).content == (
+    assert read_message(message_row(a_message("user", PICTURE), "redacted", str)).content == (
         NO_IMAGE,
     )

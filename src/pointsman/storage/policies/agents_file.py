@@ -10,11 +10,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from pointsman.agents.compiled import ReadyPolicy
-from pointsman.agents.making import agents_policy, selfrep_of
+from pointsman.agents.file.agents_file import NO_AGENTS, AgentsFile, read_agents_document
+from pointsman.agents.file.run_section import GivenCouncil, GivenRun, privacy_problems
+from pointsman.agents.modules.making import agents_policy, selfrep_of
+from pointsman.agents.modules.selfrep import SelfRep
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy
-from pointsman.agents.run_written import GivenCouncil, GivenRun, privacy_problems
-from pointsman.agents.selfrep import SelfRep
-from pointsman.agents.written import NO_AGENTS, AgentsFile, read_agents_document
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Limits

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from pointsman.branches.compiled import ReadyDecisions
+from pointsman.branches.file.decisions_file import DecisionsFile
+from pointsman.branches.file.problems import read_decisions
 from pointsman.branches.policy import POLICY_FORM, BranchPolicy, Decision, branch_policy
-from pointsman.branches.reading import read_decisions
-from pointsman.branches.written import DecisionsFile
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import ContentId
 from pointsman.storage.policies.policies import InvalidFile

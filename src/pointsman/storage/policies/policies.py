@@ -18,7 +18,7 @@ from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.placement import policy as placement
 from pointsman.placement.compiled import ReadyPlacement
 from pointsman.placement.facts import LocalModel
-from pointsman.placement.table import PlacementFile
+from pointsman.placement.rules.table import PlacementFile
 from pointsman.storage.home import BareFolder, Home
 from pointsman.storage.policies.policy_file import LastGood, Loaded, PolicyFile, UntouchedLastGood
 from pointsman.storage.policies.price_table import load_price_table

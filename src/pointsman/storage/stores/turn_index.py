@@ -32,7 +32,7 @@ from pointsman.storage.stores.turn_rows import (
     TurnSums,
     WorkerMade,
 )
-from pointsman.turns.story import REFUSALS, TurnState
+from pointsman.turns.story.turn_story import REFUSALS, TurnState
 
 _SQL = named_blocks(sql_text("turn_index_queries.sql"))
 
@@ -183,7 +183,7 @@ class TurnIndex:
     def _is_rare(self, least: int) -> bool:
         """Whether so few turns cost so much that looking at all of them is least work."""
         (found,) = self._rows("count_dear", (least, RARE + 1))[0]
-        return cast(int, found) <= RARE
+        return cast("int", found) <= RARE
 
     def sessions(
         self, most: int, named: str | None = None, *, with_workers: bool = False
@@ -205,7 +205,7 @@ class TurnIndex:
     def count(self) -> int:
         """Tell how many turns there are, previews included."""
         (found,) = self._rows("count_turns", ())[0]
-        return cast(int, found)
+        return cast("int", found)
 
     def rule_hits(self) -> list[RuleHits]:
         """Give how often each rule chose."""

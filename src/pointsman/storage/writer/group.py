@@ -60,7 +60,7 @@ class GroupCommit(Generic[T, P, R]):
         commit: Callable[[P], Sequence[R]],
         rest: Callable[[], float | None] = lambda: None,
         check: Callable[[T], T] | None = None,
-        ready: Callable[[Sequence[T]], P] = lambda items: cast(P, items),
+        ready: Callable[[Sequence[T]], P] = lambda items: cast("P", items),
     ) -> None:
         self._commit = commit
         self._check = check
@@ -114,7 +114,7 @@ class GroupCommit(Generic[T, P, R]):
         future: Future[R] = Future()
         # What was handed in cannot be withdrawn: a cancelled future would refuse its result.
         future.set_running_or_notify_cancel()
-        self.hand_in(item, cast(Settled, future))
+        self.hand_in(item, cast("Settled", future))
         return future
 
     def hand_in(self, item: T, settled: Settled) -> None:

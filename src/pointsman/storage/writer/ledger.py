@@ -261,7 +261,7 @@ class LedgerWriter:
 
     def _joined(self, made: Sequence[Draft | Making]) -> _Group:
         """Put a group at the end of the chain, behind one that is still written; writes nothing."""
-        drafts = cast(Sequence[Draft], made)
+        drafts = cast("Sequence[Draft]", made)
         # A server that went and came back while nobody wrote costs no caller an answer.
         if self._cause or self._rows.is_lost:
             self._resume()

@@ -13,11 +13,11 @@ from msgspec import UNSET, UnsetType
 
 from pointsman.kernel.number import SCALE, Billionths
 from pointsman.kernel.wb1 import Salted, unit_bytes
+from pointsman.turns.chain.validation import rejection
 from pointsman.turns.compiled import ReadyPolicy, Scope
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.trace import Trace, TurnOutcome
-from pointsman.turns.validation import rejection
 
 _EXPLORE: Final = Salted("pattern.explore")
 _SHADOW: Final = Salted("pattern.shadow")

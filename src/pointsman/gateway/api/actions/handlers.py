@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from pointsman.agents.action_payload import opened
-from pointsman.approvals.action_view import action_value, wanted_of
+from pointsman.agents.modules.action_payload import opened
+from pointsman.approvals.view import action_value, to_proposal
 from pointsman.errors import InputError
 from pointsman.gateway.api.actions.shapes import ActionBody, NoteBody, SettleBody, VoteBody
 from pointsman.gateway.api.agents.call import Call, Told
@@ -28,7 +28,7 @@ class ActionApi:
         given = call.given(ActionBody)
         value = call.body.value
         payload = value["payload"] if isinstance(value, dict) else None
-        state = self._approvals.request(wanted_of(given, payload, call.trace_id), call.by)
+        state = self._approvals.request(to_proposal(given, payload, call.trace_id), call.by)
         return self._told(call, state.request.request_id)
 
     def list_actions(self, call: Call) -> Told:
@@ -37,7 +37,7 @@ class ActionApi:
         wanted = call.request.parameter("status")
         found = [
             each.request.request_id
-            for each in reversed(self._approvals.listed(since))
+            for each in reversed(self._approvals.list_since(since))
             if wanted is None or each.status == wanted
         ]
         rows = [self._value(call, each) for each in found[:most]]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from pointsman.approvals.action_view import GivenAction, GivenVote, Text
+from pointsman.approvals.view import ActionFields, Text, VoteFields
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.governance.action import ActionType, Approval
 from pointsman.governance.votes import Choice
@@ -17,13 +17,13 @@ Number = Annotated[float, Meta(ge=0, le=1)]
 Whole = Annotated[int, Meta(ge=0)]
 
 
-class ActionBody(GivenAction, frozen=True, forbid_unknown_fields=True):
+class ActionBody(ActionFields, frozen=True, forbid_unknown_fields=True):
     """An action to ask for."""
 
     trace_id: TraceId = ""
 
 
-class VoteBody(GivenVote, frozen=True, forbid_unknown_fields=True):
+class VoteBody(VoteFields, frozen=True, forbid_unknown_fields=True):
     """A vote, and the hash of the action it is about."""
 
     trace_id: TraceId = ""

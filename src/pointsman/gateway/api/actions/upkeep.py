@@ -35,7 +35,7 @@ class ActionUpkeep:
 
     def _carry_on(self) -> None:
         if self._has_requests():
-            self._pointsman.approvals.carry_on()
+            self._pointsman.approvals.resume_all()
 
     def _expire(self) -> None:
         if self._has_requests():

@@ -35,7 +35,7 @@ class BrainStateApi:
     def create_snapshot(self, call: Call) -> Told:
         """Keep the first state of a job."""
         given = call.given(StartBody, start_problems)
-        kept = self._agency.keep_brainstate(given, call.handed_on())
+        kept = self._agency.record_brainstate(given, call.handed_on())
         return Told(StartAnswer(kept.id, kept.state.brainstate_id, kept.warnings, call.trace_id))
 
     def show_snapshot(self, call: Call) -> Told:

@@ -35,9 +35,9 @@ from pointsman.gateway.http import (
     Asked,
 )
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.trace_context import trace_context
+from pointsman.gateway.telemetry.tracing import trace_context
 from pointsman.governance.action import Actor
-from pointsman.jobs.agency_record import Caller, CallTold, call_draft
+from pointsman.jobs.entries import CallEntry, Caller, call_draft
 from pointsman.kernel.document import Document, Limits
 from pointsman.kernel.entry import MAX_NAME
 from pointsman.kernel.instant import instant_text
@@ -144,7 +144,7 @@ class AgentCalls:
         except PointsmanError as error:
             told = self._refused(error, trace_id)
         if call is None or not call.is_handed_on:
-            self._record(CallTold(request.route.call_name, by, trace_id, told.subject, told.code))
+            self._record(CallEntry(request.route.call_name, by, trace_id, told.subject, told.code))
         return told
 
     def _admit(self, request: ApiRequest) -> tuple[Actor, Access | PermissionDenied]:
@@ -175,7 +175,7 @@ class AgentCalls:
         now = instant_text(self._parts.pointsman.clock.now())
         return Told(refusal_value(error, trace_id, now), "", error.http_status, error.code)
 
-    def _record(self, told: CallTold) -> None:
+    def _record(self, told: CallEntry) -> None:
         """Make the call's entry durable; without it there is no answer."""
         pointsman = self._parts.pointsman
         ref = told.subject if len(told.subject) <= MAX_NAME else ""

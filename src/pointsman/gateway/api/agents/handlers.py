@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import structs
 
 from pointsman.agents.explain import ShownRoute, number, shown_route
-from pointsman.agents.module import Edge, Module
+from pointsman.agents.file.agents_file import GivenSelfRep, read_selfrep_document
+from pointsman.agents.modules.module import Edge, Module
+from pointsman.agents.modules.selfrep import SelfRep, selfrep_id
 from pointsman.agents.request import read_job
-from pointsman.agents.selfrep import SelfRep, selfrep_id
 from pointsman.agents.trust.apt import TrustConstants
-from pointsman.agents.written import GivenSelfRep, read_selfrep_document
 from pointsman.errors import JobPrivacyBlocked, RouterNoMatch
 from pointsman.gateway.api.agents.call import Call, Told, refusal_value
 from pointsman.gateway.api.agents.shapes import (
@@ -42,7 +42,7 @@ class AgentApi:
     def create_snapshot(self, call: Call) -> Told:
         """Keep a snapshot of the modules that are sent, or, where none are, of the live ones."""
         given = _modules(call)
-        kept = self._agency.keep_selfrep(given, call.handed_on())
+        kept = self._agency.record_selfrep(given, call.handed_on())
         return Told(SelfRepKept(kept.id, kept.warnings, call.trace_id))
 
     def show_live(self, call: Call) -> Told:

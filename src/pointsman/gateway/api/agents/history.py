@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.agents.explain import number
-from pointsman.agents.module import Status
-from pointsman.agents.selfrep import Tail
+from pointsman.agents.modules.module import Status
+from pointsman.agents.modules.selfrep import Tail
 from pointsman.agents.trust.apt import EVENT_FORM
 from pointsman.agents.trust.folding import folded
 from pointsman.app import Pointsman
@@ -20,7 +20,7 @@ from pointsman.errors import PointsmanError
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
-from pointsman.jobs.agency_record import TRUST
+from pointsman.jobs.entries import TRUST
 from pointsman.jobs.log import ITERATION_FORM, Iteration, JobStatus
 from pointsman.jobs.record import JobRecord, job_record, started_jobs
 from pointsman.kernel.instant import instant_text

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from pointsman.agents.module import Metrics, ModulePolicy, ModuleType, Status
-from pointsman.agents.written import GivenModule, GivenSelfRep
+from pointsman.agents.file.agents_file import GivenModule, GivenSelfRep
+from pointsman.agents.modules.module import Metrics, ModulePolicy, ModuleType, Status
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.brainstate.constants import DefaultUsed, Fraction
 from pointsman.brainstate.view import ShownHints, ShownState

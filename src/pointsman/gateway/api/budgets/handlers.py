@@ -22,10 +22,10 @@ from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts, check_own_files
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import microusd_text
+from pointsman.kernel.written_numbers import Usd
 from pointsman.storage.place import Place
 from pointsman.storage.stores.spend_reading import By, SpendReader, Total
 from pointsman.turns.policy import NO_ROUTING, GivenBudget, RoutingFile, read_routing
-from pointsman.turns.written import Usd
 
 _FILE = "routing.yaml"
 _ONE = "/api/budgets/{name}"

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.audit.recorded_turns import TURN
-from pointsman.calls.call_end import END_FORM
+from pointsman.calls.services import END_FORM
 from pointsman.errors import ReplayError
 from pointsman.gateway.api.feed.live import sse
 from pointsman.kernel.entry import Entry
@@ -18,7 +18,7 @@ from pointsman.kernel.number import billionths_text
 from pointsman.kernel.record import DECISION, OUTCOME, OUTCOME_FORM, read_recorded
 from pointsman.learning.feedback import FEEDBACK, FEEDBACK_FORM
 from pointsman.placement.trace import OUTCOME_FORM as PLACEMENT_FORM
-from pointsman.recording.desk import POLICY_INVALID, POLICY_REFUSED, REFUSED_FORM
+from pointsman.recording.decision_recorder import POLICY_INVALID, POLICY_REFUSED, REFUSED_FORM
 from pointsman.recording.pins import PINNED, PINNING_FORM, UNPINNED
 from pointsman.recording.taints import CLEARED, TAINT_FORM, TAINTED
 from pointsman.recording.transitions import RECOVERED, RECOVERED_FORM, UNAVAILABLE, UNAVAILABLE_FORM

@@ -8,7 +8,7 @@ from typing import Final
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.http import EVENTS, NO_STORE, Receive, Send, StreamedAnswer
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.turns.watch import Watch
+from pointsman.gateway.turns.endpoints import DisconnectWatch
 
 HEARTBEAT_S: Final = 15.0
 _BEAT: Final = b": beat\n\n"
@@ -28,7 +28,7 @@ class FeedApi:
     async def _stream(self, receive: Receive, send: Send) -> None:
         feed = self._parts.feed
         reader = feed.join()
-        watch = Watch(receive)
+        watch = DisconnectWatch(receive)
         try:
             head = [EVENTS, NO_STORE, (b"x-accel-buffering", b"no")]
             await send.begin(200, head, b"retry: 2000\n: follows\n\n")

@@ -13,13 +13,13 @@ from pointsman.gateway.api.agents.call import Call, Told, refusal_value
 from pointsman.gateway.api.jobs.shapes import JobRow, JobsAnswer, ReplayedJob
 from pointsman.gateway.api.jobs.view import hidden, log_value
 from pointsman.gateway.parts import Parts
-from pointsman.jobs.agency_record import Caller
+from pointsman.jobs.entries import Caller
 from pointsman.jobs.log import JobStatus
 from pointsman.jobs.request import read_job_request
 from pointsman.kernel.instant import instant_text
 
 if TYPE_CHECKING:
-    from pointsman.jobs.jobs import JobListed, JobResult, Jobs
+    from pointsman.jobs.jobs import JobResult, Jobs, JobSummary
 
 MOST_AT_ONCE: Final = 8
 """How many jobs run at a time; others wait for their turn."""
@@ -54,12 +54,12 @@ class JobApi:
 
     def list_jobs(self, call: Call) -> Told:
         """List the latest jobs."""
-        found = self._jobs.listed(call.request.limit())
+        found = self._jobs.list_latest(call.request.limit())
         return Told(JobsAnswer(tuple(_row(call, each) for each in found), call.trace_id))
 
     def show_job(self, call: Call) -> Told:
         """Tell how a job ended, and by which way."""
-        result = self._jobs.shown(call.part("id"))
+        result = self._jobs.find_result(call.part("id"))
         return Told(_value(call, result), result.log.log_id)
 
     def replay_job(self, call: Call) -> Told:
@@ -106,6 +106,6 @@ def _value(call: Call, result: JobResult) -> dict[str, object]:
     }
 
 
-def _row(call: Call, job: JobListed) -> JobRow:
+def _row(call: Call, job: JobSummary) -> JobRow:
     name = hidden(job.job_id, is_full=call.is_full)
     return JobRow(job.log_id, name, instant_text(job.at), job.status)

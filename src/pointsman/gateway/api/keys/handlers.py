@@ -17,7 +17,7 @@ from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import instant_text, read_instant
 from pointsman.kernel.number import microusd
-from pointsman.turns.written import Usd
+from pointsman.kernel.written_numbers import Usd
 
 
 class GivenBudget(Struct, frozen=True, forbid_unknown_fields=True):

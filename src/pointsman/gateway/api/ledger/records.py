@@ -10,8 +10,8 @@ from typing import BinaryIO, Final, get_args
 from msgspec import Raw
 
 from pointsman.app import Pointsman
-from pointsman.audit.backtest_view import backtest_value
-from pointsman.audit.egress_view import egress_value
+from pointsman.audit.backtest.result import backtest_value
+from pointsman.audit.egress import egress_value
 from pointsman.audit.export import BundleSummary
 from pointsman.audit.replay import Progress
 from pointsman.errors import InputError, LedgerBroken

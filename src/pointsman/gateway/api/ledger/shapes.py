@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from pointsman.audit.backtest import Unable
+from pointsman.audit.backtest.result import Unable
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.kernel.record import Room
 from pointsman.kernel.verification import Fault

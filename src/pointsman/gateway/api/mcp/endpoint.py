@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pointsman.access.actors import actor_of
 from pointsman.access.keys import Principal
 from pointsman.access.roles import SCOPES, RouteKey, Scope
-from pointsman.conversations.conversation_house import Ground, House
+from pointsman.conversations.services import ConversationServices, OpenHome
 from pointsman.errors import NotPermitted, PermissionDenied
 from pointsman.gateway.access import caller_of, check_reader
 from pointsman.gateway.api.agents.call import LOCAL
@@ -82,7 +82,7 @@ class McpEndpoint:
         self._lock = asyncio.Lock()
         self._manager: StreamableHTTPSessionManager | None = None
         self._held: asyncio.Task[None] | None = None
-        self._house: House | None = None
+        self._house: ConversationServices | None = None
 
     async def serve(self, request: ApiRequest) -> StreamedAnswer:
         """Serve one request."""
@@ -122,17 +122,23 @@ class McpEndpoint:
         most = self._parts.settings.server.max_body_bytes
         return StreamableHTTPSessionManager(made.server, stateless=True, max_request_body_size=most)
 
-    def _opened_house(self) -> House:
+    def _opened_house(self) -> ConversationServices:
         """Give what calls models: the gateway's own providers, their health and the budgets."""
         if self._house is None:
             parts, own = self._parts, self._parts.pointsman
             retain = own.files.settings().value.retain
             store = ConversationStore(own.home.place(CONVERSATIONS), retain)
             parts.ending.append(store.close)
-            ground = Ground(
-                own.home, own.files, own.desk, own.gathering, own.clock, own.ids, own.asked
+            ground = OpenHome(
+                own.home,
+                own.files,
+                own.desk,
+                own.gathering,
+                own.clock,
+                own.ids,
+                own.gather_placement,
             )
-            self._house = House(ground, parts.calls, store)
+            self._house = ConversationServices(ground, parts.calls, store)
         return self._house
 
 

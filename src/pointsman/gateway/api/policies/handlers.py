@@ -28,9 +28,8 @@ from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import instant_text
 from pointsman.recording.gathering import configured_models, exact_facts
-from pointsman.recording.placing import Turn
-from pointsman.recording.ruling import Policies, ruled
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.placing import PlacedTurn
+from pointsman.recording.ruling import Policies, decide_turn, policies_in_force
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.policies.policies import InForce, read_table
 from pointsman.storage.stores.turn_index import RuleHits
@@ -40,7 +39,14 @@ from pointsman.turns.explain import Shown, shown_value
 from pointsman.turns.facts import FACTS_FORM, GivenFacts, TurnFacts
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy, model_names, read_routing, turn_policy
 from pointsman.turns.registry.models import read_models, registry
-from pointsman.turns.review import Finding, Scoped, condition_text, local_proof, review, scopes
+from pointsman.turns.rules.review import (
+    Finding,
+    Scoped,
+    condition_text,
+    local_proof,
+    review,
+    scopes,
+)
 
 _ROUTING: Final = "routing.yaml"
 _MODELS: Final = "models.yaml"
@@ -123,15 +129,15 @@ class PolicyApi:
         in_force = pointsman.in_force()
         text = _bytes(given.text)
         policy = self._read(name, text)
-        known = policies_of(in_force)
+        known = policies_in_force(in_force)
         policies = Policies(
             known.placement, known.placement_id, ReadyPolicy(policy), POLICY_FORM.id(policy)
         )
         facts = self._facts(given.facts, policies.turns, in_force, text if name == _MODELS else b"")
-        about = Turn("dry-run", "", pointsman.clock.now())
-        asked = pointsman.asked(in_force, facts, about)
+        about = PlacedTurn("dry-run", "", pointsman.clock.now())
+        asked = pointsman.gather_placement(in_force, facts, about)
         started = time.perf_counter_ns()
-        ruling = ruled(policies, asked, facts)
+        ruling = decide_turn(policies, asked, facts)
         shown = Shown(
             turn_id="dry-run",
             session_id="",

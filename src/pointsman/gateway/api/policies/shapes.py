@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.turns.facts import GivenFacts
-from pointsman.turns.review import Finding, Proof
+from pointsman.turns.rules.review import Finding, Proof
 
 PolicyText = Annotated[str, Meta(max_length=1 << 20)]
 

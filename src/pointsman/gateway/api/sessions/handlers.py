@@ -18,7 +18,7 @@ from pointsman.gateway.api.sessions.shapes import (
 )
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.turns.names import meant_by
+from pointsman.gateway.turns.incoming import resolve_model
 from pointsman.kernel.record import Names
 from pointsman.recording.pins import Pinning, pinning_draft
 
@@ -52,7 +52,7 @@ class SessionApi:
         caller = request.caller
         name = _whole_name(caller, request.part("id"))
         wanted = request.body_as(PinBody).model
-        model = meant_by(wanted, self._parts.pointsman.in_force()).model
+        model = resolve_model(wanted, self._parts.pointsman.in_force()).model
         if not model:
             raise InputError(
                 f"`{wanted}` is no model to be bound to", hint="DELETE takes a pin off"

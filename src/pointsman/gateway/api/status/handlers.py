@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
+from pointsman.gateway.api.gauges import gauge_lines
 from pointsman.gateway.api.policies.writing import policy_state
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.api.shapes import LedgerState
 from pointsman.gateway.api.status.shapes import ReadinessAnswer
 from pointsman.gateway.http import JSON, NO_STORE, Answer, JsonAnswer
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.gauges import gauge_lines
 from pointsman.version import VERSION
 
 

@@ -16,7 +16,7 @@ from pointsman.kernel.record import Names
 from pointsman.learning.feedback import Feedback, feedback_draft
 from pointsman.learning.learning import learn_run
 from pointsman.learning.recorded_runs import is_shadow_run, read_recorded_run
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.turns.facts import TurnFacts
 
@@ -45,12 +45,12 @@ class FeedbackApi:
             raise NotFound(f"no run of this turn is recorded as `{decision_id}`")
         run_id = decision_id if is_shadow else shown.turn_id
         names = Names(pointsman.ids.new_id(), run_id, pointsman.clock.now())
-        recorder, waits = pointsman.desk.recorder(), Blocking()
+        recorder, waits = pointsman.desk.recorder(), BlockingWaiter()
         seal = recorder.hand_in_text(given.comment, waits) if given.comment else None
         sure = _confidence(given)
         told = Feedback(decision_id, score, key_id, seal, UNSET if sure is None else sure)
         recorder.hand_in(feedback_draft(names, told), waits.expect())
-        waits.reached()
+        waits.wait()
         return {
             "feedback_id": names.id,
             "turn_id": shown.turn_id,

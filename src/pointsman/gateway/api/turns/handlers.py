@@ -25,7 +25,7 @@ from pointsman.kernel.instant import LATEST, Instant, instant_text
 from pointsman.kernel.number import microusd
 from pointsman.placement.trace import Gate, Placed
 from pointsman.storage.stores.turn_index import Listed, Wanted
-from pointsman.turns.story import TurnState, TurnStory
+from pointsman.turns.story.turn_story import TurnState, TurnStory
 
 _FILTERS: Final = ("session", "rule", "workspace", "model", "policy")
 
@@ -118,7 +118,7 @@ def _cursor(request: ApiRequest) -> tuple[Instant, str]:
 
 
 def _row(row: Listed) -> ListedTurn:
-    placed = Placed("", row.placement_rule, cast(Gate, row.gate), "") if row.gate else None
+    placed = Placed("", row.placement_rule, cast("Gate", row.gate), "") if row.gate else None
     return ListedTurn(
         turn_id=row.turn_id,
         decision_id=row.decision_id,

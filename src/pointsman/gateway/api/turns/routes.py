@@ -7,7 +7,7 @@ from typing import Final, get_args
 from pointsman.access.roles import ACTING, ALL, AUDITING
 from pointsman.gateway.route import BEFORE, LIMIT, Parameter, Route, declare
 from pointsman.kernel.schema_tree import Schema
-from pointsman.turns.story import TurnState
+from pointsman.turns.story.turn_story import TurnState
 
 _TEXT: Final[Schema] = {"type": "string", "maxLength": 1000}
 

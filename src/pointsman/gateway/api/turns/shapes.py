@@ -10,7 +10,7 @@ from msgspec import Meta, Raw, Struct
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.gateway.api.shapes import Behind, LedgerState
 from pointsman.placement.trace import Placed
-from pointsman.turns.story import TurnState
+from pointsman.turns.story.turn_story import TurnState
 
 Object = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
 Score = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.branches.policy import Decision
-from pointsman.branches.review import Finding, review
+from pointsman.branches.rules.review import Finding, review
 from pointsman.errors import DocumentError, InputError, NotFound
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.http import in_thread

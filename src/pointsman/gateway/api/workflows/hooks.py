@@ -44,14 +44,17 @@ class HookApi:
     async def take_hook(self, request: ApiRequest) -> object:
         """Take one hook: its event is on disk when it is answered, its targets run after that."""
         # Imported here, as below: a home without sensors does not load what they need.
-        from pointsman.sensors.webhooks import hooked  # noqa: PLC0415
+
+        from pointsman.sensors.webhooks import receive_hook  # noqa: PLC0415
 
         name = request.part("name")
         headers = {
             each.decode("latin-1"): value.decode("latin-1")
             for each, value in request.asked.headers.items()
         }
-        found = await in_thread(lambda: hooked(self._service, name, headers, request.asked.body))
+        found = await in_thread(
+            lambda: receive_hook(self._service, name, headers, request.asked.body)
+        )
         if found.status >= 400:
             raise _ERRORS.get(found.status, InputError)(str(found.value["error"]))
         if found.work is not None:

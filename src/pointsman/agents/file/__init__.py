@@ -1,0 +1,1 @@
+"""`agents.yaml` as it is written."""
