@@ -44,7 +44,6 @@ class HookApi:
     async def take_hook(self, request: ApiRequest) -> object:
         """Take one hook: its event is on disk when it is answered, its targets run after that."""
         # Imported here, as below: a home without sensors does not load what they need.
-
         from pointsman.sensors.webhooks import receive_hook  # noqa: PLC0415
 
         name = request.part("name")
