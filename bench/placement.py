@@ -22,7 +22,7 @@ from decide import MESSAGE, RESULTS, _rounded, policy, times
 
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import CompiledPlacement, compile_policy
 from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, Failed, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
@@ -71,9 +71,9 @@ def rules(count: int) -> tuple[GivenPolicyRule, ...]:
     )
 
 
-def table(count: int = 0, *stays: str) -> ReadyPlacement:
+def table(count: int = 0, *stays: str) -> CompiledPlacement:
     given = replace(BUILT_IN, policy_rules=rules(count), sensitive=Sensitive(stays))
-    return ReadyPlacement(placement_policy(given))
+    return compile_policy(placement_policy(given))
 
 
 def kinds() -> dict[str, dict[str, float]]:

@@ -19,9 +19,9 @@ import yaml
 
 from pointsman import errors
 from pointsman.agents.codes import Cause, DepthReason, Excluded, ReasonTag
+from pointsman.agents.facts import GivenJob
 from pointsman.agents.file.agents_file import AgentsFile, GivenSelfRep
 from pointsman.agents.file.config import DEFAULT_CONFIG, GivenConfig, default_text
-from pointsman.agents.request import GivenJob
 from pointsman.branches.file.decisions_file import DecisionsFile
 from pointsman.branches.rules.review import Concern as BranchConcern
 from pointsman.branches.trace import Reason

@@ -49,17 +49,17 @@ from pointsman.storage.store_url import shared_store
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.stores.health import HEALTH, HealthStore
 from pointsman.turns.decide import DECISION_VERSION
-from pointsman.turns.explain import Shown
 from pointsman.turns.facts import (
     FACTS_FORM,
     GivenFacts,
     TurnFacts,
     with_seal,
 )
-from pointsman.turns.policy import TurnPolicy, read_routing, turn_policy
+from pointsman.turns.policy import TurnPolicy, read_policy, turn_policy
 from pointsman.turns.registry.availability import Transition
 from pointsman.turns.registry.models import meant, model_id, provider_of, read_models, registry
 from pointsman.turns.registry.provider_state import Thresholds
+from pointsman.turns.trace import Shown
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ class Pointsman:
         else:
             known = registry(read_models(*models), self.files.prices.price)
         user_home = str(Path.home())
-        return turn_policy(read_routing(*routing, known, user_home), known, user_home)
+        return turn_policy(read_policy(*routing, known, user_home), known, user_home)
 
     def test_rules(self, table: Table) -> TableReport:
         """Run a table of expected decisions against the files; records nothing."""

@@ -28,7 +28,7 @@ from pointsman.sessions.tool import (
     ToolDefinition,
     ToolOutcome,
 )
-from pointsman.sessions.update import Told, TurnOver, Update
+from pointsman.sessions.update import EventUpdate, TurnOver, Update
 from pointsman.testing import ScriptedUpstream, calls
 
 ROOT = Path(__file__).parents[2]
@@ -190,7 +190,7 @@ def over(updates: list[Update]) -> TurnOver:
 
 
 def told(updates: list[Update]) -> list[str]:
-    return [each.event.type for each in updates if isinstance(each, Told)]
+    return [each.event.type for each in updates if isinstance(each, EventUpdate)]
 
 
 def encoded(value: object) -> str:

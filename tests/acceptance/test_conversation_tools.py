@@ -11,7 +11,7 @@ from tests.acceptance.parlour import Parlour, a_parlour, encoded, over, said, to
 from pointsman.conversations.conversations import Conversations, open_conversations
 from pointsman.conversations.equipment import equip_from_home
 from pointsman.conversations.services import OpenHome
-from pointsman.sessions.tool import Answered
+from pointsman.sessions.tool import ConfirmationAnswer
 from pointsman.sessions.update import Confirm, Update
 from pointsman.testing import calls, says
 
@@ -32,7 +32,7 @@ async def allowed(conversation: Any, text: str) -> list[Update]:
     async for update in conversation.send(text):
         found.append(update)
         if isinstance(update, Confirm):
-            conversation.answer(update.asked.id, Answered("allow"))
+            conversation.answer(update.asked.id, ConfirmationAnswer("allow"))
     return found
 
 

@@ -31,7 +31,7 @@ from pointsman.providers.messages import Image
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.delegation import DelegateStarted
 from pointsman.sessions.tool import ToolOutcome
-from pointsman.sessions.update import TextDelta, Update, Used
+from pointsman.sessions.update import TextDelta, Update, UsageUpdate
 from pointsman.testing import calls, says
 
 pytestmark = pytest.mark.anyio
@@ -105,7 +105,7 @@ async def test_a_whole_session(tmp_path: Path) -> None:
         script(calls(("hang", {})))
         await stopped_in_tool(conversation, bench)
         script(calls(("look", {}), ("read_file", {})))
-        await stopped_at(conversation, "both of them", Used)
+        await stopped_at(conversation, "both of them", UsageUpdate)
 
         script(stalls("until the end"))
         session = await killed(home, "talk for ever", "TextDelta", conversation.id)

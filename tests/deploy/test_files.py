@@ -20,7 +20,7 @@ from pointsman.cli.main import COMMANDS
 from pointsman.gateway.route_table import ROUTES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 from pointsman.storage.policies.settings import read_settings
-from pointsman.turns.policy import read_routing
+from pointsman.turns.policy import read_policy
 from pointsman.turns.registry.models import read_models, registry
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -160,7 +160,7 @@ def test_the_policy_files_that_are_mounted_are_valid() -> None:
     known = registry(
         read_models((folder / "models.yaml").read_bytes(), "models.yaml"), lambda _name: None
     )
-    read_routing((folder / "routing.yaml").read_bytes(), "routing.yaml", known, "/")
+    read_policy((folder / "routing.yaml").read_bytes(), "routing.yaml", known, "/")
     assert settings().server.port == 8484
 
 

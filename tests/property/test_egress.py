@@ -23,7 +23,8 @@ from pointsman.errors import InputError
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import Instant
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import CompiledPlacement
+from pointsman.placement.compiled import compile_policy as compile_placement
 from pointsman.placement.facts import PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.placement.rules.sensitivity import Sensitivity
@@ -33,7 +34,8 @@ from pointsman.recording.ruling import Ruling, policies_in_force
 from pointsman.recording.taints import taint_rule
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.chain.override import split_override
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy
+from pointsman.turns.compiled import compile_policy as compile_turns
 from pointsman.turns.facts import TurnFacts, read_facts, turn_facts
 from pointsman.turns.policy import RoutingFile, turn_policy
 from pointsman.turns.registry.models import NO_MODELS, ModelsFile, registry
@@ -292,14 +294,14 @@ def _likely(draw: Draw, known: list[str]) -> Plain:
     return facts
 
 
-def _turn_policy(models: Plain, routing: Plain) -> ReadyPolicy:
+def _turn_policy(models: Plain, routing: Plain) -> CompiledTurnPolicy:
     known = registry(msgspec.convert(models, ModelsFile), lambda _name: None)
-    return ReadyPolicy(turn_policy(msgspec.convert(routing, RoutingFile), known, HOME))
+    return compile_turns(turn_policy(msgspec.convert(routing, RoutingFile), known, HOME))
 
 
-def _placement(table: Plain, *, unreadable: bool) -> ReadyPlacement:
+def _placement(table: Plain, *, unreadable: bool) -> CompiledPlacement:
     policy = placement_policy(msgspec.convert(table, PlacementFile))
-    return ReadyPlacement(replace(policy, is_unreadable=unreadable))
+    return compile_placement(replace(policy, is_unreadable=unreadable))
 
 
 def _table(draw: Draw) -> Plain:

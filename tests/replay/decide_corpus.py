@@ -13,10 +13,11 @@ from pointsman.agents.decide import DECIDER as AGENT_DECIDER
 from pointsman.agents.facts import FACTS_FORM as JOB_FACTS_FORM
 from pointsman.agents.facts import GoalView, JobFacts, MindView, PrivacyVerdict
 from pointsman.agents.facts import with_seal as with_query_seal
-from pointsman.agents.file.agents_file import AgentsFile, read_agents_document
-from pointsman.agents.modules.making import agents_policy, selfrep_of
+from pointsman.agents.file.agents_file import AgentsFile
+from pointsman.agents.modules.making import selfrep_of
 from pointsman.agents.modules.selfrep import SELFREP_FORM, selfrep_id
 from pointsman.agents.policy import POLICY_FORM as AGENTS_POLICY_FORM
+from pointsman.agents.policy import agents_policy, read_policy
 from pointsman.agents.trust.apt import TrustEvent, event_id
 from pointsman.agents.trust.folding import folded
 from pointsman.kernel.canonical import content_id
@@ -230,7 +231,7 @@ EVENTS = tuple(
 
 def houses():
     """Give policies of agents with modules, before and after events, in a fixed order."""
-    file: AgentsFile = read_agents_document(read_json(HOUSE, "house"))
+    file: AgentsFile = read_policy(read_json(HOUSE, "house"))
     policy = agents_policy(file)
     for changes, count in product(CONFIGS, (0, 2, 5)):
         changed = replace(policy, router_config=replace(policy.router_config, **changes))

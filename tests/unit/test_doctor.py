@@ -9,12 +9,12 @@ from pointsman.jobs.privacy import LET_THROUGH
 from pointsman.operations import doctor
 from pointsman.operations.doctor import examined
 from pointsman.operations.starter import NAMES, starter_text, write_starter
-from pointsman.placement.policy import BUILT_IN, read_placement
+from pointsman.placement.policy import BUILT_IN, read_policy
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.policies.agents_file import read_agents
 from pointsman.storage.policies.settings import AvailabilitySettings, Settings, read_settings
 from pointsman.testing import a_home, a_turn
-from pointsman.turns.policy import read_routing
+from pointsman.turns.policy import read_policy as read_routing
 from pointsman.turns.registry.models import EMBEDDED_MODEL, NO_MODELS, read_models, registry
 
 
@@ -96,7 +96,7 @@ def test_the_starter_files_are_valid_and_say_what_the_defaults_are() -> None:
     known = registry(NO_MODELS, lambda _name: None)
     routing = read_routing(starter_text("routing.yaml"), "x", known, "/home/me")
     assert routing.global_default == EMBEDDED_MODEL
-    assert read_placement(starter_text("placement.yaml"), "x", ()) == BUILT_IN
+    assert read_policy(starter_text("placement.yaml"), "x", ()) == BUILT_IN
     assert read_agents(starter_text("agents.yaml"), "x") == NO_AGENTS
 
 
@@ -126,7 +126,7 @@ def test_the_examples_in_the_starter_comments_are_valid_too() -> None:
     assert list(routing.workspaces) == ["~/code/myproject"]
     assert routing.budgets[0].name == "day"
     kinds = [each.name for each in KINDS]
-    placement = read_placement(_uncommented("placement.yaml"), "placement.yaml", kinds)
+    placement = read_policy(_uncommented("placement.yaml"), "placement.yaml", kinds)
     assert placement.sensitive.stays_local[:2] == ("secret", "iban")
     assert [rule.id for rule in placement.policy_rules] == ["project-alba", "large"]
     agents = read_agents(_uncommented("agents.yaml"), "agents.yaml", LET_THROUGH)

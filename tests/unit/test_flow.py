@@ -23,12 +23,12 @@ from pointsman.calls.flow import (
 )
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import compile_policy
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.recording.ruling import Policies, Ruling, decide_turn
 from pointsman.testing import a_policy, some_facts
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import Override, TurnFacts
 from pointsman.turns.policy import Rule
 from pointsman.turns.registry.models import (
@@ -50,7 +50,7 @@ def a_model(location: str, price: int | None = 1) -> GivenModel:
     return GivenModel(location=location, price=given)  # type: ignore[arg-type] # a literal
 
 
-def turns_under(default: str, *rules: str, **models: GivenModel) -> ReadyPolicy:
+def turns_under(default: str, *rules: str, **models: GivenModel) -> CompiledTurnPolicy:
     """A policy over these models; the rules all match, in this order."""
     named = {name.replace("_", ":"): model for name, model in models.items()}
     known = registry(ModelsFile(1, models=named), lambda _name: None)
@@ -65,9 +65,9 @@ TWO_CLOUD_ONE_LOCAL = turns_under(
 )  # fmt: skip
 
 
-def policies(turns: ReadyPolicy = TWO_CLOUD_ONE_LOCAL, **placement: object) -> Policies:
+def policies(turns: CompiledTurnPolicy = TWO_CLOUD_ONE_LOCAL, **placement: object) -> Policies:
     policy = placement_policy(BUILT_IN)
-    return Policies(ReadyPlacement(replace(policy, **placement)), ID, turns, ID)
+    return Policies(compile_policy(replace(policy, **placement)), ID, turns, ID)
 
 
 def asked(**changes: object) -> PlacementFacts:

@@ -9,7 +9,7 @@ from pointsman.errors import DocumentError
 from pointsman.operations.rules_test import TableReport, read_table, run_table
 from pointsman.testing import a_policy
 from pointsman.turns.chain.override import split_override
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import GivenFacts, TurnFacts, turn_facts
 from pointsman.turns.policy import Rule
 from pointsman.turns.rules.condition import Condition
@@ -21,7 +21,7 @@ RULES = (
 READY = a_policy("embedded:smollm2-135m", "acme:big", rules=RULES)
 
 
-def exactly(ready: ReadyPolicy) -> Callable[[GivenFacts], TurnFacts]:
+def exactly(ready: CompiledTurnPolicy) -> Callable[[GivenFacts], TurnFacts]:
     return lambda given: turn_facts(given, *split_override(given.message, ready.aliases))
 
 

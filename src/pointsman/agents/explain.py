@@ -48,7 +48,7 @@ class ShownRoute(Struct, frozen=True):
     trace: RouteTrace
 
 
-def shown_route(shown: ShownRoute) -> dict[str, object]:
+def to_json(shown: ShownRoute) -> dict[str, object]:
     """Give the answer of `POST /router/decide`, with ordinary numbers."""
     outcome = shown.outcome
     return {
@@ -110,7 +110,7 @@ def _numbered(value: object) -> object:
     return [_numbered(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def route_screen(shown: ShownRoute) -> str:
+def to_screen(shown: ShownRoute) -> str:
     """Render a choice: who takes the job, every candidate that lost, and why."""
     trace = shown.trace
     head = [*_head(shown), "", "Candidates:                     score       avail        apt"]

@@ -28,9 +28,8 @@ from pointsman.placement.trace import PlacementOutcome, PlacementTrace
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import ContentReader, LedgerReader, Stored
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import compile_policy
 from pointsman.turns.decide import DECISION_VERSION
-from pointsman.turns.explain import Shown
 from pointsman.turns.facts import FACTS_FORM, with_text
 from pointsman.turns.policy import POLICY_FORM
 from pointsman.turns.story.turn_story import (
@@ -44,6 +43,7 @@ from pointsman.turns.story.turn_story import (
     UnaskedCandidates,
 )
 from pointsman.turns.story.unasked import unasked_candidates
+from pointsman.turns.trace import Shown
 
 PLACEMENT: Final = DECISION + "placement"
 _LATER: Final[dict[str, Literal["fallback", "override"]]] = {
@@ -187,7 +187,7 @@ def _find_unasked(
     if first.decision_version != DECISION_VERSION:
         return UnaskedCandidates(unknown=f"it was decided by version {first.decision_version}")
     try:
-        ready = ReadyPolicy(POLICY_FORM.form.decode(ledger.snapshot(first.policy_id).body))
+        ready = compile_policy(POLICY_FORM.form.decode(ledger.snapshot(first.policy_id).body))
         facts = FACTS_FORM.decode(ledger.attachment(stored, first.facts_id))
     except ReplayError as error:
         return UnaskedCandidates(unknown=error.message)

@@ -62,7 +62,7 @@ class BranchFacts(Struct, frozen=True):
         return RecordedFacts(self.decision_id, context, self.approved, self.approvals)
 
 
-def branch_facts(
+def read_facts(
     decision_id: str, context: Mapping[str, Value], approved: Sequence[str] = ()
 ) -> BranchFacts:
     """Freeze a context; what has no exact form is refused with its place.

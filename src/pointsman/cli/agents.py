@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from pointsman.agents.explain import number, route_screen, shown_route
+from pointsman.agents.explain import number, to_json, to_screen
 from pointsman.agents.modules.module import Module
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import NotFound
@@ -41,7 +41,7 @@ def decide(session: Session, given: str) -> None:
         agency = pointsman.agency
         session.warn(agency.problems)
         shown = agency.decide(freeze_job(agency, request, pointsman.ids, LOCAL))
-    session.show(route_screen(shown), shown_route(shown))
+    session.show(to_screen(shown), to_json(shown))
     sys.exit(1 if shown.outcome.error_code else 0)
 
 
@@ -83,7 +83,7 @@ def why(session: Session, name: str) -> None:
     """Say why an agent was chosen: by the decision's id, the job's, or the last one."""
     with session.open() as pointsman:
         shown = pointsman.agency.find_route(name)
-    session.show(route_screen(shown), shown_route(shown))
+    session.show(to_screen(shown), to_json(shown))
 
 
 def read_request(name: str) -> JobRequest:

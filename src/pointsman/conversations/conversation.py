@@ -23,13 +23,18 @@ from pointsman.providers.messages import Image
 from pointsman.recording.pins import Pinning, pinning_draft
 from pointsman.recording.waiting import BlockingWaiter
 from pointsman.sessions.effects import RouteAnswer
-from pointsman.sessions.events.feedback import FeedbackExplicit, FeedbackImplicit
-from pointsman.sessions.events.session import CancelReason, Disposition, SessionEnded
-from pointsman.sessions.feedback import SAID, SHOWN, Rating, Signal, signal_of
+from pointsman.sessions.events.session import (
+    CancelReason,
+    Disposition,
+    FeedbackExplicit,
+    FeedbackImplicit,
+    SessionEnded,
+)
+from pointsman.sessions.feedback import RATING_VERDICTS, SIGNAL_VERDICTS, Rating, Signal, signal_of
 from pointsman.sessions.history import History
 from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.rollup import Rollup, WorkerMessages, WorkerShare, worker_share
-from pointsman.sessions.tool import Answered
+from pointsman.sessions.tool import ConfirmationAnswer
 from pointsman.sessions.update import Notice, Update
 from pointsman.storage.stores.conversations import SessionRow, TurnRow
 from pointsman.turns.chain.override import split_override
@@ -166,7 +171,7 @@ class Conversation:
         self._run.cancel(reason)
         return True
 
-    def answer(self, request_id: str, answered: Answered) -> None:
+    def answer(self, request_id: str, answered: ConfirmationAnswer) -> None:
         """Answer a tool's request by its id."""
         if self._run is None:
             raise NotFound(f"nobody waits for an answer to `{request_id}`")
@@ -232,7 +237,9 @@ class Conversation:
             raise NotFound("there is no such turn in this session" if turn_id else "no turn yet")
         told = FeedbackExplicit("turn", rating, comment or None, turn.id, self.id)
         event_id = await self._events.record(told, (self.id, turn.id, ""))
-        await self._record_score(turn, SAID[rating].score, SAID[rating].confidence, event_id)
+        await self._record_score(
+            turn, RATING_VERDICTS[rating].score, RATING_VERDICTS[rating].confidence, event_id
+        )
 
     async def _notice_repeat(self, text: str) -> None:
         """Record a signal if a message repeats the question before it."""
@@ -248,7 +255,7 @@ class Conversation:
             await self._record_signal("manual_swap", model)
 
     async def _record_signal(self, signal: Signal, context: str = "") -> None:
-        turn, verdict = self._last_turn, SHOWN[signal]
+        turn, verdict = self._last_turn, SIGNAL_VERDICTS[signal]
         if turn is None or turn.status != "completed":
             # Asking again after a cancel or a failure says nothing about the answer.
             return

@@ -32,7 +32,7 @@ from pointsman.providers.streaming import (
     Started,
     Stopped,
 )
-from pointsman.sessions.effects import Replied
+from pointsman.sessions.effects import ModelReply
 from pointsman.sessions.update import (
     MessageComplete,
     TextDelta,
@@ -89,14 +89,14 @@ class DisplayedCall:
         if self._task is not None:
             self._task.cancel()
 
-    async def run(self) -> Replied:
+    async def run(self) -> ModelReply:
         """Call the model, show its answer, and return how the call ended."""
         try:
             reserving = self._call.reserve()
             if reserving is not None:
                 await reserving
         except OverBudget as error:
-            return Replied(result_after(error), _empty(), error_message=error.message)
+            return ModelReply(result_after(error), _empty(), error_message=error.message)
         self._call.begin()
         self._task = asyncio.get_running_loop().create_task(self._send())
         if self._is_cancelled:
@@ -190,13 +190,13 @@ class DisplayedCall:
             case Stopped():
                 self._show(MessageComplete(event.reason))
 
-    def _reply_done(self) -> Replied:
+    def _reply_done(self) -> ModelReply:
         try:
             response = fold(self._events)
         except InputError as error:
             return self._reply_failed(unreadable(self._who, error))
         spent = self._call.complete(self, response.stop_reason, self._attempts).spent
-        return Replied(
+        return ModelReply(
             CallResult(is_done=True),
             response,
             latency_ms=self._latency_ms(),
@@ -204,13 +204,13 @@ class DisplayedCall:
             spent=spent,
         )
 
-    def _reply_failed(self, error: UpstreamError) -> Replied:
+    def _reply_failed(self, error: UpstreamError) -> ModelReply:
         self._attempts = error.attempts
         spent = self._call.fail(error).spent
         called = result_after(error, has_content=self._is_shown)
         return self._reply_partial(called, spent, error.message)
 
-    def _reply_cancelled(self) -> Replied:
+    def _reply_cancelled(self) -> ModelReply:
         """End a cancelled call: close its open tool uses, then its message."""
         for name in self._open.values():
             self._show(ToolUseEnded(name))
@@ -225,8 +225,8 @@ class DisplayedCall:
         )
         return replace(self._reply_partial(called, spent, "cancelled"), is_cancelled=True)
 
-    def _reply_partial(self, called: CallResult, spent: Spent | None, message: str) -> Replied:
-        return Replied(
+    def _reply_partial(self, called: CallResult, spent: Spent | None, message: str) -> ModelReply:
+        return ModelReply(
             called,
             Response("", _text_so_far(self._events), "error", Usage()),
             latency_ms=self._latency_ms(),

@@ -21,7 +21,12 @@ from pointsman.sessions import effects
 from pointsman.sessions.delegate_call import DELEGATE, DelegateResult, UsageSummary
 from pointsman.sessions.effects import Steps
 from pointsman.sessions.envelope import Envelope
-from pointsman.sessions.events.calls import LlmCallCompleted, LlmCallFailed, LlmCallStarted
+from pointsman.sessions.events.calls import (
+    LlmCallCompleted,
+    LlmCallFailed,
+    LlmCallStarted,
+    ToolFailed,
+)
 from pointsman.sessions.events.delegation import DelegateFailed
 from pointsman.sessions.events.session import (
     SessionEnded,
@@ -29,8 +34,7 @@ from pointsman.sessions.events.session import (
     TurnCompleted,
     TurnStarted,
 )
-from pointsman.sessions.events.tools import ToolFailed
-from pointsman.sessions.message import Metadata, SessionMessage, unanswered
+from pointsman.sessions.message import Metadata, SessionMessage, unanswered_calls
 from pointsman.storage.stores.conversations import SessionRow, TurnClose
 
 
@@ -131,26 +135,26 @@ def close_turn(turn: UnfinishedTurn) -> Steps[None]:
         cut_calls = 1
         started = turn.call.payload
         failed = LlmCallFailed(started.model, started.provider, "cancelled", LOST, 0, 0)
-        parent = yield from effects.told(failed, turn.call.id)
-    uses = unanswered(turn.messages)
+        parent = yield from effects.tell(failed, turn.call.id)
+    uses = unanswered_calls(turn.messages)
     for use in uses:
         text = LOST
         if use.name == DELEGATE:
             mode = "cancelled_by_user"
-            text = DelegateResult(False, "", mode, UsageSummary(), "").told().decode()  # noqa: FBT003 - no success
+            text = DelegateResult(False, "", mode, UsageSummary(), "").to_planner_json().decode()  # noqa: FBT003 - no success
         else:
-            parent = yield from effects.told(ToolFailed(use.id, "cancelled", LOST, 0), parent)
+            parent = yield from effects.tell(ToolFailed(use.id, "cancelled", LOST, 0), parent)
         result = ToolResult(use.id, (Text(text),), is_error=True)
         metadata = Metadata("cancelled", parent_tool_use_id=use.id)
-        yield from effects.kept("tool", (result,), metadata)
+        yield from effects.keep("tool", (result,), metadata)
     cancelled = TurnCancelled("client_disconnect", cut_calls, len(uses))
-    yield from effects.told(cancelled, parent)
+    yield from effects.tell(cancelled, parent)
 
 
 def close_worker(turn: UnfinishedTurn | None, tool_use_id: str, session_id: str) -> Steps[None]:
     """Close a worker whose planner is gone: its turn and session, then the delegation."""
     if turn is not None:
         yield from close_turn(turn)
-    yield from effects.told(SessionEnded("abandoned", 1, "0", "0"))
+    yield from effects.tell(SessionEnded("abandoned", 1, "0", "0"))
     failed = DelegateFailed(tool_use_id, session_id, "cancelled_by_user", LOST, "0", "", None)
-    yield from effects.told(failed, to_parent=True)
+    yield from effects.tell(failed, to_parent=True)

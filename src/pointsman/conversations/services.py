@@ -19,7 +19,7 @@ from pointsman.recording.gathering import Gathering
 from pointsman.recording.health import LiveHealth
 from pointsman.recording.placing import PlacedTurn as Placed
 from pointsman.sessions.delegate_call import TIMEOUT_S
-from pointsman.sessions.tool import Confirmer, Memory, NoPrompt, NoTools, Skills, ToolSet
+from pointsman.sessions.tool import Confirmer, NoPrompt, NoTools, SessionMemory, Skills, ToolSet
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.storage.policies.settings import Settings
@@ -58,7 +58,7 @@ class Kit(Struct, frozen=True):
 
     tools: ToolSet = NoTools()
     skills: Skills = NoPrompt()
-    memory: Memory = NoPrompt()
+    memory: SessionMemory = NoPrompt()
     confirmer: Confirmer | None = None
     """The confirmer asked before a tool acts; None: the reader of the updates."""
     is_interactive: bool = False

@@ -14,55 +14,55 @@ from msgspec import Struct
 
 from pointsman.access.caps import Owners
 from pointsman.calls.flow import Record, RecordPlacement
-from pointsman.calls.model_call import CallOrder, PlainContext
+from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall, PlainContext
 from pointsman.conversations.displayed_call import DisplayedCall
 from pointsman.conversations.services import ConversationServices
 from pointsman.conversations.session_events import EventScope, submit_event
 from pointsman.conversations.stored_messages import message_row
-from pointsman.errors import PointsmanError
+from pointsman.errors import ConfirmationNeeded, PointsmanError
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import PlacementFacts
-from pointsman.providers.messages import ToolResult, ToolUse
+from pointsman.providers.messages import Request, ToolResult, ToolUse
 from pointsman.recording.placing import PlacedTurn as Placed
 from pointsman.recording.waiting import AsyncWaiter
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import MOST_AT_ONCE, DelegateResult, Delegation
 from pointsman.sessions.effects import (
-    Ask,
     AskEgress,
+    AskHuman,
     AskRoute,
     CallModel,
     CancelledBy,
+    CanContinue,
     Delegate,
     Effect,
-    Gather,
-    GoOn,
-    Keep,
-    NeedsAsking,
+    GatherPlacement,
+    KeepMessage,
+    ModelReply,
+    NeedsConfirmation,
     NewId,
     Now,
-    Ran,
-    Replied,
     RouteAnswer,
     RunTool,
     RunTools,
     Steps,
-    Tell,
+    TellEvent,
+    ToolRun,
 )
 from pointsman.sessions.events.session import CancelReason
 from pointsman.sessions.message import SessionMessage, check_message
 from pointsman.sessions.tool import (
-    Answered,
-    Asked,
+    ConfirmationAnswer,
     Confirmer,
     DenyAll,
     NoTools,
+    PendingConfirmation,
     ToolContext,
     ToolOutcome,
     ToolSet,
 )
-from pointsman.sessions.transcript import estimated_tokens, everything
-from pointsman.sessions.update import Told, ToolAnswered, ToolAsked, Update
+from pointsman.sessions.transcript import estimated_tokens, request_text
+from pointsman.sessions.update import EventUpdate, ToolAnswered, ToolAsked, Update
 from pointsman.signals.redaction import redacted
 from pointsman.signals.tokens import TOKENIZER
 from pointsman.storage.policies.policies import InForce
@@ -206,27 +206,27 @@ class TurnDriver:
         match effect:
             case Record() | RecordPlacement():
                 return self._record_decision(effect)
-            case Tell():
+            case TellEvent():
                 return self._handle_tell(effect)
-            case Keep():
+            case KeepMessage():
                 return await self._keep_message(effect)
             case CallModel():
                 return await self._call_model(effect)
-            case Gather():
+            case GatherPlacement():
                 return self._gather_placement(effect)
-            case GoOn():
+            case CanContinue():
                 return not self.is_cancelled
             case CancelledBy():
                 return self._reason
-            case Ask():
+            case AskHuman():
                 return await self._until_cancelled(self._ask_confirmation(effect.asked))
             case AskRoute():
                 return (
                     await self._until_cancelled(_await(self._callbacks.ask_route(effect))) or "none"
                 )
             case AskEgress():
-                return bool(await self._until_cancelled(_await(self._callbacks.ask_egress(effect))))
-            case NeedsAsking():
+                return await self._ask_egress(effect)
+            case NeedsConfirmation():
                 return self._callbacks.tools.needs_confirmation(effect.use, self._context())
             case RunTool():
                 await self._durable.wait()
@@ -264,7 +264,7 @@ class TurnDriver:
         self._callbacks.on_decision(effect, names.id)
         return names.id
 
-    def _handle_tell(self, effect: Tell) -> str:
+    def _handle_tell(self, effect: TellEvent) -> str:
         scope = self._scope
         where = (scope.session_id, scope.turn_id, scope.parent_session_id)
         if effect.to_parent:
@@ -274,10 +274,10 @@ class TurnDriver:
     def record_event(self, payload: Payload, parent: str, where: EventScope) -> str:
         """Record an event."""
         event = submit_event(self._services, payload, where, parent, self._durable)
-        self._callbacks.show(Told(event))
+        self._callbacks.show(EventUpdate(event))
         return event.id
 
-    async def _keep_message(self, effect: Keep) -> SessionMessage:
+    async def _keep_message(self, effect: KeepMessage) -> SessionMessage:
         opened, scope, store = self._services.opened, self._scope, self._services.store
         message = SessionMessage(
             opened.ids.new_id(),
@@ -298,27 +298,44 @@ class TurnDriver:
                 self._callbacks.show(ToolAnswered(each))
         return message
 
-    async def _call_model(self, effect: CallModel) -> Replied:
-        scope = self._scope
+    async def _ask_egress(self, effect: AskEgress) -> bool:
+        """Ask a human; without a yes, record the call that is not made, as the gateway does."""
+        asking = _await(self._callbacks.ask_egress(effect))
+        is_allowed = bool(await self._until_cancelled(asking))
+        if not is_allowed:
+            model = effect.ruling.model
+            order = self._order(model, effect.number, effect.ruling.facts.tokens_for(model))
+            refused = ModelCall(self._services.calls, order, self._call_context())
+            refused.refuse(NOT_CONFIRMED, ConfirmationNeeded.http_status)
+        return is_allowed
+
+    def _order(
+        self, model: str, number: int, input_tokens: int, request: Request | None = None
+    ) -> CallOrder:
+        services = self._services
+        return CallOrder(
+            model=model,
+            number=number,
+            decision_id=self._decision_id,
+            in_force=self._in_force,
+            owners=services.owners(self._scope.owners),
+            caps=services.caps(self._in_force),
+            input_tokens=input_tokens,
+            asked_output=None if request is None else request.max_output_tokens,
+            is_stream=request is not None and request.is_stream,
+            started_ns=time.perf_counter_ns(),
+        )
+
+    def _call_context(self) -> PlainContext:
+        return PlainContext(self._scope.turn_id, self._scope.session_id)
+
+    async def _call_model(self, effect: CallModel) -> ModelReply:
         services, ruling, request = self._services, effect.ruling, effect.request
         # The first call of a turn is paid for by the estimate its decision was made with.
         tokens = effect.input_tokens if ruling is None else ruling.facts.tokens_for(effect.model)
-        order = CallOrder(
-            model=effect.model,
-            number=effect.number,
-            decision_id=self._decision_id,
-            in_force=self._in_force,
-            owners=services.owners(scope.owners),
-            caps=services.caps(self._in_force),
-            input_tokens=tokens,
-            asked_output=request.max_output_tokens,
-            is_stream=request.is_stream,
-            started_ns=time.perf_counter_ns(),
-        )
-        context = PlainContext(scope.turn_id, scope.session_id)
-        call = DisplayedCall(
-            services, order, context, request, self._callbacks.show, self._durable.wait
-        )
+        order = self._order(effect.model, effect.number, tokens, request)
+        show, durable = self._callbacks.show, self._durable.wait
+        call = DisplayedCall(services, order, self._call_context(), request, show, durable)
         self._call = call
         try:
             if self.is_cancelled:
@@ -327,16 +344,16 @@ class TurnDriver:
         finally:
             self._call = None
 
-    def _gather_placement(self, effect: Gather) -> PlacementFacts:
+    def _gather_placement(self, effect: GatherPlacement) -> PlacementFacts:
         """Gather facts about a follow-up request: a tool may have added private data."""
         opened, request = self._services.opened, effect.request
         facts = TurnFacts(
-            message=everything(request) if self._in_force.placement.reads_content else "",
+            message=request_text(request) if self._in_force.placement.reads_content else "",
             estimated_input_tokens={ANY_MODEL: estimated_tokens(request)},
             tokenizer=TOKENIZER,
         )
         about = Placed(self._scope.turn_id, self._scope.placement_session_id, opened.clock.now())
-        return opened.gather_placement(self._in_force, facts, about, lambda: everything(request))
+        return opened.gather_placement(self._in_force, facts, about, lambda: request_text(request))
 
     def _context(self) -> ToolContext:
         scope = self._scope
@@ -348,41 +365,41 @@ class TurnDriver:
             scope.parent_session_id,
         )
 
-    async def _ask_confirmation(self, asked: Asked) -> Answered:
+    async def _ask_confirmation(self, asked: PendingConfirmation) -> ConfirmationAnswer:
         await self._durable.wait()
         left_us = asked.expires_at - self._services.opened.clock.now()
         try:
             async with asyncio.timeout(max(0, left_us) / 1e6):
                 return await self._callbacks.confirmer.ask(asked)
         except TimeoutError:
-            return Answered("timeout")
+            return ConfirmationAnswer("timeout")
 
-    async def _run_tools(self, uses: Sequence[ToolUse]) -> tuple[Ran, ...]:
+    async def _run_tools(self, uses: Sequence[ToolUse]) -> tuple[ToolRun, ...]:
         free = asyncio.Semaphore(MOST_AT_ONCE)
 
-        async def one(use: ToolUse) -> Ran:
+        async def one(use: ToolUse) -> ToolRun:
             async with free:
                 if self.is_cancelled:
-                    return Ran(ToolOutcome((), "cancelled"), is_cancelled=True)
+                    return ToolRun(ToolOutcome((), "cancelled"), is_cancelled=True)
                 return await self._run_tool(use)
 
         ran = await asyncio.gather(*map(one, uses), return_exceptions=True)
         for each in ran:
             if isinstance(each, BaseException):
                 raise each
-        return tuple(each for each in ran if isinstance(each, Ran))
+        return tuple(each for each in ran if isinstance(each, ToolRun))
 
-    async def _run_tool(self, use: ToolUse) -> Ran:
+    async def _run_tool(self, use: ToolUse) -> ToolRun:
         tools, started = self._callbacks.tools, time.perf_counter_ns()
         running = asyncio.ensure_future(tools.run(use, self._context()))
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
-                return Ran(running.result(), _since_ms(started))
+                return ToolRun(running.result(), _since_ms(started))
             await tools.cancel(use.id)
             await asyncio.wait({running}, timeout=GIVE_UP_S)
-            return Ran(ToolOutcome((), "cancelled"), _since_ms(started), is_cancelled=True)
+            return ToolRun(ToolOutcome((), "cancelled"), _since_ms(started), is_cancelled=True)
         finally:
             stopping.cancel()
             if not running.done():

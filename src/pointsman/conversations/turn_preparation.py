@@ -20,11 +20,11 @@ from pointsman.providers.messages import (
 from pointsman.recording.gathering import CallSurroundings, turn_fingerprint
 from pointsman.recording.placing import PlacedTurn as Placed
 from pointsman.recording.ruling import decide_placement, policies_in_force
-from pointsman.sessions.history import History, Manner
+from pointsman.sessions.history import History, TranscriptStyle
 from pointsman.sessions.prompts import planner_prompt
 from pointsman.sessions.tool import ToolDefinition
-from pointsman.sessions.transcript import estimated_tokens, everything
-from pointsman.sessions.turn import Turn, TurnLimits
+from pointsman.sessions.transcript import estimated_tokens, request_text
+from pointsman.sessions.turn import TurnLimits, TurnPlan
 from pointsman.signals.tokens import tokenizer_of
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.chain.override import Mode, split_override
@@ -58,7 +58,7 @@ class SessionState(Struct, frozen=True):
 class PreparedTurn(Struct, frozen=True):
     """A turn that can begin, with its fingerprint and vector for the pattern store."""
 
-    turn: Turn
+    turn: TurnPlan
     fingerprint: bytes
     vector: bytes
     is_without_tools: bool = False
@@ -128,10 +128,10 @@ class TurnPreparer:
         turn_input: TurnInput,
         facts: TurnFacts,
         request: Request,
-    ) -> Turn:
+    ) -> TurnPlan:
         opened, in_force = self._services.opened, self._in_force
         about = Placed(scope.turn_id, scope.placement_session_id, opened.clock.now())
-        return Turn(
+        return TurnPlan(
             session_id=scope.session_id,
             turn_id=scope.turn_id,
             content=(),
@@ -139,7 +139,7 @@ class TurnPreparer:
             tools=(),
             system=str,
             policies=policies_in_force(in_force),
-            asked=opened.gather_placement(in_force, facts, about, lambda: everything(request)),
+            asked=opened.gather_placement(in_force, facts, about, lambda: request_text(request)),
             facts=facts,
             fallback=self._services.fallback(),
             is_worker=scope.is_worker,
@@ -185,7 +185,7 @@ class TurnPreparer:
         mode: Mode = "off" if scope.is_worker else "strict"
         return opened.gathering.facts_of_call(self._in_force, turn_input.text, around, now, mode)
 
-    def _can_use_tools(self, turn: Turn) -> bool:
+    def _can_use_tools(self, turn: TurnPlan) -> bool:
         """Return whether the model chosen by hand, else any that may serve, can call tools."""
         models, configured = self._in_force.ready.models, turn.facts.configured
         override, sticky = turn.facts.override, turn.facts.sticky_model
@@ -218,7 +218,7 @@ def _request(
     system: str,
 ) -> Request:
     """Return the first call's request, to count its tokens and gather facts from."""
-    past = history.told(Manner())
+    past = history.transcript_for(TranscriptStyle())
     return Request(
         messages=(*past.open, Message("user", content)),
         earlier=past,

@@ -13,25 +13,25 @@ from pointsman.conversations.turn_preparation import PreparedTurn, SessionState
 from pointsman.conversations.worker_runner import PlannerTurn, WorkerRunner
 from pointsman.errors import NotFound
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.sessions.conversation import conversation_turn
 from pointsman.sessions.delegate_call import DelegateResult, Delegation
 from pointsman.sessions.effects import AskEgress, AskRoute, RouteAnswer
 from pointsman.sessions.events.calls import LlmCallCompleted
 from pointsman.sessions.events.session import CancelReason
 from pointsman.sessions.message import MessageUsage
-from pointsman.sessions.tool import Answered, Asked, Confirmer, DenyAll
+from pointsman.sessions.tool import ConfirmationAnswer, Confirmer, DenyAll, PendingConfirmation
 from pointsman.sessions.turn import TurnEnd
+from pointsman.sessions.turn_flow import run_turn
 from pointsman.sessions.update import (
     ChooseRoute,
     Confirm,
     ConfirmEgress,
+    EventUpdate,
     Notice,
-    Routed,
-    Told,
+    RouteUpdate,
     ToolUseBegun,
     TurnOver,
     Update,
-    Used,
+    UsageUpdate,
     update_of_event,
 )
 from pointsman.storage.policies.policies import InForce
@@ -106,7 +106,7 @@ class TurnRun:
             self.scope, self._state, in_force, callbacks, self._state.privacy
         )
         self._driver = TurnDriver(self._services, self.scope, in_force, callbacks)
-        end = await self._driver.run(conversation_turn(self._prepared.turn))
+        end = await self._driver.run(run_turn(self._prepared.turn))
         self.end = end
         await self._close_turn(end)
         self._show(
@@ -160,8 +160,8 @@ class TurnRun:
     async def _ask_egress(self, effect: AskEgress) -> bool:
         if not self._kit.is_interactive:
             return False
-        prompts = effect.placing.trace.prompts
-        self._show(ConfirmEgress("; ".join(prompts) or effect.placing.outcome.reason))
+        placing = effect.ruling.placing
+        self._show(ConfirmEgress("; ".join(placing.trace.prompts) or placing.outcome.reason))
         return await self.egress.ask()
 
     def _record_decision(self, effect: Record, decision_id: str) -> None:
@@ -182,7 +182,7 @@ class TurnRun:
         if ruling.model:
             winner = ruling.trace.chain[ruling.outcome.winner_index]
             self._show(
-                Routed(
+                RouteUpdate(
                     self.scope.turn_id,
                     decision_id,
                     ruling.model,
@@ -199,14 +199,14 @@ class TurnRun:
         if isinstance(update, ToolUseBegun):
             self._tools[update.tool_use_id] = update.name
         self._updates.put_nowait(update)
-        if isinstance(update, Told):
+        if isinstance(update, EventUpdate):
             found = update_of_event(update.event, self._tools)
             if found is not None:
                 self._updates.put_nowait(found)
             if isinstance(update.event.payload, LlmCallCompleted):
                 self._updates.put_nowait(self._usage_update(update.event.payload))
 
-    def _usage_update(self, told: LlmCallCompleted) -> Used:
+    def _usage_update(self, told: LlmCallCompleted) -> UsageUpdate:
         usage = MessageUsage(
             told.input_tokens,
             told.output_tokens,
@@ -217,7 +217,7 @@ class TurnRun:
             told.latency_ms,
         )
         self._spent = MicroUsd(self._spent + usage.cost_microusd)
-        return Used(told.model, usage, microusd_text(self._spent))
+        return UsageUpdate(told.model, usage, microusd_text(self._spent))
 
 
 T = TypeVar("T")
@@ -255,11 +255,11 @@ class UpdateConfirmer:
 
     def __init__(self, show: Callable[[Update], None]) -> None:
         self._show = show
-        self._waiting: dict[str, asyncio.Future[Answered]] = {}
+        self._waiting: dict[str, asyncio.Future[ConfirmationAnswer]] = {}
 
-    async def ask(self, asked: Asked) -> Answered:
+    async def ask(self, asked: PendingConfirmation) -> ConfirmationAnswer:
         """Show a request and wait."""
-        waiting: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[ConfirmationAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[asked.id] = waiting
         self._show(Confirm(asked))
         try:
@@ -267,7 +267,7 @@ class UpdateConfirmer:
         finally:
             self._waiting.pop(asked.id, None)
 
-    def answer(self, request_id: str, answered: Answered) -> None:
+    def answer(self, request_id: str, answered: ConfirmationAnswer) -> None:
         """Answer a request by its id."""
         waiting = self._waiting.get(request_id)
         if waiting is None or waiting.done():

@@ -22,13 +22,13 @@ from pointsman.sessions.delegate_call import (
     DelegateResult,
     Delegation,
     UsageSummary,
-    offered_to_worker,
+    worker_tools,
 )
 from pointsman.sessions.events.delegation import DelegateFailed
 from pointsman.sessions.events.session import CancelReason
 from pointsman.sessions.prompts import worker_prompt
-from pointsman.sessions.update import Told, Update
-from pointsman.sessions.worker import Hire, worker
+from pointsman.sessions.update import EventUpdate, Update
+from pointsman.sessions.worker import WorkerOrder, run_worker
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.policies import InForce
 from pointsman.storage.stores.conversations import SessionRow, TurnClose, TurnRow, TurnStatus
@@ -97,7 +97,7 @@ class WorkerRunner:
         try:
             preparer = TurnPreparer(self._services, self._kit, planner.in_force)
             hire = _hire_worker(preparer, scope, planner.state, work, planner.in_force.policy_id)
-            result = await driver.run(worker(hire))
+            result = await driver.run(run_worker(hire))
         except Exception as error:  # noqa: BLE001 - whatever a worker raises is its planner's to know
             result = _report_crash(driver, scope, work, error)
         finally:
@@ -111,7 +111,7 @@ class WorkerRunner:
         """A worker shows its events alone, asks nothing of routes, and has no workers."""
 
         def show(update: Update) -> None:
-            if isinstance(update, Told):
+            if isinstance(update, EventUpdate):
                 self._show(update)
 
         return replace(
@@ -186,10 +186,10 @@ def _report_crash(
 
 def _hire_worker(
     preparer: TurnPreparer, scope: TurnScope, state: SessionState, work: Delegation, policy_id: str
-) -> Hire:
+) -> WorkerOrder:
     """Return the worker of a delegation (002 §6.2); it gets no history of its planner's."""
     given = work.given
-    offered, dropped = offered_to_worker(work.tools, given.allowed_tools)
+    offered, dropped = worker_tools(work.tools, given.allowed_tools)
     tools = (*offered, CONTEXT_TOOL)
     names = [each.name for each in tools]
 
@@ -211,7 +211,7 @@ def _hire_worker(
     )
     alone = SessionState(privacy=state.privacy, prompts=state.prompts)
     prepared = preparer.prepare(scope, alone, turn_input, tools, system)
-    return Hire(
+    return WorkerOrder(
         delegation=work,
         turn=prepared.turn,
         created=session_created(scope.workspace, None, policy_id),

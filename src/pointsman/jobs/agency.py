@@ -16,16 +16,14 @@ from msgspec import Raw
 
 from pointsman.access.actors import OWNER
 from pointsman.access.roles import ROLES
-from pointsman.agents.compiled import Router
-from pointsman.agents.decide import DECISION_VERSION, routed
+from pointsman.agents.compiled import CompiledAgents
+from pointsman.agents.decide import DECISION_VERSION, decide
 from pointsman.agents.explain import ShownRoute
-from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal
+from pointsman.agents.facts import FACTS_FORM, GivenJob, JobFacts, facts_of, mind_view, with_seal
 from pointsman.agents.file.agents_file import GivenSelfRep
-from pointsman.agents.mind import mind_view
 from pointsman.agents.modules.making import selfrep_of
 from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.request import GivenJob, facts_of
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.approvals.approvals import Approvals
 from pointsman.approvals.proposal import ActionProposal, wish_proposal
@@ -215,7 +213,9 @@ class Agency:
             trace_id = given.trace_id or caller.trace_id or self._ids.new_id()
             return self.route(policy_id, router, facts, names, trace_id)
 
-    def gather_facts(self, given: GivenJob, caller: Caller) -> tuple[ContentId, Router, JobFacts]:
+    def gather_facts(
+        self, given: GivenJob, caller: Caller
+    ) -> tuple[ContentId, CompiledAgents, JobFacts]:
         """Return a job's policy id, its router and its facts, all of it from snapshots.
 
         The router's constants are those the modules' snapshot was made under, unless the request
@@ -237,7 +237,7 @@ class Agency:
     def route(
         self,
         policy_id: ContentId,
-        router: Router,
+        router: CompiledAgents,
         facts: JobFacts,
         names: Names,
         trace_id: str,
@@ -245,11 +245,12 @@ class Agency:
     ) -> ShownRoute:
         """Decide on gathered facts, and wait until the decision is recorded."""
         started_ns = time.perf_counter_ns()
-        found = routed(router, facts)
+        outcome, trace = decide(router, facts)
         elapsed_us = (time.perf_counter_ns() - started_ns) // 1000
         waits = BlockingWaiter()
         seal = self.seal_query(facts, waits)
-        made = agent_decision(router, facts, found, seal, policy_id, self._home.identity.ledger)
+        ledger = self._home.identity.ledger
+        made = agent_decision(router, facts, (outcome, trace), seal, policy_id, ledger)
         aside = Aside(elapsed_us, trace_id, "", is_preview=False, product_version=VERSION)
         self._desk.recorder().decide(names, made, aside, waits.expect(), linked)
         waits.wait()
@@ -263,8 +264,8 @@ class Agency:
             facts_id=FACTS_FORM.id(with_seal(facts, seal)),
             decision_version=DECISION_VERSION,
             elapsed_us=elapsed_us,
-            outcome=found.outcome,
-            trace=found.trace,
+            outcome=outcome,
+            trace=trace,
         )
 
     def seal_query(self, facts: JobFacts, waits: BlockingWaiter) -> Sealed:

@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from pointsman.agents.compiled import Router
-from pointsman.agents.decide import DECISION_VERSION, Routed
+from pointsman.agents.compiled import CompiledAgents
+from pointsman.agents.decide import DECISION_VERSION, Decision, artifacts
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal
 from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
@@ -76,13 +76,19 @@ TICK_FORM: Final = Form(TickEntry)
 
 
 def agent_decision(
-    router: Router, facts: JobFacts, routed: Routed, seal: Sealed, policy_id: ContentId, ledger: str
+    router: CompiledAgents,
+    facts: JobFacts,
+    decided: Decision,
+    seal: Sealed,
+    policy_id: ContentId,
+    ledger: str,
 ) -> MadeDecision:
     """Build the recorded decision for the choice of an agent.
 
     A new snapshot of the modules goes into the ledger ahead of the decision; a brain state's
     snapshot is recorded when it is made, and only named here.
     """
+    outcome, trace = decided
     policy, selfrep = router.policy.policy, router.selfrep
     snapshots = {
         SELFREP: PinnedSnapshot(
@@ -97,10 +103,10 @@ def agent_decision(
         policy_id,
         lambda key: POLICY_FORM.make(policy, ledger, key),
         FACTS_FORM.encode(with_seal(facts, seal)),
-        OUTCOME_FORM.encode(routed.outcome),
-        TRACE_FORM.encode(routed.trace),
+        OUTCOME_FORM.encode(outcome),
+        TRACE_FORM.encode(trace),
         snapshots,
-        tuple(artifact.body for artifact in routed.artifacts),
+        tuple(artifact.body for artifact in artifacts(router, facts, trace)),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.agents.compiled import ReadyPolicy
+from pointsman.agents.compiled import compile_policy
 from pointsman.agents.modules.governing import House, house_after
 from pointsman.agents.modules.selfrep import SelfRep, Tail
 from pointsman.agents.policy import POLICY_FORM
@@ -93,7 +93,7 @@ class _Fold:
             policy, selfrep = self._house
             in_force = self.base
             if policy is not self.base.policy:
-                ready, policy_id = ReadyPolicy(policy), POLICY_FORM.id(policy)
+                ready, policy_id = compile_policy(policy), POLICY_FORM.id(policy)
                 in_force = replace(self.base, ready=ready, policy_id=policy_id)
             in_force = replace(in_force, selfrep=selfrep)
             self._live = Live(in_force, selfrep, tuple(self._unfolded))

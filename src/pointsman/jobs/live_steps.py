@@ -13,7 +13,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from pointsman.agents.compiled import Router
+from pointsman.agents.compiled import CompiledAgents
 from pointsman.agents.facts import JobFacts
 from pointsman.agents.file.run_section import GivenCouncil, GivenRun
 from pointsman.agents.modules.module import action_key
@@ -101,7 +101,7 @@ class LiveSteps:
         lease: HeldLease,
         plan: Plan,
         record: JobRecord,
-        router: Router,
+        router: CompiledAgents,
         caller: Caller,
     ) -> None:
         self._services = services

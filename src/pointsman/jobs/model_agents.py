@@ -20,8 +20,8 @@ from pointsman.conversations.services import Kit
 from pointsman.errors import PointsmanError
 from pointsman.jobs.agent_client import AgentResult
 from pointsman.kernel.document import Json
-from pointsman.sessions.tool import Prompted
-from pointsman.sessions.update import TurnOver, Used
+from pointsman.sessions.tool import PromptPart
+from pointsman.sessions.update import TurnOver, UsageUpdate
 
 T = TypeVar("T")
 
@@ -33,9 +33,9 @@ class _System(Struct, frozen=True):
 
     text: str
 
-    def prompt(self) -> Prompted:
+    def prompt(self) -> PromptPart:
         """Return it as the prompt of the model."""
-        return Prompted(self.text)
+        return PromptPart(self.text)
 
 
 class ModelAgents:
@@ -93,7 +93,7 @@ async def _ask(conversation: Conversation, work: Mapping[str, Json]) -> AgentRes
     tokens, budget = 0, work.get("token_budget")
     most = budget if isinstance(budget, int) and budget > 0 else None
     async for update in conversation.send(str(work.get("query", "")), most_output_tokens=most):
-        if isinstance(update, Used):
+        if isinstance(update, UsageUpdate):
             tokens += (update.usage.input_tokens or 0) + (update.usage.output_tokens or 0)
         elif isinstance(update, TurnOver):
             over = update

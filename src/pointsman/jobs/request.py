@@ -9,9 +9,9 @@ from typing import Annotated, Final
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
+from pointsman.agents.facts import GivenJob, ShortText
 from pointsman.agents.file.agents_file import GivenSelfRep, read_selfrep_document
 from pointsman.agents.file.config import Name
-from pointsman.agents.request import GivenJob, Optional
 from pointsman.brainstate.constants import GivenConstants
 from pointsman.brainstate.reading import start_problems
 from pointsman.brainstate.written import (
@@ -37,7 +37,7 @@ GOAL: Final = GivenGoal("g1", "answer", priority=Decimal("0.8"))
 class GivenMind(Struct, frozen=True, forbid_unknown_fields=True):
     """A state to start from: the body of `POST /brainstate/create_snapshot`, all of it optional."""
 
-    job_seed: Optional = ""
+    job_seed: ShortText = ""
     resource_budget: GivenBudget = DEFAULT_BUDGET
     goals: Annotated[tuple[GivenGoal, ...], Meta(max_length=256)] = ()
     attention: GivenAttention = GivenAttention()
@@ -51,18 +51,18 @@ class JobRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     query_text: str
-    job_id: Optional = ""
-    job_seed: Optional = ""
-    selfrep_snapshot_id: Optional = ""
-    brainstate_snapshot_id: Optional = ""
+    job_id: ShortText = ""
+    job_seed: ShortText = ""
+    selfrep_snapshot_id: ShortText = ""
+    brainstate_snapshot_id: ShortText = ""
     selfrep: GivenSelfRep | None = None
     brainstate: GivenMind | None = None
     candidate_list: Annotated[tuple[Name, ...], Meta(max_length=100_000)] | None = None
-    trace_id: Optional = ""
-    user_role: Optional | None = None
-    intent: Optional | None = None
-    required_action: Optional | None = None
-    router_snapshot_id: Optional | None = None
+    trace_id: ShortText = ""
+    user_role: ShortText | None = None
+    intent: ShortText | None = None
+    required_action: ShortText | None = None
+    router_snapshot_id: ShortText | None = None
     action_payload: Anything | UnsetType = UNSET
 
 

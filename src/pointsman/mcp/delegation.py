@@ -32,11 +32,11 @@ from pointsman.sessions.delegate_call import (
     DELEGATE,
     DelegateResult,
     Delegation,
-    included,
+    included_items,
     read_delegation,
 )
 from pointsman.sessions.events.session import SessionEnded
-from pointsman.sessions.include import handed_over
+from pointsman.sessions.include import resolve_context
 from pointsman.storage.stores.conversations import SessionRow
 from pointsman.turns.facts import Privacy
 
@@ -82,7 +82,7 @@ class Delegations:
         house = self._service.house_for(by.caller)
         use = ToolUse(house.opened.ids.new_id(), DELEGATE, Raw(msgspec.json.encode(order.written)))
         given = read_delegation(use)
-        handed = handed_over(included(given.context), ())
+        handed = resolve_context(included_items(given.context), ())
         planner = await self._planner(house, order, by)
         work = Delegation(use, given, handed, (), planner.event_id)
         try:

@@ -13,7 +13,7 @@ from pointsman.mcp.resources import POLICY, TURN, YAML, Resources
 from pointsman.mcp.turn_tools import READ_TURN
 from pointsman.mcp.visitor import Visitor
 from pointsman.operations.starter import starter_text
-from pointsman.turns.screen import why_screen
+from pointsman.turns.explain import to_screen
 
 LONGEST: Final = 4_000
 
@@ -92,7 +92,7 @@ class Prompts:
 
     def _why(self, turn: str) -> list[Part]:
         story = self._pointsman.read_turn(turn)
-        return [Part(_WHY), Part(why_screen(story), TURN + story.first.turn_id)]
+        return [Part(_WHY), Part(to_screen(story), TURN + story.first.turn_id)]
 
     def _rule(self, wish: str, visitor: Visitor) -> list[Part]:
         if not wish.strip():

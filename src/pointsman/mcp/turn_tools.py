@@ -27,11 +27,11 @@ from pointsman.mcp.working import in_thread, with_progress
 from pointsman.recording.gathering import CallSurroundings
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.explain import Shown, shown_value
+from pointsman.turns.explain import to_json, to_screen
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.screen import why_screen
 from pointsman.turns.story.turn_story import TurnStory
 from pointsman.turns.story.unasked import preview_story
+from pointsman.turns.trace import Shown
 
 READ_TURN: Final = ("GET", "/api/turns/{id}")
 READ_TURNS: Final = ("GET", "/api/turns")
@@ -82,12 +82,12 @@ class TurnTools:
     async def preview(self, call: Call[PreviewInput]) -> Answer:
         """Decide a turn; calls nobody."""
         story = await in_thread(lambda: self._preview(call.given, call.by))
-        return Answer(shown_value(story.first), why_screen(story))
+        return Answer(to_json(story.first), to_screen(story))
 
     async def explain(self, call: Call[ExplainInput]) -> Answer:
         """Show a recorded turn."""
         story = await in_thread(lambda: self._pointsman.read_turn(call.given.turn))
-        return Answer(turn_answer(story), why_screen(story))
+        return Answer(turn_answer(story), to_screen(story))
 
     async def replay(self, call: Call[ReplayInput]) -> Answer:
         """Re-run what was recorded."""

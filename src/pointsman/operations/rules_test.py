@@ -14,7 +14,7 @@ from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.recording.gathering import exact_facts
 from pointsman.storage.policies.policies import PolicyFiles
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import GivenFacts, TurnFacts
 from pointsman.turns.registry.models import model_id
@@ -84,7 +84,7 @@ def read_table(text: bytes, source: str) -> Table:
     return Table(cases, tuple(str(document.place((index,))) for index in range(len(cases))))
 
 
-def run_table(table: Table, ready: ReadyPolicy, exact: Exact) -> TableReport:
+def run_table(table: Table, ready: CompiledTurnPolicy, exact: Exact) -> TableReport:
     """Decide every case and compare."""
     rows = zip(table.cases, table.places, strict=True)
     return TableReport(tuple(_row(case, place, ready, exact) for case, place in rows))
@@ -117,7 +117,7 @@ def _problems(cases: tuple[Case, ...], document: Document) -> Iterable[Problem]:
             yield document.problem((index,), Code.TOO_SHORT, message, hint)
 
 
-def _row(case: Case, place: str, ready: ReadyPolicy, exact: Exact) -> Row:
+def _row(case: Case, place: str, ready: CompiledTurnPolicy, exact: Exact) -> Row:
     try:
         facts = exact(case.facts)
     except InputError as error:
@@ -148,7 +148,7 @@ def _of_error(case: Case, error: InputError) -> _Compared:
 
 
 def _of_decision(
-    want: Want, ready: ReadyPolicy, outcome: TurnOutcome, trace: Trace
+    want: Want, ready: CompiledTurnPolicy, outcome: TurnOutcome, trace: Trace
 ) -> Iterator[tuple[str, str, str]]:
     winner = trace.chain[outcome.winner_index] if outcome.winner_index >= 0 else None
     if want.chosen_model is not None:

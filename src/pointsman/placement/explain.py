@@ -26,7 +26,7 @@ class ShownPlacement(Struct, frozen=True):
     trace: PlacementTrace
 
 
-def placement_screen(shown: ShownPlacement) -> str:
+def to_screen(shown: ShownPlacement) -> str:
     """Render a placement."""
     outcome, trace, inputs = shown.outcome, shown.trace, shown.trace.inputs
     where = f"{outcome.route}   {outcome.model}"
@@ -58,7 +58,7 @@ def placement_screen(shown: ShownPlacement) -> str:
     return "\n".join(cut_line(printable(line)) for line in lines)
 
 
-def placement_value(shown: ShownPlacement) -> dict[str, object]:
+def to_json(shown: ShownPlacement) -> dict[str, object]:
     """Give the decision as contracts.md shapes it: a route, or an error."""
     outcome = shown.outcome
     names: dict[str, object] = {

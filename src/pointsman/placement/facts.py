@@ -148,7 +148,7 @@ class GivenPlacement(Struct, frozen=True, forbid_unknown_fields=True):
     execution_failed: bool | UnsetType = UNSET
 
 
-def read_placement_facts(document: Document) -> GivenPlacement:
+def read_facts(document: Document) -> GivenPlacement:
     """Read facts a caller wrote, or raise with every problem at its place."""
     return conform(document, GivenPlacement, _problems)
 

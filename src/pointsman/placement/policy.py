@@ -144,7 +144,7 @@ BUILT_IN: Final = PlacementFile(
 """The table of document 001, with the corrections of companion §6; the published page is this."""
 
 
-def read_placement(
+def read_policy(
     text: bytes, source: str, kinds: Iterable[str], *checks: Check[PlacementFile]
 ) -> PlacementFile:
     """Read `placement.yaml`, or raise with every problem at its place.

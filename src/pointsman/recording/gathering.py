@@ -28,7 +28,7 @@ from pointsman.storage.policies.secrets import is_resolved
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.spend_reading import Asked, SpendReader
 from pointsman.turns.chain.override import Mode, split_override
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import (
     ANY_MODEL,
     BudgetLeft,
@@ -87,7 +87,7 @@ class CallSurroundings(Struct, frozen=True):
 class _Configured(Struct, frozen=True):
     """Which models were configured at a moment, and the providers whose secrets were missing."""
 
-    ready: ReadyPolicy
+    ready: CompiledTurnPolicy
     at: float
     missing: tuple[Provider, ...]
     names: tuple[str, ...]
@@ -277,7 +277,7 @@ def _output_bound(asked: int | None) -> int | UnsetType:
     return UNSET if asked is None or not 0 < asked <= MAX_INT else asked
 
 
-def exact_facts(given: GivenFacts, ready: ReadyPolicy, price_table_id: str) -> TurnFacts:
+def exact_facts(given: GivenFacts, ready: CompiledTurnPolicy, price_table_id: str) -> TurnFacts:
     """Return the exact facts of what a caller wrote; the world is not looked at."""
     # A worker's task brief is no user's message: an @ in it is text (document 002 §6.9.1).
     mode: Mode = "off" if given.session.is_worker else "strict"

@@ -13,7 +13,7 @@ from pointsman.placement import decide as placement
 from pointsman.placement import facts as placement_facts
 from pointsman.placement import policy as placement_policy
 from pointsman.placement import trace as placement_trace
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import CompiledPlacement
 from pointsman.placement.decide import decide as place
 from pointsman.placement.facts import Failed, PlacementFacts
 from pointsman.placement.trace import Placed, PlacementOutcome, PlacementTrace
@@ -22,7 +22,7 @@ from pointsman.storage.policies.policies import InForce
 from pointsman.turns import decide as turns
 from pointsman.turns import facts as turn_facts
 from pointsman.turns import policy as turn_policy
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import TurnFacts, with_placement
 from pointsman.turns.trace import Trace, TurnOutcome
@@ -31,9 +31,9 @@ from pointsman.turns.trace import Trace, TurnOutcome
 class Policies(Struct, frozen=True):
     """The policies that rule a turn, under the names they are recorded by."""
 
-    placement: ReadyPlacement
+    placement: CompiledPlacement
     placement_id: ContentId
-    turns: ReadyPolicy
+    turns: CompiledTurnPolicy
     turns_id: ContentId
 
 

@@ -11,26 +11,26 @@ from pointsman.calls.flow import RuleKind
 from pointsman.providers.messages import ToolResult, ToolUse
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.envelope import Envelope
+from pointsman.sessions.events.calls import (
+    ToolCalled,
+    ToolCompleted,
+    ToolConfirmationRequested,
+    ToolFailed,
+)
 from pointsman.sessions.events.delegation import (
     DelegateCompleted,
     DelegateFailed,
     DelegateStarted,
 )
 from pointsman.sessions.events.session import TurnStop
-from pointsman.sessions.events.tools import (
-    ToolCalled,
-    ToolCompleted,
-    ToolConfirmationRequested,
-    ToolFailed,
-)
 from pointsman.sessions.message import MessageUsage
-from pointsman.sessions.tool import Asked
+from pointsman.sessions.tool import PendingConfirmation
 from pointsman.sessions.turn import EndStatus
 
 ToolProgress = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 
-class Routed(Struct, frozen=True):
+class RouteUpdate(Struct, frozen=True):
     """Which model takes the turn, and why; told again when another takes over."""
 
     turn_id: str
@@ -117,7 +117,7 @@ class WorkerState(Struct, frozen=True):
 class Confirm(Struct, frozen=True):
     """A tool wants to act: answer with `Conversation.answer`."""
 
-    asked: Asked
+    asked: PendingConfirmation
 
 
 class ChooseRoute(Struct, frozen=True):
@@ -134,7 +134,7 @@ class ConfirmEgress(Struct, frozen=True):
     text: str
 
 
-class Used(Struct, frozen=True):
+class UsageUpdate(Struct, frozen=True):
     """What a call used, and what the session has cost so far, workers included."""
 
     model: str
@@ -142,7 +142,7 @@ class Used(Struct, frozen=True):
     session_cost_usd: str
 
 
-class Told(Struct, frozen=True):
+class EventUpdate(Struct, frozen=True):
     """An event was recorded."""
 
     event: Envelope
@@ -161,7 +161,7 @@ class TurnOver(Struct, frozen=True):
 
 
 Update = (
-    Routed
+    RouteUpdate
     | Notice
     | TextDelta
     | ThinkingDelta
@@ -175,8 +175,8 @@ Update = (
     | Confirm
     | ChooseRoute
     | ConfirmEgress
-    | Used
-    | Told
+    | UsageUpdate
+    | EventUpdate
     | TurnOver
 )
 

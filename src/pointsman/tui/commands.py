@@ -26,7 +26,7 @@ from pointsman.sessions.feedback import Rating
 from pointsman.sessions.slash import SlashCommand, help_lines
 from pointsman.sessions.update import Notice
 from pointsman.tui.reports import cost_text, providers_text, sessions_text
-from pointsman.turns.screen import why_screen
+from pointsman.turns.explain import to_screen
 
 
 class Carried(Struct, frozen=True):
@@ -81,7 +81,7 @@ class Commands:
 
     def why(self, turn_id: str) -> str:
         """Return the why-screen of a turn, as `pointsman why` prints it."""
-        return why_screen(self._pointsman.read_turn(turn_id), self._width())
+        return to_screen(self._pointsman.read_turn(turn_id), self._width())
 
     def active_text(self) -> str:
         """Say which model the session is bound to, or that rules count."""

@@ -156,7 +156,7 @@ class TurnPolicy(Struct, frozen=True, forbid_unknown_fields=True):
 NO_ROUTING = RoutingFile(schema_version=1)
 
 
-def read_routing(text: bytes, source: str, models: Mapping[str, Model], home: str) -> RoutingFile:
+def read_policy(text: bytes, source: str, models: Mapping[str, Model], home: str) -> RoutingFile:
     """Read `routing.yaml` against the models there are; `home` is what `~` stands for."""
     check = _Check(models, home)
     return conform(parse_yaml(text, source), RoutingFile, check.problems)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from pointsman.agents.request import GivenJob
+from pointsman.agents.facts import GivenJob
 from pointsman.app import Pointsman
 from pointsman.brainstate.events import ActionWished, Inputs
 from pointsman.brainstate.reading import read_start

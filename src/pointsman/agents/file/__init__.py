@@ -1,1 +1,1 @@
-"""`agents.yaml` as it is written."""
+"""The file `agents.yaml` as it is written."""

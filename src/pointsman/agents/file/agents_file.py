@@ -1,6 +1,6 @@
 """Modules, intents and constants as people write them: `agents.yaml`, and snapshots posted by HTTP.
 
-Read with every problem at its place; `making` makes exact values of what was read.
+Read with every problem at its place; `agents.policy` and `modules.making` make exact values of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pointsman.kernel.document import Document, Json, Path, Position, escaped
 from pointsman.kernel.instant import read_instant
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.regex import refusal
-from pointsman.kernel.schema import Check, conform
+from pointsman.kernel.schema import conform
 
 MOST_PATTERNS: Final = 64
 _NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,127}", re.ASCII)
@@ -143,29 +143,22 @@ class AgentsFile(Struct, frozen=True, forbid_unknown_fields=True):
 NO_AGENTS: Final = AgentsFile()
 
 
-def read_agents_document(document: Document, *checks: Check[AgentsFile]) -> AgentsFile:
-    """Read `agents.yaml`, or raise with every problem at its place, those of `checks` included."""
-    lowered, problems = _lowered(document, ("router_config", "trust"))
-    return conform(
-        lowered,
-        AgentsFile,
-        lambda *_: problems,
-        module_problems,
-        _config_problems,
-        _intent_problems,
-        _role_problems,
-        _executor_problems,
-        *checks,
-    )
+def file_problems(file: AgentsFile, document: Document) -> Iterable[Problem]:
+    """Find the problems of `agents.yaml` that its schema cannot state."""
+    yield from module_problems(file, document)
+    yield from _config_problems(file, document)
+    yield from _intent_problems(file, document)
+    yield from _role_problems(file, document)
+    yield from _executor_problems(file, document)
 
 
 def read_selfrep_document(document: Document) -> GivenSelfRep:
     """Read a posted snapshot of modules, or raise with every problem at its place."""
-    lowered, problems = _lowered(document, ("trust",))
+    lowered, problems = lower_keys(document, ("trust",))
     return conform(lowered, GivenSelfRep, lambda *_: problems, module_problems)
 
 
-def _lowered(document: Document, sections: tuple[str, ...]) -> tuple[Document, list[Problem]]:
+def lower_keys(document: Document, sections: tuple[str, ...]) -> tuple[Document, list[Problem]]:
     """Take the documents' own upper-case names of constants for ours; each only once."""
     value = document.value
     if not isinstance(value, dict):
@@ -302,3 +295,9 @@ def _known_problems(
         hint = f"did you mean `{near}`?" if near else ""
         message = f"there is no module `{escaped(name)}`"
         yield document.problem(path, Code.UNKNOWN_VALUE, message, hint)
+
+
+def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names without repetitions, sorted."""
+    # DETERMINISM: one order, whatever order they are written in.
+    return tuple(sorted(set(names)))

@@ -1,14 +1,18 @@
-"""Exact values out of what was written: defaults filled in and told, lists in one order."""
+"""The snapshot of modules out of a file: defaults filled in and told, lists in one order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from decimal import Decimal
 
 from msgspec import UNSET, UnsetType, structs
 
-from pointsman.agents.file.agents_file import AgentsFile, GivenModule, GivenSelfRep, GivenTrust
-from pointsman.agents.file.config import router_config
+from pointsman.agents.file.agents_file import (
+    AgentsFile,
+    GivenModule,
+    GivenSelfRep,
+    GivenTrust,
+    sorted_names,
+)
 from pointsman.agents.modules.module import (
     Edge,
     Metrics,
@@ -18,32 +22,10 @@ from pointsman.agents.modules.module import (
     edge,
 )
 from pointsman.agents.modules.selfrep import NO_EVENTS, SCHEMA_VERSION, SelfRep
-from pointsman.agents.policy import AgentsPolicy, Intent, RoleAccess
 from pointsman.agents.trust.apt import DEFAULT_TRUST, TrustConstants
 from pointsman.agents.trust.status import status_after
 from pointsman.kernel.instant import EPOCH, Instant, read_instant
 from pointsman.kernel.number import Billionths, billionths, billionths_text
-
-
-def agents_policy(file: AgentsFile) -> AgentsPolicy:
-    """Give the policy of a file that was checked."""
-    config, warnings = router_config(file.router_config)
-    return AgentsPolicy(
-        router_config=config,
-        intents=tuple(
-            Intent(each.intent, each.patterns, each.required_action, _ordered(each.candidates))
-            for each in file.intents
-        ),
-        roles=tuple(
-            RoleAccess(
-                role,
-                None if each.modules is None else _ordered(each.modules),
-                _ordered(each.denied),
-            )
-            for role, each in sorted(file.roles.items())
-        ),
-        warnings=warnings,
-    )
 
 
 def selfrep_of(given: GivenSelfRep | AgentsFile, config_hash: str) -> SelfRep:
@@ -94,10 +76,10 @@ def _module(
         status_reason=reason,
         apt=apt,
         metrics=metrics,
-        capabilities=_ordered(given.capabilities),
+        capabilities=sorted_names(given.capabilities),
         dependencies=needs,
         policy=ModulePolicy(
-            _ordered(given.policy.allowed_actions), _ordered(given.policy.forbidden_actions)
+            sorted_names(given.policy.allowed_actions), sorted_names(given.policy.forbidden_actions)
         ),
         registration=Registration(
             given.registration.registered_by, _instant(given.registration.registered_at)
@@ -129,8 +111,3 @@ def _fraction(value: Decimal) -> Billionths:
 
 def _instant(text: str) -> Instant:
     return read_instant(text) if text else EPOCH
-
-
-def _ordered(names: Iterable[str]) -> tuple[str, ...]:
-    # DETERMINISM: one order, whatever order they are written in.
-    return tuple(sorted(set(names)))

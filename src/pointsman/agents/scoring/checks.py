@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from pointsman.agents.codes import Excluded
-from pointsman.agents.compiled import EVERY_ACTION, Miss, Misses, ReadyPolicy, Roster, Row
+from pointsman.agents.compiled import EVERY_ACTION, CompiledAgentsPolicy, Miss, Misses, Roster, Row
 from pointsman.agents.facts import JobFacts
 from pointsman.agents.modules.module import action_key
 from pointsman.agents.trace import CheckName
@@ -21,7 +21,9 @@ class Gate:
         "action", "denied", "excluded", "intent", "is_narrow", "permitted", "role", "role_modules",
     )  # fmt: skip
 
-    def __init__(self, policy: ReadyPolicy, facts: JobFacts, intent: str, action: str) -> None:
+    def __init__(
+        self, policy: CompiledAgentsPolicy, facts: JobFacts, intent: str, action: str
+    ) -> None:
         self.intent = action_key(intent) if intent else ""
         self.action = action_key(action) if action else ""
         self.excluded = facts.excluded

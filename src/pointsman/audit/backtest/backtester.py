@@ -33,7 +33,7 @@ from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.record import DecisionRecord, read_recorded
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import compile_policy
 from pointsman.turns.decide import DECISION_VERSION, decide
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
@@ -120,7 +120,7 @@ class HomeBacktester:
 
     def __init__(self, home: Home, policy: TurnPolicy, *, previews: bool = True) -> None:
         self._previews = previews
-        self._ready = ReadyPolicy(policy)
+        self._ready = compile_policy(policy)
         self._replayer = HomeReplayer(home)
         self._recorded_policy = cache(self._read_policy)
 

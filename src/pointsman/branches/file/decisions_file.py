@@ -7,9 +7,13 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from pointsman.expressions.grammar import parsed
+from pointsman.expressions.syntax import Key, Path
 from pointsman.expressions.values import Kind
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.wb1 import MAX_TOTAL
+
+WHOLE_CONTEXT = "context"
 
 DecisionType = Literal["binary", "switch", "weighted", "rule_table"]
 HitPolicy = Literal[
@@ -120,3 +124,23 @@ class DecisionsFile(Struct, frozen=True, forbid_unknown_fields=True):
     def every(self) -> tuple[GivenDecision, ...]:
         """The decisions of the file."""
         return self.decisions if isinstance(self.decision, UnsetType) else (self.decision,)
+
+
+def variable_keys(path: str, given_input: str | None) -> tuple[Key, ...] | None:
+    """Give a declared path from the context's root on; None where it is no path.
+
+    `input` stands for the path the decision's input is, if it is one.
+    """
+    tree = parsed(path)
+    if not isinstance(tree, Path):
+        return None
+    if tree.root == "input":
+        start = parsed(given_input or WHOLE_CONTEXT)
+        if not isinstance(start, Path):
+            return None
+        return (*_rooted(start.keys), *tree.steps)
+    return _rooted(tree.keys)
+
+
+def _rooted(keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    return keys[1:] if keys[0] == WHOLE_CONTEXT else keys

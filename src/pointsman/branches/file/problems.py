@@ -1,23 +1,23 @@
-"""Reading the files in `decisions/`: what a schema cannot say about them, each at its place."""
+"""Problems of decision files that their schema cannot state, each at its place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from functools import partial
 from itertools import pairwise
 
 from msgspec import UnsetType
 from msgspec.structs import replace
 
 from pointsman.branches.file.decisions_file import (
+    WHOLE_CONTEXT,
     DecisionsFile,
     GivenCase,
     GivenDecision,
     GivenGuardrail,
+    variable_keys,
 )
-from pointsman.branches.policy import WHOLE_CONTEXT, variable_keys
-from pointsman.errors import DocumentError, NumberError, Problem, ValueRefused
+from pointsman.errors import NumberError, Problem, ValueRefused
 from pointsman.expressions.checking import Declared, check_condition, value_kinds
 from pointsman.expressions.expression import value
 from pointsman.expressions.functions import ANY, Kinds
@@ -29,9 +29,7 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, escaped
 from pointsman.kernel.document import Path as Place
 from pointsman.kernel.nearest import nearest
-from pointsman.kernel.schema import conform
 from pointsman.kernel.wb1 import scaled
-from pointsman.kernel.yaml_text import parse_yaml
 
 _ONLY_TABLE = ("hit_policy", "aggregate", "output_values")
 _ONLY_WEIGHTED = ("salt", "slots")
@@ -42,36 +40,6 @@ _GUARDRAIL_KEYS = {
     "requires_approval": {"targets"},
     "known_targets": {"targets"},
 }
-
-
-def read_decisions(
-    text: bytes, source: str, *, targets: Sequence[str] | None = None, taken: Sequence[str] = ()
-) -> DecisionsFile:  # fmt: skip
-    """Read one file, or raise with every problem at its place.
-
-    `targets` are all there are, where a graph declares them; `taken` are the ids of other files.
-    """
-    return decisions_of(parse_yaml(text, source), targets=targets, taken=taken)
-
-
-def decisions_of(
-    document: Document, *, targets: Sequence[str] | None = None, taken: Sequence[str] = ()
-) -> DecisionsFile:
-    """Give the decisions of a document, or raise with every problem at its place."""
-    return conform(document, DecisionsFile, partial(_problems, targets=targets, taken=taken))
-
-
-def named_decisions(text: bytes) -> frozenset[str] | None:
-    """Return the ids that a file names, whatever is wrong with it; None where that is not told."""
-    try:
-        value = parse_yaml(text, "").value
-    except DocumentError:
-        return None
-    listed = value.get("decisions", [value.get("decision")]) if isinstance(value, dict) else None
-    if not isinstance(listed, list):
-        return None
-    ids = (each.get("id") for each in listed if isinstance(each, dict))
-    return frozenset(each for each in ids if isinstance(each, str))
 
 
 def declared(given: GivenDecision) -> Declared:
@@ -95,13 +63,14 @@ def _kinds_of(members: Sequence[object]) -> Kinds:
     return tuple(kind for kind in ANY if kind in found)
 
 
-def _problems(
+def file_problems(
     file: DecisionsFile,
     document: Document,
     *,
     targets: Sequence[str] | None,
     taken: Sequence[str],
 ) -> Iterable[Problem]:
+    """Find the problems of one file; `read_policy` says what `targets` and `taken` are."""
     # The document is asked, not the file: a decision that is wrong in itself is still given.
     if (("decision",) in document.keys) == (("decisions",) in document.keys):
         message = "a file has either `decision` or `decisions`"

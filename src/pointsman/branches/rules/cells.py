@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from pointsman.branches.compiled import ReadyDecision, plain
+from pointsman.branches.compiled import CompiledDecision, plain
 from pointsman.expressions.checking import Declared
 from pointsman.expressions.evaluate import INPUT, Scope
 from pointsman.expressions.syntax import (
@@ -47,7 +47,7 @@ class Asked(Struct, frozen=True):
 class Cells:
     """Every combination of the values that matter, or some of them where there are too many."""
 
-    def __init__(self, ready: ReadyDecision, rows: Sequence[int]) -> None:
+    def __init__(self, ready: CompiledDecision, rows: Sequence[int]) -> None:
         self._ready = ready
         asked = [each for row in rows for each in asked_by(ready, row) or ()]
         declared = _declared_values(ready)
@@ -86,17 +86,17 @@ class Cell(Struct, frozen=True):
     context: dict[str, Value]
     is_open: bool
 
-    def scope(self, ready: ReadyDecision) -> Scope:
+    def scope(self, ready: CompiledDecision) -> Scope:
         """Give what the conditions look at."""
         return Scope(self.context, self._input(ready))
 
-    def _input(self, ready: ReadyDecision) -> Value | Missing:
+    def _input(self, ready: CompiledDecision) -> Value | Missing:
         if ready.declared.input_keys is None:
             return self.context.get(INPUT, MISSING)
         return followed(self.context, ready.declared.input_keys)
 
 
-def asked_by(ready: ReadyDecision, row: int) -> tuple[Asked, ...] | None:
+def asked_by(ready: CompiledDecision, row: int) -> tuple[Asked, ...] | None:
     """Give all that a condition asks for; None where it does more than compare with literals."""
     found: list[Asked] = []
     tree = ready.conditions[row].tree
@@ -146,7 +146,7 @@ def fits_together(asked: Sequence[Asked]) -> bool:
     return not any(each[:end] in keys for each in keys for end in range(1, len(each)))
 
 
-def _declared_values(ready: ReadyDecision) -> Mapping[Keys, list[Value]]:
+def _declared_values(ready: CompiledDecision) -> Mapping[Keys, list[Value]]:
     found: dict[Keys, list[Value]] = {}
     for each in ready.decision.variables:
         if each.values:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from pointsman.branches.compiled import ReadyDecision, ReadyDecisions
+from pointsman.branches.compiled import CompiledDecision, compile_policy
 from pointsman.branches.policy import BranchPolicy, Case
 from pointsman.branches.rules.cells import Cell, Cells, asked_by, fits_together
 from pointsman.branches.rules.guardrails import NO_YES, judged
@@ -45,7 +45,7 @@ class Finding(Struct, frozen=True):
 
 def review(policy: BranchPolicy) -> tuple[Finding, ...]:
     """Give what a user should know about valid decisions, in their order."""
-    ready = ReadyDecisions(policy)
+    ready = compile_policy(policy)
     return tuple(
         finding
         for each in policy.decisions
@@ -54,7 +54,7 @@ def review(policy: BranchPolicy) -> tuple[Finding, ...]:
 
 
 class _Review:
-    def __init__(self, ready: ReadyDecision) -> None:
+    def __init__(self, ready: CompiledDecision) -> None:
         self._ready = ready
         self._decision = ready.decision
         is_table = self._decision.type != "weighted"

@@ -16,19 +16,21 @@ from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.placement import policy as placement
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import CompiledPlacement
+from pointsman.placement.compiled import compile_policy as compile_placement
 from pointsman.placement.facts import LocalModel
 from pointsman.placement.rules.table import PlacementFile
 from pointsman.storage.home import BareFolder, Home
 from pointsman.storage.policies.policy_file import LastGood, Loaded, PolicyFile, UntouchedLastGood
 from pointsman.storage.policies.price_table import load_price_table
 from pointsman.storage.policies.settings import Settings, read_settings
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy
+from pointsman.turns.compiled import compile_policy as compile_turns
 from pointsman.turns.policy import (
     NO_ROUTING,
     POLICY_FORM,
     RoutingFile,
-    read_routing,
+    read_policy,
     turn_policy,
     unknown_model_problems,
 )
@@ -75,10 +77,10 @@ FROM_FILES = Origin()
 class InForce(Struct, frozen=True):
     """What is in force now, and what is wrong with the files it came from."""
 
-    ready: ReadyPolicy
+    ready: CompiledTurnPolicy
     policy_id: ContentId
     models: ModelsFile
-    placement: ReadyPlacement
+    placement: CompiledPlacement
     placement_id: ContentId
     invalid: tuple[InvalidFile, ...]
     candidates: dict[tuple[str, ...] | None, tuple[LocalModel, str]] = {}
@@ -94,7 +96,7 @@ class InForce(Struct, frozen=True):
 class _Good(Struct, frozen=True):
     """A policy whose files fitted, and the models file it rests on."""
 
-    ready: ReadyPolicy
+    ready: CompiledTurnPolicy
     policy_id: ContentId
     models: ModelsFile
 
@@ -126,12 +128,12 @@ class PolicyFiles:
         self._models = self._file("models.yaml", read_models, NO_MODELS)
         self._placement = self._file(
             "placement.yaml",
-            lambda text, name: placement.read_placement(text, name, kinds),
+            lambda text, name: placement.read_policy(text, name, kinds),
             placement.BUILT_IN,
         )
-        self._placed: tuple[object, ReadyPlacement, ContentId] | None = None
+        self._placed: tuple[object, CompiledPlacement, ContentId] | None = None
         self._rests_on: tuple[Loaded[ModelsFile], PolicyFile[RoutingFile]] | None = None
-        self._made: tuple[object, ReadyPolicy, ContentId] | None = None
+        self._made: tuple[object, CompiledTurnPolicy, ContentId] | None = None
         self._good: _Good | None = None
         self._last: tuple[tuple[PolicyFile[Any], ...], InForce] | None = None
         """The policy put together last, and the files it is made of."""
@@ -239,14 +241,14 @@ class PolicyFiles:
                 return replace(table, problems=(*table.problems, *error.problems))
         return table
 
-    def _ready_placement(self, table: Loaded[PlacementFile]) -> tuple[ReadyPlacement, ContentId]:
+    def _ready_placement(self, table: Loaded[PlacementFile]) -> tuple[CompiledPlacement, ContentId]:
         """Make the placement policy ready once for as long as its file does not change."""
         # INVARIANT: a table that cannot be read lets nothing leave (ADR 0006).
         is_unreadable = table.source == "default" and bool(table.problems)
         key = (table.content_id, is_unreadable)
         if self._placed is None or self._placed[0] != key:
             policy = replace(placement.placement_policy(table.value), is_unreadable=is_unreadable)
-            self._placed = (key, ReadyPlacement(policy), placement.POLICY_FORM.id(policy))
+            self._placed = (key, compile_placement(policy), placement.POLICY_FORM.id(policy))
         return self._placed[1], self._placed[2]
 
     def _keep(self, good: _Good) -> None:
@@ -265,17 +267,17 @@ class PolicyFiles:
                 policy = POLICY_FORM.form.decode(content)
                 text = self._kept_models.load()[0]
                 models = read_models(text, "models.yaml") if text else NO_MODELS
-                self._good = _Good(ReadyPolicy(policy), POLICY_FORM.id(policy), models)
+                self._good = _Good(compile_turns(policy), POLICY_FORM.id(policy), models)
         return self._good
 
     def _ready(
         self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]
-    ) -> tuple[ReadyPolicy, ContentId]:
+    ) -> tuple[CompiledTurnPolicy, ContentId]:
         """Make the policy ready once for as long as neither file changes."""
         key = (models.content_id, routing.content_id)
         if self._made is None or self._made[0] != key:
             policy = turn_policy(routing.value, self.known(models.value), self._user_home)
-            self._made = (key, ReadyPolicy(policy), POLICY_FORM.id(policy))
+            self._made = (key, compile_turns(policy), POLICY_FORM.id(policy))
         return self._made[1], self._made[2]
 
     def _routing_for(self, models: Loaded[ModelsFile]) -> PolicyFile[RoutingFile]:
@@ -284,7 +286,7 @@ class PolicyFiles:
             known = self._nameable(models)
             file = self._file(
                 "routing.yaml",
-                lambda text, name: read_routing(text, name, known, self._user_home),
+                lambda text, name: read_policy(text, name, known, self._user_home),
                 NO_ROUTING,
                 is_kept=_is_good(models),
             )
@@ -322,7 +324,7 @@ def read_table(
         if name is not UNSET:
             yield from unknown_model_problems(name, models, document, ("local_model",))
 
-    return placement.read_placement(text, source, kinds, check_local_model)
+    return placement.read_policy(text, source, kinds, check_local_model)
 
 
 def _are_current(files: tuple[PolicyFile[Any], ...]) -> bool:

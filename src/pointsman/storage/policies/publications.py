@@ -23,7 +23,7 @@ from pointsman.placement.policy import PlacementPolicy
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import read_table
 from pointsman.storage.stores.entries import LedgerReader, Stored
-from pointsman.turns.policy import NO_ROUTING, POLICY_FORM, TurnPolicy, read_routing, turn_policy
+from pointsman.turns.policy import NO_ROUTING, POLICY_FORM, TurnPolicy, read_policy, turn_policy
 from pointsman.turns.registry.models import NO_MODELS, ModelsFile, read_models, registry
 from pointsman.turns.registry.prices import PriceTable
 
@@ -145,7 +145,7 @@ def candidate(
     known = registry(models, prices.price)
     routing = NO_ROUTING
     if ROUTING in texts:
-        routing = read_routing(texts[ROUTING], ROUTING, known, user_home)
+        routing = read_policy(texts[ROUTING], ROUTING, known, user_home)
     table = placement.BUILT_IN
     if PLACEMENT in texts:
         table = read_table(texts[PLACEMENT], PLACEMENT, kinds, known)

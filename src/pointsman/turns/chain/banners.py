@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pointsman.kernel.number import Billionths, MicroUsd, billionths_text, microusd_text
 from pointsman.turns.chain.validation import at_limit, rejection
-from pointsman.turns.compiled import ReadyPolicy, exceeded_limit
+from pointsman.turns.compiled import CompiledTurnPolicy, exceeded_limit
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.policy import Disagreement
 from pointsman.turns.registry.models import provider_of
@@ -24,7 +24,7 @@ _SLOTS: dict[Slot, str] = {
 
 
 def banners(
-    ready: ReadyPolicy, facts: TurnFacts, chain: Sequence[Evaluation], winner: int
+    ready: CompiledTurnPolicy, facts: TurnFacts, chain: Sequence[Evaluation], winner: int
 ) -> tuple[Banner, ...]:
     """Give the banners of a decision, in the order they are shown."""
     if winner < 0:
@@ -88,7 +88,9 @@ def _named(chosen: Evaluation) -> str:
     return f"{chosen.candidate_model} ({_SLOTS[chosen.policy]})"
 
 
-def _budget_breaker(ready: ReadyPolicy, facts: TurnFacts, chosen: Evaluation) -> Iterator[Banner]:
+def _budget_breaker(
+    ready: CompiledTurnPolicy, facts: TurnFacts, chosen: Evaluation
+) -> Iterator[Banner]:
     rules = ready.scope(facts.workspace_path).rules if chosen.rule_name is not None else ()
     # Names are unique in a scope.
     chose = (each.rule.when for each in rules if each.rule.name == chosen.rule_name)
@@ -132,7 +134,7 @@ def _disagreement(
             yield Banner("turns.pattern_disagreement", text)
 
 
-def _no_model(ready: ReadyPolicy, facts: TurnFacts, chain: Sequence[Evaluation]) -> Banner:
+def _no_model(ready: CompiledTurnPolicy, facts: TurnFacts, chain: Sequence[Evaluation]) -> Banner:
     tried = _tried(chain)
     if facts.delegate_tier is not None and chain[-1].policy == "delegate_request":
         text = f"No model available for tier {facts.delegate_tier}. {chain[-1].reason}."
@@ -163,7 +165,9 @@ def _tried(chain: Sequence[Evaluation]) -> list[tuple[str, str]]:
     return list(dict.fromkeys(rows))
 
 
-def _other_providers(ready: ReadyPolicy, facts: TurnFacts, tried: Sequence[str]) -> list[str]:
+def _other_providers(
+    ready: CompiledTurnPolicy, facts: TurnFacts, tried: Sequence[str]
+) -> list[str]:
     """Name the providers of models that no slot proposed and that could take the turn."""
     used = {provider_of(model) for model in tried}
     able = (name for name in ready.models if rejection(name, ready.models, facts) is None)

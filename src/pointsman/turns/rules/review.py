@@ -13,7 +13,7 @@ from pointsman.kernel.document import quoted
 from pointsman.kernel.meaning import Meaning
 from pointsman.kernel.number import microusd_text
 from pointsman.turns.chain.validation import Rejection, rejection
-from pointsman.turns.compiled import ReadyPolicy, Scope
+from pointsman.turns.compiled import CompiledTurnPolicy, Scope, compile_policy
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.policy import Rule, TurnPolicy
 from pointsman.turns.registry.models import TIERS, Model
@@ -65,7 +65,7 @@ class Finding(Struct, frozen=True):
 
 def review(policy: TurnPolicy) -> tuple[Finding, ...]:
     """Give what a user should know about a valid policy, in the order of the file."""
-    ready = ReadyPolicy(policy)
+    ready = compile_policy(policy)
     known: dict[Condition, _Asked] = {}
     return (
         *(each for scoped in _scopes(ready) for each in _rule_findings(ready, scoped, known)),
@@ -89,10 +89,10 @@ class Scoped(Struct, frozen=True):
 
 def scopes(policy: TurnPolicy) -> list[Scoped]:
     """Give what holds everywhere, then what holds in each workspace."""
-    return _scopes(ReadyPolicy(policy))
+    return _scopes(compile_policy(policy))
 
 
-def _scopes(ready: ReadyPolicy) -> list[Scoped]:
+def _scopes(ready: CompiledTurnPolicy) -> list[Scoped]:
     policy = ready.policy
     return [
         Scoped(None, ready.scope(None), len(policy.rules)),
@@ -120,7 +120,7 @@ def _asked(when: Condition, known: dict[Condition, _Asked]) -> _Asked:
 
 
 def _rule_findings(
-    ready: ReadyPolicy, scoped: Scoped, known: dict[Condition, _Asked]
+    ready: CompiledTurnPolicy, scoped: Scoped, known: dict[Condition, _Asked]
 ) -> Iterator[Finding]:
     rules = scoped.rules
     asked = [_asked(rule.when, known) for rule in rules]
@@ -217,7 +217,7 @@ def _patterns(asked: Condition) -> Iterator[str]:
         yield from _patterns(inner)
 
 
-def _budget_findings(ready: ReadyPolicy) -> Iterator[Finding]:
+def _budget_findings(ready: CompiledTurnPolicy) -> Iterator[Finding]:
     policy = ready.policy
     if not policy.budgets:
         return
@@ -237,7 +237,7 @@ def _budget_findings(ready: ReadyPolicy) -> Iterator[Finding]:
             yield Finding(Concern.NOT_FREE, message, scoped.workspace)
 
 
-def _defaults(ready: ReadyPolicy, scoped: Scoped) -> list[str]:
+def _defaults(ready: CompiledTurnPolicy, scoped: Scoped) -> list[str]:
     return [*dict.fromkeys((*scoped.scope.defaults, *ready.defaults))]
 
 
@@ -246,7 +246,7 @@ def _is_free(model: Model) -> bool:
     return price is not None and not (price.input or price.output or price.cache_write)
 
 
-def _tier_findings(ready: ReadyPolicy) -> Iterator[Finding]:
+def _tier_findings(ready: CompiledTurnPolicy) -> Iterator[Finding]:
     policy = ready.policy
     if not any(model.can_delegate for model in policy.models.values()):
         return
@@ -282,7 +282,7 @@ def local_proof(policy: TurnPolicy) -> Proof:
     INVARIANT: a veto can only reject, and other facts only add vetoes, so what is rejected here is
     rejected always. Fallback takes models away (`excluded_models`) and adds no candidate.
     """
-    candidates = list(dict.fromkeys(_sources(ReadyPolicy(policy))))
+    candidates = list(dict.fromkeys(_sources(compile_policy(policy))))
     cloud = [each for each in candidates if not _is_local(policy, each.model)]
     vetoes = {each.model: rejection(each.model, policy.models, _PERMISSIVE) for each in candidates}
     reachable = tuple(each for each in candidates if vetoes[each.model] is None)
@@ -317,7 +317,7 @@ def _explained(blocked: int, cloud: int, reachable: Sequence[Source]) -> str:
     return f"{proved}; no rule and no default is local: such turns fail unless a user names {named}"
 
 
-def _sources(ready: ReadyPolicy) -> Iterator[Source]:
+def _sources(ready: CompiledTurnPolicy) -> Iterator[Source]:
     """Name every candidate that some facts could bring up, slot by slot."""
     scoped = _scopes(ready)
     for alias, model in ready.aliases.items():
@@ -338,7 +338,7 @@ def _sources(ready: ReadyPolicy) -> Iterator[Source]:
         yield Source("global_default", "local model for what must stay", ready.local_model)
 
 
-def _inferred(ready: ReadyPolicy, scoped: Scoped) -> Iterator[Source]:
+def _inferred(ready: CompiledTurnPolicy, scoped: Scoped) -> Iterator[Source]:
     """Name what patterns and delegations may bring up; an upgrade goes through the same tiers."""
     if scoped.scope.pattern.mode == "apply":
         where = f"any model with a record{_inside(scoped)}"

@@ -1,7 +1,7 @@
 """What happened in a turn: its decisions, every call in order, who served, and who was not asked.
 
-One record for every surface: `runs.audit.turn_story` reads it from the ledger, `screen` renders it,
-`story_value` is its JSON. Nothing here is recorded.
+One record for every surface: `audit.turn_story` reads it from the ledger, `turns.explain` renders
+it as text and JSON. Nothing here is recorded.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-from pointsman.kernel.instant import Instant, instant_text
-from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.turns.explain import Shown, evaluation_value, shown_value
-from pointsman.turns.trace import Slot, Trace, TurnOutcome, ValidationFailure
+from pointsman.kernel.instant import Instant
+from pointsman.kernel.number import MicroUsd
+from pointsman.turns.trace import Shown, Slot, Trace, TurnOutcome, ValidationFailure
 
 TurnState = Literal["open", "done", "failed", "fallback", "refused", "preview"]
 """What became of a turn; `open` is one whose call has not ended, or not on record."""
@@ -149,75 +148,3 @@ class TurnStory(Struct, frozen=True):
             return None
         failed = [call for call in self.calls if call.model == later.excluded_models[-1]]
         return failed[-1] if failed else None
-
-
-def story_value(story: TurnStory) -> dict[str, object]:
-    """Return a turn as JSON: the `route.decided` payload, and what became of it."""
-    first = story.first
-    return {
-        **shown_value(first),
-        "session_id": first.session_id,
-        "at": instant_text(first.at),
-        "is_preview": first.is_preview,
-        "state": story.state,
-        "served_model": story.served_model,
-        "cost_usd": microusd_text(story.cost_microusd),
-        "calls": [_call_value(each) for each in story.calls],
-        "fallbacks": [_later_value(story, each) for each in story.later],
-        "beside": [_call_value(each) for each in story.beside],
-        "refusals": [_refusal_value(each) for each in story.refusals],
-        "not_asked": story.unasked.candidates,
-        "not_asked_unknown": story.unasked.unknown,
-    }
-
-
-def _call_value(call: TurnCall) -> dict[str, object]:
-    cost = call.cost_microusd
-    return {
-        "decision_id": call.decision_id,
-        "at": instant_text(call.at),
-        "role": call.role,
-        "model": call.model,
-        "number": call.number,
-        "outcome": call.outcome,
-        "error_class": call.error_class,
-        "status": call.status,
-        "attempts": call.attempts,
-        "stop_reason": call.stop_reason,
-        "input_tokens": call.input_tokens,
-        "output_tokens": call.output_tokens,
-        "cached_input_tokens": call.cached_input_tokens,
-        "cache_creation_input_tokens": call.cache_creation_input_tokens,
-        "cost_usd": None if cost is None else microusd_text(cost),
-        "is_estimated": call.is_estimated,
-        "first_byte_ms": call.first_byte_us / 1000,
-        "elapsed_ms": call.elapsed_us / 1000,
-    }
-
-
-def _later_value(story: TurnStory, later: LaterDecision) -> dict[str, object]:
-    failed = story.failed_call(later)
-    winner = later.outcome.winner_index
-    won = later.trace.chain[winner] if winner >= 0 else None
-    return {
-        "kind": later.kind,
-        "decision_id": later.decision_id,
-        "at": instant_text(later.at),
-        "failed_model": later.excluded_models[-1] if later.excluded_models else "",
-        "error_class": "" if failed is None else failed.error_class,
-        "status": 0 if failed is None else failed.status,
-        "chosen_model": later.outcome.chosen_model,
-        "policy": "" if won is None else won.policy,
-        "rule_name": None if won is None else won.rule_name,
-        "chain": [evaluation_value(each) for each in later.trace.chain],
-    }
-
-
-def _refusal_value(refusal: PlacementRefusal) -> dict[str, object]:
-    return {
-        "decision_id": refusal.decision_id,
-        "at": instant_text(refusal.at),
-        "model": refusal.model,
-        "rule_id": refusal.rule_id,
-        "reason": refusal.reason,
-    }

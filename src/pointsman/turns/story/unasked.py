@@ -11,15 +11,18 @@ from msgspec import UNSET
 
 from pointsman.errors import MissingSnapshot
 from pointsman.turns.chain.validation import rejection
-from pointsman.turns.compiled import ReadyPolicy, ReadyRule, Scope
-from pointsman.turns.explain import Shown
+from pointsman.turns.compiled import CompiledRule, CompiledTurnPolicy, Scope
 from pointsman.turns.facts import TurnFacts, with_placement
 from pointsman.turns.story.turn_story import TurnStory, UnaskedCandidate, UnaskedCandidates
-from pointsman.turns.trace import Evaluation, Trace, TurnOutcome
+from pointsman.turns.trace import Evaluation, Shown, Trace, TurnOutcome
 
 
 def unasked_candidates(
-    ready: ReadyPolicy, facts: TurnFacts, outcome: TurnOutcome, trace: Trace, missing: str = ""
+    ready: CompiledTurnPolicy,
+    facts: TurnFacts,
+    outcome: TurnOutcome,
+    trace: Trace,
+    missing: str = "",
 ) -> UnaskedCandidates:
     """Return the rules and defaults behind the winner that match and whose model validates.
 
@@ -43,13 +46,13 @@ def unasked_candidates(
     return UnaskedCandidates(able, f"{rules} the message: {missing}" if unread else "")
 
 
-def preview_story(ready: ReadyPolicy, facts: TurnFacts, shown: Shown) -> TurnStory:
+def preview_story(ready: CompiledTurnPolicy, facts: TurnFacts, shown: Shown) -> TurnStory:
     """Return a preview that was just decided on these facts as a turn that can be shown."""
     facts = facts if shown.placed is None else with_placement(facts, shown.placed)
     return TurnStory(shown, unasked=unasked_candidates(ready, facts, shown.outcome, shown.trace))
 
 
-def _rules_behind(winner: Evaluation, scope: Scope) -> Sequence[ReadyRule]:
+def _rules_behind(winner: Evaluation, scope: Scope) -> Sequence[CompiledRule]:
     if winner.policy in {"per_message_override", "manual_sticky"}:
         return scope.rules
     if winner.policy != "rule":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from pointsman.agents.explain import ShownRoute, number, shown_route
+from pointsman.agents.explain import ShownRoute, number, to_json
+from pointsman.agents.facts import read_facts
 from pointsman.agents.file.agents_file import GivenSelfRep, read_selfrep_document
 from pointsman.agents.modules.module import Edge, Module
 from pointsman.agents.modules.selfrep import SelfRep, selfrep_id
-from pointsman.agents.request import read_job
 from pointsman.agents.trust.apt import TrustConstants
 from pointsman.errors import JobPrivacyBlocked, RouterNoMatch
 from pointsman.gateway.api.agents.call import Call, Told, refusal_value
@@ -35,9 +35,9 @@ class AgentApi:
 
     def decide(self, call: Call) -> Told:
         """Choose the agent that takes a job."""
-        given = structs.replace(read_job(call.body), trace_id=call.trace_id)
+        given = structs.replace(read_facts(call.body), trace_id=call.trace_id)
         route = self._agency.decide(given, call.handed_on())
-        return self._refused(route) if route.outcome.error_code else Told(shown_route(route))
+        return self._refused(route) if route.outcome.error_code else Told(to_json(route))
 
     def create_snapshot(self, call: Call) -> Told:
         """Keep a snapshot of the modules that are sent, or, where none are, of the live ones."""
@@ -64,7 +64,7 @@ class AgentApi:
         reason = route.trace.privacy_reason
         error = kind(f"{cause}: {reason}" if reason else cause)
         now = instant_text(self._clock.now())
-        value = {**shown_route(route), **refusal_value(error, route.trace_id, now)}
+        value = {**to_json(route), **refusal_value(error, route.trace_id, now)}
         return Told(value, status=error.http_status, code=error.code)
 
 

@@ -19,7 +19,7 @@ ROUTES: Final = (
             "choose the agent that takes a job; recorded",
             handler="decide",
             answer="RouteAnswer",
-            body="pointsman.agents.request.GivenJob",
+            body="pointsman.agents.facts.GivenJob",
             errors=(404,),
             call_name="router.decide",
         ),

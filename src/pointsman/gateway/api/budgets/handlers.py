@@ -25,7 +25,7 @@ from pointsman.kernel.number import microusd_text
 from pointsman.kernel.written_numbers import Usd
 from pointsman.storage.place import Place
 from pointsman.storage.stores.spend_reading import By, SpendReader, Total
-from pointsman.turns.policy import NO_ROUTING, GivenBudget, RoutingFile, read_routing
+from pointsman.turns.policy import NO_ROUTING, GivenBudget, RoutingFile, read_policy
 
 _FILE = "routing.yaml"
 _ONE = "/api/budgets/{name}"
@@ -118,7 +118,7 @@ class BudgetApi:
 
     def _checked(self, text: bytes) -> RoutingFile:
         files = self._parts.pointsman.files
-        return read_routing(text, _FILE, files.known(files.in_force().models), "/")
+        return read_policy(text, _FILE, files.known(files.in_force().models), "/")
 
     async def _replace(
         self, text: str, budgets: tuple[GivenBudget, ...], caller: Principal

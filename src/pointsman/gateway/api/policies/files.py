@@ -11,7 +11,7 @@ from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.parts import Parts, check_own_files
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.policies.policies import read_table
-from pointsman.turns.policy import read_routing
+from pointsman.turns.policy import read_policy
 from pointsman.turns.registry.models import read_models
 
 POLICIES: Final = ("models.yaml", "routing.yaml", "placement.yaml")
@@ -61,7 +61,7 @@ class PolicyFileApi:
             known = files.known(files.in_force().models)
             read_table(text, name, [each.name for each in KINDS], known)
         else:
-            read_routing(text, name, files.known(files.in_force().models), "/")
+            read_policy(text, name, files.known(files.in_force().models), "/")
 
 
 def policy_name(request: ApiRequest) -> str:

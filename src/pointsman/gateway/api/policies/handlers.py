@@ -33,11 +33,11 @@ from pointsman.recording.ruling import Policies, decide_turn, policies_in_force
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.policies.policies import InForce, read_table
 from pointsman.storage.stores.turn_index import RuleHits
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy, compile_policy
 from pointsman.turns.decide import DECISION_VERSION
-from pointsman.turns.explain import Shown, shown_value
+from pointsman.turns.explain import to_json
 from pointsman.turns.facts import FACTS_FORM, GivenFacts, TurnFacts
-from pointsman.turns.policy import POLICY_FORM, TurnPolicy, model_names, read_routing, turn_policy
+from pointsman.turns.policy import POLICY_FORM, TurnPolicy, model_names, read_policy, turn_policy
 from pointsman.turns.registry.models import read_models, registry
 from pointsman.turns.rules.review import (
     Finding,
@@ -47,6 +47,7 @@ from pointsman.turns.rules.review import (
     review,
     scopes,
 )
+from pointsman.turns.trace import Shown
 
 _ROUTING: Final = "routing.yaml"
 _MODELS: Final = "models.yaml"
@@ -114,7 +115,7 @@ class PolicyApi:
             known = registry(read_models(text, name), pointsman.files.prices.price)
             routing = pointsman.files.text(_ROUTING) or b"schema_version: 1\n"
             user_home = str(Path.home())
-            return turn_policy(read_routing(routing, _ROUTING, known, user_home), known, user_home)
+            return turn_policy(read_policy(routing, _ROUTING, known, user_home), known, user_home)
         policy = pointsman.in_force().ready.policy
         read_table(text, name, [each.name for each in KINDS], policy.models)
         return policy
@@ -131,7 +132,7 @@ class PolicyApi:
         policy = self._read(name, text)
         known = policies_in_force(in_force)
         policies = Policies(
-            known.placement, known.placement_id, ReadyPolicy(policy), POLICY_FORM.id(policy)
+            known.placement, known.placement_id, compile_policy(policy), POLICY_FORM.id(policy)
         )
         facts = self._facts(given.facts, policies.turns, in_force, text if name == _MODELS else b"")
         about = PlacedTurn("dry-run", "", pointsman.clock.now())
@@ -152,10 +153,10 @@ class PolicyApi:
             trace=ruling.trace,
             placed=ruling.facts.placement,
         )
-        return shown_value(shown)
+        return to_json(shown)
 
     def _facts(
-        self, given: GivenFacts, ready: ReadyPolicy, in_force: InForce, models: bytes
+        self, given: GivenFacts, ready: CompiledTurnPolicy, in_force: InForce, models: bytes
     ) -> TurnFacts:
         """Return what a caller wrote as facts of the policy that is tried, with its own models."""
         pointsman = self._parts.pointsman

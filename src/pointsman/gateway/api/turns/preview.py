@@ -13,9 +13,9 @@ from pointsman.gateway.http import (
 )
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import instant_text
-from pointsman.placement.explain import placement_value
-from pointsman.placement.facts import read_placement_facts
-from pointsman.turns.explain import shown_value
+from pointsman.placement.explain import to_json
+from pointsman.placement.facts import read_facts as read_placement_facts
+from pointsman.turns.explain import to_json as shown_value
 from pointsman.turns.facts import read_facts
 
 
@@ -48,4 +48,4 @@ class PreviewApi:
         in_force = pointsman.in_force()
         facts = pointsman.placement_facts(given, in_force=in_force)
         shown = await in_thread(lambda: pointsman.place(facts, in_force=in_force))
-        return placement_value(shown)
+        return to_json(shown)

@@ -15,7 +15,7 @@ from pointsman.gateway.parts import Parts
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
 from pointsman.workflows.branch_view import evaluation_value
-from pointsman.workflows.branching import Asked
+from pointsman.workflows.branching import EvaluationRequest
 
 
 class EvaluateBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ class EvaluationApi:
         if given.approved and not (caller.is_admin or caller.is_anonymous):
             raise PermissionDenied("only an admin may approve with the call itself")
         by = OWNER if caller.is_anonymous else actor_of(caller)
-        asked = Asked(given.workflow_id, given.stage_id, approved=given.approved, by=by)
+        asked = EvaluationRequest(given.workflow_id, given.stage_id, approved=given.approved, by=by)
         branching = self._parts.pointsman.branching
         context = _context(found)
         in_force = branching.in_force()

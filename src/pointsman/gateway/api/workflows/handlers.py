@@ -24,8 +24,8 @@ from pointsman.storage.stores.entries import LedgerReader
 from pointsman.workflows.branch_log import BranchLog, LogEntry
 from pointsman.workflows.branch_view import decision_value, dry_run_value, duration, log_value
 from pointsman.workflows.branching import CACHE_FILE, dry_run
-from pointsman.workflows.graph import Graph, joined
-from pointsman.workflows.lineage import lineage_graph, resolved
+from pointsman.workflows.graph import Graph, subgraph
+from pointsman.workflows.lineage import lineage_graph, matching_nodes
 
 MOST_LOGGED: Final = 100
 MOST_DRAWN: Final = 10
@@ -155,11 +155,11 @@ class WorkflowApi:
     def _lineage(self, name: str) -> dict[str, object]:
         with self._log() as log:
             graph = lineage_graph([] if log is None else log.every())
-        named = resolved(graph, name)
+        named = matching_nodes(graph, name)
         if not named:
             self._in_force().ready.decision(name)
             return Graph((), ()).value()
-        return joined(graph, named[-MOST_DRAWN:]).value()
+        return subgraph(graph, named[-MOST_DRAWN:]).value()
 
     async def dry_run(self, request: ApiRequest) -> object:
         """Evaluate a decision and leave nothing behind."""

@@ -10,13 +10,13 @@ from msgspec import Struct
 
 from pointsman.kernel.document import escaped
 from pointsman.providers.messages import Text, ToolUse
-from pointsman.sessions.memory_files import FileName, MemoryFiles, Remembered
 from pointsman.sessions.tool import (
     ConfirmationRequest,
     ToolContext,
     ToolDefinition,
     ToolOutcome,
 )
+from pointsman.sessions.tools.memory_files import FileName, MemoryChange, MemoryFiles
 from pointsman.sessions.tools.schema import Field, object_schema
 from pointsman.sessions.tools.stop import Stop, in_thread
 
@@ -69,13 +69,13 @@ class MemoryTool(Generic[T]):
     """One of the two, on the memory of one session."""
 
     def __init__(
-        self, definition: ToolDefinition, kind: type[T], change: Callable[[T], Remembered]
+        self, definition: ToolDefinition, kind: type[T], change: Callable[[T], MemoryChange]
     ) -> None:
         self.definition = definition
         self._kind = kind
         self._change = change
 
-    def described(self, use: ToolUse) -> ConfirmationRequest:
+    def describe(self, use: ToolUse) -> ConfirmationRequest:
         """Say what would be remembered or forgotten, and where."""
         asked = msgspec.json.decode(use.input, type=self._kind)
         line = f"{_summary(asked)} ({asked.file})"

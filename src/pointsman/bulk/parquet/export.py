@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from pointsman.audit.pool import Progress, home_opener, run_ranges
 from pointsman.audit.ranges import ChainSize, Range, count_entries, plan_ranges
 from pointsman.bulk.parquet.files import DayFiles, check_installed
-from pointsman.bulk.parquet.folder import FORMAT, Manifest, continued, write_manifest
+from pointsman.bulk.parquet.folder import FORMAT, Manifest, continue_folder, write_manifest
 from pointsman.bulk.parquet.rows import RowReader
-from pointsman.bulk.work import Conclusion, Work, value_of
+from pointsman.bulk.work import BulkKind, BulkResult, value_of
 from pointsman.errors import InputError
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import DAY, EPOCH, Instant
@@ -38,7 +38,7 @@ class ExportGiven(Struct, frozen=True):
 
 
 class ExportPart(Struct, frozen=True):
-    """What was written of one range."""
+    """The files and rows written of one range."""
 
     chain: str
     end: int
@@ -50,12 +50,12 @@ class ExportPart(Struct, frozen=True):
 def export_given(
     target: Path, since: Instant = EPOCH, *, has_text: bool = False, length: int = RANGE
 ) -> ExportGiven:
-    """Say what is wanted, and refuse it at once where Parquet cannot be written."""
+    """Return the parameters, or raise at once where Parquet cannot be written."""
     check_installed()
     return ExportGiven(str(target.absolute()), since, has_text, length)
 
 
-class _Exporting:
+class _ExportWorker:
     def __init__(self, home: Home, given: ExportGiven) -> None:
         check_installed()
         self._folder, self._first_day = Path(given.target), given.since // DAY
@@ -75,7 +75,7 @@ class _Exporting:
                 day = entry.at // DAY
                 for table, row in reader.rows(entry, facts):
                     if day >= self._first_day:
-                        files.put(table, day, row)
+                        files.add(table, day, row)
             files.finish()
         except OSError as error:
             message = f"cannot be written: {error.strerror or error}"
@@ -85,7 +85,7 @@ class _Exporting:
         return ExportPart(each.chain, each.end, files.rows, files.files, files.bytes)
 
     def _entries(self, each: Range) -> Iterator[tuple[Entry, bytes | None]]:
-        """Give what is exported of a range, in order: one pass over each of its kinds."""
+        """Yield the exported entries of a range, in order: one pass over each of their kinds."""
         place = (each.number, each.first, each.end)
         yield from self._ledger.decisions(*place, Instant(self._first_day * DAY))
         for kind in (OUTCOME, "event.feedback."):
@@ -95,11 +95,11 @@ class _Exporting:
 def _manifest(home: Home, given: ExportGiven) -> Manifest:
     first_day = given.since // DAY
     wanted = Manifest(FORMAT, home.identity.ledger, given.length, first_day, given.has_text, {})
-    return continued(home, Path(given.target), wanted)
+    return continue_folder(home, Path(given.target), wanted)
 
 
-def _planned(home: Home, given: ExportGiven) -> list[Range]:
-    """Plan what the folder does not hold: of each chain, from the last file that may grow on."""
+def _plan_export(home: Home, given: ExportGiven) -> list[Range]:
+    """Plan the missing ranges: of each chain, from the last file on that may grow."""
     manifest = _manifest(home, given)
     # Before the first file, so that the folder of an export that was cut short is known as one.
     write_manifest(Path(given.target), manifest)
@@ -134,7 +134,7 @@ def _first_since(ledger: LedgerReader, size: ChainSize, since: Instant) -> int:
     return low
 
 
-def _concluded(home: Home, given: ExportGiven, parts: Sequence[ExportPart]) -> Conclusion:
+def _conclude_export(home: Home, given: ExportGiven, parts: Sequence[ExportPart]) -> BulkResult:
     manifest = _manifest(home, given)
     exported = dict(manifest.exported)
     rows: Counter[str] = Counter()
@@ -151,26 +151,30 @@ def _concluded(home: Home, given: ExportGiven, parts: Sequence[ExportPart]) -> C
         "bytes": sum(each.bytes for each in parts),
         "exported": exported,
     }
-    return Conclusion(True, told, value_of(value))  # noqa: FBT003 - it either ends or raises
+    return BulkResult(True, told, value_of(value))  # noqa: FBT003 - it either ends or raises
 
 
-EXPORT = Work("export", (ExportGiven, ExportPart), _planned, _Exporting, _concluded)
+EXPORT = BulkKind(
+    "export", (ExportGiven, ExportPart), _plan_export, _ExportWorker, _conclude_export
+)
 
 
-def exported(
+def export_parquet(
     home: Home, given: ExportGiven, workers: int = 1, progress: Progress | None = None
-) -> Conclusion:
-    """Export what a folder does not hold yet; an interrupted export is done by the next one."""
+) -> BulkResult:
+    """Export the entries a folder does not hold yet; the next export does an interrupted one."""
     asked = msgspec.json.encode(given)
     ranges = EXPORT.plan_ranges(home, asked)
     total, done, parts = count_entries(ranges), 0, []
-    for each, part in run_ranges(partial(_part_there, home_opener(home), asked), ranges, workers):
+    for each, part in run_ranges(
+        partial(_part_in_process, home_opener(home), asked), ranges, workers
+    ):
         parts.append(part)
         done += each.entries
         if progress is not None:
             progress(done, total)
-    return EXPORT.concluded(home, asked, parts)
+    return EXPORT.conclude(home, asked, parts)
 
 
-def _part_there(opened: Callable[[], Home], given: bytes, each: Range) -> bytes:
-    return EXPORT.part(opened(), given, each)
+def _part_in_process(open_home: Callable[[], Home], given: bytes, each: Range) -> bytes:
+    return EXPORT.part(open_home(), given, each)

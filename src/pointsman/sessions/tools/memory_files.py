@@ -17,10 +17,10 @@ from typing import Final, Literal, NamedTuple
 from pointsman.kernel.canonical import content_id
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.events.state import MemoryEviction, MemoryUpdated
-from pointsman.sessions.tool import Prompted
+from pointsman.sessions.tool import PromptPart
 from pointsman.sessions.tools.excerpt import Excerpt
-from pointsman.sessions.tools.failure import CallFailed, from_os, refused, unusable
-from pointsman.sessions.tools.workspace import Spot, Workspace
+from pointsman.sessions.tools.failure import CallFailed, from_os, invalid_input, not_allowed
+from pointsman.sessions.tools.workspace import Location, WorkspaceFolder
 from pointsman.sessions.tools.writing import replace_at
 
 FileName = Literal["memory", "user", "workspace"]
@@ -50,7 +50,7 @@ _TITLES: Final[dict[FileName, str]] = {
 Operation = Literal["add", "replace"]
 
 
-class Remembered(NamedTuple):
+class MemoryChange(NamedTuple):
     """What a change did: a line for the model, and the events; none when nothing changed."""
 
     message: str
@@ -63,49 +63,49 @@ class MemoryFiles:
     def __init__(
         self,
         home: Path,
-        workspace: Workspace | None = None,
+        workspace: WorkspaceFolder | None = None,
         *,
         digest: Callable[[bytes], str] = content_id,
     ) -> None:
-        self._folders: dict[FileName, Workspace] = {"memory": Workspace(home)}
+        self._folders: dict[FileName, WorkspaceFolder] = {"memory": WorkspaceFolder(home)}
         self._folders["user"] = self._folders["memory"]
         if workspace is not None:
             self._folders["workspace"] = workspace
         self._digest = digest
 
-    def prompt(self) -> Prompted:
+    def prompt(self) -> PromptPart:
         """Give each file that holds something, under its title, within its size."""
         parts = [part for name in _TITLES if (part := self._part(name))]
-        return Prompted("\n\n".join(parts))
+        return PromptPart("\n\n".join(parts))
 
     def files(self) -> tuple[FileName, ...]:
         """Name the files that can be changed here."""
         return tuple(self._folders)
 
-    def add(self, name: FileName, text: str) -> Remembered:
+    def add(self, name: FileName, text: str) -> MemoryChange:
         """Add an entry at the end; the oldest make room where the file would be too large."""
         entry = _entry(text)
         with self._changing(name) as change:
             if entry in _entries(change.before):
-                return Remembered("this is remembered already")
+                return MemoryChange("this is remembered already")
             base = (
                 change.before
                 if change.before.endswith("\n") or not change.before
                 else (change.before + "\n")
             )
-            return self._written(change, "add", base + entry)
+            return self._write(change, "add", base + entry)
 
-    def replace(self, name: FileName, old: str, new: str) -> Remembered:
+    def replace(self, name: FileName, old: str, new: str) -> MemoryChange:
         """Replace a text that stands in the file once; by nothing, to forget it."""
         with self._changing(name) as change:
             count = change.before.count(old) if old else 0
             if count != 1:
                 where = f"`{_SHOWN[name]}`"
                 often = f"stands {count} times in {where}: give more of it"
-                raise unusable(f"`old` {often if count else f'does not stand in {where}'}")
+                raise invalid_input(f"`old` {often if count else f'does not stand in {where}'}")
             if len(new) > LONGEST_ENTRY:
-                raise unusable(f"`new` has at most {LONGEST_ENTRY} characters")
-            return self._written(change, "replace", change.before.replace(old, _clean(new)))
+                raise invalid_input(f"`new` has at most {LONGEST_ENTRY} characters")
+            return self._write(change, "replace", change.before.replace(old, _clean(new)))
 
     def _part(self, name: FileName) -> str:
         folder = self._folders.get(name)
@@ -121,18 +121,18 @@ class MemoryFiles:
         """Hold a file against other sessions while it is changed."""
         folder = self._folders.get(name)
         if folder is None:
-            raise refused("this session has no workspace whose memory could be changed")
+            raise not_allowed("this session has no workspace whose memory could be changed")
         with folder.spot(_PLACES[name]) as spot:
             # A lock on the folder needs no file of its own; it ends when the folder is closed.
             fcntl.flock(spot.folder, fcntl.LOCK_EX)
             with folder.spot(_PLACES[name]) as now:
                 yield _Change(name, now, _read(folder, now, _PLACES[name]))
 
-    def _written(self, change: _Change, operation: Operation, after: str) -> Remembered:
+    def _write(self, change: _Change, operation: Operation, after: str) -> MemoryChange:
         kept, evicted = _fitting(after, LARGEST[change.name])
         if kept is None:
             message = f"`{_SHOWN[change.name]}` is full: replace or shorten something in it"
-            raise unusable(message)
+            raise invalid_input(message)
         before, data = change.before.encode(), kept.encode()
         try:
             replace_at(change.spot, data, new_mode=0o600 if change.name != "workspace" else 0o666)
@@ -152,31 +152,33 @@ class MemoryFiles:
             size = len(after.encode())
             events.append(MemoryEviction(_SHOWN[change.name], "size_cap", evicted, size, len(data)))
         told = f"; {evicted} older entries made room" if evicted else ""
-        return Remembered(f"`{_SHOWN[change.name]}` has {len(data)} bytes now{told}", tuple(events))
+        return MemoryChange(
+            f"`{_SHOWN[change.name]}` has {len(data)} bytes now{told}", tuple(events)
+        )
 
 
 class _Change(NamedTuple):
     """A file while it is held: which, where, and what it says."""
 
     name: FileName
-    spot: Spot
+    spot: Location
     before: str
 
 
-def _read(folder: Workspace, spot: Spot, path: str) -> str:
+def _read(folder: WorkspaceFolder, spot: Location, path: str) -> str:
     if spot.found is None:
         return ""
     with os.fdopen(folder.open_file(spot, path), "rb") as file:
         data = file.read(_MOST_READ + 1)
     if len(data) > _MOST_READ:
-        raise unusable(f"`{path}` is larger than {_MOST_READ} bytes")
+        raise invalid_input(f"`{path}` is larger than {_MOST_READ} bytes")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise unusable(f"`{path}` is not UTF-8: save it as such") from None
+        raise invalid_input(f"`{path}` is not UTF-8: save it as such") from None
 
 
-def _read_quietly(folder: Workspace, path: str) -> str:
+def _read_quietly(folder: WorkspaceFolder, path: str) -> str:
     """Read a file for the prompt; one that cannot be read says nothing."""
     try:
         with folder.spot(path) as spot:
@@ -192,9 +194,9 @@ def _clean(text: str) -> str:
 def _entry(text: str) -> str:
     lines = [line.rstrip() for line in _clean(text).strip().splitlines() if line.strip()]
     if not lines:
-        raise unusable("`text` is empty")
+        raise invalid_input("`text` is empty")
     if len(text) > LONGEST_ENTRY:
-        raise unusable(f"`text` has at most {LONGEST_ENTRY} characters: keep what matters")
+        raise invalid_input(f"`text` has at most {LONGEST_ENTRY} characters: keep what matters")
     first = lines[0].removeprefix("- ")
     return "\n".join([f"- {first}", *(f"  {line.strip()}" for line in lines[1:])]) + "\n"
 

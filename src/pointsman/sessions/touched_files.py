@@ -16,7 +16,7 @@ _LONGEST = 512
 _MOST_LINES = 2_000
 
 
-class Touched(Struct, frozen=True):
+class TouchedFiles(Struct, frozen=True):
     """Paths, extensions and tools, each in the order it was first seen."""
 
     paths: tuple[str, ...] = ()
@@ -29,13 +29,14 @@ class Touched(Struct, frozen=True):
         return bool(self.tool_names)
 
 
-class Touching:
+class TouchTracker:
     """Looks on as messages come; each is looked at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, messages: Iterable[SessionMessage] = ()) -> None:
         self._paths: dict[str, str] = {}
         self._names: dict[str, None] = {}
-        self._found: Touched | None = Touched()
+        self._found: TouchedFiles | None = TouchedFiles()
+        self.look(messages)
 
     def look(self, messages: Iterable[SessionMessage]) -> None:
         """Look through the inputs and results of tools; words of messages are not looked at."""
@@ -52,19 +53,12 @@ class Touching:
                     self._paths[line] = found
 
     @property
-    def found(self) -> Touched:
+    def files(self) -> TouchedFiles:
         """What was touched so far."""
         if self._found is None:
             extensions = dict.fromkeys(self._paths.values())
-            self._found = Touched(tuple(self._paths), tuple(extensions), tuple(self._names))
+            self._found = TouchedFiles(tuple(self._paths), tuple(extensions), tuple(self._names))
         return self._found
-
-
-def touched(messages: Iterable[SessionMessage]) -> Touched:
-    """Give what the tools of messages touched."""
-    touching = Touching()
-    touching.look(messages)
-    return touching.found
 
 
 def _extension(text: str) -> str:

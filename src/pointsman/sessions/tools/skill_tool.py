@@ -13,10 +13,9 @@ from pointsman.kernel.nearest import nearest
 from pointsman.providers.messages import Text, ToolUse
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.events.state import SkillLoaded
-from pointsman.sessions.skills import Skill, SkillIndex, SkillText, load
 from pointsman.sessions.tool import (
     ConfirmationRequest,
-    Prompted,
+    PromptPart,
     ToolContext,
     ToolDefinition,
     ToolOutcome,
@@ -25,8 +24,9 @@ from pointsman.sessions.tools.failure import CallFailed
 from pointsman.sessions.tools.files import input_summary
 from pointsman.sessions.tools.reading import ReadInput, read_file
 from pointsman.sessions.tools.schema import Field, object_schema
+from pointsman.sessions.tools.skills import Skill, SkillIndex, SkillText, load
 from pointsman.sessions.tools.stop import Stop, in_thread
-from pointsman.sessions.tools.workspace import Workspace
+from pointsman.sessions.tools.workspace import WorkspaceFolder
 from pointsman.signals.tokens import count_tokens
 
 LoadReason = Literal["always", "on_demand", "auto_suggested"]
@@ -64,31 +64,31 @@ class SessionSkills:
 
     def matching(self, message: str, extensions: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Name the skills that a message calls for, the best first, then those of the files."""
-        named = [each.name for each in self.index.matched(message)]
+        named = [each.name for each in self.index.match(message)]
         found = tuple(dict.fromkeys([*named, *self.index.of_extensions(extensions)]))
         self._suggested = frozenset(found)
         return found
 
-    def prompt(self) -> Prompted:
+    def prompt(self) -> PromptPart:
         """List the skills, with the text of those that are always there."""
         if not self.index.skills:
-            return Prompted()
-        parts, events = [_listed(self.index)], []
+            return PromptPart()
+        parts, events = [_skill_list(self.index)], []
         for name, skill in self.index.skills.items():
             if skill.about.always and (text := _text_or_none(skill)) is not None:
                 self._always[name] = text.version
                 parts.append(f"# Skill {name}\n\n{text.body}")
                 events.append(_event(skill, text, "always", None))
-        return Prompted("\n\n".join(parts), tuple(events))
+        return PromptPart("\n\n".join(parts), tuple(events))
 
-    def described(self, use: ToolUse) -> ConfirmationRequest:
+    def describe(self, use: ToolUse) -> ConfirmationRequest:
         """Give the input."""
         return ConfirmationRequest(input_summary(use), self.definition.name)
 
     async def run(self, use: ToolUse, context: ToolContext, stop: Stop) -> ToolOutcome:
         """Give a skill's text the first time it is asked for; a file of its folder every time."""
         asked = msgspec.json.decode(use.input, type=LoadInput)
-        skill = self._known(asked.name)
+        skill = self._find_skill(asked.name)
         if asked.file:
             text = await in_thread(lambda each: _file(skill, asked.file, each), stop)
             return ToolOutcome((Text(text),))
@@ -101,7 +101,7 @@ class SessionSkills:
         events: tuple[Payload, ...] = (_event(skill, loaded, reason, use.id),)
         return ToolOutcome((Text(loaded.body or "(the skill has no text)"),), events=events)
 
-    def _known(self, name: str) -> Skill:
+    def _find_skill(self, name: str) -> Skill:
         skill = self.index.skills.get(name)
         if skill is None:
             meant = nearest(name, self.index.skills)
@@ -111,7 +111,7 @@ class SessionSkills:
         return skill
 
 
-def _listed(index: SkillIndex) -> str:
+def _skill_list(index: SkillIndex) -> str:
     lines = [
         f"- {name}: {printable(skill.about.description)}" for name, skill in index.skills.items()
     ]
@@ -148,4 +148,4 @@ def _text_or_none(skill: Skill) -> SkillText | None:
 
 
 def _file(skill: Skill, path: str, stop: Stop) -> str:
-    return read_file(Workspace(skill.folder), ReadInput(path), stop)
+    return read_file(WorkspaceFolder(skill.folder), ReadInput(path), stop)

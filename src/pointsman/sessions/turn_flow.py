@@ -19,7 +19,7 @@ from pointsman.calls.flow import (
     TurnLock,
     continue_turn,
 )
-from pointsman.calls.flow import turn as routed
+from pointsman.calls.flow import turn as routing_flow
 from pointsman.errors import LedgerError, PointsmanError
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ZERO, billionths_text
@@ -34,7 +34,7 @@ from pointsman.sessions.call_events import (
     pattern_matched,
 )
 from pointsman.sessions.delegate_call import DELEGATE_TOOL
-from pointsman.sessions.effects import AskRoute, CallModel, Replied, Steps
+from pointsman.sessions.effects import AskRoute, CallModel, ModelReply, Steps
 from pointsman.sessions.events.calls import LlmCallStarted
 from pointsman.sessions.events.routing import PatternOverrideDismissed, RouteOverridden
 from pointsman.sessions.events.session import (
@@ -42,13 +42,19 @@ from pointsman.sessions.events.session import (
     TurnStarted,
     TurnStop,
 )
-from pointsman.sessions.history import Manner
+from pointsman.sessions.history import TranscriptStyle
 from pointsman.sessions.message import Metadata, SessionMessage
-from pointsman.sessions.tally import Tally, after_call, turn_completed
 from pointsman.sessions.tool import ToolDefinition
-from pointsman.sessions.tool_cycle import Scene, ToolCycle
+from pointsman.sessions.tool_cycle import ToolCycle, ToolScope
 from pointsman.sessions.transcript import estimated_tokens
-from pointsman.sessions.turn import EndStatus, Turn, TurnEnd
+from pointsman.sessions.turn import (
+    EndStatus,
+    TurnEnd,
+    TurnPlan,
+    TurnTally,
+    after_call,
+    turn_completed,
+)
 from pointsman.turns.facts import ANY_MODEL, Override
 from pointsman.turns.registry.models import provider_of
 
@@ -66,21 +72,21 @@ _STOPS: Final[dict[StopReason, TurnStop]] = {
 _CANCELLED: Final = CallResult(is_done=False, error_class="cancelled", is_worth_another=False)
 
 
-def conversation_turn(turn: Turn) -> Steps[TurnEnd]:
+def run_turn(turn: TurnPlan) -> Steps[TurnEnd]:
     """Run one turn."""
-    return (yield from _Running(turn).run())
+    return (yield from _TurnFlow(turn).run())
 
 
-class _Running:
+class _TurnFlow:
     """A turn on its way."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: TurnPlan) -> None:
         self.turn = turn
         self.started_at = Instant(0)
         self.ruling: Ruling | None = None
         self.decision_id = ""
         self.messages: list[SessionMessage] = []
-        self.tally = Tally()
+        self.tally = TurnTally()
         self.parent = ""
         """The event that the next call of a model follows from."""
         self.lock: TurnLock | None = None
@@ -90,7 +96,9 @@ class _Running:
         self.wanted: tuple[ToolUse, ...] = ()
         self.stop: TurnStop | None = None
         self.cycle = ToolCycle(
-            Scene(turn.session_id, {}, self._all, turn.is_worker, turn.limits.confirm_s),
+            ToolScope(
+                turn.session_id, {}, self._all_messages, turn.is_worker, turn.limits.confirm_s
+            ),
             turn.granted,
         )
 
@@ -107,8 +115,8 @@ class _Running:
 
     def _loop(self) -> Steps[FlowEnd]:
         turn = self.turn
-        ended = yield from self._driven(
-            routed(turn.policies, turn.asked, turn.facts, turn.fallback, turn.claim)
+        ended = yield from self._drive_routing(
+            routing_flow(turn.policies, turn.asked, turn.facts, turn.fallback, turn.claim)
         )
         while ended.status == "done" and self.wanted and self.lock is not None:
             yield from self._use_tools()
@@ -117,11 +125,11 @@ class _Running:
             if self._is_over_limits():
                 break
             lock = self.lock
-            asked = yield from effects.gathered(self._request(lock.model), lock)
-            ended = yield from self._driven(continue_turn(turn.policies, asked, lock))
+            asked = yield from effects.gather_placement(self._request(lock.model), lock)
+            ended = yield from self._drive_routing(continue_turn(turn.policies, asked, lock))
         return ended
 
-    def _driven(self, flow: Flow) -> Steps[FlowEnd]:
+    def _drive_routing(self, flow: Flow) -> Steps[FlowEnd]:
         """Carry out what the routing flow asks for, until it ends."""
         reply: CallResult | None = None
         is_again = False
@@ -129,58 +137,58 @@ class _Running:
             try:
                 effect = flow.send(reply)
             except StopIteration as end:
-                return self._noted(end.value)
+                return self._note_end(end.value)
             reply = None
             if isinstance(effect, CallEffect):
-                reply = yield from self._called(effect)
+                reply = yield from self._call(effect)
             elif isinstance(effect, Record):
-                again = yield from self._recorded(effect, is_again=is_again)
+                again = yield from self._record_ruling(effect, is_again=is_again)
                 if self.stop == "privacy":
                     return FlowEnd("refused", effect.ruling, 0)
                 if again is not None:
                     flow, is_again = again, True
             else:
-                yield from effects.recorded(effect)
+                yield from effects.record(effect)
 
-    def _noted(self, ended: FlowEnd) -> FlowEnd:
+    def _note_end(self, ended: FlowEnd) -> FlowEnd:
         if ended.status == "refused":
             self.stop = "privacy"
             self.error = "" if ended.placing is None else ended.placing.outcome.reason
         return ended
 
-    def _recorded(self, effect: Record, *, is_again: bool) -> Steps[Flow | None]:
+    def _record_ruling(self, effect: Record, *, is_again: bool) -> Steps[Flow | None]:
         """Record a ruling, with what surrounds it; gives another flow where the user wants one."""
         ruling = effect.ruling
         is_first = effect.kind == "turn" and not is_again
         if is_first and ruling.model:
-            yield from self._begun()
+            yield from self._begin()
         before, self.ruling = self.ruling, ruling
         kind = "override" if is_again and effect.kind == "turn" else effect.kind
-        self.decision_id = yield from effects.recorded(Record(ruling, kind))
+        self.decision_id = yield from effects.record(Record(ruling, kind))
         if not ruling.model:
             return None
         if not (yield from self._may_leave(ruling)):
             return None
         if kind == "override":
-            yield from self._overridden(before)
+            yield from self._record_override(before)
             return None
         if not is_first:
             return None
         if ruling.trace.chain[ruling.outcome.winner_index].policy == "pattern":
-            yield from effects.told(pattern_matched(ruling), self.decision_id)
-        return (yield from self._disagreed(ruling))
+            yield from effects.tell(pattern_matched(ruling), self.decision_id)
+        return (yield from self._ask_about_pattern(ruling))
 
     def _may_leave(self, ruling: Ruling) -> Steps[bool]:
         """Ask a human where the placement wants one asked; a no ends the turn."""
         if not ruling.placing.outcome.requires_confirmation:
             return True
-        is_allowed = yield from effects.egress_allowed(ruling.placing)
+        is_allowed = yield from effects.ask_egress(ruling, self.tally.llm_calls + 1)
         if not is_allowed:
             self.stop, self.error = "privacy", "nobody allowed this turn to leave"
-            self.is_cancelled = not (yield from effects.may_go_on())
+            self.is_cancelled = not (yield from effects.can_continue())
         return is_allowed
 
-    def _begun(self) -> Steps[None]:
+    def _begin(self) -> Steps[None]:
         turn, facts = self.turn, self.turn.facts
         started = TurnStarted(
             user_message_hash=facts.message,
@@ -188,11 +196,11 @@ class _Running:
             has_images=facts.has_images,
             has_tool_calls_in_history=facts.has_tool_calls_in_history,
         )
-        self.parent = yield from effects.told(started)
+        self.parent = yield from effects.tell(started)
         metadata = Metadata(parent_tool_use_id=turn.parent_tool_use_id)
-        self.messages.append((yield from effects.kept("user", turn.content, metadata)))
+        self.messages.append((yield from effects.keep("user", turn.content, metadata)))
 
-    def _disagreed(self, ruling: Ruling) -> Steps[Flow | None]:
+    def _ask_about_pattern(self, ruling: Ruling) -> Steps[Flow | None]:
         """Ask the user where the pattern disagrees; only before the first call (D-002-31)."""
         codes = {each.code: each.text for each in ruling.outcome.banners}
         text = codes.get("turns.pattern_disagreement")
@@ -200,7 +208,7 @@ class _Running:
             return None
         pattern = next(each for each in ruling.trace.chain if each.policy == "pattern")
         suggested = pattern.candidate_model or ""
-        answer = yield from effects.route_answered(AskRoute(ruling, suggested, text))
+        answer = yield from effects.ask_route(AskRoute(ruling, suggested, text))
         if answer == "ignore":
             dismissed = PatternOverrideDismissed(
                 ruling.model,
@@ -208,14 +216,14 @@ class _Running:
                 _rule_name(ruling),
                 billionths_text(pattern.confidence or ZERO),
             )
-            yield from effects.told(dismissed, self.decision_id)
+            yield from effects.tell(dismissed, self.decision_id)
         if answer != "override":
             return None
         turn = self.turn
         facts = replace(turn.facts, override=Override(ROUTE_OVERRIDE, suggested))
-        return routed(turn.policies, turn.asked, facts, turn.fallback, turn.claim)
+        return routing_flow(turn.policies, turn.asked, facts, turn.fallback, turn.claim)
 
-    def _overridden(self, before: Ruling | None) -> Steps[None]:
+    def _record_override(self, before: Ruling | None) -> Steps[None]:
         if before is None or self.ruling is None:
             return
         pattern = next(each for each in before.trace.chain if each.policy == "pattern")
@@ -226,10 +234,10 @@ class _Running:
             rule_name=_rule_name(before),
             pattern_confidence=billionths_text(pattern.confidence or ZERO),
         )
-        self.parent = yield from effects.told(overridden, self.decision_id)
+        self.parent = yield from effects.tell(overridden, self.decision_id)
 
-    def _called(self, call: CallEffect) -> Steps[CallResult]:
-        if not (yield from effects.may_go_on()):
+    def _call(self, call: CallEffect) -> Steps[CallResult]:
+        if not (yield from effects.can_continue()):
             self.is_cancelled = True
             return _CANCELLED
         turn, request = self.turn, self._request(call.model)
@@ -241,23 +249,23 @@ class _Running:
             request_id=f"{turn.turn_id}.{self.tally.llm_calls + 1}",
             is_worker=turn.is_worker,
         )
-        started_id = yield from effects.told(started, self.parent)
+        started_id = yield from effects.tell(started, self.parent)
         order = CallModel(call.model, call.number, request, call.ruling, tokens)
-        reply = yield from effects.replied(order)
+        reply = yield from effects.call_model(order)
         self.tally = after_call(self.tally, reply)
         if reply.called.is_done:
-            yield from self._answered(call, reply, started_id)
+            yield from self._take_answer(call, reply, started_id)
         else:
-            yield from self._failed(call, reply, started_id)
+            yield from self._take_failure(call, reply, started_id)
         return reply.called
 
-    def _answered(self, call: CallEffect, reply: Replied, started_id: str) -> Steps[None]:
+    def _take_answer(self, call: CallEffect, reply: ModelReply, started_id: str) -> Steps[None]:
         self.error = ""
         completed = llm_completed(call.model, reply)
-        self.parent = yield from effects.told(completed, started_id)
+        self.parent = yield from effects.tell(completed, started_id)
         message = answer_message(call.model, reply, self.ruling, self.decision_id)
         self.messages.append(
-            (yield from effects.kept("assistant", reply.response.content, message))
+            (yield from effects.keep("assistant", reply.response.content, message))
         )
         is_escalated = self.ruling is not None and self.ruling.placing.outcome.log_escalation
         self.lock = TurnLock(
@@ -271,9 +279,9 @@ class _Running:
         if stop == "tool_use" and not self.wanted:
             self.stop = "end_turn"
 
-    def _failed(self, call: CallEffect, reply: Replied, started_id: str) -> Steps[None]:
+    def _take_failure(self, call: CallEffect, reply: ModelReply, started_id: str) -> Steps[None]:
         failed = llm_failed(call.model, reply)
-        self.parent = yield from effects.told(failed, started_id)
+        self.parent = yield from effects.tell(failed, started_id)
         self.error = reply.error_message
         if reply.is_cancelled:
             self.is_cancelled = True
@@ -283,11 +291,11 @@ class _Running:
         if reply.response.content or reply.spent is not None:
             message = cut_message(call.model, reply, self.ruling, self.decision_id)
             content = tuple(each for each in reply.response.content if isinstance(each, Text))
-            self.messages.append((yield from effects.kept("assistant", content, message)))
+            self.messages.append((yield from effects.keep("assistant", content, message)))
 
     def _use_tools(self) -> Steps[None]:
         cycle, lock = self.cycle, self.lock
-        cycle.offer(self._offered("" if lock is None else lock.model))
+        cycle.offer(self._tools_for("" if lock is None else lock.model))
         yield from cycle.run(self.wanted, self.parent)
         self.messages += cycle.messages
         self.parent = cycle.last_event
@@ -308,7 +316,7 @@ class _Running:
         most = self.turn.limits.most_output_tokens
         return None if most is None else max(0, most - self.tally.output_tokens)
 
-    def _offered(self, model: str) -> tuple[ToolDefinition, ...]:
+    def _tools_for(self, model: str) -> tuple[ToolDefinition, ...]:
         """Give the tools of a model: `delegate` only where it may delegate. 002 §6.8."""
         if not self._can_delegate(model):
             return self.turn.tools
@@ -318,7 +326,7 @@ class _Running:
         known = self.turn.policies.turns.models.get(model)
         return known is not None and known.can_delegate and not self.turn.is_worker
 
-    def _all(self) -> tuple[SessionMessage, ...]:
+    def _all_messages(self) -> tuple[SessionMessage, ...]:
         return (*self.turn.history, *self.messages)
 
     def _request(self, model: str) -> Request:
@@ -327,14 +335,14 @@ class _Running:
         sees = known is not None and known.capabilities.supports_images
         system = turn.system(model)
         tools = tuple(
-            Tool(each.name, each.description, each.input_schema) for each in self._offered(model)
+            Tool(each.name, each.description, each.input_schema) for each in self._tools_for(model)
         )
         left = self._tokens_left()
         most = None if known is None else known.capabilities.max_output_tokens
         asked = [each for each in (left, most) if each is not None]
-        past = turn.history.told(Manner(sees, self._can_delegate(model)))
+        past = turn.history.transcript_for(TranscriptStyle(sees, self._can_delegate(model)))
         return Request(
-            messages=(*past.open, *past.sent(self.messages)),
+            messages=(*past.open, *past.to_messages(self.messages)),
             earlier=past,
             system=(Text(system),) if system else (),
             tools=tools,
@@ -347,27 +355,27 @@ class _Running:
         wall_us = (yield from effects.now()) - self.started_at
         self.tally = replace(self.tally, wall_us=max(0, wall_us))
         if self.is_cancelled:
-            return (yield from self._cancelled())
+            return (yield from self._end_cancelled())
         if ended.status == "no_model":
             banners = ended.ruling.outcome.banners if ended.ruling is not None else ()
             self.error = " ".join(each.text for each in banners)
-            return self._told("no_model", None)
+            return self._turn_end("no_model", None)
         stop: TurnStop = self.stop or "error"
         status: EndStatus = "completed"
         if ended.status in {"failed", "refused"}:
             status = "failed" if ended.status == "failed" else "refused"
             stop = stop if stop in {"privacy", "over_budget"} else "error"
         if self.messages:
-            yield from effects.told(turn_completed(self.tally, stop), self.parent)
-        return self._told(status, stop)
+            yield from effects.tell(turn_completed(self.tally, stop), self.parent)
+        return self._turn_end(status, stop)
 
-    def _cancelled(self) -> Steps[TurnEnd]:
-        reason = yield from effects.cancelled_by()
+    def _end_cancelled(self) -> Steps[TurnEnd]:
+        reason = yield from effects.cancel_reason()
         cancelled = TurnCancelled(reason, self.cut_calls, self.cycle.cut)
-        yield from effects.told(cancelled, self.parent)
-        return replace(self._told("cancelled", None), cancelled_by=reason)
+        yield from effects.tell(cancelled, self.parent)
+        return replace(self._turn_end("cancelled", None), cancelled_by=reason)
 
-    def _told(self, status: EndStatus, stop: TurnStop | None) -> TurnEnd:
+    def _turn_end(self, status: EndStatus, stop: TurnStop | None) -> TurnEnd:
         answers = [each for each in self.messages if each.role == "assistant"]
         return TurnEnd(
             status=status,
