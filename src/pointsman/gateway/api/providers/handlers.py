@@ -11,7 +11,7 @@ from pointsman.gateway.http import (
     in_thread,
 )
 from pointsman.gateway.parts import Parts
-from pointsman.operations.provider_view import ProviderRow, provider_rows, recoveries
+from pointsman.operations.providers import ProviderRow, provider_rows, recoveries
 from pointsman.turns.registry.provider_state import ProviderRecovered
 
 

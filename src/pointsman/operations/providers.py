@@ -1,4 +1,4 @@
-"""What `pointsman providers` shows: one row for each provider and model, as values and as text."""
+"""The rows of `pointsman providers`: one for each provider and model, as values and as text."""
 
 from __future__ import annotations
 

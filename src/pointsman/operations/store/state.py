@@ -1,4 +1,4 @@
-"""What can be told of a store without changing it: tables, what is to be migrated, whose it is."""
+"""The state of a store, read without changing it: tables, pending migrations, its ledger."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pointsman.storage.stores.entries import LedgerReader
 
 
 class StoreState(Struct, frozen=True):
-    """A store as it was found; `trouble` is why it could not be looked at."""
+    """The state of a store; `trouble` is why it could not be read."""
 
     kind: str
     where: str
@@ -40,17 +40,17 @@ class StoreState(Struct, frozen=True):
         return not self.trouble and self.is_own and not needed
 
 
-def looked_at(home: Home) -> StoreState:
-    """Look at the store of a home."""
+def store_state(home: Home) -> StoreState:
+    """Read the state of the store of a home."""
     if isinstance(home.store, SqliteFolder):
-        return _files(home)
+        return _files_state(home)
     # Imported here: a server's driver is an extra.
-    from pointsman.operations.server_state import server_state  # noqa: PLC0415 - see above
+    from pointsman.operations.store.server import server_state  # noqa: PLC0415 - see above
 
     return server_state(home)
 
 
-def _files(home: Home) -> StoreState:
+def _files_state(home: Home) -> StoreState:
     try:
         return StoreState(
             kind="sqlite",
@@ -65,7 +65,7 @@ def _files(home: Home) -> StoreState:
 
 
 def ledger_of(home: Home) -> str:
-    """Give the id of the ledger that a store holds; nothing where it holds none."""
+    """Return the id of the ledger that a store holds; empty where it holds none."""
     if not home.database.exists() or not home.database.size():
         return ""
     with home.database.told_errors(), closing(LedgerReader(home.database)) as reader:

@@ -1,4 +1,4 @@
-"""Proving that a copy of a home holds what the home holds: every row, and every chain anew."""
+"""Prove that a copy of a home is whole: compare every row, and verify every chain anew."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pointsman.access.spent import rebuild
 from pointsman.audit.verify import LedgerReport, verify_ledger
 from pointsman.kernel.entry import Chain
 from pointsman.kernel.record import OUTCOME
-from pointsman.operations.store_copy import ENTRY_COLUMNS, TURN_COLUMNS, StoreCopy, read_or_nothing
+from pointsman.operations.store.copy import ENTRY_COLUMNS, TURN_COLUMNS, StoreCopy, read_or_nothing
 from pointsman.storage.connection import Row
 from pointsman.storage.copied_tables import CONTENTS, TABLES, CopiedTable
 from pointsman.storage.stores.entries import LedgerReader
@@ -37,7 +37,7 @@ _SUMS: Final = f"SELECT {_KEY}, {_ADDED} FROM spent GROUP BY {_KEY} ORDER BY {_K
 _TURNS: Final = f"SELECT {', '.join(TURN_COLUMNS[:5])} FROM turns ORDER BY session_id"  # noqa: S608 - as above
 
 
-class Compared(Struct, frozen=True):
+class ComparedTable(Struct, frozen=True):
     """One table on both sides: how many rows, and a digest over all of them in order."""
 
     table: str
@@ -52,10 +52,10 @@ class Compared(Struct, frozen=True):
         return (self.rows, self.digest) == (self.copied, self.copied_digest)
 
 
-class Proof(Struct, frozen=True):
-    """What was compared, and how the ledger verifies from the copy alone."""
+class CopyProof(Struct, frozen=True):
+    """The compared tables, and how the ledger verifies from the copy alone."""
 
-    tables: tuple[Compared, ...]
+    tables: tuple[ComparedTable, ...]
     ledger: LedgerReport
     has_checkpoints: bool
 
@@ -66,18 +66,18 @@ class Proof(Struct, frozen=True):
         return tables and self.ledger.is_intact and self.has_checkpoints
 
 
-def prove(copy: StoreCopy) -> Proof:
+def prove(copy: StoreCopy) -> CopyProof:
     """Compare every table of a copy with its source, and verify the copied ledger."""
-    return Proof(
-        tables=tuple(_compared(copy)),
+    return CopyProof(
+        tables=tuple(_compare_tables(copy)),
         ledger=verify_ledger(copy.copied),
         has_checkpoints=has_checkpoints(copy),
     )
 
 
-def prove_ledger(copy: StoreCopy) -> Proof:
+def prove_ledger(copy: StoreCopy) -> CopyProof:
     """Verify the copied ledger alone: the rest may have changed since it was copied."""
-    return Proof((), verify_ledger(copy.copied), has_checkpoints(copy))
+    return CopyProof((), verify_ledger(copy.copied), has_checkpoints(copy))
 
 
 def has_checkpoints(copy: StoreCopy) -> bool:
@@ -94,7 +94,7 @@ def has_checkpoints(copy: StoreCopy) -> bool:
     )
 
 
-def _compared(copy: StoreCopy) -> Iterator[Compared]:
+def _compare_tables(copy: StoreCopy) -> Iterator[ComparedTable]:
     for each in (*LEDGER, CONTENTS, *TABLES):
         with ExitStack() as stack:
             place, source = copy.source.place(each.place), None
@@ -102,36 +102,35 @@ def _compared(copy: StoreCopy) -> Iterator[Compared]:
                 source = stack.enter_context(closing(place.reading()))
             target = stack.enter_context(closing(copy.target.place(each.place).reading()))
             target.freeze()
-            rows, digest = _digest(read_or_nothing(source, each))
-            yield Compared(each.title, rows, *_swapped(digest, _digest(each.read(target))))
-    yield _compared_turns(copy)
-    yield _compared_sums(copy)
+            yield _compare(each.title, read_or_nothing(source, each), each.read(target))
+    yield _compare_turns(copy)
+    yield _compare_sums(copy)
 
 
-def _compared_turns(copy: StoreCopy) -> Compared:
+def _compare_turns(copy: StoreCopy) -> ComparedTable:
     """Compare the turns that wait for a tool, which replicas keep in another table."""
     with closing(copy.target.place("shared").reading()) as target:
-        rows, digest = _digest(copy.waiting_turns())
-        return Compared("shared.turns", rows, *_swapped(digest, _digest(target.execute(_TURNS))))
+        return _compare("shared.turns", copy.waiting_turns(), target.execute(_TURNS))
 
 
-def _compared_sums(copy: StoreCopy) -> Compared:
-    """Compare what the target adds up with what the home's own entries come to."""
+def _compare_sums(copy: StoreCopy) -> ComparedTable:
+    """Compare the target's sums with those of the home's own entries."""
     with (
         closing(LedgerReader(copy.source.database)) as ledger,
         closing(copy.target.place(SPEND).reading()) as target,
     ):
         sums = rebuild(each.entry for each in ledger.of_kind(OUTCOME))
-        rows, digest = _digest((*key, *sums[key]) for key in sorted(sums))
-        return Compared("spend.spent", rows, *_swapped(digest, _digest(target.execute(_SUMS))))
+        own = ((*key, *sums[key]) for key in sorted(sums))
+        return _compare("spend.spent", own, target.execute(_SUMS))
 
 
-def _swapped(digest: str, copied: tuple[int, str]) -> tuple[int, str, str]:
-    return copied[0], digest, copied[1]
+def _compare(title: str, source: Iterable[Row], target: Iterable[Row]) -> ComparedTable:
+    (rows, digest), (copied, copied_digest) = _digest(source), _digest(target)
+    return ComparedTable(title, rows, copied, digest, copied_digest)
 
 
 def _digest(rows: Iterable[Row]) -> tuple[int, str]:
-    """Count rows, and give a digest over them that depends on their order."""
+    """Count rows, and return a digest over them that depends on their order."""
     found, count = hashlib.sha256(), 0
     for row in rows:
         found.update(_ENCODE(row))

@@ -1,4 +1,4 @@
-"""What can be told of a PostgreSQL store without changing it."""
+"""The state of a PostgreSQL store and of the Redis beside it, and the migration of its tables."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Final, cast
 
+from msgspec import Struct
+
 from pointsman.errors import DocumentError, LedgerError, RedisNotInstalled, RedisUnavailable
 from pointsman.kernel.instant import Instant
-from pointsman.operations.store_state import StoreState, ledger_of, sizes_of
+from pointsman.operations.store.state import StoreState, ledger_of, sizes_of
 from pointsman.storage.home import Home
 from pointsman.storage.policies.settings import Settings, read_settings
-from pointsman.storage.postgres.migrations import migrations, pending
+from pointsman.storage.postgres.migrations import Step, migrate, migrations, pending
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.redis.connection import chosen_redis, opened_redis, shown
 from pointsman.storage.redis.eviction import eviction_of
@@ -29,13 +31,32 @@ def server_state(home: Home) -> StoreState:
     """Look at a home's database."""
     store = cast("PostgresStore", home.store)
     try:
-        return _answered(home, store)
+        return _read_state(home, store)
     except LedgerError as error:
         return StoreState("postgres", store.shown, trouble=str(error))
 
 
-def examined_redis(home: Home) -> Iterator[tuple[str, str]]:
-    """Tell whether the Redis that replicas share answers, and whether it keeps what must stay."""
+class MigrationResult(Struct, frozen=True):
+    """The migrations made, those left, and whether the server compares vectors."""
+
+    made: tuple[str, ...]
+    pending: tuple[str, ...]
+    has_vectors: bool
+
+
+def migrate_store(store: PostgresStore, steps: tuple[Step, ...]) -> MigrationResult:
+    """Make the changes of these steps; vectors also where the extension came later."""
+    with closing(store.connected("pointsman")) as connection:
+        made = migrate(connection.raw, store.shown, steps=steps)
+        left = [each.name for each in pending(connection.raw, migrations(), store.shown)]
+        has_vectors = False
+        if connection.execute("SELECT to_regclass('pointsman_patterns.structures')::text").get:
+            has_vectors = bool(connection.execute("SELECT pointsman_patterns.add_vectors()").get)
+    return MigrationResult(tuple(made), tuple(left), has_vectors)
+
+
+def check_redis(home: Home) -> Iterator[tuple[str, str]]:
+    """Check whether the Redis that replicas share answers, and whether it evicts keys."""
     url = chosen_redis(_settings(home))
     if not url:
         return
@@ -54,10 +75,10 @@ def _settings(home: Home) -> Settings:
     try:
         return read_settings(path.read_bytes() if path.exists() else b"", SETTINGS)
     except DocumentError:
-        return Settings()  # what is wrong with them is told by whoever reads them to work by them
+        return Settings()  # the process that works by them reports their problems
 
 
-def _answered(home: Home, store: PostgresStore) -> StoreState:
+def _read_state(home: Home, store: PostgresStore) -> StoreState:
     with closing(store.connected("pointsman", is_reading=True)) as connection:
         known = migrations()
         lacking = [each.name for each in pending(connection.raw, known, store.shown)]
@@ -77,7 +98,7 @@ def _answered(home: Home, store: PostgresStore) -> StoreState:
         ledger=own,
         is_own=own in {"", home.identity.ledger},
         sizes=sizes_of(home),
-        settings=(*store.examined(), *examined_redis(home)),
+        settings=(*store.examined(), *check_redis(home)),
         connections=int(used),
         most_connections=int(most),
         has_vectors=has_vectors,

@@ -23,11 +23,11 @@ from pointsman.turns.trace import Evaluation, Slot, Trace, TurnOutcome, Validati
 NO_MODEL = "no model"
 
 Exact = Callable[[GivenFacts], TurnFacts]
-"""Gives the exact facts of what a user wrote, or raises an InputError."""
+"""Returns the exact facts of the written ones, or raises an InputError."""
 
 
 class Want(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a decision must say; what is left out may be anything.
+    """The expected decision; a field left out may be anything.
 
     `chosen_model` is an id or alias, empty when no model may take the turn. `validation_failure`
     must be among the reasons for which candidates were rejected on the way.
@@ -40,8 +40,8 @@ class Want(Struct, frozen=True, forbid_unknown_fields=True):
     banners: tuple[str, ...] | None = None
 
 
-class Case(Struct, frozen=True, forbid_unknown_fields=True):
-    """One row: facts as `route --facts` reads them, and what must come of them."""
+class RuleCase(Struct, frozen=True, forbid_unknown_fields=True):
+    """One row: facts as `route --facts` reads them, and the expected decision."""
 
     note: str
     facts: GivenFacts
@@ -49,8 +49,8 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
     want_error: str | None = None
 
 
-class Row(Struct, frozen=True):
-    """How one case went; `expected` and `got` name only what differs."""
+class RuleCaseResult(Struct, frozen=True):
+    """The result of one case; `expected` and `got` name only the differences."""
 
     note: str
     place: str
@@ -60,46 +60,46 @@ class Row(Struct, frozen=True):
 
 
 class TableReport(Struct, frozen=True):
-    """How a table went."""
+    """The results of a table."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[RuleCaseResult, ...]
 
     @property
-    def failed(self) -> int:
+    def failures(self) -> int:
         """How many rows did not come out as expected."""
         return sum(1 for row in self.rows if row.state == "failed")
 
 
-class Table(Struct, frozen=True):
+class RuleTable(Struct, frozen=True):
     """The cases of a file, each with its place in it."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[RuleCase, ...]
     places: tuple[str, ...]
 
 
-def read_table(text: bytes, source: str) -> Table:
+def read_table(text: bytes, source: str) -> RuleTable:
     """Read a table, or raise with every problem at its place."""
     document = parse_yaml(text, source)
-    cases = conform(document, tuple[Case, ...], _problems)
-    return Table(cases, tuple(str(document.place((index,))) for index in range(len(cases))))
+    cases = conform(document, tuple[RuleCase, ...], _problems)
+    return RuleTable(cases, tuple(str(document.place((index,))) for index in range(len(cases))))
 
 
-def run_table(table: Table, ready: CompiledTurnPolicy, exact: Exact) -> TableReport:
+def run_table(table: RuleTable, ready: CompiledTurnPolicy, exact: Exact) -> TableReport:
     """Decide every case and compare."""
     rows = zip(table.cases, table.places, strict=True)
-    return TableReport(tuple(_row(case, place, ready, exact) for case, place in rows))
+    return TableReport(tuple(_run_case(case, place, ready, exact) for case, place in rows))
 
 
-def run_on_files(files: PolicyFiles, table: Table) -> TableReport:
+def run_on_files(files: PolicyFiles, table: RuleTable) -> TableReport:
     """Run a table against the files as they are on disk.
 
-    What the environment holds does not count: unless a case says so, every model is configured.
+    The environment does not count: unless a case says so, every model is configured.
     """
     ready = files.on_disk().ready
     return run_table(table, ready, lambda given: exact_facts(given, ready, files.prices.id))
 
 
-def _problems(cases: tuple[Case, ...], document: Document) -> Iterable[Problem]:
+def _problems(cases: tuple[RuleCase, ...], document: Document) -> Iterable[Problem]:
     if not cases:
         yield document.problem((), Code.TOO_SHORT, "the table has no cases")
     # The document is asked, not the case: a `want` that is wrong in itself is still given.
@@ -117,37 +117,39 @@ def _problems(cases: tuple[Case, ...], document: Document) -> Iterable[Problem]:
             yield document.problem((index,), Code.TOO_SHORT, message, hint)
 
 
-def _row(case: Case, place: str, ready: CompiledTurnPolicy, exact: Exact) -> Row:
+def _run_case(
+    case: RuleCase, place: str, ready: CompiledTurnPolicy, exact: Exact
+) -> RuleCaseResult:
     try:
         facts = exact(case.facts)
     except InputError as error:
-        return _compared(case, place, _of_error(case, error))
+        return _case_result(case, place, _compare_error(case, error))
     if case.want is None:
         outcome, _ = decide(ready, facts)
         got = f"decided: {outcome.chosen_model or NO_MODEL}"
-        return _compared(case, place, [("error", case.want_error or "", got)])
-    return _compared(case, place, _of_decision(case.want, ready, *decide(ready, facts)))
+        return _case_result(case, place, [("error", case.want_error or "", got)])
+    return _case_result(case, place, _compare_decision(case.want, ready, *decide(ready, facts)))
 
 
-_Compared = Iterable[tuple[str, str, str]]
-"""What is compared, what was expected of it, and what it is."""
+_Comparison = Iterable[tuple[str, str, str]]
+"""The compared field, its expected value, and its value."""
 
 
-def _compared(case: Case, place: str, found: _Compared) -> Row:
+def _case_result(case: RuleCase, place: str, found: _Comparison) -> RuleCaseResult:
     differing = [each for each in found if each[1] != each[2]]
     expected = {name: wanted for name, wanted, _ in differing}
     got = {name: value for name, _, value in differing}
-    return Row(case.note, place, "failed" if differing else "passed", expected, got)
+    return RuleCaseResult(case.note, place, "failed" if differing else "passed", expected, got)
 
 
-def _of_error(case: Case, error: InputError) -> _Compared:
+def _compare_error(case: RuleCase, error: InputError) -> _Comparison:
     wanted = case.want_error
     if wanted is not None and (wanted == error.code or wanted in error.message):
         return []
     return [("error", wanted or "none", f"{error.code}: {error.message}")]
 
 
-def _of_decision(
+def _compare_decision(
     want: Want, ready: CompiledTurnPolicy, outcome: TurnOutcome, trace: Trace
 ) -> Iterator[tuple[str, str, str]]:
     winner = trace.chain[outcome.winner_index] if outcome.winner_index >= 0 else None

@@ -1,7 +1,7 @@
-"""Copying a home from SQLite files into PostgreSQL: chains, checkpoints, numbers and all the rest.
+"""Copy a home from SQLite files into PostgreSQL: chains, checkpoints, numbers and all other tables.
 
-What is there already is left; what is cut short goes on where it stopped. Nobody may write on
-either side meanwhile, and a database that holds something else is refused.
+Rows that are there already are left; an interrupted copy continues where it stopped. No writer may
+run on either side meanwhile, and a database of another ledger is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pointsman.storage.writer.checkpoints import CheckpointFolder, claimed_size
 from pointsman.storage.writer.lease import Lease
 
 Progress = Callable[[int, int], None]
-"""Told how many entries are copied, and of how many."""
+"""Called with how many entries are copied, and of how many."""
 
 ENTRIES: Final = 1_000
 TEXTS: Final = 1_000
@@ -62,7 +62,7 @@ ON CONFLICT (ledger) DO UPDATE SET began_us = excluded.began_us, finished_us = N
 """
 
 
-class Begun(Struct, frozen=True):
+class CopyProgress(Struct, frozen=True):
     """How far a copy has come before; `is_ahead` where the target was written to by itself."""
 
     finished_at: Instant | None
@@ -84,7 +84,7 @@ class StoreCopy:
         self.copied = Home(source.path, target)
 
     @contextmanager
-    def alone(self) -> Iterator[Begun]:
+    def alone(self) -> Iterator[CopyProgress]:
         """Keep writers out on both sides; raise where the target may not be written."""
         if not self.source.database.exists():
             raise StoreRefused("there is no ledger to copy", where=str(self.source.path))
@@ -99,13 +99,13 @@ class StoreCopy:
             for name in chains:
                 if not is_leased(holding, f"chain/{name}"):
                     raise StoreRefused(f"somebody writes the chain `{name}` of the target")
-            begun = self._begun(ledger, chains)
+            begun = self._copy_progress(ledger, chains)
             if not begun.is_needless:
                 self._check_intact()
             yield begun
 
     def run(self, at: Instant, progress: Progress | None = None) -> None:
-        """Copy what is not there yet."""
+        """Copy the rows that are not there yet."""
         with closing(self.target.connected("pointsman")) as mark:
             mark.execute(_BEGAN, (self.source.identity.ledger, at))
         self._copy_ledger(progress)
@@ -142,14 +142,14 @@ class StoreCopy:
                 where=self.target.shown,
                 hint="name an empty database",
             )
-        if found is None and (used := self._used()):
+        if found is None and (used := self._used_table()):
             raise StoreRefused(
                 f"the target has no ledger, but `{used}` is not empty",
                 where=self.target.shown,
                 hint="name an empty database",
             )
 
-    def _used(self) -> str:
+    def _used_table(self) -> str:
         """Name a table of the target that has rows though no copy began there."""
         with closing(self.target.connected("pointsman", is_reading=True)) as marks:
             own = (self.source.identity.ledger,)
@@ -161,7 +161,7 @@ class StoreCopy:
                     return each.title
         return ""
 
-    def _begun(self, ledger: LedgerReader, chains: dict[str, int]) -> Begun:
+    def _copy_progress(self, ledger: LedgerReader, chains: dict[str, int]) -> CopyProgress:
         with closing(LedgerReader(self.copied.database)) as copied:
             there = copied.chains()
             sizes = {name: copied.size(number) for name, number in there.items()}
@@ -176,7 +176,7 @@ class StoreCopy:
                 "SELECT finished_us FROM copies WHERE ledger = ?", (self.source.identity.ledger,)
             ).fetchone()
         finished = row[0] if row else None
-        return Begun(None if finished is None else Instant(finished), is_ahead, own == sizes)
+        return CopyProgress(None if finished is None else Instant(finished), is_ahead, own == sizes)
 
     def _check_same(self, name: str, here: int, there: int, size: int) -> None:
         """Refuse a chain of the target that is not the beginning or the continuation of ours."""
@@ -220,7 +220,7 @@ class StoreCopy:
     def _copy_chain(
         self, ledger: LedgerReader, rows: Connection, target: PostgresConnection, number: int
     ) -> Iterator[int]:
-        """Append what the target's chain lacks, a group at a time; give how many are there."""
+        """Append the entries the target's chain lacks, in groups; yield how many are there."""
         first = int(
             target.execute(
                 "SELECT coalesce(max(seq), -1) + 1 FROM entries WHERE chain = ?", (number,)
@@ -262,7 +262,7 @@ class StoreCopy:
                     load(target, CONTENTS.name, CONTENTS.columns, CONTENTS.key, part)
 
     def _copy_place(self, name: str) -> None:
-        """Put everything one store holds in the place of what the target has there."""
+        """Replace the rows of one store in the target by those of the home."""
         place = self.source.place(name)
         tables = [each for each in TABLES if each.place == name]
         with ExitStack() as stack:
@@ -292,16 +292,16 @@ class StoreCopy:
             load(target, "turns", TURN_COLUMNS, ("session_id",), rows)
 
     def waiting_turns(self) -> list[Row]:
-        """Give the turns of the home that wait for a tool."""
+        """Return the turns of the home that wait for a tool."""
         if not self.source.sessions.exists():
             return []
         with closing(self.source.sessions.reading()) as source:
             return source.execute(_WAITING).fetchall()
 
     def _fold_spending(self) -> None:
-        """Have what was spent added up from the copied entries, as every replica goes on with it.
+        """Add up the spending from the copied entries, as every replica continues with it.
 
-        What a book of files holds beside the ledger is not charged: nobody can tell what it is.
+        Sums that a book of files holds beside the ledger are not charged: their source is unknown.
         """
         with closing(FoldedBook(self.target)) as book:
             book.flush()
@@ -310,7 +310,7 @@ class StoreCopy:
 def read_or_nothing(
     source: Connection | None, table: CopiedTable, *, in_key_order: bool = True
 ) -> Iterable[Row]:
-    """Give a table's rows; none where a home was begun before there was such a table."""
+    """Return a table's rows; none where a home was begun before there was such a table."""
     if source is None:
         return ()
     made = "SELECT 1 FROM sqlite_schema WHERE name = ?"

@@ -1,4 +1,4 @@
-"""What `rules check`, `show` and `reload` tell, as values and as text, on every surface."""
+"""The reports of `rules check`, `show` and `reload`, as values and as text, on every surface."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ FILES: Final = ("pointsman.yaml", "models.yaml", "routing.yaml", "placement.yaml
 EVERYWHERE: Final = "everywhere"
 
 
-class Checked(Struct, frozen=True):
-    """Everything that a check of the policy files found."""
+class CheckResult(Struct, frozen=True):
+    """The result of a check of the policy files."""
 
     errors: tuple[Problem, ...]
     notes: tuple[Problem, ...]
@@ -48,11 +48,11 @@ class Checked(Struct, frozen=True):
         return not self.errors and self.proof.holds
 
 
-def checked(in_force: InForce, others: Sequence[InvalidFile] = ()) -> Checked:
-    """Look for everything that can be wrong with the policy files; `others` are other files."""
+def check_files(in_force: InForce, others: Sequence[InvalidFile] = ()) -> CheckResult:
+    """Check the policy files; `others` are the broken ones among other files."""
     policy = in_force.ready.policy
     invalid = (*in_force.invalid, *others)
-    return Checked(
+    return CheckResult(
         errors(invalid),
         tuple(each for file in invalid for each in file.problems if not _is_error(each)),
         stand_ins(invalid),
@@ -62,8 +62,8 @@ def checked(in_force: InForce, others: Sequence[InvalidFile] = ()) -> Checked:
     )
 
 
-def checked_text(found: Checked) -> str:
-    """Give errors, then warnings; `ok` when nothing is wrong."""
+def check_text(found: CheckResult) -> str:
+    """Write errors, then warnings; `ok` when nothing is wrong."""
     proof = found.proof
     lines = [str(each) for each in found.errors]
     lines += [f"in force: {line}" for line in found.stand_ins]
@@ -77,8 +77,8 @@ def checked_text(found: Checked) -> str:
     return "\n".join(map(printable, lines))
 
 
-def checked_value(found: Checked) -> dict[str, object]:
-    """Give the same for programs."""
+def check_value(found: CheckResult) -> dict[str, object]:
+    """Return the same for programs."""
     return {
         "ok": found.is_ok,
         "problems": [_problem_value(each) for each in (*found.errors, *found.notes)],
@@ -124,7 +124,7 @@ def refuse_unknown(invalid: Sequence[InvalidFile]) -> None:
 
 
 def rules_text(policy: TurnPolicy) -> str:
-    """Give the rules in the order in which they are tried, with their names."""
+    """List the rules in the order in which they are tried, with their names."""
     lines: list[str] = []
     for scoped in scopes(policy):
         lines.append(scoped.workspace or EVERYWHERE)
@@ -138,7 +138,7 @@ def rules_text(policy: TurnPolicy) -> str:
 
 
 def rules_value(policy: TurnPolicy, policy_id: str) -> dict[str, object]:
-    """Give the same for programs."""
+    """Return the same for programs."""
     return {
         "policy_id": policy_id,
         "scopes": [
@@ -160,32 +160,34 @@ def rules_value(policy: TurnPolicy, policy_id: str) -> dict[str, object]:
     }
 
 
-class Reloaded(Struct, frozen=True):
-    """What became of one file when it was read anew."""
+class ReloadedFile(Struct, frozen=True):
+    """The state of one file after it was read anew."""
 
     name: str
     state: Literal["changed", "unchanged", "new", "invalid", "absent", "published"]
     in_force: str
 
 
-def kept_files(home: Home) -> dict[str, bytes | None]:
-    """Give what was in force of each file, to compare with after a reload."""
-    return {name: _kept(home, name) for name in FILES}
+def last_good_files(home: Home) -> dict[str, bytes | None]:
+    """Return the text in force of each file, to compare with after a reload."""
+    return {name: _last_good(home, name) for name in FILES}
 
 
-def reloaded(home: Home, before: dict[str, bytes | None], in_force: InForce) -> list[Reloaded]:
-    """Tell what a reload changed."""
-    return [_reloaded(home, name, before[name], in_force) for name in FILES]
+def reloaded_files(
+    home: Home, before: dict[str, bytes | None], in_force: InForce
+) -> list[ReloadedFile]:
+    """List the files with what a reload changed."""
+    return [_reloaded_file(home, name, before[name], in_force) for name in FILES]
 
 
-def reloaded_text(files: list[Reloaded], in_force: InForce) -> str:
-    """Give it as a table."""
+def reload_text(files: list[ReloadedFile], in_force: InForce) -> str:
+    """Set the reloaded files as a table."""
     rows = table((each.name, each.state, each.in_force) for each in files)
     return "\n".join([rows, f"policy {in_force.policy_id}", *origin_lines(in_force)])
 
 
 def files_to_check(files: PolicyFiles) -> InForce:
-    """Read anew what the files of this machine say, whether they or others are in force."""
+    """Read the files of this machine anew, whether they or others are in force."""
     files.reload()
     return files.on_disk()
 
@@ -220,7 +222,7 @@ def origin_lines(in_force: InForce) -> list[str]:
 
 
 def origin_value(in_force: InForce) -> dict[str, object]:
-    """Give the same for programs."""
+    """Return the same for programs."""
     origin = in_force.origin
     value: dict[str, object] = {
         "source": origin.source,
@@ -238,7 +240,7 @@ def origin_value(in_force: InForce) -> dict[str, object]:
 
 
 def stand_ins(invalid: Iterable[InvalidFile]) -> tuple[str, ...]:
-    """Say what is in force in the place of each broken file."""
+    """Name the stand-in that is in force for each broken file."""
     return tuple(
         f"{_stand_in(each)} of {each.name}, until it is mended"
         for each in invalid
@@ -275,25 +277,25 @@ def _default(policy: TurnPolicy, scoped: Scoped) -> str | None:
     return ", ".join(scoped.scope.defaults or model_names(policy.global_default)) or None
 
 
-def _kept(home: Home, name: str) -> bytes | None:
+def _last_good(home: Home, name: str) -> bytes | None:
     return LastGood(home.last_good / f"{name}.last-known-good").load()[0]
 
 
-def _reloaded(home: Home, name: str, before: bytes | None, in_force: InForce) -> Reloaded:
+def _reloaded_file(home: Home, name: str, before: bytes | None, in_force: InForce) -> ReloadedFile:
     if in_force.origin.source == "ledger" and name in PUBLISHED_FILES:
         told = f"publication {in_force.origin.number} is in force"
-        return Reloaded(name, "published", told)
+        return ReloadedFile(name, "published", told)
     if not (home.path / name).exists():
-        return Reloaded(name, "absent", "the defaults are in force")
+        return ReloadedFile(name, "absent", "the defaults are in force")
     broken = next((each for each in in_force.invalid if each.name == name), None)
     if broken is not None and any(p.code != Code.LAST_GOOD_NOT_KEPT for p in broken.problems):
         which = "the last good version is" if broken.using_last_known_good else "the defaults are"
         if _is_shut(broken):
-            return Reloaded(name, "invalid", "nothing leaves this machine")
-        return Reloaded(name, "invalid", f"{which} in force")
+            return ReloadedFile(name, "invalid", "nothing leaves this machine")
+        return ReloadedFile(name, "invalid", f"{which} in force")
     if before is None:
-        return Reloaded(name, "new", "the file is in force")
+        return ReloadedFile(name, "new", "the file is in force")
     state: Literal["changed", "unchanged"] = (
-        "unchanged" if before == _kept(home, name) else "changed"
+        "unchanged" if before == _last_good(home, name) else "changed"
     )
-    return Reloaded(name, state, "the file is in force")
+    return ReloadedFile(name, state, "the file is in force")

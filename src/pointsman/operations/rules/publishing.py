@@ -43,8 +43,8 @@ SECRETS: Final = frozenset(each.name for each in KINDS if each.group == "secret"
 _HINT: Final = "look at what is in force now, and publish again"
 
 
-class Publishing(Struct, frozen=True):
-    """What came of it: what is published now, and whether it was not before."""
+class PublishResult(Struct, frozen=True):
+    """The publication in force now, and whether this call made it."""
 
     id: ContentId
     publication: Publication
@@ -53,29 +53,29 @@ class Publishing(Struct, frozen=True):
 
 def publish(
     home: Home, recorder: Recorder, sources: tuple[Clock, IdSource], given: Candidate, by: str
-) -> Publishing:
+) -> PublishResult:
     """Publish a policy; it is durable when this returns, or nothing of it counts.
 
-    One at a time, and only in the place of the publication that the candidate was made over: who
-    comes second is told so. What is published already is not published again.
+    One at a time, and only in the place of the publication that the candidate was made over: the
+    second of two callers gets `PolicyMoved`. A policy in force is not published again.
     """
     _check_secrets(given)
     with (
-        _alone(home) as lease,
+        _publishing_lease(home) as lease,
         told_errors(home.database),
         closing(LedgerReader(home.database)) as reader,
     ):
-        press = Press(home, recorder, sources, reader, lease)
+        publisher = Publisher(home, recorder, sources, reader, lease)
         before = succession(reader, home)
         if before.newest is not None and _is_same(before.newest, given):
-            return Publishing(before.newest.id, before.newest.publication, is_new=False)
+            return PublishResult(before.newest.id, before.newest.publication, is_new=False)
         if before.head != given.over:
-            raise PolicyMoved(_moved(before.newest), hint=_HINT)
-        return press.printed(given, before, by)
+            raise PolicyMoved(_moved_message(before.newest), hint=_HINT)
+        return publisher.publish(given, before, by)
 
 
-class Press:
-    """Writes one publication, under the sole right to publish."""
+class Publisher:
+    """Writes one publication, under the lease to publish."""
 
     def __init__(
         self,
@@ -91,12 +91,12 @@ class Press:
         self._reader = reader
         self._lease = lease
 
-    def printed(self, given: Candidate, before: Succession, by: str) -> Publishing:
-        """Publish in the place of the newest of what was read under the lease."""
+    def publish(self, given: Candidate, before: Succession, by: str) -> PublishResult:
+        """Publish in the place of the newest publication that was read under the lease."""
         at = self._clock.now()
-        # INVARIANT: all that it names is durable before it is made known.
-        policy_id = self._kept(POLICY_FORM, given.turns, at)
-        placement_id = self._kept(PLACEMENT_FORM, given.placement, at)
+        # INVARIANT: every snapshot it names is durable before it is announced.
+        policy_id = self._record_snapshot(POLICY_FORM, given.turns, at)
+        placement_id = self._record_snapshot(PLACEMENT_FORM, given.placement, at)
         said = Publication(
             number=before.next_number,
             previous=given.over,
@@ -105,20 +105,20 @@ class Press:
             files=given.texts,
             by=by,
             at=at,
-            changed=_changed(before.newest, given),
+            changed=_changed_files(before.newest, given),
         )
-        name = self._kept(PUBLICATION_FORM, said, at)
+        name = self._record_snapshot(PUBLICATION_FORM, said, at)
         payload = ANNOUNCEMENT_FORM.encode(announced(name, said))
-        # INVARIANT: nobody has taken the sole right since the succession was read, or nothing of it
-        # is made known. It may be lost with a connection, and then taken by another.
+        # INVARIANT: the lease was held since the succession was read, or nothing is announced. It
+        # may be lost with a connection, and then taken by another publisher.
         entry = Draft(PUBLISHED, self._ids.new_id(), name, at, payload)
         self._recorder.append_under(self._lease, entry)
         after = succession(self._reader, self._home)
         if after.head != name:
             raise PolicyMoved("another was published in the same moment", hint=_HINT)
-        return Publishing(name, said, is_new=True)
+        return PublishResult(name, said, is_new=True)
 
-    def _kept(self, form: SnapshotForm[T], value: T, at: Instant) -> ContentId:
+    def _record_snapshot(self, form: SnapshotForm[T], value: T, at: Instant) -> ContentId:
         """Record a snapshot unless it is there, and signed."""
         name, ledger = form.id(value), self._home.identity.ledger
         try:
@@ -130,7 +130,7 @@ class Press:
 
 
 def _check_secrets(given: Candidate) -> None:
-    """Refuse texts that hold what looks like a secret: what is recorded cannot be taken back."""
+    """Refuse texts that seem to hold a secret: a recorded text cannot be taken back."""
     for name, text in given.texts.items():
         hit = next((each for each in detect(text) if each.kind in SECRETS), None)
         if hit is not None:
@@ -141,7 +141,7 @@ def _check_secrets(given: Candidate) -> None:
 
 
 @contextmanager
-def _alone(home: Home) -> Iterator[HeldLease]:
+def _publishing_lease(home: Home) -> Iterator[HeldLease]:
     try:
         lease = home.lease(LEASE)
     except ChainHeld as error:
@@ -159,12 +159,12 @@ def _is_same(newest: Published, given: Candidate) -> bool:
     return (said.policy_id, said.placement_id) == given.ids and said.files == given.texts
 
 
-def _changed(newest: Published | None, given: Candidate) -> tuple[str, ...]:
+def _changed_files(newest: Published | None, given: Candidate) -> tuple[str, ...]:
     before = {} if newest is None else newest.publication.files
     return tuple(name for name in PUBLISHED_FILES if given.texts.get(name) != before.get(name))
 
 
-def _moved(newest: Published | None) -> str:
+def _moved_message(newest: Published | None) -> str:
     if newest is None:
         return "nothing is published: what this was to take the place of is gone"
     said = newest.publication
