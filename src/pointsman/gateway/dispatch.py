@@ -1,4 +1,4 @@
-"""The gateway as a service: which path is served by what, and who may ask at all.
+"""Dispatch: check the head of a request, find its handler, run it, answer its errors.
 
 No framework: the model endpoints are on the hot path, and the rest is few enough.
 """
@@ -8,13 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import unquote
 
 from pointsman.errors import (
     HostRefused,
-    MethodNotAllowed,
     NotAuthenticated,
-    NotFound,
     OriginRefused,
     PointsmanError,
 )
@@ -24,60 +21,29 @@ from pointsman.gateway.http import (
     NO_STORE,
     Asked,
     Handler,
-    Send,
     answer,
     answer_value,
     error_value,
     in_thread,
 )
 from pointsman.gateway.parts import Parts
+from pointsman.gateway.route_table import RouteTable
 from pointsman.gateway.wire.reply import Reply
 from pointsman.kernel.instant import instant_text
 from pointsman.providers.port import Dialect
 from pointsman.providers.registry.dialects import speaker
-
-__all__ = ["LOOPBACK", "Gateway", "Handler", "Routes", "answer_text", "named_parts"]
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 HOUSEKEEPING_S: Final = 60.0
 MOST_HOSTS: Final = 64
 
 
-class Routes:
-    """Paths and what serves them; a `{name}` matches one part of a path."""
-
-    def __init__(self, found: Mapping[tuple[str, str], Handler]) -> None:
-        self._exact = {key: each for key, each in found.items() if "{" not in key[1]}
-        self._with_names = [
-            (method, tuple(path.split("/")), each)
-            for (method, path), each in found.items()
-            if "{" in path
-        ]
-        self._paths = {path for _, path in found}
-
-    def of(self, method: str, path: str) -> Handler:
-        """Give what serves a path, or raise."""
-        found = self._exact.get((method, path))
-        if found is not None:
-            return found
-        parts = tuple(path.split("/"))
-        methods = {known for known, at in self._exact if at == path}
-        for known, wanted, handler in self._with_names:
-            if _fits(wanted, parts):
-                if known == method:
-                    return handler
-                methods.add(known)
-        if methods:
-            raise MethodNotAllowed(f"`{path}` takes {', '.join(sorted(methods))}")
-        raise NotFound(f"there is nothing at `{path[:200]}`", hint="GET /openapi.json lists all")
-
-
 class Gateway:
     """The service."""
 
-    def __init__(self, parts: Parts, routes: Routes, hosts: frozenset[str]) -> None:
+    def __init__(self, parts: Parts, handlers: RouteTable[Handler], hosts: frozenset[str]) -> None:
         self._parts = parts
-        self._routes = routes
+        self._handlers = handlers
         self._hosts = hosts
         self._known_hosts: set[bytes | None] = set()
         """As callers wrote them, found good."""
@@ -112,7 +78,7 @@ class Gateway:
             self._check_host(headers)
         if b"origin" in headers:
             self._check_origin(headers)
-        return self._routes.of(method, path)
+        return self._handlers.find(method, path)
 
     async def serve(self, asked: Asked, handler: Handler | PointsmanError, reply: Reply) -> None:
         """Serve one request, or tell why it is refused."""
@@ -171,25 +137,7 @@ class Gateway:
         await answer_value(send, value, error.http_status, closing)
 
 
-def named_parts(pattern: str, path: str) -> dict[str, str]:
-    """Give what the names in a pattern stand for in a path."""
-    pairs = zip(pattern.split("/"), path.split("/"), strict=True)
-    return {want[1:-1]: unquote(part) for want, part in pairs if want.startswith("{")}
-
-
-async def answer_text(send: Send, text: str, content_type: bytes) -> None:
-    """Send a text."""
-    await answer(send, 200, text.encode(), [(b"content-type", content_type), NO_STORE])
-
-
 def _vendor_error(path: str, error: PointsmanError) -> bytes:
     dialect: Dialect = "messages" if path.startswith("/v1/messages") else "chat"
     message = f"{error.message} ({error.hint})" if error.hint else error.message
     return speaker(dialect).write_error(error.http_status, error.code, message)
-
-
-def _fits(wanted: tuple[str, ...], parts: tuple[str, ...]) -> bool:
-    return len(wanted) == len(parts) and all(
-        (want.startswith("{") and part) or want == part
-        for want, part in zip(wanted, parts, strict=True)
-    )
