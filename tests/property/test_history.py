@@ -162,9 +162,9 @@ def test_a_turn_writes_only_its_own_messages() -> None:
         history.extend(
             [_said(number, 0, "user", [Text("q")]), _said(number, 1, "assistant", [Text("a")])]
         )
-        assert history.transcript_for(TranscriptStyle()).written("chat", write).items == b",".join(
-            [b"0"] * 2 * (number + 1)
-        )
+        assert history.transcript_for(TranscriptStyle()).written_in(
+            "chat", write
+        ).items == b",".join([b"0"] * 2 * (number + 1))
     assert written == [2] * 50
 
 
@@ -177,7 +177,7 @@ def test_only_the_latest_forms_of_a_session_are_kept_written() -> None:
             asked.append(name)
             return WrittenMessages(b"0" * len(messages))
 
-        history.transcript_for(manner).written(name, write)
+        history.transcript_for(manner).written_in(name, write)
 
     for name in ("chat", "responses", "chat", "messages", "chat", "responses"):
         writing(name, TranscriptStyle())

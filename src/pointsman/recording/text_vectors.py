@@ -1,7 +1,7 @@
 """The vectors of texts, made as the settings of a home say.
 
-A transformer takes tens of milliseconds for a text: whoever serves an event loop asks for it ahead,
-and what was made a moment ago is kept.
+A transformer takes tens of milliseconds for a text: event loops ask for it ahead, and recent
+vectors are cached.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class TextVectors:
     async def prepare(self, text: str) -> None:
         """Make the tokens of a text in a thread, one text at a time, so that `of` finds them."""
         if looked_at(text) not in self._kept:
-            # Imported here: whoever waits has it, and most commands never do.
+            # Imported here: most commands never wait for a vector.
             from asyncio import get_running_loop  # noqa: PLC0415 - see above
 
             await get_running_loop().run_in_executor(self._thread(), self._tokens, text)
 
     def close(self) -> None:
-        """Let go of the thread; what it has not begun is never made."""
+        """Stop the thread; texts it has not begun are dropped."""
         if self._worker is not None:
             self._worker.shutdown(wait=False, cancel_futures=True)
             self._worker = None
@@ -98,15 +98,15 @@ class TextVectors:
 
     def _tokens(self, text: str) -> bytes:
         seen = looked_at(text)
-        found = self._cached(seen)
+        found = self._cached_tokens(seen)
         if found is not None:
             return found
         with self._making:
             # Who held the lock may have made the same.
-            found = self._cached(seen)
+            found = self._cached_tokens(seen)
             return self._keep(seen, self._model.tokens(text)) if found is None else found
 
-    def _cached(self, seen: str) -> bytes | None:
+    def _cached_tokens(self, seen: str) -> bytes | None:
         with self._keeping:
             if seen in self._kept:
                 self._kept.move_to_end(seen)

@@ -141,7 +141,7 @@ class ModelTranscript:
             self._tokens[tokenizer] = _tokens(self.messages(), tokenizer)
         return self._tokens[tokenizer]
 
-    def written(self, dialect: str, write: Write) -> WrittenMessages:
+    def written_in(self, dialect: str, write: Write) -> WrittenMessages:
         """Give those that change no more as a dialect writes them."""
         wire = self._dialects.of(self._style, dialect)
         if wire is None:

