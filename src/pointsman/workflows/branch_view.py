@@ -25,14 +25,14 @@ _MS_UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 def evaluation_value(made: Evaluation) -> dict[str, object]:
     """Return an evaluation as `decision evaluate --json` shows it."""
-    return {
-        **to_json(_as_shown(made)),
+    asked = {
         "cached": made.is_cached,
         "evaluated_at": instant_text(made.evaluated_at),
         "evaluation_id": made.evaluation_id,
         "workflow_id": made.asked.workflow_id,
         "stage_id": made.asked.stage_id,
     }
+    return to_json(_as_shown(made), asked)
 
 
 def dry_run_value(made: Evaluation) -> dict[str, object]:
