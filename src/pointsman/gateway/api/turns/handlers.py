@@ -16,7 +16,7 @@ from pointsman.gateway.api.turns.shapes import FilterRow, FiltersAnswer, ListedT
 from pointsman.gateway.asgi import named_parts
 from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
 from pointsman.gateway.parts import Parts
-from pointsman.kernel.content import sealed
+from pointsman.kernel.content import seal_text
 from pointsman.kernel.instant import LATEST, Instant, instant_text
 from pointsman.kernel.number import microusd
 from pointsman.placement.trace import Gate, Placed
@@ -100,7 +100,7 @@ def _wanted(asked: Asked, pointsman: Pointsman) -> Wanted:
     given = {name: query.parameter(asked, name) or None for name in _FILTERS}
     digest, text = query.parameter(asked, "digest"), query.parameter(asked, "text")
     if text:
-        digest = sealed(text, pointsman.home.content_key()).digest
+        digest = seal_text(text, pointsman.home.content_key()).digest
     state = query.parameter(asked, "state") or None
     if state is not None and state not in get_args(TurnState):
         raise InputError("`state` is none that turns have", hint=", ".join(get_args(TurnState)))
