@@ -30,7 +30,7 @@ from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import ONE, MicroUsd
 from pointsman.recording.health import HomeHealth
 from pointsman.sessions.envelope import Envelope
-from pointsman.sessions.events.feedback import FeedbackExplicit
+from pointsman.sessions.events.session import FeedbackExplicit
 from pointsman.sessions.update import (
     ChooseRoute,
     TextDelta,

@@ -19,7 +19,7 @@ from pointsman.conversations.services import Kit
 from pointsman.errors import NotFound
 from pointsman.providers.messages import Text
 from pointsman.sessions.envelope import Envelope
-from pointsman.sessions.events.feedback import FeedbackImplicit
+from pointsman.sessions.events.session import FeedbackImplicit
 from pointsman.sessions.tool import ToolOutcome
 from pointsman.sessions.update import RouteUpdate
 from pointsman.testing import calls, says

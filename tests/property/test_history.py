@@ -26,10 +26,10 @@ from pointsman.providers.messages import (
     ToolUse,
 )
 from pointsman.providers.port import Dialect
-from pointsman.sessions.context import touched
 from pointsman.sessions.history import MOST_WRITTEN, History, TranscriptStyle
 from pointsman.sessions.message import MessageUsage, Metadata, SessionMessage, Status
 from pointsman.sessions.rollup import rollup
+from pointsman.sessions.touched_files import TouchTracker
 from pointsman.sessions.transcript import estimated_tokens, transcript
 from pointsman.signals.tokens import count_tokens
 
@@ -132,7 +132,7 @@ def test_what_a_growing_history_adds_up_is_what_all_its_messages_add_up_to(
 ) -> None:
     history, messages = grown(told), [message for each in told for message in each]
     assert tuple(history) == tuple(messages)
-    assert history.touched == touched(messages)
+    assert history.touched == TouchTracker(messages).files
     assert history.shares == rollup("s", messages, ()).planner
     for manner in MANNERS:
         past = history.transcript_for(manner)

@@ -20,8 +20,15 @@ from pointsman.errors import InputError, NotFound, PointsmanError
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import microusd_text
 from pointsman.providers.messages import Image
-from pointsman.sessions.events.tools import SideEffects
+from pointsman.sessions.events.calls import SideEffects
 from pointsman.sessions.message import MessageUsage
+from pointsman.sessions.slash import (
+    SlashCommand,
+    SlashProblem,
+    message_text,
+    parse_line,
+    rule_words,
+)
 from pointsman.sessions.tool import ConfirmationAnswer, PendingConfirmation
 from pointsman.sessions.update import (
     Notice,
@@ -88,7 +95,8 @@ def chat(  # noqa: PLR0913, PLR0917 - one for each option
             return
         if message is not None:
             session.warn(pointsman.in_force().problems)
-            sys.exit(asyncio.run(_Script(session, pointsman, wishes).run(_text(message))))
+            text = _message(_text(message), pointsman)
+            sys.exit(asyncio.run(_Script(session, pointsman, wishes).run(text)))
         code = _talk(session, pointsman, wishes)
     sys.exit(code)
 
@@ -108,6 +116,17 @@ def _text(message: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InputError("is no UTF-8", where=name) from error
+
+
+def _message(line: str, pointsman: Pointsman) -> str:
+    """Return the message of a line; a command is refused, never sent to a model."""
+    read = parse_line(line, rule_words(pointsman.in_force().ready.policy))
+    if isinstance(read, SlashProblem):
+        raise InputError(read.message, hint=read.hint)
+    if isinstance(read, SlashCommand):
+        hint = "put a backslash before it to send it as a message"
+        raise InputError(f"`/{read.name}` is a command of the terminal app", hint=hint)
+    return message_text(line)
 
 
 def _talk(session: Session, pointsman: Pointsman, wishes: Wishes) -> int:

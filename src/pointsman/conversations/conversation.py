@@ -23,8 +23,13 @@ from pointsman.providers.messages import Image
 from pointsman.recording.pins import Pinning, pinning_draft
 from pointsman.recording.waiting import BlockingWaiter
 from pointsman.sessions.effects import RouteAnswer
-from pointsman.sessions.events.feedback import FeedbackExplicit, FeedbackImplicit
-from pointsman.sessions.events.session import CancelReason, Disposition, SessionEnded
+from pointsman.sessions.events.session import (
+    CancelReason,
+    Disposition,
+    FeedbackExplicit,
+    FeedbackImplicit,
+    SessionEnded,
+)
 from pointsman.sessions.feedback import RATING_VERDICTS, SIGNAL_VERDICTS, Rating, Signal, signal_of
 from pointsman.sessions.history import History
 from pointsman.sessions.message import SessionMessage

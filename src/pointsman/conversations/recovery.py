@@ -21,7 +21,12 @@ from pointsman.sessions import effects
 from pointsman.sessions.delegate_call import DELEGATE, DelegateResult, UsageSummary
 from pointsman.sessions.effects import Steps
 from pointsman.sessions.envelope import Envelope
-from pointsman.sessions.events.calls import LlmCallCompleted, LlmCallFailed, LlmCallStarted
+from pointsman.sessions.events.calls import (
+    LlmCallCompleted,
+    LlmCallFailed,
+    LlmCallStarted,
+    ToolFailed,
+)
 from pointsman.sessions.events.delegation import DelegateFailed
 from pointsman.sessions.events.session import (
     SessionEnded,
@@ -29,7 +34,6 @@ from pointsman.sessions.events.session import (
     TurnCompleted,
     TurnStarted,
 )
-from pointsman.sessions.events.tools import ToolFailed
 from pointsman.sessions.message import Metadata, SessionMessage, unanswered_calls
 from pointsman.storage.stores.conversations import SessionRow, TurnClose
 

@@ -13,7 +13,6 @@ from pointsman.conversations.turn_preparation import PreparedTurn, SessionState
 from pointsman.conversations.worker_runner import PlannerTurn, WorkerRunner
 from pointsman.errors import NotFound
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.sessions.conversation import run_turn
 from pointsman.sessions.delegate_call import DelegateResult, Delegation
 from pointsman.sessions.effects import AskEgress, AskRoute, RouteAnswer
 from pointsman.sessions.events.calls import LlmCallCompleted
@@ -21,6 +20,7 @@ from pointsman.sessions.events.session import CancelReason
 from pointsman.sessions.message import MessageUsage
 from pointsman.sessions.tool import ConfirmationAnswer, Confirmer, DenyAll, PendingConfirmation
 from pointsman.sessions.turn import TurnEnd
+from pointsman.sessions.turn_flow import run_turn
 from pointsman.sessions.update import (
     ChooseRoute,
     Confirm,
@@ -160,8 +160,8 @@ class TurnRun:
     async def _ask_egress(self, effect: AskEgress) -> bool:
         if not self._kit.is_interactive:
             return False
-        prompts = effect.placing.trace.prompts
-        self._show(ConfirmEgress("; ".join(prompts) or effect.placing.outcome.reason))
+        placing = effect.ruling.placing
+        self._show(ConfirmEgress("; ".join(placing.trace.prompts) or placing.outcome.reason))
         return await self.egress.ask()
 
     def _record_decision(self, effect: Record, decision_id: str) -> None:

@@ -16,7 +16,7 @@ from pointsman.calls.flow import CallResult, Record, RecordPlacement, TurnLock
 from pointsman.kernel.instant import Instant
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import Block, Request, Response, Role, ToolUse
-from pointsman.recording.ruling import PlacementRuling, Ruling
+from pointsman.recording.ruling import Ruling
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import DelegateResult, Delegation
 from pointsman.sessions.events.session import CancelReason
@@ -66,9 +66,10 @@ RouteAnswer = Literal["override", "ignore", "none"]
 
 
 class AskEgress(Struct, frozen=True):
-    """Ask for the human's yes that a policy wants; answered by a bool."""
+    """Ask for the human's yes that a policy wants before a call; answered by a bool."""
 
-    placing: PlacementRuling
+    ruling: Ruling
+    number: int
 
 
 class GatherPlacement(Struct, frozen=True):
@@ -198,9 +199,9 @@ def ask_route(effect: AskRoute) -> Steps[RouteAnswer]:
     return cast("RouteAnswer", (yield effect))
 
 
-def ask_egress(placing: PlacementRuling) -> Steps[bool]:
-    """Ask for the human's yes that a policy wants."""
-    return bool((yield AskEgress(placing)))
+def ask_egress(ruling: Ruling, number: int) -> Steps[bool]:
+    """Ask for the human's yes that a policy wants before the call with this number."""
+    return bool((yield AskEgress(ruling, number)))
 
 
 def gather_placement(request: Request, lock: TurnLock) -> Steps[PlacementFacts]:

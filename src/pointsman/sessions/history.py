@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from pointsman.providers.capabilities import estimate_message_tokens
 from pointsman.providers.messages import Message, Passage
-from pointsman.sessions.context import TouchedFiles, TouchTracker
 from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.rollup import ModelShare, Shares
+from pointsman.sessions.touched_files import TouchedFiles, TouchTracker
 from pointsman.sessions.transcript import transcript
 from pointsman.signals.tokens import count_tokens
 

@@ -1,19 +1,22 @@
 """Slash commands: what can be typed, as data, and reading a line of it. 002 §9.1.
 
-Nothing is done here. A line that begins with `/` but means no command, such as `/commit fix it` or
-a path, is a message like any other; only what looks like a mistyped command is a problem.
+Nothing is done here. A line that begins with `/` and a word is a command or a problem, never a
+message that costs money, unless a routing rule asks for that word (`message_matches: "^/commit"`).
+A path such as `/etc/hosts` is a message.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from pointsman.kernel.document import escape
 from pointsman.kernel.nearest import nearest
+from pointsman.turns.policy import TurnPolicy
+from pointsman.turns.rules.condition import message_patterns
 
 Candidates = Literal["none", "models", "commands", "files"]
 """What an argument can be completed from, beside the words of the table."""
@@ -129,7 +132,8 @@ COMMANDS: Final = (
 """Every command, in the order in which help shows them."""
 
 _BY_NAME: Final = {each.name: each for each in COMMANDS}
-_LINE: Final = re.compile(r"/([A-Za-z][A-Za-z_-]*)(?:[ \t]+(.*))?", re.DOTALL)
+_LINE: Final = re.compile(r"/([A-Za-z][A-Za-z0-9_-]*)(?:\s+(.*))?", re.DOTALL)
+_RULE_WORD: Final = re.compile(r"/([A-Za-z][A-Za-z0-9_-]*)")
 
 
 class SlashCommand(Struct, frozen=True):
@@ -149,8 +153,15 @@ class SlashProblem(Struct, frozen=True):
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
 
-def parse_line(line: str) -> SlashCommand | SlashProblem | None:
-    """Read a line; None when it is a message."""
+def rule_words(policy: TurnPolicy) -> frozenset[str]:
+    """Return the words after a `/` that rules ask for in a message, in lower case."""
+    rules = (*policy.rules, *(rule for place in policy.workspaces for rule in place.rules))
+    patterns = (pattern for rule in rules for pattern in message_patterns(rule.when))
+    return frozenset(word.lower() for each in patterns for word in _RULE_WORD.findall(each))
+
+
+def parse_line(line: str, words: Collection[str] = ()) -> SlashCommand | SlashProblem | None:
+    """Read a line; None when it is a message. `words` begin messages: see `rule_words`."""
     match = _LINE.fullmatch(line.strip())
     if match is None:
         return _alone() if line.strip() == "/" else None
@@ -158,10 +169,12 @@ def parse_line(line: str) -> SlashCommand | SlashProblem | None:
     command = _BY_NAME.get(name)
     if command is not None:
         return _read(command, argument)
-    meant = nearest(name, _BY_NAME)
-    if meant is None:
+    if name in words:
         return None
-    hint = f"did you mean `/{meant}`? Put a backslash before it to send it as a message"
+    names = (*_BY_NAME, *sorted(words))
+    meant = nearest(name, names)
+    hint = f"did you mean `/{meant}`?" if meant else f"known are /{', /'.join(names)}."
+    hint += " Put a backslash before it to send it as a message"
     return SlashProblem(f"there is no command `/{escape(name)}`", hint)
 
 

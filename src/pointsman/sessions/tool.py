@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import Image, Text, ToolUse
 from pointsman.sessions.catalogue import Payload
-from pointsman.sessions.events.tools import SideEffects, ToolErrorClass
+from pointsman.sessions.events.calls import SideEffects, ToolErrorClass
 
 Decision = Literal["allow", "deny", "timeout"]
 Scope = Literal["once", "session"]

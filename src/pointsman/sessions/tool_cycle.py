@@ -26,8 +26,7 @@ from pointsman.sessions.delegate_call import (
     read_delegation,
 )
 from pointsman.sessions.effects import Steps, ToolRun
-from pointsman.sessions.events.delegation import InsufficientContextRequest
-from pointsman.sessions.events.tools import (
+from pointsman.sessions.events.calls import (
     ToolCalled,
     ToolCompleted,
     ToolConfirmationRequested,
@@ -36,6 +35,7 @@ from pointsman.sessions.events.tools import (
     ToolFailed,
     ToolInputInvalid,
 )
+from pointsman.sessions.events.delegation import InsufficientContextRequest
 from pointsman.sessions.include import resolve_context
 from pointsman.sessions.message import Metadata, SessionMessage, Status
 from pointsman.sessions.tool import (
@@ -45,7 +45,7 @@ from pointsman.sessions.tool import (
     ToolDefinition,
     ToolOutcome,
 )
-from pointsman.sessions.tools.validation import input_problems, unknown_tool
+from pointsman.sessions.validation import input_problems, unknown_tool
 
 CONFIRM_S: Final = 300
 CANCELLED: Final = "cancelled by the user"

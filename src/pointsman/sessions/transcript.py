@@ -23,7 +23,7 @@ def transcript(
     there was an image.
     """
     called = {use.id for each in messages for use in each.tool_uses if _is_whole(each)}
-    answered = {each.tool_use_id for message in messages for each in _results(message)}
+    answered = {each.tool_use_id for message in messages for each in message.tool_results}
     paired = called & answered
     sent = []
     for each in messages:
@@ -81,10 +81,6 @@ def _input(use: ToolUse) -> str:
 
 def _is_whole(message: SessionMessage) -> bool:
     return message.metadata.status == "complete"
-
-
-def _results(message: SessionMessage) -> list[ToolResult]:
-    return [each for each in message.content if isinstance(each, ToolResult)]
 
 
 def _sendable_blocks(

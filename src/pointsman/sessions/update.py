@@ -11,18 +11,18 @@ from pointsman.calls.flow import RuleKind
 from pointsman.providers.messages import ToolResult, ToolUse
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.envelope import Envelope
+from pointsman.sessions.events.calls import (
+    ToolCalled,
+    ToolCompleted,
+    ToolConfirmationRequested,
+    ToolFailed,
+)
 from pointsman.sessions.events.delegation import (
     DelegateCompleted,
     DelegateFailed,
     DelegateStarted,
 )
 from pointsman.sessions.events.session import TurnStop
-from pointsman.sessions.events.tools import (
-    ToolCalled,
-    ToolCompleted,
-    ToolConfirmationRequested,
-    ToolFailed,
-)
 from pointsman.sessions.message import MessageUsage
 from pointsman.sessions.tool import PendingConfirmation
 from pointsman.sessions.turn import EndStatus

@@ -10,7 +10,6 @@ from msgspec import Raw, Struct
 
 from pointsman.calls.flow import Record
 from pointsman.sessions import effects
-from pointsman.sessions.conversation import run_turn
 from pointsman.sessions.delegate_call import (
     DelegateResult,
     Delegation,
@@ -28,6 +27,7 @@ from pointsman.sessions.events.delegation import (
 )
 from pointsman.sessions.events.session import Disposition, SessionCreated, SessionEnded
 from pointsman.sessions.turn import TurnEnd, TurnPlan
+from pointsman.sessions.turn_flow import run_turn
 
 _FENCE: Final = "```"
 

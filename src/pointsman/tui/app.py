@@ -27,7 +27,13 @@ from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import Image
 from pointsman.sessions.events.session import CancelReason, Disposition
-from pointsman.sessions.slash import SlashCommand, SlashProblem, message_text, parse_line
+from pointsman.sessions.slash import (
+    SlashCommand,
+    SlashProblem,
+    message_text,
+    parse_line,
+    rule_words,
+)
 from pointsman.tui.banner_strip import BannerStrip
 from pointsman.tui.commands import Commands
 from pointsman.tui.composer import Composer
@@ -199,7 +205,7 @@ class ChatApp(App[int]):
     async def on_composer_sent(self, event: Composer.Sent) -> None:
         """Take a message or a command."""
         self._is_warned = False
-        read = parse_line(event.text)
+        read = parse_line(event.text, self._rule_words())
         if isinstance(read, SlashCommand):
             self.run_worker(self._obey(read, event.text.strip()), exit_on_error=False)
         elif isinstance(read, SlashProblem):
@@ -419,6 +425,11 @@ class ChatApp(App[int]):
 
     def _files(self, begun: str) -> tuple[str, ...]:
         return near_files(self._folder, begun)
+
+    def _rule_words(self) -> frozenset[str]:
+        with contextlib.suppress(PointsmanError):
+            return rule_words(self._pointsman.in_force().ready.policy)
+        return frozenset()
 
     def _aliases(self) -> tuple[str, ...]:
         with contextlib.suppress(PointsmanError):

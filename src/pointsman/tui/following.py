@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pointsman.conversations.conversation import NO_TOOLS, Conversation
 from pointsman.sessions.envelope import Envelope
-from pointsman.sessions.events.tools import ToolConfirmationResolved
+from pointsman.sessions.events.calls import ToolConfirmationResolved
 from pointsman.sessions.update import (
     ChooseRoute,
     Confirm,
@@ -103,15 +103,11 @@ class Following:
             await self._app.banners.put(update.code, update.text, self._app.now)
 
     async def _ask(self, question: Question) -> None:
-        app = self._app
-        await app.panel.ask(question)
-        # Somebody who is writing goes on writing: F5 leads to the question.
-        if not app.composer.text:
-            app.panel.seize()
+        # The composer keeps the focus: a letter typed as text must never be an answer. F5 leads
+        # to the question.
+        await self._app.panel.ask(question)
 
     async def _told(self, event: Envelope) -> None:
         payload = event.payload
         if isinstance(payload, ToolConfirmationResolved):
             await self._app.panel.withdraw(payload.confirmation_request_id)
-            if self._app.panel.current is None:
-                self._app.composer.focus()

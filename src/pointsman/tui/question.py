@@ -145,6 +145,9 @@ class QuestionPanel(Vertical):
         question = self.current
         self.display = question is not None
         choices = self.query_one("#question-choices", Horizontal)
+        if self.has_focus_within:
+            # The next question does not inherit the focus: what is typed now is text again.
+            self.screen.focus_next("#composer")
         await choices.remove_children()
         if question is None:
             return

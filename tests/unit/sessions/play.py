@@ -29,7 +29,6 @@ from pointsman.providers.messages import (
 )
 from pointsman.recording.ruling import Policies
 from pointsman.sessions.catalogue import Payload
-from pointsman.sessions.conversation import run_turn
 from pointsman.sessions.delegate_call import (
     CONTEXT_TOOL,
     DelegateResult,
@@ -69,6 +68,7 @@ from pointsman.sessions.tool import (
     ToolOutcome,
 )
 from pointsman.sessions.turn import TurnEnd, TurnLimits, TurnPlan
+from pointsman.sessions.turn_flow import run_turn
 from pointsman.sessions.worker import WorkerOrder, run_worker
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import Override, TurnFacts

@@ -16,8 +16,8 @@ from pointsman.sessions.effects import (
     KeepMessage,
     RunTool,
 )
+from pointsman.sessions.events.calls import ToolFailed
 from pointsman.sessions.events.session import TurnCancelled
-from pointsman.sessions.events.tools import ToolFailed
 from pointsman.sessions.message import unanswered_calls
 from pointsman.sessions.tool import ConfirmationRequest
 from pointsman.sessions.transcript import transcript

@@ -21,7 +21,6 @@ from pointsman.providers.messages import (
     ToolResult,
     ToolUse,
 )
-from pointsman.sessions.context import touched
 from pointsman.sessions.message import (
     InvalidMessage,
     MessageUsage,
@@ -32,6 +31,7 @@ from pointsman.sessions.message import (
     check_message,
     unanswered_calls,
 )
+from pointsman.sessions.touched_files import TouchTracker
 from pointsman.sessions.transcript import NOT_SEEN, transcript
 
 USE = ToolUse("tu_1", "read_file", Raw(b'{"path":"src/a.py","more":[{"x":"docs/b.MD"}]}'))
@@ -168,11 +168,11 @@ def test_what_tools_touched_is_seen_and_what_was_said_is_not() -> None:
         a_message("assistant", Text("and other.txt"), USE),
         a_message("tool", RESULT),
     ]
-    found = touched(messages)
+    found = TouchTracker(messages).files
     assert found.paths == ("src/a.py", "docs/b.MD", "src/c.rs")
     assert found.extensions == (".py", ".md", ".rs")
     assert found.tool_names == ("read_file",)
-    assert touched(messages[:1]).has_tool_calls is False
+    assert TouchTracker(messages[:1]).files.has_tool_calls is False
 
 
 def shouted(text: str) -> str:

@@ -19,19 +19,19 @@ from tests.unit.sessions.play import (
 from pointsman.calls.flow import Fallback
 from pointsman.providers.messages import Text, ToolResult
 from pointsman.sessions.effects import CallModel
-from pointsman.sessions.events.calls import LlmCallStarted
+from pointsman.sessions.events.calls import (
+    LlmCallStarted,
+    ToolCalled,
+    ToolCompleted,
+    ToolConfirmationResolved,
+    ToolFailed,
+)
 from pointsman.sessions.events.routing import (
     PatternMatched,
     PatternOverrideDismissed,
     RouteOverridden,
 )
 from pointsman.sessions.events.session import TurnCompleted, TurnStarted
-from pointsman.sessions.events.tools import (
-    ToolCalled,
-    ToolCompleted,
-    ToolConfirmationResolved,
-    ToolFailed,
-)
 from pointsman.sessions.tool import ConfirmationAnswer, ConfirmationRequest, ToolOutcome
 from pointsman.sessions.transcript import request_text
 from pointsman.turns.learning.pattern_row import PatternRow

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Protocol
 
 import msgspec
 
 from pointsman.providers.messages import Text, ToolUse
+from pointsman.sessions.delegate_call import PLANNER_ONLY
 from pointsman.sessions.tool import (
     ConfirmationRequest,
     ToolContext,
@@ -16,13 +17,9 @@ from pointsman.sessions.tool import (
     ToolOutcome,
 )
 from pointsman.sessions.tools.failure import CallFailed, from_os, invalid_input
-from pointsman.sessions.tools.permission import permission
 from pointsman.sessions.tools.stop import Stop
-from pointsman.sessions.tools.validation import input_problems, unknown_tool
-from pointsman.storage.policies.tool_settings import ToolSettings
-
-NOT_FOR_WORKERS = ("memory_add", "memory_replace", "memory_consolidate", "delegate")
-"""Not there for a worker, whatever it was allowed. 002 §6.2.1."""
+from pointsman.sessions.validation import input_problems, unknown_tool
+from pointsman.storage.policies.tool_settings import Permission, ToolSettings
 
 
 class SessionTool(Protocol):
@@ -95,7 +92,7 @@ class ToolBox:
     def _tools_for(self, context: ToolContext) -> Mapping[str, SessionTool]:
         if not context.is_worker:
             return self._tools
-        return {name: tool for name, tool in self._tools.items() if name not in NOT_FOR_WORKERS}
+        return {name: tool for name, tool in self._tools.items() if name not in PLANNER_ONLY}
 
     def _find_tool(self, use: ToolUse, context: ToolContext) -> SessionTool:
         offered = self._tools_for(context)
@@ -127,3 +124,37 @@ def failure_outcome(error: CallFailed) -> ToolOutcome:
 
 def _lacks_workspace(tool: SessionTool, context: ToolContext) -> bool:
     return tool.definition.requires_workspace and context.workspace is None
+
+
+_DEFAULTS: Final[dict[str, Permission]] = {
+    "none": "allow",
+    "read": "allow",
+    "write": "ask",
+    "execute": "ask",
+    "network": "ask",
+}
+_STRICTEST_FIRST: Final[tuple[Permission, ...]] = ("deny", "ask", "allow")
+
+
+def permission(settings: ToolSettings, tool: ToolDefinition) -> Permission:
+    """Give what the settings say of a tool, by its name before a pattern before its class."""
+    for names in _by_weight(settings, tool):
+        for each in _STRICTEST_FIRST:
+            if names.get(each):
+                return each
+    return _DEFAULTS[tool.side_effects]
+
+
+def _by_weight(settings: ToolSettings, tool: ToolDefinition) -> Iterator[dict[Permission, bool]]:
+    lists: dict[Permission, tuple[str, ...]] = {
+        "allow": settings.allow,
+        "ask": settings.ask,
+        "deny": settings.deny,
+    }
+    yield {key: tool.name in names for key, names in lists.items()}
+    yield {key: any(_fits(each, tool.name) for each in names) for key, names in lists.items()}
+    yield {key: tool.side_effects in names for key, names in lists.items()}
+
+
+def _fits(written: str, name: str) -> bool:
+    return written.endswith("*") and name.startswith(written[:-1])

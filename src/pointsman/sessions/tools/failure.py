@@ -7,7 +7,7 @@ from typing import Final
 
 from pointsman.errors import PointsmanError
 from pointsman.kernel.document import escape
-from pointsman.sessions.events.tools import ToolErrorClass
+from pointsman.sessions.events.calls import ToolErrorClass
 
 _CLASSES: Final[dict[int, ToolErrorClass]] = {
     errno.ENOENT: "not_found",

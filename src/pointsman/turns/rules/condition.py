@@ -6,7 +6,7 @@ it into a function that always gives true or false and never raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -105,6 +105,16 @@ def reads_text(asked: Condition) -> bool:
     inner = (*(asked.any_of or ()), *(asked.all_of or ()), *((asked.not_,) if asked.not_ else ()))
     own = asked.message_matches is not None or asked.message_contains_any is not None
     return own or any(map(reads_text, inner))
+
+
+def message_patterns(asked: Condition) -> Iterator[str]:
+    """Yield every pattern and word that a condition looks for in the message's text."""
+    if asked.message_matches is not None:
+        yield asked.message_matches
+    yield from asked.message_contains_any or ()
+    negated = () if asked.not_ is None else (asked.not_,)
+    for inner in (*(asked.any_of or ()), *(asked.all_of or ()), *negated):
+        yield from message_patterns(inner)
 
 
 def ready(asked: Condition, use: str, patterns: Patterns) -> Test:
