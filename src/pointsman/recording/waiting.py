@@ -5,13 +5,13 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Protocol
 
-from pointsman.storage.writer.group import Settled
+from pointsman.storage.writer.group import Waiter
 
 
 class Waits(Protocol):
     """Whoever waits for entries and texts."""
 
-    def expect(self) -> Settled:
+    def expect(self) -> Waiter:
         """Wait for one thing more, and give whom to tell about it."""
         ...
 
@@ -22,7 +22,7 @@ class Expecting:
     def __init__(self) -> None:
         self._futures: list[Future[object]] = []
 
-    def expect(self) -> Settled:
+    def expect(self) -> Waiter:
         """Wait for one thing more."""
         future: Future[object] = Future()
         # Running, so that a cancelled waiter cannot cancel it under the commit thread.

@@ -350,13 +350,13 @@ class Replica:
     def _tell_lost(self) -> None:
         """Record the ends of calls that the ledger did not take when they happened."""
         overdue = self._budgets.overdue(Instant(self._clock.now() - LOST_AFTER))
-        known, handed_in = self._missing, self._recorder.handed_in
-        self._missing = {name: known.get(name, handed_in) for name, _ in overdue}
-        done_with = self._recorder.done_with
+        known, submitted = self._missing, self._recorder.submitted_count
+        self._missing = {name: known.get(name, submitted) for name, _ in overdue}
+        settled = self._recorder.settled_count
         for name, spent in overdue:
             # INVARIANT: entries are settled in the order they came, so that what the ledger still
             # works at is never taken for lost: it would be recorded, and charged, twice.
-            if name not in known or known[name] > done_with:
+            if name not in known or known[name] > settled:
                 continue
             if self._shared.durable.is_recorded(name):
                 # Another replica counted it, thinking this one dead.
