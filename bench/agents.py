@@ -18,14 +18,19 @@ from statistics import median
 
 import matplotlib as mpl
 
-from pointsman.agents.compiled import ReadyPolicy, Router
-from pointsman.agents.decide import decide, routed
+from pointsman.agents.compiled import CompiledAgents, compile_policy
+from pointsman.agents.decide import decide
 from pointsman.agents.facts import FACTS_FORM, GoalView, JobFacts, MindView, job_facts
-from pointsman.agents.making import agents_policy, selfrep_of
-from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.selfrep import selfrep_id
+from pointsman.agents.file.agents_file import (
+    AgentsFile,
+    GivenIntent,
+    GivenModule,
+    GivenModulePolicy,
+)
+from pointsman.agents.modules.making import selfrep_of
+from pointsman.agents.modules.selfrep import selfrep_id
+from pointsman.agents.policy import POLICY_FORM, agents_policy
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
-from pointsman.agents.written import AgentsFile, GivenIntent, GivenModule, GivenModulePolicy
 from pointsman.kernel.number import billionths
 
 RESULTS = Path(__file__).parent / "results"
@@ -50,7 +55,7 @@ MIND = MindView(
 QUERY = "please calculate how many tokens the nightly report used, and check it against the log"
 
 
-def house(count: int) -> Router:
+def house(count: int) -> CompiledAgents:
     """Give that many agents as real ones are: some degraded, some offline, some restricted."""
     modules = {
         f"agent:{n:05d}": GivenModule(
@@ -67,7 +72,7 @@ def house(count: int) -> Router:
     )
     file = AgentsFile(modules=modules, intents=intents)
     policy = agents_policy(file)
-    return Router(ReadyPolicy(policy), selfrep_of(file, POLICY_FORM.id(policy)))
+    return CompiledAgents(compile_policy(policy), selfrep_of(file, POLICY_FORM.id(policy)))
 
 
 def timed(call: Callable[[], object], seconds: float = 1.5) -> dict[str, float]:
@@ -117,7 +122,7 @@ def beside() -> dict[str, dict[str, float]]:
     """What stands beside a choice: recording it, and making a snapshot ready once."""
     router, huge = house(10), house(10_000)
     facts = job_facts("j", "s", QUERY, router.selfrep_id, MIND)
-    outcome, trace, _ = routed(router, facts)
+    outcome, trace = decide(router, facts)
 
     def encoded() -> None:
         FACTS_FORM.encode(facts)
@@ -127,8 +132,8 @@ def beside() -> dict[str, dict[str, float]]:
     return {
         "freezing": timed(lambda: job_facts("j", "s", QUERY, router.selfrep_id, MIND)),
         "encoding": timed(encoded),
-        "ready_10": timed(lambda: Router(router.policy, router.selfrep)),
-        "ready_10000": timed(lambda: Router(huge.policy, huge.selfrep)),
+        "ready_10": timed(lambda: CompiledAgents(router.policy, router.selfrep)),
+        "ready_10000": timed(lambda: CompiledAgents(huge.policy, huge.selfrep)),
         "naming_10000": timed(lambda: selfrep_id(huge.selfrep)),
     }
 

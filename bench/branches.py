@@ -19,12 +19,11 @@ from pathlib import Path
 import matplotlib as mpl
 import zen
 
-from pointsman.branches.compiled import ReadyDecisions
+from pointsman.branches.compiled import CompiledDecisions, compile_policy
 from pointsman.branches.decide import decide
-from pointsman.branches.facts import branch_facts
-from pointsman.branches.policy import branch_policy
-from pointsman.branches.reading import decisions_of
-from pointsman.branches.table import Table
+from pointsman.branches.facts import read_facts
+from pointsman.branches.policy import branch_policy, read_document
+from pointsman.branches.rules.table import Table
 from pointsman.expressions.evaluate import Scope
 from pointsman.expressions.expression import condition, value
 from pointsman.kernel.document import Document
@@ -156,7 +155,7 @@ def table() -> dict[str, float]:
             "indexed_ns": lambda: indexed.first(scope),
             "decide_full_trace_ns": lambda: decide(ready, facts),
             "decide_full_trace_no_index_ns": lambda: decide(ready_linear, facts),
-            "facts_and_decide_ns": lambda: decide(ready, branch_facts("d", plain)),
+            "facts_and_decide_ns": lambda: decide(ready, read_facts("d", plain)),
             "zen_ns": lambda: theirs({}),
             "zen_trace_ns": lambda: theirs({"trace": True}),
         },
@@ -176,11 +175,11 @@ def table() -> dict[str, float]:
     )  # fmt: skip
 
 
-def decision_of(texts: list[str]) -> tuple[ReadyDecisions, object]:
+def decision_of(texts: list[str]) -> tuple[CompiledDecisions, object]:
     rules = [{"condition": text, "target": f"t{n}"} for n, text in enumerate(texts)]
     decision = {"id": "d", "type": "rule_table", "rules": rules, "default": {"target": "none"}}
     document = Document("d", {"decision": decision}, {}, {("decision",): (1, 1)})
-    return ReadyDecisions(branch_policy([decisions_of(document)])), branch_facts("d", CONTEXT)
+    return compile_policy(branch_policy([read_document(document)])), read_facts("d", CONTEXT)
 
 
 def seed_choice(input_value: object, weights: list[float]) -> int:

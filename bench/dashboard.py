@@ -25,13 +25,12 @@ from tests.gateway.house import running, write_home
 
 from pointsman.access.spent import Spent
 from pointsman.app import Pointsman
-from pointsman.calls.call_end import CallEnd, outcome_of
+from pointsman.calls.services import CallEnd, outcome_of
 from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.record import Aside, Names, outcome_draft
-from pointsman.recording.placing import Turn
-from pointsman.recording.ruling import ruled
-from pointsman.recording.rulings import policies_of
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.placing import PlacedTurn
+from pointsman.recording.ruling import decide_turn, policies_in_force
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.turns.facts import GivenFacts, GivenSession
 from pointsman.version import VERSION
 
@@ -72,14 +71,18 @@ def recorded(home: Path, many: int) -> float:
     """Record so many turns, each with its call; give the seconds it took."""
     began = time.perf_counter()
     with Pointsman(home) as pointsman:
-        in_force, waits = pointsman.in_force(), Blocking()
-        policies, desk = policies_of(in_force), pointsman.desk
+        in_force, waits = pointsman.in_force(), BlockingWaiter()
+        policies, desk = policies_in_force(in_force), pointsman.desk
         for number in range(many):
             text = f"please look at topic-{number % 31} of case {number % 997}"
             session = GivenSession(workspace_path=f"/code/{number % 7}")
             facts = pointsman.given_facts(GivenFacts(text, session, estimated_input_tokens=300))
-            about = Turn(pointsman.ids.new_id(), f"session-{number % 800}", pointsman.clock.now())
-            ruling = ruled(policies, pointsman.asked(in_force, facts, about), facts)
+            about = PlacedTurn(
+                pointsman.ids.new_id(), f"session-{number % 800}", pointsman.clock.now()
+            )
+            ruling = decide_turn(
+                policies, pointsman.gather_placement(in_force, facts, about), facts
+            )
             names = Names(pointsman.ids.new_id(), about.turn_id, about.asked_at)
             aside = Aside(80, about.turn_id, about.session_id, False, VERSION)  # noqa: FBT003
             desk.hand_in(names, in_force, ruling, aside, waits)
@@ -87,13 +90,13 @@ def recorded(home: Path, many: int) -> float:
             ended = Names(pointsman.ids.new_id(), names.id, about.asked_at)
             desk.recorder().append(outcome_draft(ended, end))
             if number % WAITING == WAITING - 1:
-                waits.reached()
-                waits = Blocking()
-        waits.reached()
+                waits.wait()
+                waits = BlockingWaiter()
+        waits.wait()
     return time.perf_counter() - began
 
 
-def _ended(model: str, about: Turn, number: int) -> CallEnd:
+def _ended(model: str, about: PlacedTurn, number: int) -> CallEnd:
     spent = Spent(
         model, "", about.session_id, "", 300, 50 + number % 400, 0, 0,
         MicroUsd(100 + number % 9000), "bench", is_estimated=False, at=about.asked_at,

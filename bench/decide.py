@@ -25,13 +25,13 @@ from pointsman.storage.stores.patterns.look import Look
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.patterns.writing import ImportRow
 from pointsman.testing import a_policy, some_facts
-from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition, TimeWindow
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of, hashed_vector
 from pointsman.turns.learning.pattern_row import PatternRow
 from pointsman.turns.policy import Rule
-from pointsman.turns.text_patterns import MAX_TEXT
+from pointsman.turns.rules.condition import Condition, TimeWindow
+from pointsman.turns.rules.text_patterns import MAX_TEXT
 
 RESULTS = Path(__file__).parent / "results"
 MODELS = ("acme:small", "acme:large", "other:medium")
@@ -67,7 +67,7 @@ def rules(count: int) -> tuple[Rule, ...]:
     )
 
 
-def policy(count: int) -> ReadyPolicy:
+def policy(count: int) -> CompiledTurnPolicy:
     return a_policy("acme:large", *MODELS, rules=rules(count))
 
 
@@ -132,7 +132,7 @@ HOSTILE_PATTERNS = (
 )
 
 
-def gathering(ready: ReadyPolicy) -> dict[str, dict[str, float]]:
+def gathering(ready: CompiledTurnPolicy) -> dict[str, dict[str, float]]:
     """Take a fingerprint, look it up among 1,000, and decide."""
     folder = Path(tempfile.mkdtemp(prefix="pointsman-bench-", dir=RESULTS))
     try:

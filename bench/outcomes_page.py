@@ -132,6 +132,7 @@ def summary(whole: Facts) -> str:
         "status 200, text missing or cut, no error in the answer": [],
         "text of both models in one answer": [],
         "own count differs from the bill": [],
+        "longest time until an answer's end, s": [],
     }
     for system in systems.values():
         cells = failing(system)
@@ -150,6 +151,7 @@ def summary(whole: Facts) -> str:
             f"{sum(map(is_silent_loss, cells))}",
             f"{sum('then' in cell['served'] for cell in cells)}",
             f"{differs} of {len(counted)}" if counted else "no own count",
+            f"{max(cell['seconds'] for cell in cells):.1f}",
         )
         for row, figure in zip(rows.values(), figures, strict=True):
             row.append(figure)

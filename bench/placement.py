@@ -22,15 +22,15 @@ from decide import MESSAGE, RESULTS, _rounded, policy, times
 
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import CompiledPlacement, compile_policy
 from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, Failed, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.placement.policy_rule import GivenPolicyCondition, GivenPolicyRule
-from pointsman.placement.sensitivity import Sensitivity
-from pointsman.placement.table import Sensitive
-from pointsman.recording.ruling import Policies, ruled
-from pointsman.turns.decide import decide as decide_turn
+from pointsman.placement.rules.policy_rule import GivenPolicyCondition, GivenPolicyRule
+from pointsman.placement.rules.sensitivity import Sensitivity
+from pointsman.placement.rules.table import Sensitive
+from pointsman.recording.ruling import Policies, decide_turn
+from pointsman.turns.decide import decide as decide_model
 
 PROMISED_US = 15
 COUNT = 20_000
@@ -71,9 +71,9 @@ def rules(count: int) -> tuple[GivenPolicyRule, ...]:
     )
 
 
-def table(count: int = 0, *stays: str) -> ReadyPlacement:
+def table(count: int = 0, *stays: str) -> CompiledPlacement:
     given = replace(BUILT_IN, policy_rules=rules(count), sensitive=Sensitive(stays))
-    return ReadyPlacement(placement_policy(given))
+    return compile_policy(placement_policy(given))
 
 
 def kinds() -> dict[str, dict[str, float]]:
@@ -118,8 +118,8 @@ def everything() -> dict[str, float]:
 def share() -> dict[str, float]:
     """What part of a whole ruling, with 100 routing rules, the placement is."""
     policies = Policies(table(), ID, policy(100), ID)
-    whole = times(lambda: ruled(policies, FACTS, TURN), COUNT)
-    turn = times(lambda: decide_turn(policies.turns, TURN), COUNT)
+    whole = times(lambda: decide_turn(policies, FACTS, TURN), COUNT)
+    turn = times(lambda: decide_model(policies.turns, TURN), COUNT)
     alone = times(lambda: decide(policies.placement, FACTS), COUNT)
     return {
         "ruling_p50_us": whole["p50_us"],

@@ -57,8 +57,8 @@ def told(found: Mapping[str, Mapping[str, object]]) -> str:
     lines += ["| set | ledger | APGR gained | 95 % interval | ledgers it is better on |"]
     lines += ["|---|---|---|---|---|"]
     for name, about in found.items():
-        for way, row in cast(Mapping[str, Mapping[str, object]], about["gains"]).items():
-            low, high = cast(list[float], row["interval"])
+        for way, row in cast("Mapping[str, Mapping[str, object]]", about["gains"]).items():
+            low, high = cast("list[float]", row["interval"])
             better = f"{row['ledgers_better']} of {about['ledgers']}"
             gained = f"{row['apgr']:+.3f} | {low:+.3f} to {high:+.3f}"
             lines.append(f"| {TITLES[name]} | {way} | {gained} | {better} |")

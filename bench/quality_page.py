@@ -21,15 +21,15 @@ def page(found: Mapping[str, object]) -> str:
     """Give the figures as Markdown."""
     lines = ["# Learned routing: figures", "", "Written by `make bench-quality`.", ""]
     for name, about in found.items():
-        told = cast(Mapping[str, object], about)
-        rows = cast(Mapping[str, Router], told["routers"])
+        told = cast("Mapping[str, object]", about)
+        rows = cast("Mapping[str, Router]", told["routers"])
         size = f"{told['prompts']} prompts, {told['ledgers']} ledgers of {told['ledger_rows']} rows"
         lines += [f"## {TITLES[name]}", "", size, "", *_table(rows), ""]
         if "nearest_found" in told:
-            share = cast(float, told["nearest_found"])
+            share = cast("float", told["nearest_found"])
             lines += [f"Of the nearest looks, the choice by signs finds {100 * share:.0f} %.", ""]
         if "strong_share_asked_and_realised" in told:
-            shares = cast(Mapping[str, float], told["strong_share_asked_and_realised"])
+            shares = cast("Mapping[str, float]", told["strong_share_asked_and_realised"])
             said = ", ".join(f"{asked} → {came:.3f}" for asked, came in shares.items())
             lines += [
                 f"Share of strong calls, asked on the ledger → realised on the test: {said}",
@@ -57,7 +57,7 @@ def _table(rows: Mapping[str, Router]) -> list[str]:
 
 
 def _interval(row: Router) -> str:
-    low, high = cast(list[float], row["interval"])
+    low, high = cast("list[float]", row["interval"])
     return f"{low:.3f} to {high:.3f}"
 
 

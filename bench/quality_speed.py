@@ -17,7 +17,7 @@ from pointsman.kernel.number import Billionths
 from pointsman.signals.embedding import hashed_letters, static_tokens
 from pointsman.storage.stores.patterns.evidence import EvidenceIndex, EvidenceLook
 from pointsman.testing import a_policy, some_facts
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy, compile_policy
 from pointsman.turns.decide import decide
 from pointsman.turns.learning.evidence import Evidence, Outcomes
 from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of
@@ -40,7 +40,7 @@ def speeds() -> dict[str, object]:
         k=0, method="evidence", min_sample_size=1, min_confidence=Billionths(0)
     )
     policy = a_policy("acme:large", *MODELS).policy
-    ready = ReadyPolicy(replace(policy, pattern=settings))
+    ready = compile_policy(replace(policy, pattern=settings))
     index = EvidenceIndex()
     found = {}
     for size in SIZES:
@@ -87,7 +87,9 @@ def _variant(prompts: tuple[str, ...], number: int) -> EvidenceLook:
     return replace(found, id=f"sha256:{name}")
 
 
-def _measured(index: EvidenceIndex, ready: ReadyPolicy, asked: tuple[str, ...]) -> dict[str, float]:
+def _measured(
+    index: EvidenceIndex, ready: CompiledTurnPolicy, asked: tuple[str, ...]
+) -> dict[str, float]:
     for text in asked[:WARM_UP]:
         _decide(index, ready, text)
     _settle()
@@ -100,7 +102,7 @@ def _measured(index: EvidenceIndex, ready: ReadyPolicy, asked: tuple[str, ...]) 
 
 
 def _pass(
-    index: EvidenceIndex, ready: ReadyPolicy, asked: tuple[str, ...]
+    index: EvidenceIndex, ready: CompiledTurnPolicy, asked: tuple[str, ...]
 ) -> tuple[float, npt.NDArray[np.float64]]:
     """Give the CPU seconds of all decisions, and how long each took on the clock."""
     times = []
@@ -119,7 +121,7 @@ def _settle() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-def _decide(index: EvidenceIndex, ready: ReadyPolicy, text: str) -> None:
+def _decide(index: EvidenceIndex, ready: CompiledTurnPolicy, text: str) -> None:
     near = _evidence(index, text)
     decide(ready, replace(some_facts(text), pattern_evidence=near))
 

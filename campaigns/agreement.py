@@ -20,7 +20,7 @@ from campaigns.evidence import write
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.gateway.agreement import call, compared, quiet, script, settle_home
+from tests.gateway.agreement import call, compared, quiet, script, settle_home, stop_refill
 from tests.gateway.conftest import Town, opened_town
 from tests.gateway.house import running
 
@@ -32,6 +32,7 @@ def run(town: Town, calls: int, seed: int) -> tuple[dict[str, object], list[str]
     chance, ways = random.Random(seed), Counter[str]()
     start = time.perf_counter()
     with running(town.home) as live:
+        stop_refill(live)
         for number in range(calls):
             ways[call(live, chance, number)] += 1
         quiet(live)

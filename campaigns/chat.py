@@ -29,8 +29,8 @@ from campaigns.scripted_process import scripted
 from tests.acceptance.parlour import Bench, a_parlour, models
 from tests.tui.booth import a_booth
 
-from pointsman.conversations.conversation_house import Kit
 from pointsman.conversations.conversations import Conversation
+from pointsman.conversations.services import Kit
 from pointsman.sessions.update import TurnOver
 from pointsman.storage.sqlite.frugal import be_frugal
 

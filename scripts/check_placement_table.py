@@ -17,8 +17,8 @@ import msgspec
 from pointsman.errors import DocumentError
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.yaml_text import read_yaml
-from pointsman.placement.policy import BUILT_IN, read_placement
-from pointsman.placement.table import PlacementFile
+from pointsman.placement.policy import BUILT_IN, read_policy
+from pointsman.placement.rules.table import PlacementFile
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = "docs/reference/placement.md"
@@ -51,7 +51,7 @@ def as_json(text: bytes, source: str) -> bytes:
 
 def as_table(text: bytes, source: str) -> PlacementFile:
     """Read a table as the program does: typed, total, free of overlaps."""
-    return read_placement(text, source, ())
+    return read_policy(text, source, ())
 
 
 def check(root: Path, *, write: bool) -> None:

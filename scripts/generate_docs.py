@@ -19,12 +19,12 @@ import yaml
 
 from pointsman import errors
 from pointsman.agents.codes import Cause, DepthReason, Excluded, ReasonTag
-from pointsman.agents.config import DEFAULT_CONFIG, GivenConfig, default_text
-from pointsman.agents.request import GivenJob
-from pointsman.agents.written import AgentsFile, GivenSelfRep
-from pointsman.branches.review import Concern as BranchConcern
+from pointsman.agents.facts import GivenJob
+from pointsman.agents.file.agents_file import AgentsFile, GivenSelfRep
+from pointsman.agents.file.config import DEFAULT_CONFIG, GivenConfig, default_text
+from pointsman.branches.file.decisions_file import DecisionsFile
+from pointsman.branches.rules.review import Concern as BranchConcern
 from pointsman.branches.trace import Reason
-from pointsman.branches.written import DecisionsFile
 from pointsman.cli.main import main as command
 from pointsman.expressions import values
 from pointsman.expressions.functions import FUNCTIONS
@@ -36,7 +36,7 @@ from pointsman.kernel.replay import Verdict
 from pointsman.kernel.schema import Schema, json_schema
 from pointsman.kernel.verification import FaultCode
 from pointsman.placement.facts import GivenPlacement
-from pointsman.placement.table import ErrorCode, placement_schema
+from pointsman.placement.rules.table import ErrorCode, placement_schema
 from pointsman.sessions.catalogue_page import catalogue_page
 from pointsman.storage.policies.sensor_file import SensorsFile
 from pointsman.storage.policies.settings import Settings
@@ -430,8 +430,8 @@ def outcomes_page() -> str:
         "In each row `main:first` is the model chosen: named in the request, pinned to the\n"
         "session, by `@alias` in the text, by a rule, by what similar turns speak for, or as\n"
         "the first of the default list. `spare:second` is the next of that list, and\n"
-        "`house:local` runs on this machine. Fallback is on, and `for_named_models` is off,\n"
-        "as by default.",
+        "`house:local` runs on this machine. Fallback is on, and `for_named_models` is off\n"
+        "unless a row says so, as by default.",
         "*Headers* are `x-pointsman-fallback-from` (fallback-from), `x-pointsman-notice`\n"
         "(notice), `x-should-retry` and `retry-after`; one that is not listed is not sent.\n"
         "*Ledger* lists the entries of the turn in their order; an outcome has its\n"
@@ -446,6 +446,9 @@ def outcomes_page() -> str:
         "A stream that breaks after its first byte of content has status 200 already: an\n"
         "error event ends it, no other model takes over, and what came is charged by\n"
         "estimate. A provider's own 400 is no reason to ask another model.",
+        "A local model chosen by hand is never replaced by one in the cloud. Where several\n"
+        "candidates are rejected, a named model's own cause is told; else one that waiting can\n"
+        "mend (503), else the first in the order of the [vetoes](errors.md).",
     )  # fmt: skip
 
 

@@ -30,10 +30,9 @@ from pointsman.errors import (
 )
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.replay import Replayed, Verdict
-from pointsman.turns.explain import Shown
+from pointsman.turns.explain import to_screen as why_screen
 from pointsman.turns.facts import GivenFacts, TurnFacts
-from pointsman.turns.screen import why_screen
-from pointsman.turns.trace import Evaluation, TurnOutcome
+from pointsman.turns.trace import Evaluation, Shown, TurnOutcome
 
 if _typing.TYPE_CHECKING:
     from pointsman.audit.export import BundleSummary

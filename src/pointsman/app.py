@@ -33,14 +33,11 @@ from pointsman.placement.explain import ShownPlacement
 from pointsman.placement.facts import FACTS_FORM as PLACEMENT_FACTS_FORM
 from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
 from pointsman.placement.facts import with_seal as with_content_seal
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.gathering import Gathering
-from pointsman.recording.health import LiveHealth
-from pointsman.recording.home_health import HomeHealth
-from pointsman.recording.placement_gathering import PlacementGathering
-from pointsman.recording.placing import Turn
-from pointsman.recording.ruling import placed, ruled
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.health import HomeHealth, LiveHealth
+from pointsman.recording.placing import PlacedTurn, PlacementGathering
+from pointsman.recording.ruling import decide_placement, decide_turn, policies_in_force
 from pointsman.recording.taints import TaintedSession, Taints, tainted_sessions
 from pointsman.recording.transitions import transition_draft
 from pointsman.signals.kinds import KINDS
@@ -52,23 +49,23 @@ from pointsman.storage.store_url import shared_store
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.stores.health import HEALTH, HealthStore
 from pointsman.turns.decide import DECISION_VERSION
-from pointsman.turns.explain import Shown
 from pointsman.turns.facts import (
     FACTS_FORM,
     GivenFacts,
     TurnFacts,
     with_seal,
 )
-from pointsman.turns.policy import TurnPolicy, read_routing, turn_policy
+from pointsman.turns.policy import TurnPolicy, read_policy, turn_policy
 from pointsman.turns.registry.availability import Transition
 from pointsman.turns.registry.models import meant, model_id, provider_of, read_models, registry
 from pointsman.turns.registry.provider_state import Thresholds
+from pointsman.turns.trace import Shown
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:
     from pointsman.approvals.approvals import Approvals
     from pointsman.approvals.effects import Effects
-    from pointsman.audit.backtest import Backtest
+    from pointsman.audit.backtest.result import Backtest
     from pointsman.audit.egress import EgressReport
     from pointsman.audit.export import BundleSummary
     from pointsman.audit.replay import Progress, ReplayReport
@@ -76,12 +73,12 @@ if TYPE_CHECKING:
     from pointsman.calls.services import CallServices
     from pointsman.conversations.conversations import Conversations
     from pointsman.jobs.agency import Agency
-    from pointsman.jobs.agent_wing import AgentWing
+    from pointsman.jobs.agent_services import AgentServices
     from pointsman.jobs.jobs import Jobs
-    from pointsman.operations.publishing import Publishing
-    from pointsman.operations.rules_test import Table, TableReport
+    from pointsman.operations.rules.cases import RuleTable, TableReport
+    from pointsman.operations.rules.publishing import PublishResult
     from pointsman.storage.policies.publications import Candidate
-    from pointsman.turns.story import TurnStory
+    from pointsman.turns.story.turn_story import TurnStory
     from pointsman.workflows.branching import Branching
 
 __all__ = ["Given", "Pointsman", "SystemClock", "Ulids", "home_path"]
@@ -130,12 +127,14 @@ class Pointsman:
         self.gathering = Gathering(self.home, self.files, lambda: self.health)
         self._taints = Taints(self.home.database)
         self._placements = PlacementGathering(self.home, self._taints)
-        self.asked = self._placements.asked
+        self.gather_placement = self._placements.gather
         """Gather what the placement of a turn may look at; each turn asks, so it is one call."""
-        self.desk = Desk(self.home, self.files, writer, (self.clock, self.ids), self._taints)
+        self.desk = DecisionRecorder(
+            self.home, self.files, writer, (self.clock, self.ids), self._taints
+        )
         self.calls: CallServices | None = None
         """What model calls share, where a gateway has opened it; else conversations open theirs."""
-        self._agents: AgentWing | None = None
+        self._agents: AgentServices | None = None
         self._opening = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -154,7 +153,7 @@ class Pointsman:
         if "jobs" in self.__dict__:
             self.jobs.close()
         if "conversations" in self.__dict__:
-            self.conversations.let_go()
+            self.conversations.release()
         self.gathering.close()
         if "health" in self.__dict__:
             self.health.close()
@@ -167,33 +166,33 @@ class Pointsman:
     @property
     def effects(self) -> Effects:
         """What is done in the world for agents, once each."""
-        return self._agent_wing().effects
+        return self._agent_services().effects
 
     @property
     def approvals(self) -> Approvals:
         """What waits for a human's yes."""
-        return self._agent_wing().approvals
+        return self._agent_services().approvals
 
     @property
     def agency(self) -> Agency:
         """The agents of this home."""
-        return self._agent_wing().agency
+        return self._agent_services().agency
 
     @property
     def branching(self) -> Branching:
         """The decisions of this home's workflows."""
-        return self._agent_wing().branching
+        return self._agent_services().branching
 
-    def _agent_wing(self) -> AgentWing:
+    def _agent_services(self) -> AgentServices:
         """Open what agents need at its first use; several threads may ask at once."""
         if self._agents is None:
             # Imported here: turns are routed without it, and should not wait for it.
-            from pointsman.jobs.agent_wing import open_agent_wing  # noqa: PLC0415
+            from pointsman.jobs.agent_services import open_agent_services  # noqa: PLC0415
 
             with self._opening:
                 if self._agents is None:
                     opened = (self.home, self.desk, self.clock, self.ids)
-                    self._agents = open_agent_wing(*opened)
+                    self._agents = open_agent_services(*opened)
         return self._agents
 
     @cached_property
@@ -206,11 +205,11 @@ class Pointsman:
             store = HealthStore(self.home.place(HEALTH))
             return HomeHealth(self.clock, store, process, thresholds)
         # Imported here: it needs packages that a home of files does without.
-        from pointsman.replicas.followed_health import FollowedHealth  # noqa: PLC0415 - above
-        from pointsman.replicas.opening import open_shared  # noqa: PLC0415 - see above
+        from pointsman.replicas.shared_health import PolledHealth  # noqa: PLC0415 - above
+        from pointsman.replicas.shared_stores import open_shared_stores  # noqa: PLC0415 - see above
 
-        shared = open_shared(self.home, kept_in, self.files.settings().value, process)
-        return FollowedHealth(self.clock, shared, thresholds)
+        shared = open_shared_stores(self.home, kept_in, self.files.settings().value, process)
+        return PolledHealth(self.clock, shared, thresholds)
 
     def clear_outage(self, name: str) -> tuple[Transition, ...]:
         """End the outage of a provider with its models, or of a model; recorded, for all to see."""
@@ -227,12 +226,14 @@ class Pointsman:
     def conversations(self) -> Conversations:
         """The conversations of this home; opened at their first use."""
         # Imported here: most commands hold no conversation, and should not wait for it.
-        from pointsman.conversations.conversations import Ground, open_conversations  # noqa: PLC0415
-        from pointsman.conversations.equipment import home_kit  # noqa: PLC0415
+        from pointsman.conversations.conversations import OpenHome, open_conversations  # noqa: PLC0415
+        from pointsman.conversations.equipment import equip_from_home  # noqa: PLC0415
 
         parts = (self.home, self.files, self.desk, self.gathering, self.clock, self.ids)
-        ground = Ground(*parts, self.asked)
-        return open_conversations(ground, equip=home_kit, health=self.health, calls=self.calls)
+        ground = OpenHome(*parts, self.gather_placement)
+        return open_conversations(
+            ground, equip=equip_from_home, health=self.health, calls=self.calls
+        )
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -257,9 +258,9 @@ class Pointsman:
             return self.files
         raise NotPublishing(hint="say `policy: {source: ledger}` in pointsman.yaml")
 
-    def publish(self, given: Candidate, by: str) -> Publishing:
+    def publish(self, given: Candidate, by: str) -> PublishResult:
         """Publish a policy for all who follow this ledger; durable when this returns."""
-        from pointsman.operations.publishing import publish  # noqa: PLC0415 - as above
+        from pointsman.operations.rules.publishing import publish  # noqa: PLC0415 - as above
 
         files = self.publishing()
         sources = (self.clock, self.ids)
@@ -274,11 +275,11 @@ class Pointsman:
         else:
             known = registry(read_models(*models), self.files.prices.price)
         user_home = str(Path.home())
-        return turn_policy(read_routing(*routing, known, user_home), known, user_home)
+        return turn_policy(read_policy(*routing, known, user_home), known, user_home)
 
-    def test_rules(self, table: Table) -> TableReport:
+    def test_rules(self, table: RuleTable) -> TableReport:
         """Run a table of expected decisions against the files; records nothing."""
-        from pointsman.operations.rules_test import run_on_files  # noqa: PLC0415 - as above
+        from pointsman.operations.rules.cases import run_on_files  # noqa: PLC0415 - as above
 
         return run_on_files(self.files, table)
 
@@ -310,10 +311,10 @@ class Pointsman:
     ) -> Shown:
         """Decide a turn and, unless told otherwise, record it durably before this returns."""
         in_force = in_force or self.in_force()
-        about = Turn(self.ids.new_id(), session_id, self.clock.now())
-        asked = self.asked(in_force, facts, about)
+        about = PlacedTurn(self.ids.new_id(), session_id, self.clock.now())
+        asked = self.gather_placement(in_force, facts, about)
         started = time.perf_counter_ns()
-        ruling = ruled(policies_of(in_force), asked, facts)
+        ruling = decide_turn(policies_in_force(in_force), asked, facts)
         elapsed_us = (time.perf_counter_ns() - started) // 1000
         names = Names(self.ids.new_id(), about.turn_id, about.asked_at)
         aside = Aside(elapsed_us, self.ids.new_id(), session_id, is_preview, VERSION)
@@ -339,7 +340,7 @@ class Pointsman:
         self, given: GivenPlacement, *, in_force: InForce | None = None
     ) -> PlacementFacts:
         """Return the exact facts of a placement that a caller wrote; no record is looked at."""
-        return self._placements.given(in_force or self.in_force(), given)
+        return self._placements.given_facts(in_force or self.in_force(), given)
 
     def place(
         self, facts: PlacementFacts, *, record: bool = True, in_force: InForce | None = None
@@ -347,7 +348,7 @@ class Pointsman:
         """Decide whether a question may leave this machine, and record the decision."""
         in_force = in_force or self.in_force()
         started = time.perf_counter_ns()
-        placing = placed(policies_of(in_force), facts)
+        placing = decide_placement(policies_in_force(in_force), facts)
         elapsed_us = (time.perf_counter_ns() - started) // 1000
         names = Names(self.ids.new_id(), facts.question_id, self.clock.now())
         aside = Aside(elapsed_us, self.ids.new_id(), facts.session_id, False, VERSION)  # noqa: FBT003 - no preview
@@ -436,7 +437,7 @@ class Pointsman:
         progress: Progress | None = None,
     ) -> Backtest:
         """Decide the recorded turns again under another policy; records nothing."""
-        from pointsman.audit.backtest import backtest  # noqa: PLC0415 - as above
+        from pointsman.audit.backtest.backtester import backtest  # noqa: PLC0415 - as above
 
         with told_errors(self.home.database):
             return backtest(self.home, policy, since, previews=previews, progress=progress)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.acceptance.parlour import Bench, opened
 
 from pointsman.app import Pointsman
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 
 
 async def talk(home: Path, text: str, session: str) -> None:

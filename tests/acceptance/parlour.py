@@ -15,12 +15,12 @@ from msgspec import Raw
 from tests.gateway.house import PATIENT, provider, write_home
 
 from pointsman.app import Pointsman
-from pointsman.conversations.conversation_house import Ground
 from pointsman.conversations.conversations import (
     Conversation,
     Conversations,
     open_conversations,
 )
+from pointsman.conversations.services import OpenHome
 from pointsman.providers.messages import Image, Text, ToolUse
 from pointsman.sessions.tool import (
     ConfirmationRequest,
@@ -28,7 +28,7 @@ from pointsman.sessions.tool import (
     ToolDefinition,
     ToolOutcome,
 )
-from pointsman.sessions.update import Told, TurnOver, Update
+from pointsman.sessions.update import EventUpdate, TurnOver, Update
 from pointsman.testing import ScriptedUpstream, calls
 
 ROOT = Path(__file__).parents[2]
@@ -157,7 +157,7 @@ async def a_parlour(
 def opened(pointsman: Pointsman) -> Conversations:
     """Open conversations whose retries do not wait."""
     parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
-    ground = Ground(*parts, pointsman.clock, pointsman.ids, pointsman.asked)
+    ground = OpenHome(*parts, pointsman.clock, pointsman.ids, pointsman.gather_placement)
     return open_conversations(ground, surroundings=PATIENT, health=pointsman.health)
 
 
@@ -190,7 +190,7 @@ def over(updates: list[Update]) -> TurnOver:
 
 
 def told(updates: list[Update]) -> list[str]:
-    return [each.event.type for each in updates if isinstance(each, Told)]
+    return [each.event.type for each in updates if isinstance(each, EventUpdate)]
 
 
 def encoded(value: object) -> str:

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from tests.unit.governance.chamber import in_memory
 
 from pointsman.app import Pointsman
-from pointsman.approvals.action_making import Wanted
+from pointsman.approvals.proposal import ActionProposal
 from pointsman.cli.main import main
 from pointsman.governance.action import QUORUM, Actor
 from pointsman.kernel.document import Json
@@ -27,7 +27,7 @@ class Home:
         self.path = path
         self.ann = self.key("ann", "operator")
         with Pointsman(path) as pointsman:
-            wanted = Wanted("sem_write", NOTE, "it is so")
+            wanted = ActionProposal("sem_write", NOTE, "it is so")
             by = Actor(self.ann[3:19], "ann", "operator")
             self.request = pointsman.approvals.request(wanted, by).request
 

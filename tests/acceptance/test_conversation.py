@@ -24,22 +24,22 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import stalls
 
-from pointsman.conversations.conversation_house import Kit
 from pointsman.conversations.conversations import Conversation
+from pointsman.conversations.services import Kit
 from pointsman.errors import InputError, NotFound, UnknownModel
-from pointsman.sessions.tool import Answered, ConfirmationRequest
+from pointsman.sessions.tool import ConfirmationAnswer, ConfirmationRequest
 from pointsman.sessions.update import (
     Confirm,
     MessageComplete,
     Notice,
-    Routed,
+    RouteUpdate,
     TextDelta,
     ToolState,
     Update,
-    Used,
+    UsageUpdate,
 )
 from pointsman.testing import calls, fails, says
-from pointsman.turns.screen import why_screen
+from pointsman.turns.explain import to_screen
 
 pytestmark = pytest.mark.anyio
 SIMPLE = [
@@ -67,7 +67,7 @@ async def test_a_turn_is_shown_recorded_and_kept(tmp_path: Path) -> None:
         assert "".join(each.text for each in updates if isinstance(each, TextDelta)) == (
             "hello yourself"
         )
-        (routed,) = [each for each in updates if isinstance(each, Routed)]
+        (routed,) = [each for each in updates if isinstance(each, RouteUpdate)]
         assert (routed.model, routed.policy) == (OPUS, "global_default")
         assert over(updates).status == "completed"
         assert parlour.types(conversation.id) == ["session.created", *SIMPLE]
@@ -114,7 +114,7 @@ async def test_a_swap_during_a_turn_waits_and_the_last_one_counts(tmp_path: Path
         conversation = await parlour.conversations.start()
         notices: list[Notice | None] = []
         async for update in conversation.send("first"):
-            if isinstance(update, Routed):
+            if isinstance(update, RouteUpdate):
                 notices.append(await conversation.swap_model("haiku"))
                 notices.append(await conversation.swap_model("sonnet"))
         assert [each.text for each in notices if each is not None] == [
@@ -125,7 +125,7 @@ async def test_a_swap_during_a_turn_waits_and_the_last_one_counts(tmp_path: Path
         assert conversation.pending_model == (SONNET,)
         updates = await said(conversation, "second")
         assert over(updates).model == SONNET
-        (routed,) = [each for each in updates if isinstance(each, Routed)]
+        (routed,) = [each for each in updates if isinstance(each, RouteUpdate)]
         assert routed.policy == "manual_sticky"
         assert await conversation.swap_model(None) is None
         assert over(await said(conversation, "third")).model == OPUS
@@ -194,7 +194,7 @@ async def test_a_failed_model_is_replaced_before_the_first_word(tmp_path: Path) 
         updates = await said(conversation, "hello")
         assert over(updates).text == "from opus"
         assert over(updates).error == ""
-        kinds = [each.kind for each in updates if isinstance(each, Routed)]
+        kinds = [each.kind for each in updates if isinstance(each, RouteUpdate)]
         assert kinds == ["turn", "fallback"]
         assert parlour.types(conversation.id).count("route.decided") == 1
         replays(parlour)
@@ -258,7 +258,7 @@ async def test_cancel_at_the_seam(tmp_path: Path) -> None:
     bench = Bench()
     async with a_parlour(tmp_path / "h", calls(("look", {}), ("read_file", {}))) as parlour:
         conversation = await parlour.conversations.start(kit=Kit(bench))
-        updates = await cancelled(conversation, "do it", Used)
+        updates = await cancelled(conversation, "do it", UsageUpdate)
         assert told(updates) == [
             "turn.started", "llm.call_started", "llm.call_completed", "tool.failed",
             "tool.failed", "turn.cancelled",
@@ -276,11 +276,11 @@ async def test_a_tool_waits_for_its_human(tmp_path: Path) -> None:
         async for update in conversation.send("please"):
             if isinstance(update, Confirm):
                 asked += 1
-                conversation.answer(update.asked.id, Answered("allow", "session"))
+                conversation.answer(update.asked.id, ConfirmationAnswer("allow", "session"))
         assert asked == 1
         assert len(bench.ran) == 2
         with pytest.raises(NotFound):
-            conversation.answer("id", Answered("allow"))
+            conversation.answer("id", ConfirmationAnswer("allow"))
 
 
 async def test_without_anybody_to_ask_a_tool_that_must_ask_does_not_run(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ async def test_the_last_turns_whole_chain_can_be_shown(tmp_path: Path) -> None:
     async with a_parlour(tmp_path / "h", says("hello")) as parlour:
         conversation = await parlour.conversations.start()
         turn_id = over(await said(conversation, "hi")).turn_id
-        screen = why_screen(parlour.pointsman.read_turn(turn_id))
+        screen = to_screen(parlour.pointsman.read_turn(turn_id))
         assert f"session {conversation.id}" in screen
         assert "[7] GLOBAL_DEFAULT         chose" in screen
         assert "call 1: " in screen
@@ -332,6 +332,6 @@ async def test_one_turn_at_a_time(tmp_path: Path) -> None:
     async with a_parlour(tmp_path / "h", says("one")) as parlour:
         conversation = await parlour.conversations.start()
         async for update in conversation.send("first"):
-            if isinstance(update, Routed):
+            if isinstance(update, RouteUpdate):
                 with pytest.raises(InputError, match="under way"):
                     await said(conversation, "second")

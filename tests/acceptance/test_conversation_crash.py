@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.parlour import OPUS, Bench, Parlour, a_parlour, encoded, killed, over, said
 from tests.gateway.house import stalls
 
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.session import TurnCancelled
 from pointsman.testing import calls, says
@@ -68,7 +68,7 @@ async def test_killed_while_a_worker_works_both_are_closed(tmp_path: Path) -> No
         assert parlour.types(session)[-3:] == [
             "session.resumed", "delegate.failed", "turn.cancelled",
         ]  # fmt: skip
-        (worker,) = parlour.conversations.listed(include_workers=True)[0].workers
+        (worker,) = parlour.conversations.list_sessions(include_workers=True)[0].workers
         assert worker.is_ended
         assert parlour.types(worker.id)[-2:] == ["turn.cancelled", "session.ended"]
         assert over(await said(resumed, "again please")).text == "anew"

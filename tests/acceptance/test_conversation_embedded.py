@@ -8,7 +8,7 @@ import pytest
 from tests.acceptance.parlour import Bench, opened, over, said
 
 from pointsman.app import Pointsman
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.sessions.update import TextDelta
 from pointsman.turns.registry.models import EMBEDDED_MODEL
 

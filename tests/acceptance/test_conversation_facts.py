@@ -23,14 +23,14 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import entries, facts_of
 
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.errors import InputError
-from pointsman.gateway.api.turn_catalog import TurnCatalog
+from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import ONE, MicroUsd
-from pointsman.recording.home_health import HomeHealth
+from pointsman.recording.health import HomeHealth
 from pointsman.sessions.envelope import Envelope
-from pointsman.sessions.events.feedback import FeedbackExplicit
+from pointsman.sessions.events.session import FeedbackExplicit
 from pointsman.sessions.update import (
     ChooseRoute,
     TextDelta,
@@ -217,7 +217,7 @@ def unreached(home: Path, now: Instant) -> None:
     store = HealthStore(SqlitePlace(home / "health.db"))
     another = HomeHealth(FrozenClock(Instant(now - 30 * SECOND)), store, "another")
     for _ in range(2):
-        another.ended(MINI, "network", ())
+        another.note_call_end(MINI, "network", ())
     another.close()
 
 
@@ -237,7 +237,7 @@ async def test_a_turn_may_try_what_is_out_unless_another_process_does(tmp_path: 
         assert trying.claim(MINI)
         conversation = await parlour.conversations.start()
         assert over(await said(conversation, "hello")).model == OPUS
-        trying.ended(MINI, "cancelled", ())
+        trying.note_call_end(MINI, "cancelled", ())
         assert over(await said(conversation, "hello again")).model == MINI
         found = [facts_of(home, each.id).availability for each in entries(home, "decision.turn")]
         assert found == [{"openai": "unavailable"}, {"openai": "half_open"}]

@@ -15,13 +15,13 @@ from tests.acceptance.parlour import (
     said,
 )
 
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.errors import NotFound
 from pointsman.providers.messages import Text
 from pointsman.sessions.envelope import Envelope
-from pointsman.sessions.events.feedback import FeedbackImplicit
+from pointsman.sessions.events.session import FeedbackImplicit
 from pointsman.sessions.tool import ToolOutcome
-from pointsman.sessions.update import Routed
+from pointsman.sessions.update import RouteUpdate
 from pointsman.testing import calls, says
 
 pytestmark = pytest.mark.anyio
@@ -109,7 +109,7 @@ async def test_a_swap_outlives_the_process_it_waited_in(tmp_path: Path) -> None:
     async with a_parlour(tmp_path / "h", says("one"), says("two")) as parlour:
         conversation = await parlour.conversations.start()
         async for update in conversation.send("first"):
-            if isinstance(update, Routed):
+            if isinstance(update, RouteUpdate):
                 await conversation.swap_model("haiku")
         resumed = await parlour.conversations.resume(conversation.id)
         assert over(await said(resumed, "second")).model == HAIKU

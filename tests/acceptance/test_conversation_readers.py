@@ -21,7 +21,7 @@ from tests.acceptance.parlour import (
 )
 
 from pointsman.conversations.conversation import NO_TOOLS
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.providers.messages import Text, ToolUse
 from pointsman.sessions.delegate_call import MOST_AT_ONCE
 from pointsman.sessions.tool import ConfirmationRequest, ToolContext, ToolDefinition, ToolOutcome

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.acceptance.parlour import Parlour, a_parlour, encoded, over, said, told
 
-from pointsman.conversations.conversation_house import Ground
 from pointsman.conversations.conversations import Conversations, open_conversations
-from pointsman.conversations.equipment import home_kit
-from pointsman.sessions.tool import Answered
+from pointsman.conversations.equipment import equip_from_home
+from pointsman.conversations.services import OpenHome
+from pointsman.sessions.tool import ConfirmationAnswer
 from pointsman.sessions.update import Confirm, Update
 from pointsman.testing import calls, says
 
@@ -22,8 +22,8 @@ def equipped(parlour: Parlour) -> Conversations:
     """Open the conversations as the app does."""
     pointsman = parlour.pointsman
     parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
-    ground = Ground(*parts, pointsman.clock, pointsman.ids, pointsman.asked)
-    return open_conversations(ground, equip=home_kit, health=pointsman.health)
+    ground = OpenHome(*parts, pointsman.clock, pointsman.ids, pointsman.gather_placement)
+    return open_conversations(ground, equip=equip_from_home, health=pointsman.health)
 
 
 async def allowed(conversation: Any, text: str) -> list[Update]:
@@ -32,7 +32,7 @@ async def allowed(conversation: Any, text: str) -> list[Update]:
     async for update in conversation.send(text):
         found.append(update)
         if isinstance(update, Confirm):
-            conversation.answer(update.asked.id, Answered("allow"))
+            conversation.answer(update.asked.id, ConfirmationAnswer("allow"))
     return found
 
 

@@ -24,14 +24,14 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import stalls
 
-from pointsman.conversations.conversation_house import Kit
 from pointsman.conversations.conversations import Conversation
+from pointsman.conversations.services import Kit
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Image
 from pointsman.sessions.envelope import Envelope
 from pointsman.sessions.events.delegation import DelegateStarted
 from pointsman.sessions.tool import ToolOutcome
-from pointsman.sessions.update import TextDelta, Update, Used
+from pointsman.sessions.update import TextDelta, Update, UsageUpdate
 from pointsman.testing import calls, says
 
 pytestmark = pytest.mark.anyio
@@ -105,7 +105,7 @@ async def test_a_whole_session(tmp_path: Path) -> None:
         script(calls(("hang", {})))
         await stopped_in_tool(conversation, bench)
         script(calls(("look", {}), ("read_file", {})))
-        await stopped_at(conversation, "both of them", Used)
+        await stopped_at(conversation, "both of them", UsageUpdate)
 
         script(stalls("until the end"))
         session = await killed(home, "talk for ever", "TextDelta", conversation.id)
@@ -139,7 +139,7 @@ async def test_a_whole_session(tmp_path: Path) -> None:
         ]
         assert cost.total_microusd == MicroUsd(sum(each.cost_microusd for each in usages))
         assert {each.model for each in cost.planner} == {OPUS}
-        assert [each.id for each in parlour.conversations.listed()] == [session]
+        assert [each.id for each in parlour.conversations.list_sessions()] == [session]
 
         report = parlour.pointsman.replay_all()
         assert (report.diverged, report.unable) == (0, 0)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pointsman.conversations.conversation_house import Kit
 from tests.acceptance.parlour import (
     HAIKU,
     OPUS,
@@ -30,9 +31,8 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import keeps, stalls
 
-from pointsman.conversations.conversation_house import Kit
-from pointsman.gateway.api.session_lines import session_lines
-from pointsman.gateway.api.turn_catalog import TurnCatalog
+from pointsman.gateway.api.sessions.rows import session_rows
+from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
 from pointsman.sessions.envelope import Envelope
@@ -109,14 +109,14 @@ async def test_two_delegations_one_upgraded_and_what_all_of_it_cost(tmp_path: Pa
                 if isinstance(event, Envelope) and isinstance(event.payload, LlmCallStarted)
             ]
             assert [call.is_worker for call in calls_of] == [True]
-        listed = parlour.conversations.listed()
+        listed = parlour.conversations.list_sessions()
         assert [each.id for each in listed] == [conversation.id]
         assert listed[0].workers == ()
-        (nested,) = parlour.conversations.listed(include_workers=True)
+        (nested,) = parlour.conversations.list_sessions(include_workers=True)
         assert {each.id for each in nested.workers} == {each.worker_session_id for each in started}
         with closing(TurnCatalog(parlour.pointsman.home)) as catalog:
             index, _ = catalog.looked()
-            shown = session_lines(parlour.pointsman, {}, index, 10)
+            shown = session_rows(parlour.pointsman, {}, index, 10)
         assert [each.session_id for each in shown] == [conversation.id]
         cost = conversation.cost()
         sessions = [conversation.id, *(each.worker_session_id for each in started)]

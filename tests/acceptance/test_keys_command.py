@@ -16,7 +16,7 @@ from pointsman.access.keyring import Keyring
 from pointsman.access.spent import Spent
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
-from pointsman.gateway.turns.names import meant_by
+from pointsman.gateway.turns.incoming import resolve_model
 from pointsman.kernel.instant import DAY, Instant, read_instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.storage.home import open_home
@@ -56,7 +56,11 @@ def test_a_users_alias_local_means_the_users_model_everywhere(home: Home) -> Non
     assert home.json("rules", "check")["ok"]
     with Pointsman(home.path, create=False) as pointsman:
         in_force = pointsman.in_force()
-    assert meant_by("local", in_force).model == meant_by("x-1", in_force).model == "here:llama"
+    assert (
+        resolve_model("local", in_force).model
+        == resolve_model("x-1", in_force).model
+        == "here:llama"
+    )
 
 
 def test_a_key_is_shown_once_and_its_secret_is_nowhere(home: Home) -> None:

@@ -17,12 +17,12 @@ from msgspec import Raw
 from tests.processes import is_running
 from tests.servers import free_port
 
+from pointsman.conversations.equipment import SessionTools
 from pointsman.providers.messages import Image, Text, ToolUse
 from pointsman.sessions.tool import ToolContext, ToolOutcome
 from pointsman.sessions.tools.box import ToolBox
-from pointsman.sessions.tools.mcp_connection import _LastWords
+from pointsman.sessions.tools.mcp_connection import _StderrTail
 from pointsman.sessions.tools.mcp_tools import LONGEST_NAME, offered_name
-from pointsman.sessions.tools.session import SessionKit
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.policies.tool_settings import McpServer, ToolSettings
 from pointsman.turns.registry.models import SecretRef
@@ -42,8 +42,8 @@ def program(**more: object) -> McpServer:
 @asynccontextmanager
 async def started(
     home: Path, tools: ToolSettings | None = None, **servers: McpServer
-) -> AsyncIterator[SessionKit]:
-    kit = SessionKit(home, None, Settings(tools=tools or ToolSettings(), mcp_servers=servers))
+) -> AsyncIterator[SessionTools]:
+    kit = SessionTools(home, None, Settings(tools=tools or ToolSettings(), mcp_servers=servers))
     await kit.start()
     try:
         yield kit
@@ -148,7 +148,7 @@ def test_hanging_call_is_ended_by_time_and_by_cancel_and_the_server_stays(tmp_pa
 
 def test_last_words_are_waited_for_until_all_of_them_were_read() -> None:
     async def test() -> None:
-        errors = _LastWords()
+        errors = _StderrTail()
         file = errors.file()
         last = asyncio.create_task(errors.last())
         await asyncio.sleep(0)
@@ -278,7 +278,7 @@ def test_names_fit_every_provider_and_stay_apart() -> None:
 
 def test_nothing_is_imported_before_a_server_is_connected() -> None:
     script = (
-        "import sys, pointsman.sessions.tools.session\n"
+        "import sys, pointsman.conversations.equipment\n"
         "print([name for name in ('mcp', 'pydantic', 'httpx2') if name in sys.modules])"
     )
     done = subprocess.run(

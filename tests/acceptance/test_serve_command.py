@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from tests.gateway.house import eventually
 
 from pointsman.cli.main import main
+from pointsman.operations.starter import starter_text
 
 BROKEN = {
     "pointsman.yaml": "retain: some\nmood: 1\n",
@@ -47,6 +48,23 @@ def test_a_broken_file_of_which_no_good_version_is_known_stops_it(
     assert done.exit_code == 2
     assert f"error: {tmp_path / name}:" in done.stderr
     assert "listen" not in done.output
+
+
+def test_a_local_model_that_models_yaml_does_not_know_is_refused_at_its_place(
+    tmp_path: Path,
+) -> None:
+    models = "schema_version: 1\nproviders: {house: {kind: ollama}}\n"
+    _write(tmp_path, "models.yaml", models + "models: {house:llama: {location: local}}\n")
+    table = starter_text("placement.yaml").decode()
+    _write(tmp_path, "placement.yaml", f"local_model: house:lama\n{table}")
+    place = f"{tmp_path / 'placement.yaml'}:1:14: config.unknown_value"
+    for words in (("rules", "check"), ("serve", *NOT_HERE), ("doctor",)):
+        done = _run(tmp_path, *words)
+        assert done.exit_code == (1 if words == ("doctor",) else 2), done.output
+        assert place in done.output, done.output
+        assert "did you mean `house:llama`?" in done.output
+    _write(tmp_path, "placement.yaml", f"local_model: house/llama\n{table}")
+    assert _run(tmp_path, "rules", "check").exit_code == 0
 
 
 def test_every_error_of_every_file_is_listed(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from tests.models.agents_jobs import FILE_KEYS, Plain, a_job, a_router, agents_text
 
-from pointsman.agents.compiled import ReadyPolicy, Router
+from pointsman.agents.compiled import CompiledAgents, compile_policy
 from pointsman.agents.decide import DECIDER, decide
-from pointsman.agents.explain import ShownRoute, answer, route_screen
+from pointsman.agents.explain import ShownRoute, answer, to_screen
 from pointsman.agents.facts import FACTS_FORM, with_seal
+from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.selfrep import SELFREP_FORM
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM, AgentOutcome, RouteTrace
 from pointsman.errors import DocumentError
 from pointsman.kernel.content import sealed
@@ -103,7 +103,9 @@ def test_jobs_are_routed_as_told(case: Plain) -> None:
         _check_shown(outcome, trace)
 
 
-def _check_replay(router: Router, facts: Any, outcome: AgentOutcome, trace: RouteTrace) -> None:
+def _check_replay(
+    router: CompiledAgents, facts: Any, outcome: AgentOutcome, trace: RouteTrace
+) -> None:
     stored = FACTS_FORM.encode(with_seal(facts, sealed(facts.query, b"k" * 32)))
     modules = SELFREP_FORM.form.encode(router.selfrep)
     policy = POLICY_FORM.form.encode(router.policy.policy)
@@ -113,7 +115,7 @@ def _check_replay(router: Router, facts: Any, outcome: AgentOutcome, trace: Rout
 
 def _check_shown(outcome: AgentOutcome, trace: RouteTrace) -> None:
     shown = ShownRoute("d", "j", "t", "r", "s", "b", "f", 1, 1, outcome, trace)
-    lines = route_screen(shown).splitlines()
+    lines = to_screen(shown).splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     said = answer(outcome, trace)
@@ -141,5 +143,5 @@ def test_the_cases_use_only_names_that_mean_something() -> None:
 
 def test_a_router_is_made_of_a_policy_and_the_modules() -> None:
     router = a_router({"modules": {"a": {"apt": "0.5", "status": "healthy"}}})
-    again = Router(ReadyPolicy(router.policy.policy), router.selfrep)
+    again = CompiledAgents(compile_policy(router.policy.policy), router.selfrep)
     assert again.selfrep_id == router.selfrep_id

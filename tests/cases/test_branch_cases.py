@@ -6,13 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointsman.branches.compiled import ReadyDecisions, plain
+from pointsman.branches.compiled import compile_policy, plain
 from pointsman.branches.decide import DECIDER, decide
-from pointsman.branches.facts import FACTS_FORM, branch_facts
-from pointsman.branches.policy import POLICY_FORM, branch_policy
-from pointsman.branches.reading import decisions_of, read_decisions
+from pointsman.branches.facts import FACTS_FORM, read_facts
+from pointsman.branches.file.decisions_file import DecisionsFile
+from pointsman.branches.policy import POLICY_FORM, branch_policy, read_document, read_policy
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
-from pointsman.branches.written import DecisionsFile
 from pointsman.errors import DocumentError
 from pointsman.kernel.content import no_texts
 from pointsman.kernel.document import Document
@@ -35,10 +34,10 @@ def _cases(*names: str) -> list[Any]:
 
 def _file(case: dict[str, Any]) -> DecisionsFile:
     if "use" in case:
-        return read_decisions(case["texts"][case["use"]].encode(), "d.yaml")
+        return read_policy(case["texts"][case["use"]].encode(), "d.yaml")
     decision = {"id": "d"} | case["shared"] | case["decision"]
     document = Document("d.yaml", {"decision": decision}, {}, {("decision",): (1, 1)})
-    return decisions_of(document)
+    return read_document(document)
 
 
 def _said(outcome: BranchOutcome, trace: Trace) -> dict[str, Any]:
@@ -73,8 +72,8 @@ def _said(outcome: BranchOutcome, trace: Trace) -> dict[str, Any]:
 )
 def test_branches_are_decided_as_told(case: dict[str, Any]) -> None:
     policy = branch_policy([_file(case)])
-    facts = branch_facts(policy.decisions[0].id, case["context"], case.get("approved", ()))
-    outcome, trace = decide(ReadyDecisions(policy), facts)
+    facts = read_facts(policy.decisions[0].id, case["context"], case.get("approved", ()))
+    outcome, trace = decide(compile_policy(policy), facts)
     said = _said(outcome, trace)
     assert {name: said[name] for name in case["want"]} == case["want"]
     again = DECIDER.under(POLICY_FORM.form.encode(policy))
@@ -85,5 +84,5 @@ def test_branches_are_decided_as_told(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", _cases("files_refused.yaml"))
 def test_files_are_refused_as_told(case: dict[str, Any]) -> None:
     with pytest.raises(DocumentError) as caught:
-        read_decisions(case["text"].encode(), "d.yaml")
+        read_policy(case["text"].encode(), "d.yaml")
     assert [str(problem) for problem in caught.value.problems] == case["problems"]

@@ -14,11 +14,11 @@ from pointsman.kernel.document import Document
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.yaml_text import read_yaml
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import CompiledPlacement, compile_policy
 from pointsman.placement.decide import decide
-from pointsman.placement.facts import PlacementFacts, read_placement_facts
-from pointsman.placement.policy import BUILT_IN, placement_policy, read_placement
-from pointsman.placement.sensitivity import Sensitivity
+from pointsman.placement.facts import PlacementFacts, read_facts
+from pointsman.placement.policy import BUILT_IN, placement_policy, read_policy
+from pointsman.placement.rules.sensitivity import Sensitivity
 from pointsman.placement.trace import PlacementOutcome, PlacementTrace
 from pointsman.signals.kinds import KINDS
 
@@ -89,10 +89,10 @@ def _rows(case: dict[str, Any]) -> list[tuple[dict[str, str], list[str]]]:
     return [(dict(zip(head[:-1], line, strict=False)), line[width:]) for line in lines]
 
 
-def _ready(table: dict[str, Any] | None = None, *, unreadable: bool = False) -> ReadyPlacement:
+def _ready(table: dict[str, Any] | None = None, *, unreadable: bool = False) -> CompiledPlacement:
     text = msgspec.json.encode({**TABLE, **(table or {})})
-    policy = placement_policy(read_placement(text, "placement.yaml", KNOWN))
-    return ReadyPlacement(msgspec.structs.replace(policy, is_unreadable=unreadable))
+    policy = placement_policy(read_policy(text, "placement.yaml", KNOWN))
+    return compile_policy(msgspec.structs.replace(policy, is_unreadable=unreadable))
 
 
 def _facts(changes: dict[str, Any]) -> PlacementFacts:
@@ -240,10 +240,10 @@ def test_tables_are_refused_as_told(case: dict[str, Any]) -> None:
     text = case.get("text") or json.dumps(_changed(TABLE, case), indent=1)
     if "text" in case:
         with pytest.raises(DocumentError, match=case["text_part"]):
-            read_placement(text.encode(), "t", KNOWN)
+            read_policy(text.encode(), "t", KNOWN)
         return
     document = read_yaml(text.encode(), "t")
-    _check_refused(case, document, lambda: read_placement(text.encode(), "t", KNOWN))
+    _check_refused(case, document, lambda: read_policy(text.encode(), "t", KNOWN))
 
 
 @pytest.mark.parametrize("case", _cases("facts_refused.yaml"))
@@ -251,9 +251,9 @@ def test_facts_are_refused_as_told(case: dict[str, Any]) -> None:
     document = read_json(
         json.dumps(_changed(GIVEN, case), indent=1, default=float).encode(), "facts"
     )
-    _check_refused(case, document, lambda: read_placement_facts(document))
+    _check_refused(case, document, lambda: read_facts(document))
 
 
 def test_the_facts_that_the_refused_ones_come_from_are_good() -> None:
-    given = read_placement_facts(Document("facts", GIVEN, {}, {}))
+    given = read_facts(Document("facts", GIVEN, {}, {}))
     assert given.question.intent == "informational"

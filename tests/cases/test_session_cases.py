@@ -11,7 +11,7 @@ from tests.unit.sessions.play import Play, a_tool, a_turn, a_use, answer, nth
 
 from pointsman.kernel.yaml_text import read_yaml
 from pointsman.sessions import effects
-from pointsman.sessions.effects import Replied
+from pointsman.sessions.effects import ModelReply
 from pointsman.turns.learning.pattern_row import PatternRow
 
 FOLDER = Path(__file__).parent / "sessions"
@@ -27,11 +27,11 @@ def _cases() -> list[Any]:
     return found
 
 
-def _replies(given: list[Any]) -> list[Replied]:
+def _replies(given: list[Any]) -> list[ModelReply]:
     return [_reply(each, number) for number, each in enumerate(given, 1)]
 
 
-def _reply(given: Any, number: int) -> Replied:
+def _reply(given: Any, number: int) -> ModelReply:
     if "text" in given:
         return answer(given["text"])
     uses = [

@@ -11,11 +11,11 @@ from pointsman.errors import DocumentError, InputError
 from pointsman.kernel.document import Document
 from pointsman.kernel.number import Billionths, billionths_text
 from pointsman.kernel.yaml_text import read_yaml
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.chain.override import split_override
+from pointsman.turns.compiled import CompiledTurnPolicy, compile_policy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import TurnFacts, read_facts, turn_facts
-from pointsman.turns.override import split_override
-from pointsman.turns.policy import NO_ROUTING, read_routing, turn_policy
+from pointsman.turns.policy import NO_ROUTING, read_policy, turn_policy
 from pointsman.turns.registry.models import NO_MODELS, read_models, registry
 from pointsman.turns.trace import Evaluation, Trace, TurnOutcome
 
@@ -51,17 +51,17 @@ def _text(case: dict[str, Any], name: str) -> bytes | None:
     return msgspec.json.encode(case[name]) if name in case else None
 
 
-def _policy(case: dict[str, Any]) -> ReadyPolicy:
+def _policy(case: dict[str, Any]) -> CompiledTurnPolicy:
     models_text, routing_text = _text(case, "models"), _text(case, "routing")
     models = NO_MODELS if models_text is None else read_models(models_text, "models.yaml")
     known = registry(models, lambda _name: None)
     if routing_text is None:
-        return ReadyPolicy(turn_policy(NO_ROUTING, known, HOME))
-    routing = read_routing(routing_text, "routing.yaml", known, HOME)
-    return ReadyPolicy(turn_policy(routing, known, HOME))
+        return compile_policy(turn_policy(NO_ROUTING, known, HOME))
+    routing = read_policy(routing_text, "routing.yaml", known, HOME)
+    return compile_policy(turn_policy(routing, known, HOME))
 
 
-def _facts(case: dict[str, Any], policy: ReadyPolicy) -> TurnFacts:
+def _facts(case: dict[str, Any], policy: CompiledTurnPolicy) -> TurnFacts:
     given = read_facts(Document("facts", case["facts"], {}, {}))
     return turn_facts(given, *split_override(given.message, policy.aliases))
 
@@ -170,7 +170,7 @@ def test_files_are_refused_as_told(case: dict[str, Any]) -> None:
         assert [str(problem.place) for problem in problems] == case["want_places"]
 
 
-def _able(*slots: str) -> tuple[ReadyPolicy, TurnFacts]:
+def _able(*slots: str) -> tuple[CompiledTurnPolicy, TurnFacts]:
     """Give a turn in which these slots can take it, each with a model of its own."""
     names = {slot: f"acme:{slot}" for slot in SLOTS}
     models = {name: {"location": "cloud", "aliases": [slot]} for slot, name in names.items()}

@@ -20,7 +20,7 @@ from tests.models.many_turns import record_turns, write_policy
 from pointsman.app import Pointsman
 from pointsman.bulk.jobs import BulkJobs
 from pointsman.bulk.queue import QUEUE, SCHEMA, BulkQueue
-from pointsman.bulk.replaying import REPLAY, ReplayGiven
+from pointsman.bulk.reruns import REPLAY, ReplayGiven
 from pointsman.bulk.verifying import VerifyGiven
 from pointsman.cli.main import main
 from pointsman.storage.postgres.place import PostgresStore
@@ -118,7 +118,7 @@ def test_a_cancelled_job_leaves_workers_nothing_to_do(pointsman: Pointsman, jobs
 
 def test_parts_are_those_of_sqlite(pointsman: Pointsman) -> None:
     given = b"{}"
-    ranges = REPLAY.planned(pointsman.home, given)
+    ranges = REPLAY.plan_ranges(pointsman.home, given)
     assert [REPLAY.part(pointsman.home, given, each) for each in ranges] == [
         b'{"identical":%d,"diverged":0,"unable":0,"others":[]}' % TURNS
     ]

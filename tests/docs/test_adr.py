@@ -10,7 +10,7 @@ INDEX = (FOLDER / "README.md").read_text(encoding="utf-8")
 RECORDS = sorted(path for path in FOLDER.glob("*.md") if path.name != "README.md")
 HEADINGS = ["Context", "Decision", "Consequences", "Rejected options"]
 STATUS = re.compile(
-    r"^Status: (?:proposed|accepted|accepted, not yet built|superseded by \[\d{4}\]\(\S+\))\.$",
+    r"^Status: (?:proposed|accepted|amended|(?:amended|superseded) by \[\d{4}\]\(\S+\))\.$",
     re.MULTILINE,
 )
 
@@ -27,6 +27,14 @@ def test_a_record_has_its_number_status_and_four_headings(path: Path) -> None:
 def test_a_record_stands_in_the_index_under_its_title(path: Path) -> None:
     title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix(f"# {path.name[:4]} ")
     assert f"| [{path.name[:4]}]({path.name}) | {title} |" in INDEX
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_the_index_tells_the_status_of_a_record(path: Path) -> None:
+    status = re.search(r"^Status: (.+)\.$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert status
+    plain = re.sub(r"\[(\d{4})\]\(\S+\)", r"\1", status[1])
+    assert re.search(rf"^\| \[{path.name[:4]}\].* \| {plain} \|$", INDEX, re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)

@@ -13,9 +13,9 @@ from pointsman.errors import (
     MissingSnapshot,
     ResultMismatch,
 )
-from pointsman.jobs.agent_privacy import LET_THROUGH
-from pointsman.jobs.agent_reply import read_reply
 from pointsman.jobs.log import JobStatus
+from pointsman.jobs.privacy import LET_THROUGH
+from pointsman.jobs.reply import read_reply
 from pointsman.jobs.request import read_job_request
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.replay import Verdict

@@ -6,9 +6,8 @@ from typing import get_args
 
 import pytest
 
-from pointsman.branches.policy import branch_policy
-from pointsman.branches.reading import read_decisions
-from pointsman.branches.review import Concern, review
+from pointsman.branches.policy import branch_policy, read_policy
+from pointsman.branches.rules.review import Concern, review
 from pointsman.kernel.wb1 import Salted, ends, picked, unit_bytes
 from pointsman.storage.policies.sensor_file import SensorType, read_sensors
 from pointsman.storage.policies.settings import read_settings
@@ -31,7 +30,7 @@ def test_the_guide_has_examples() -> None:
 
 @pytest.mark.parametrize("text", EXAMPLES, ids=lambda text: text.split()[2])
 def test_an_example_of_the_guide_is_read_and_has_no_faults(text: str) -> None:
-    policy = branch_policy([read_decisions(text.encode(), "guide")])
+    policy = branch_policy([read_policy(text.encode(), "guide")])
     harmless = {Concern.GAP, Concern.OVERLAP}
     assert [each for each in review(policy) if each.code not in harmless] == []
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.gateway.house import Running, model, provider, running, upstream, write_home
 
-from pointsman.gateway.api.described import DESCRIBED
+from pointsman.gateway.route_table import ROUTES
 from pointsman.storage.policies.settings import read_settings
-from pointsman.turns.policy import read_routing
+from pointsman.turns.policy import read_policy
 from pointsman.turns.registry.models import read_models, registry
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "gateway.md").read_text(encoding="utf-8")
@@ -67,7 +67,7 @@ def test_the_files_are_valid() -> None:
     assert usage == ["ask", "as_asked"], "asked by default, unless the file says otherwise"
     known = registry(read_models(models.encode(), "models.yaml"), lambda _name: None)
     (routing,) = blocks("yaml routing")
-    assert len(read_routing(routing.encode(), "routing.yaml", known, "/").budgets) == 2
+    assert len(read_policy(routing.encode(), "routing.yaml", known, "/").budgets) == 2
     override, settings, tried, told = (
         read_settings(each.encode(), "pointsman.yaml") for each in blocks("yaml pointsman")
     )
@@ -81,6 +81,6 @@ def test_the_files_are_valid() -> None:
 
 
 def test_every_address_in_the_guide_is_served() -> None:
-    paths = {path for _, path in DESCRIBED}
+    paths = {path for _, path in ROUTES}
     for path in re.findall(rf"{ADDRESS}(/[\w/.-]+)", GUIDE):
         assert path in paths or any(each.startswith(f"{path}/") for each in paths), path

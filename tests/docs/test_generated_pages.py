@@ -20,7 +20,7 @@ from pointsman.kernel.json_text import read_json
 from pointsman.kernel.verification import FaultCode
 from pointsman.kernel.yaml_text import read_yaml
 from pointsman.operations.starter import NAMES, starter_text
-from pointsman.placement.table import ErrorCode
+from pointsman.placement.rules.table import ErrorCode
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from pointsman.access.matrix import ROUTES
 from pointsman.access.roles import ROLE_SCOPES, ROLES
 from pointsman.errors import (
     JobPrivacyBlocked,
@@ -12,9 +11,10 @@ from pointsman.errors import (
     RouterNoSnapshot,
     SemNotFound,
 )
-from pointsman.gateway.api.agent_call import refusal_value
+from pointsman.gateway.api.agents.call import refusal_value
+from pointsman.gateway.route_table import ROUTES
 from pointsman.governance.action import ACTIONS, QUORUM, VOTE_WINDOW
-from pointsman.governance.refusal import Refusal
+from pointsman.governance.refusal import ActionRefusal
 from pointsman.kernel.instant import SECOND
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "governance.md").read_text("utf-8")
@@ -44,14 +44,14 @@ def test_every_role_stands_there_with_its_scopes() -> None:
 def test_every_route_stands_there_with_what_each_role_may_do() -> None:
     found = {row[0]: row[1:] for row in rows(1 + len(ROLES), r"`[A-Z]+ /.*`")}
     assert found == {
-        f"`{method} {path}`": [row.of(role) for role in ROLES]
-        for (method, path), row in ROUTES.items()
+        f"`{method} {path}`": [route.roles.of(role) for role in ROLES]
+        for (method, path), route in ROUTES.items()
     }
 
 
 def test_every_refusal_stands_there_with_its_meaning() -> None:
     found = [tuple(row) for row in rows(2, r"`action\..*`")]
-    assert found == [(f"`{each}`", each.meaning) for each in Refusal]
+    assert found == [(f"`{each}`", each.meaning) for each in ActionRefusal]
 
 
 def test_every_code_stands_there_as_it_is_told_over_http() -> None:

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import pytest
 
-from pointsman.operations.rules_test import read_table, run_table
-from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import When
+from pointsman.operations.rules.cases import read_table, run_table
+from pointsman.turns.chain.override import split_override
+from pointsman.turns.compiled import compile_policy
 from pointsman.turns.facts import GivenFacts, TurnFacts, turn_facts
-from pointsman.turns.override import split_override
-from pointsman.turns.policy import NO_ROUTING, RoutingFile, TurnPolicy, read_routing, turn_policy
+from pointsman.turns.policy import NO_ROUTING, RoutingFile, TurnPolicy, read_policy, turn_policy
 from pointsman.turns.registry.models import NO_MODELS, Model, read_models, registry
-from pointsman.turns.review import Concern, local_proof, review
+from pointsman.turns.rules.condition import When
+from pointsman.turns.rules.review import Concern, local_proof, review
 from pointsman.turns.trace import Slot
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -43,7 +43,7 @@ def examples(page: Path) -> list[Example]:
         if kind == "models":
             models = registry(read_models(body.encode(), "models.yaml"), lambda _name: None)
         if kind == "routing":
-            routing = read_routing(body.encode(), "routing.yaml", models, "/home/me")
+            routing = read_policy(body.encode(), "routing.yaml", models, "/home/me")
             policy = turn_policy(routing, models, "/home/me")
         found.append(Example(page.name, line, kind, body, models, policy))
     return found
@@ -72,7 +72,7 @@ def test_a_routing_example_reviews_without_surprise(example: Example) -> None:
 
 @pytest.mark.parametrize("example", the("rules-test"))
 def test_a_table_example_passes(example: Example) -> None:
-    ready = ReadyPolicy(example.policy)
+    ready = compile_policy(example.policy)
 
     def exact(given: GivenFacts) -> TurnFacts:
         return turn_facts(given, *split_override(given.message, ready.aliases))

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from pointsman.turns.policy import read_routing
+from pointsman.turns.policy import read_policy
 from pointsman.turns.registry.models import EMBEDDED_MODEL
 
 ROOT = Path(__file__).parents[2]
@@ -13,7 +13,7 @@ GUIDE = (ROOT / "docs/guide/learned-routing.md").read_text(encoding="utf-8")
 
 def test_the_example_loads():
     (body,) = re.findall(r"```yaml routing\n(.*?)```", GUIDE, re.DOTALL)
-    found = read_routing(body.encode(), "routing.yaml", {EMBEDDED_MODEL: None}, "/").pattern
+    found = read_policy(body.encode(), "routing.yaml", {EMBEDDED_MODEL: None}, "/").pattern
     assert (found.method, str(found.explore), str(found.shadow)) == ("evidence", "0.05", "0.02")
 
 

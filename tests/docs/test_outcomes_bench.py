@@ -63,7 +63,7 @@ def _cell(**changes):
         "cause": "05_provider_500", "way": "named, list set", "stream": False, "status": 200,
         "served": "second", "replaced": True, "body_models": ["second"], "headers": {"a": "2"},
         "error": None, "calls": {"first": 3, "second": 1}, "microusd": 38.0, "is_estimate": False,
-        "paid_microusd": 38, "ending": "complete",
+        "paid_microusd": 38, "ending": "complete", "seconds": 1.25,
     }  # fmt: skip
     return {**plain, **changes}
 
@@ -100,6 +100,7 @@ def test_an_answer_tells_by_what_differs_from_the_one_with_nothing_wrong():
         ({}, 8, "0 of 1"),
         ({"microusd": 19.0}, 8, "1 of 1"),
         ({"microusd": None}, 8, "no own count"),
+        ({"seconds": 2.0}, 9, "2.0"),
     ],
 )
 def test_the_counts_are_those_of_the_cells(changes, row, figure):

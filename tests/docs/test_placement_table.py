@@ -12,10 +12,10 @@ import pytest
 from tests.docs.scripts import script
 
 from pointsman.kernel.yaml_text import read_yaml
-from pointsman.placement import table as placement_table
-from pointsman.placement.policy import BUILT_IN, read_placement
-from pointsman.placement.policy_rule import Action, Field, Operator
-from pointsman.placement.table import ErrorCode, GivenCondition, placement_schema
+from pointsman.placement.policy import BUILT_IN, read_policy
+from pointsman.placement.rules import table as placement_table
+from pointsman.placement.rules.policy_rule import Action, Field, Operator
+from pointsman.placement.rules.table import ErrorCode, GivenCondition, placement_schema
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,7 +57,7 @@ def test_the_same_yaml_always_gives_the_same_json_whatever_its_layout() -> None:
 
 @pytest.mark.req(70, 95)
 def test_the_published_table_is_the_one_built_in() -> None:
-    assert read_placement(TABLE, "table", ()) == BUILT_IN
+    assert read_policy(TABLE, "table", ()) == BUILT_IN
 
 
 DRIFTS = {

@@ -23,8 +23,11 @@ from tests.gateway.town import ADMIN, embedding
 
 from pointsman.access.caps import Cap, Owners, caps_of
 from pointsman.access.spent import spent_of
-from pointsman.kernel.record import OUTCOME
+from pointsman.calls.services import END_FORM
+from pointsman.kernel.instant import Instant
+from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
 from pointsman.providers.messages import Usage
+from pointsman.testing import FrozenClock
 from pointsman.testing.upstream_replies import (
     Received,
     Reset,
@@ -97,6 +100,12 @@ def settle_home(town: Town) -> None:
     }
     settings = {"judge": {"model": "open:small", "share": 0.1}, "limits": {"idle_s": 5}}
     write_home(town.home, models=models, routing=routing, pointsman=settings)
+
+
+def stop_refill(live: Running) -> None:
+    """Hold the clock of the rate limits, so that what was taken can be read from what is left."""
+    health = live.parts.pointsman.health
+    health.rates._clock = FrozenClock(Instant(0))
 
 
 def script(town: Town, seed: int) -> None:
@@ -182,8 +191,24 @@ def compared(live: Running) -> tuple[dict[str, Any], list[str]]:
     shown = _cost_page(live, total)
     if not total == budgets == shown == left.limit_microusd - left.left_microusd:
         wrong.append(f"ledger {total}, budgets {budgets}, cost {shown}, left {left}")
+    wrong += _rates(live)
     tokens = sum(s["input"] + s["output"] for m, s in ledger.items() if m.startswith("open:"))
     return {"models": ledger, "cost_microusd": total, "open_tokens": tokens}, wrong
+
+
+def _rates(live: Running) -> list[str]:
+    """Compare what the limits of `open` counted with its calls and tokens in the ledger."""
+    (row,) = live.parts.pointsman.health.rates.rows()
+    assert row.rpm is not None
+    assert row.tpm is not None
+    counted = row.rpm - (row.requests_left or 0), row.tpm - (row.tokens_left or 0)
+    calls = tokens = 0
+    for entry in live.entries(OUTCOME):
+        end = END_FORM.decode(bytes(OUTCOME_FORM.decode(entry.payload).detail))
+        if end.model.startswith("open:"):
+            calls += end.attempts > 0
+            tokens += 0 if end.spent is None else end.spent.input_tokens + end.spent.output_tokens
+    return [] if counted == (calls, tokens) else [f"limits {counted}, ledger {(calls, tokens)}"]
 
 
 def _cost_page(live: Running, total: int) -> int:

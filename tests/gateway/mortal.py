@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import http.client
-import importlib
 import inspect
 import json
 import os
@@ -27,6 +26,16 @@ from typing import Any, Literal, NamedTuple
 from tests.gateway.house import Upstream, entries, model, provider, write_home
 
 from pointsman.app import Pointsman
+from pointsman.calls.model_call import ModelCall
+from pointsman.gateway.turns.durable import Durability
+from pointsman.gateway.turns.turn import LiveTurn
+from pointsman.gateway.wire.connection import ClientConnection
+from pointsman.providers.http_exchange import Exchange
+from pointsman.providers.http_pool import Pool
+from pointsman.recording.decision_recorder import DecisionRecorder
+from pointsman.storage.sqlite.ledger import SqliteRows
+from pointsman.storage.stores.content import ContentStore
+from pointsman.storage.writer.ledger import LedgerWriter
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = 4
@@ -36,33 +45,30 @@ MOST_REQUESTS = 60
 class Point(NamedTuple):
     """A moment: before or after a method does its work."""
 
-    module: str
-    owner: str
-    method: str
+    owner: type
+    method: Callable[..., Any]
     when: Literal["before", "after"]
 
 
 POINTS = {
-    "the request is read": Point("gateway.turns.turn", "LiveTurn", "__init__", "after"),
-    "the ruling is about to be handed in": Point("recording.desk", "Desk", "hand_in", "before"),
-    "the ruling is handed in": Point("recording.desk", "Desk", "hand_in", "after"),
-    "the text is about to be committed": Point(
-        "storage.sqlite.content", "ContentStore", "_committed", "before"
+    "the request is read": Point(LiveTurn, LiveTurn.__init__, "after"),
+    "the ruling is about to be handed in": Point(
+        DecisionRecorder, DecisionRecorder.hand_in, "before"
     ),
-    "the text is committed": Point("storage.sqlite.content", "ContentStore", "_committed", "after"),
-    "the ledger is about to commit": Point(
-        "storage.ledger", "LedgerWriter", "_committed", "before"
-    ),
-    "the entries are ready": Point("storage.ledger", "LedgerWriter", "_joined", "after"),
-    "the entries are inserted": Point("storage.sqlite.ledger", "SqliteRows", "append", "after"),
-    "the ledger has committed": Point("storage.ledger", "LedgerWriter", "_committed", "after"),
-    "the provider is about to be called": Point("providers.http_pool", "Pool", "begun", "before"),
-    "the provider's head is here": Point("providers.http_exchange", "Exchange", "on_head", "after"),
-    "the decision is durable": Point("gateway.turns.durable", "Durability", "arrived", "after"),
-    "somebody waits for that": Point("gateway.turns.durable", "Durability", "reached", "after"),
-    "the first bytes are out": Point("gateway.wire.connection", "Connection", "write", "after"),
-    "the end is about to be noted": Point("calls.model_call", "ModelCall", "_finish", "before"),
-    "the end is noted": Point("calls.model_call", "ModelCall", "_finish", "after"),
+    "the ruling is handed in": Point(DecisionRecorder, DecisionRecorder.hand_in, "after"),
+    "the text is about to be committed": Point(ContentStore, ContentStore._committed, "before"),
+    "the text is committed": Point(ContentStore, ContentStore._committed, "after"),
+    "the ledger is about to commit": Point(LedgerWriter, LedgerWriter._committed, "before"),
+    "the entries are ready": Point(LedgerWriter, LedgerWriter._joined, "after"),
+    "the entries are inserted": Point(SqliteRows, SqliteRows.append, "after"),
+    "the ledger has committed": Point(LedgerWriter, LedgerWriter._committed, "after"),
+    "the provider is about to be called": Point(Pool, Pool.begun, "before"),
+    "the provider's head is here": Point(Exchange, Exchange.on_head, "after"),
+    "the decision is durable": Point(Durability, Durability.resume, "after"),
+    "a caller waits for that": Point(Durability, Durability.wait, "after"),
+    "the first bytes are out": Point(ClientConnection, ClientConnection.write, "after"),
+    "the end is about to be noted": Point(ModelCall, ModelCall._finish, "before"),
+    "the end is noted": Point(ModelCall, ModelCall._finish, "after"),
 }
 
 
@@ -71,8 +77,7 @@ POINTS = {
 
 def lay(point: Point, count: int) -> Callable[[], None]:
     """Die when a method is used for the so-and-so-many-th time after the mark was armed."""
-    owner = getattr(importlib.import_module(f"pointsman.{point.module}"), point.owner)
-    work: Callable[..., Any] = getattr(owner, point.method)
+    work = point.method
     left = iter(range(count - 1, -1, -1))
     armed = threading.Event()
 
@@ -94,7 +99,7 @@ def lay(point: Point, count: int) -> Callable[[], None]:
         pass_by("after")
         return result
 
-    setattr(owner, point.method, waiting if inspect.iscoroutinefunction(work) else plain)
+    setattr(point.owner, work.__name__, waiting if inspect.iscoroutinefunction(work) else plain)
     return armed.set
 
 

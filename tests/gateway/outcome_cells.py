@@ -158,7 +158,9 @@ class World:
             # The shortest time that models.yaml takes is a second: 36 of them are too many.
             self.live.parts.providers.of(FIRST, models)[0]._timeout_s = TIMEOUT_S
         for _ in range(self.case.get("failures_before", 0)):
-            assert self.live.chat(model=FIRST).status_code == 502
+            assert self.live.chat(model=FIRST, headers=self.headers).status_code == 502
+        for _ in range(self.case.get("calls_before", 0)):
+            assert self.live.chat(model=FIRST, headers=self.headers).status_code == 200
 
     def runs(self) -> Iterator[Run]:
         """Return the runs of all cells."""
@@ -174,7 +176,7 @@ class World:
             # A call is over when its outcome is recorded: only then may the next one begin.
             with suppress(AssertionError):
                 eventually(partial(self._is_recorded, run, answer), seconds=10)
-            if not self.case.get("failures_before"):
+            if not self.case.keys() & {"failures_before", "calls_before"}:
                 self.clock.moved_s += HEALS_S
         return [self._result(run, answer) for run, answer in answers.items()]
 
@@ -350,12 +352,13 @@ PROVIDERS: dict[object, Reply] = {
 
 
 def write_files(home: Path, case: dict[str, Any], urls: Mapping[str, str]) -> None:
-    """Write the home: the plain one, with what the file changes of its first model."""
+    """Write the home: the plain one, with the changes of the file to models and settings."""
     first = {**model(aliases=["first"]), **case.get("model", {})}
     first["capabilities"] = {**ABLE, "supports_system_prompt": True, **case.get("lacks", {})}
     if case.get("has_no_price"):
         del first["price"]
-    models = {FIRST: first, SECOND_MODEL: model(price="2"), LOCAL: model("local", "0")}
+    second = {**model(price="2"), **case.get("second_model", {})}
+    models = {FIRST: first, SECOND_MODEL: second, LOCAL: model("local", "0")}
     given = {name.partition(":")[0]: url for name, url in urls.items()}
     rule = {"name": "by rule", "when": {"message_matches": "by rule"}, "use": FIRST}
     routing = {
@@ -367,10 +370,12 @@ def write_files(home: Path, case: dict[str, Any], urls: Mapping[str, str]) -> No
         **case.get("routing", {}),
     }
     providers = {name: provider("openai", url) for name, url in given.items()}
+    providers["main"] |= case.get("first_provider", {})
     write_home(
         home,
         models={"schema_version": 1, "providers": providers, "models": models},
         routing=routing,
+        pointsman=case.get("settings", {}),
     )
 
 

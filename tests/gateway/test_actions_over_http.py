@@ -14,11 +14,11 @@ from tests.gateway.house import Running, eventually, running, write_home
 from tests.gateway.test_keys_over_http import bearer, made
 
 from pointsman.app import Pointsman
-from pointsman.approvals.action_making import Wanted
-from pointsman.approvals.action_record import step_draft
+from pointsman.approvals.proposal import ActionProposal
+from pointsman.approvals.record import step_draft
 from pointsman.governance.action import QUORUM, Actor
-from pointsman.governance.state import ActionState, Step
-from pointsman.jobs.agency_record import CALL, CALL_FORM, CallTold
+from pointsman.governance.state import ActionState, ActionStep
+from pointsman.jobs.entries import CALL, CALL_FORM, CallEntry
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.testing import FrozenClock
 
@@ -67,7 +67,7 @@ def chamber(live: Running) -> Chamber:
     return Chamber(live)
 
 
-def calls(live: Running) -> list[CallTold]:
+def calls(live: Running) -> list[CallEntry]:
     return [CALL_FORM.decode(each.payload) for each in live.entries(CALL)]
 
 
@@ -155,12 +155,14 @@ def asked_before(home: Path, *votes: str) -> ActionState:
     """Have something asked for ten minutes ago, by a process that died after these votes."""
     now = Pointsman(home).clock.now()
     with Pointsman(home, clock=FrozenClock(Instant(now - 600 * SECOND))) as pointsman:
-        wanted = Wanted("sem_write", {"namespace": "facts", "key": "sky", "value": 1})
+        wanted = ActionProposal("sem_write", {"namespace": "facts", "key": "sky", "value": 1})
         state = pointsman.approvals.request(wanted, Actor("someone", "someone", "operator"))
         request = state.request
         for number, name in enumerate(votes, 1):
             by = Actor(name, name, "council")
-            step = Step(request.request_id, number, by, request.action_hash, "approve", "", "")
+            step = ActionStep(
+                request.request_id, number, by, request.action_hash, "approve", "", ""
+            )
             draft = step_draft("voted", f"vote-{name}", pointsman.clock.now(), step)
             pointsman.desk.recorder().append(draft).result()
     return state
@@ -172,7 +174,9 @@ def test_a_request_whose_time_is_over_takes_no_vote(
     home = write_home(tmp_path / "home")
     now = Pointsman(home).clock.now()
     with Pointsman(home, clock=FrozenClock(Instant(now - 600 * SECOND))) as pointsman:
-        wanted = Wanted("sem_write", {"namespace": "a", "key": "b", "value": 1}, window=SECOND)
+        wanted = ActionProposal(
+            "sem_write", {"namespace": "a", "key": "b", "value": 1}, window=SECOND
+        )
         state = pointsman.approvals.request(wanted, Actor("someone", "someone", "operator"))
     live = serve(home)
     path = f"/actions/{state.request.request_id}"

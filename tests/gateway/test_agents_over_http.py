@@ -11,7 +11,7 @@ from tests.gateway.agents_asked import A, B, agent, decide, kept, minded
 from tests.gateway.house import Running, running
 from tests.gateway.test_keys_over_http import bearer, made
 
-from pointsman.jobs.agency_record import CALL, CALL_FORM
+from pointsman.jobs.entries import CALL, CALL_FORM
 from pointsman.kernel.record import read_recorded
 from pointsman.storage.stores.entries import LedgerReader
 

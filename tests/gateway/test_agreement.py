@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.gateway.agreement import call, compared, quiet, script, settle_home
+from tests.gateway.agreement import call, compared, quiet, script, settle_home, stop_refill
 from tests.gateway.conftest import Town
 from tests.gateway.house import running
 
@@ -16,6 +16,7 @@ def test_all_who_count_money_and_tokens_come_to_the_same_sums(town: Town) -> Non
     script(town, 7)
     chance = random.Random(7)
     with running(town.home) as live:
+        stop_refill(live)
         ways = {call(live, chance, number) for number in range(200)}
         quiet(live)
         sums, wrong = compared(live)

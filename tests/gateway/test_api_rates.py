@@ -16,7 +16,7 @@ def limited(town: Town, **limits: int) -> dict[str, Any]:
     return models
 
 
-@pytest.mark.parametrize("limits", [{"rpm": 2}, {"tpm": 14}])
+@pytest.mark.parametrize("limits", [{"rpm": 2}, {"tpm": 30}])
 def test_when_a_limit_is_used_up_another_provider_takes_the_turn(
     town: Town, limits: dict[str, int]
 ) -> None:

@@ -204,17 +204,17 @@ def test_a_fallback_is_two_spans_and_the_second_says_from_whom(
 
 
 def test_without_an_endpoint_nothing_of_opentelemetry_is_asked_for() -> None:
-    assert tracing.opened_tracing({}) is None
+    assert tracing.open_tracing({}) is None
 
 
 def test_without_the_extra_an_endpoint_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pointsman.gateway.telemetry.otel", None)
-    assert tracing.opened_tracing({tracing.ENDPOINT: "http://127.0.0.1:4318"}) is None
+    assert tracing.open_tracing({tracing.ENDPOINT: "http://127.0.0.1:4318"}) is None
 
 
 def test_with_an_endpoint_spans_are_sent_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(tracing.ENDPOINT, "http://127.0.0.1:9")
-    found = tracing.opened_tracing({tracing.ENDPOINT: "http://127.0.0.1:9"})
+    found = tracing.open_tracing({tracing.ENDPOINT: "http://127.0.0.1:9"})
     assert isinstance(found, OtelTracing)
     found.close()
 

@@ -12,7 +12,7 @@ from tests.gateway.house import Running, running
 from tests.gateway.test_keys_over_http import bearer, made
 
 from pointsman.governance.action import QUORUM
-from pointsman.jobs.agency_record import CALL, CALL_FORM, TICK, TICK_FORM
+from pointsman.jobs.entries import CALL, CALL_FORM, TICK, TICK_FORM
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 BUDGET = {"token_budget": 2048, "max_depth_allowed": 3}
@@ -61,9 +61,9 @@ def test_a_start_is_kept_with_a_warning_for_each_default(live: Running) -> None:
         "constants": {"DEFAULT_WM_TTL": 5},
     }  # fmt: skip
     told = live.post("/brainstate/create_snapshot", body).json()
-    warned = {each["name"].rpartition(".")[2]: each["value"] for each in told["warnings"]}
-    assert (warned["attention_gain"], warned["PROMOTION_WINDOW"]) == ("0.5", "4")
-    assert {"DEFAULT_WM_TTL", "explore_bias"} & set(warned) == set()
+    warn = {each["name"].rpartition(".")[2]: each["value"] for each in told["warnings"]}
+    assert (warn["attention_gain"], warn["PROMOTION_WINDOW"]) == ("0.5", "4")
+    assert {"DEFAULT_WM_TTL", "explore_bias"} & set(warn) == set()
     found = live.get(f"/brainstate/{told['brainstate_snapshot_id']}", **bearer(live.admin)).json()
     assert found["brainstate_id"] == told["brainstate_id"]
     assert (found["WM"], found["CWM"]["items"]) == ([], [])

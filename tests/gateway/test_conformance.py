@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from tests.gateway.conformance import SURFACES, cases, is_as_wanted, world
 
-from pointsman.turns import validation
-from pointsman.turns.condition import When
+from pointsman.turns.chain import validation
+from pointsman.turns.rules.condition import When
 from pointsman.turns.trace import ValidationFailure
 
 CASES = cases()

@@ -26,12 +26,12 @@ from tests.gateway.town import ADMIN
 
 from pointsman.app import SystemClock
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.recording.home_health import HomeHealth
+from pointsman.recording.health import HomeHealth
 from pointsman.recording.transitions import RECOVERED, RECOVERED_FORM
 from pointsman.storage.sqlite.place import SqlitePlace
 from pointsman.storage.stores.health import HealthStore
 from pointsman.testing import FrozenClock, fails
-from pointsman.turns.call_event import Result
+from pointsman.turns.registry.call_event import Result
 from pointsman.turns.registry.provider_state import ProviderRecovered
 
 RULED = {
@@ -54,7 +54,7 @@ def failed(home: Path, result: Result, times: int, seconds_ago: int) -> None:
     store = HealthStore(SqlitePlace(home / "health.db"))
     health = HomeHealth(FrozenClock(then), store, "another")
     for _ in range(times):
-        health.ended("open:big", result, MODELS)
+        health.note_call_end("open:big", result, MODELS)
     health.close()
 
 

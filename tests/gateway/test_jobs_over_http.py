@@ -11,7 +11,7 @@ import pytest
 from tests.gateway.house import Running, running, write_home
 from tests.gateway.test_keys_over_http import bearer, made
 
-from pointsman.jobs.agency_record import CALL, CALL_FORM
+from pointsman.jobs.entries import CALL, CALL_FORM
 
 AGENTS = {
     "schema_version": 1,

@@ -12,7 +12,7 @@ from tests.gateway.house import eventually, keeps, running, write_home
 from tests.gateway.shadows import SHADOW, counted, routing, settled
 
 from pointsman.learning.rubric import Rubric
-from pointsman.learning.shadowing import JUDGED_FORM
+from pointsman.learning.shadow_runs import JUDGE_VERDICT_FORM
 from pointsman.testing import says
 
 
@@ -94,7 +94,7 @@ def test_judge_scores_both_answers_by_the_rubric(shadowed: Town, serve: Any) -> 
     assert found == {"open:big": 250_000_000, "claude:opus": 10**9}
     entries = live.entries("event.turn.judged")
     assert {each.ref for each in entries} == {turn}
-    verdicts = [JUDGED_FORM.decode(each.payload) for each in entries]
+    verdicts = [JUDGE_VERDICT_FORM.decode(each.payload) for each in entries]
     (again,) = live.entries(SHADOW)
     assert verdicts[1].decision_id == again.id
     assert {each.judge_model for each in verdicts} == {"house:llama"}
@@ -170,7 +170,9 @@ def test_embedded_model_judges_a_local_turn_without_leaving_the_machine(tmp_path
             lambda: [each for each in names if f'kind="judge",result="{each}"' in text()],
             seconds=120,
         )
-        verdicts = [JUDGED_FORM.decode(each.payload) for each in live.entries("event.turn.judged")]
+        verdicts = [
+            JUDGE_VERDICT_FORM.decode(each.payload) for each in live.entries("event.turn.judged")
+        ]
         assert len(verdicts) == found.count("done")
         assert all(each.score % 250_000_000 == 0 for each in verdicts)
         assert {end["location"] for end in live.outcomes(2)} == {"local"}

@@ -12,7 +12,7 @@ from tests.gateway.conftest import Town
 from tests.gateway.house import Running, eventually, running
 
 from pointsman.app import Pointsman
-from pointsman.recording.desk import POLICY_REFUSED
+from pointsman.recording.decision_recorder import POLICY_REFUSED
 from pointsman.storage.policies.publications import PUBLISHED
 from pointsman.storage.sqlite.database import SQL
 

@@ -168,7 +168,7 @@ def test_with_as_asked_nothing_is_asked(
     live = serve(town.home)
     monkeypatch.setattr(forwarding, "asking_usage", None)
     monkeypatch.setattr(forwarding, "UnaskedUsage", None)
-    monkeypatch.setattr(forwarding, "Edited", None)
+    monkeypatch.setattr(forwarding, "EditedStream", None)
     town.openai.then(in_bits)
     told = live.post("/v1/chat/completions", BODY)
     assert town.openai.requests[0].body == sent(BODY)

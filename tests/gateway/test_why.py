@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from tests.gateway.conftest import Town
-from tests.gateway.house import ABLE, Running, keeps, write_home
+from tests.gateway.house import ABLE, Running, eventually, keeps, write_home
 from tests.gateway.shadows import SHADOW, counted, settled
 from tests.gateway.shadows import routing as shadowing
 from tests.mcp_surface.depot import done, over_http
 
 from pointsman.audit.turn_story import recent_stories
-from pointsman.calls.call_end import CallEnd, outcome_of
+from pointsman.calls.services import CallEnd, outcome_of
 from pointsman.cli.main import main
 from pointsman.kernel.record import Names, outcome_draft
 from pointsman.storage.home import open_home
 from pointsman.testing import calls, fails, says
+from pointsman.testing.upstream_replies import Received, Step
 
 DOWN = [fails(500)] * 3
 RULES = [
@@ -191,6 +193,80 @@ def test_a_refusal_of_a_call_that_would_go_on_is_told(town: Town, serve: Any) ->
         " ".join(page["why"].split())
     )
     assert read(live, refusal["decision_id"]) == page
+    (row,) = live.get("/api/turns?state=refused").json()["turns"]
+    assert (row["turn_id"], row["served_model"]) == (page["turn_id"], "open:big")
+    assert live.get("/api/turns?state=done").json()["turns"] == []
+
+
+def test_a_turn_that_goes_on_after_a_refusal_is_done_in_the_list_and_on_the_page(
+    town: Town, serve: Any
+) -> None:
+    write_home(town.home, placement=keeps("secret"))
+    town.openai.then(calls(("look", {})), says("done"))
+    live = serve(town.home)
+    message = live.chat("look it up").json()["choices"][0]["message"]
+    asked = {"role": "user", "content": "look it up"}
+    for content, status in (("key AKIAIOSFODNN7EXAMPLQ", 403), ("nothing special", 200)):
+        result = {"role": "tool", "tool_call_id": "call_1", "content": content}
+        history = [asked, message, result]
+        told = live.post("/v1/chat/completions", {"model": "auto", "messages": history})
+        assert told.status_code == status
+        live.get("/api/turns")
+    live.outcomes(2)
+    (row,) = live.get("/api/turns").json()["turns"]
+    page = read(live, row["turn_id"])
+    assert (row["state"], page["state"], len(page["refusals"])) == ("done", "done", 1)
+
+
+def test_a_local_model_that_may_see_all_is_refused_nothing_in_the_list(
+    town: Town, serve: Any
+) -> None:
+    write_home(
+        town.home,
+        placement=keeps("secret"),
+        routing={"schema_version": 1, "global_default": "house:llama"},
+    )
+    live = serve(town.home)
+    states: list[str] = []
+
+    def look_and_answer(request: Received) -> Sequence[Step]:
+        eventually(lambda: live.entries("decision.placement"))
+        states.extend(row["state"] for row in live.get("/api/turns").json()["turns"])
+        return says("done")(request)
+
+    town.local.then(calls(("look", {})), look_and_answer)
+    message = live.chat("look it up").json()["choices"][0]["message"]
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "key AKIAIOSFODNN7EXAMPLQ"}
+    history = [{"role": "user", "content": "look it up"}, message, result]
+    live.post("/v1/chat/completions", {"model": "auto", "messages": history})
+    live.outcomes(2)
+    (row,) = live.get("/api/turns").json()["turns"]
+    assert (row["state"], read(live, "last")["state"]) == ("done", "done")
+    assert states == ["done"]
+
+
+def test_a_call_that_lacks_its_confirmation_is_refused_on_every_surface(
+    town: Town, serve: Any
+) -> None:
+    rule = {"id": "ask", "action": "requireConfirmation", "message": "is this wise?"}
+    write_home(town.home, placement={**keeps(), "policy_rules": [rule]})
+    live = serve(town.home)
+    assert live.chat("hello").status_code == 403
+    (end,) = live.outcomes(1)
+    assert (end["error_class"], end["status"], end["attempts"], end["spent"]) == (
+        "confirmation_needed", 403, 0, None,
+    )  # fmt: skip
+    page = read(live, "last")
+    assert (page["state"], page["served_model"]) == ("refused", "")
+    assert [each["outcome"] for each in page["calls"]] == ["refused"]
+    assert "refused: confirmation_needed, status 403" in printed(live, "last")
+    (row,) = live.get("/api/turns?state=refused").json()["turns"]
+    assert (row["turn_id"], row["served_model"]) == (page["turn_id"], "")
+    assert live.get("/api/audit/egress").json()["departures"] == 0
+    embed = {"model": "open:big", "input": "hello"}
+    assert live.post("/v1/embeddings", embed).status_code == 403
+    live.outcomes(2)
+    assert {each["state"] for each in live.get("/api/turns").json()["turns"]} == {"refused"}
 
 
 def test_a_tool_loop_is_told_call_by_call_and_refuses_nothing(town: Town, serve: Any) -> None:
@@ -323,3 +399,54 @@ def test_an_id_that_names_no_turn_is_not_found(live: Running) -> None:
     (placed,) = live.get("/api/decisions").json()["decisions"]
     assert live.get(f"/api/turns/{placed['facts_id']}").status_code == 404
     assert live.get("/api/turns/nothing").status_code == 404
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
+def test_a_provider_s_request_id_leads_to_its_turn(
+    ruled: Town, live: Running, path: str, is_stream: bool
+) -> None:
+    said = {"role": "user", "content": "hello"}
+    words = {"input": [said]} if path == "/v1/responses" else {"messages": [said]}
+    body = {"model": "auto", "stream": is_stream, "max_tokens": 50, **words}
+    if path == "/v1/responses":
+        body["max_output_tokens"] = body.pop("max_tokens")
+    ruled.openai.then(says("one"), says("two"))
+    live.chat("an earlier turn")
+    told = live.post(path, body)
+    live.outcomes(2)
+    turn = told.headers["x-pointsman-turn"]
+    assert "req_1" in {told.headers.get("x-request-id"), told.headers.get("request-id")}
+    assert read(live, "req_1")["turn_id"] == turn
+    assert turn in printed(live, "req_1")
+    assert explained(live, "req_1")["turn_id"] == turn
+
+
+def test_the_request_id_of_a_failed_call_leads_to_its_turn(ruled: Town, live: Running) -> None:
+    ruled.openai.then(fails(400, headers={"x-request-id": "req_refused"}))
+    told = live.chat("hello", model="open:small")
+    live.outcomes(1)
+    assert told.headers["x-request-id"] == "req_refused"
+    assert live.entries("outcome")[0].payload.count(b'"request_id":"req_refused"') == 1
+    assert "open:small" in printed(live, "req_refused")
+
+
+def test_a_caller_s_trace_leads_to_its_turn(ruled: Town, live: Running) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    parent = f"00-{trace}-b7ad6b7169203331-01"
+    ruled.openai.then(says("one"), says("two"))
+    told = live.chat("hello", headers={"traceparent": parent})
+    live.chat("a later turn")
+    live.outcomes(2)
+    turn = told.headers["x-pointsman-turn"]
+    assert [read(live, name)["turn_id"] for name in (trace, parent)] == [turn, turn]
+    assert turn in printed(live, trace)
+
+
+def test_an_id_that_no_turn_has_is_not_found(ruled: Town, live: Running) -> None:
+    ruled.openai.then(says("one"))
+    live.chat("hello")
+    for name in ("req_unknown", 'req_1","x', "%"):
+        done = CliRunner().invoke(main, ["why", name, "--home", str(live.home)])
+        assert done.exit_code == 2
+        assert f"no turn is recorded as `{name}`" in done.output

@@ -85,7 +85,7 @@ def written(home: Path, url: str, **files: object) -> Path:
 async def inside(home: Path, mode: str = "auto") -> AsyncIterator[tuple[Client, Pointsman]]:
     """Connect to a server in this process: the official client and our server, without a pipe."""
     with Pointsman(home, writer="mcp") as pointsman:
-        service = Service(pointsman, lambda: pointsman.conversations.house, keeps_session=True)
+        service = Service(pointsman, lambda: pointsman.conversations.services, keeps_session=True)
         owner = HomeOwner()
         made = McpServer(service, lambda _request: owner)
         async with Client(made.server, mode=mode) as client:  # type: ignore[arg-type] # as asked

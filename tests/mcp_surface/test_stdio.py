@@ -92,7 +92,7 @@ async def test_a_whole_conversation_by_the_official_client(depot: Depot, mode: s
         assert [each.chain for each in report.chains] == ["mcp"]
         (chain,) = report.chains
         assert chain.signed == chain.entries
-        (session,) = pointsman.conversations.listed(include_workers=True)
+        (session,) = pointsman.conversations.list_sessions(include_workers=True)
         assert session.is_ended
         assert len(session.workers) == 2
 

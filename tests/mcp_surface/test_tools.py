@@ -16,7 +16,7 @@ from mcp import MCPError
 from tests.gateway.house import entries, eventually, stalls
 from tests.mcp_surface.depot import QUESTION, Depot, done, inside, read, refused, written
 
-from pointsman.agents.written import read_selfrep_document
+from pointsman.agents.file.agents_file import read_selfrep_document
 from pointsman.app import Pointsman
 from pointsman.brainstate.reading import read_start
 from pointsman.errors import LedgerUnavailable
@@ -323,8 +323,8 @@ async def test_an_agent_is_chosen_from_recorded_snapshots(depot: Depot) -> None:
         "resource_budget": {"token_budget": 2048, "max_depth_allowed": 2},
     }
     async with inside(depot.home) as (client, pointsman):
-        selfrep = pointsman.agency.keep_selfrep(read_selfrep_document(_document(modules)))
-        mind = pointsman.agency.keep_brainstate(read_start(_document(start)))
+        selfrep = pointsman.agency.record_selfrep(read_selfrep_document(_document(modules)))
+        mind = pointsman.agency.record_brainstate(read_start(_document(start)))
         told = await done(
             client,
             "agents_decide",

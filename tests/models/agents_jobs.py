@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from pointsman.agents.compiled import ReadyPolicy, Router
+from pointsman.agents.compiled import CompiledAgents, compile_policy
 from pointsman.agents.decide import AgentOutcome, RouteTrace, decide
 from pointsman.agents.facts import GoalView, JobFacts, MindView, PrivacyVerdict, job_facts
-from pointsman.agents.making import agents_policy, selfrep_of
-from pointsman.agents.policy import POLICY_FORM
+from pointsman.agents.modules.making import selfrep_of
+from pointsman.agents.policy import POLICY_FORM, agents_policy
 from pointsman.kernel.number import ONE, Billionths, billionths
 from pointsman.storage.policies.agents_file import read_agents
 
@@ -28,11 +28,11 @@ def agents_text(plain: Plain) -> bytes:
     return json.dumps({key: plain[key] for key in FILE_KEYS if key in plain}, default=str).encode()
 
 
-def a_router(plain: Plain) -> Router:
+def a_router(plain: Plain) -> CompiledAgents:
     """Give what rules a job."""
     file = read_agents(agents_text(plain), "agents.yaml")
     policy = agents_policy(file)
-    return Router(ReadyPolicy(policy), selfrep_of(file, POLICY_FORM.id(policy)))
+    return CompiledAgents(compile_policy(policy), selfrep_of(file, POLICY_FORM.id(policy)))
 
 
 def a_mind(given: Plain | None = None) -> MindView:
@@ -60,7 +60,9 @@ def a_mind(given: Plain | None = None) -> MindView:
     )
 
 
-def a_job(router: Router, given: Plain | None = None, mind: Plain | None = None) -> JobFacts:
+def a_job(
+    router: CompiledAgents, given: Plain | None = None, mind: Plain | None = None
+) -> JobFacts:
     """Give the facts of a job; `failed` are the agents of earlier attempts."""
     plain = dict(given or {})
     failed = plain.pop("failed", ())

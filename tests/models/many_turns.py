@@ -9,10 +9,9 @@ from pathlib import Path
 from pointsman.app import Pointsman
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.kernel.record import Aside, Names
-from pointsman.recording.placing import Turn
-from pointsman.recording.ruling import Policies, ruled
-from pointsman.recording.rulings import policies_of
-from pointsman.recording.waiting import Blocking, Waits
+from pointsman.recording.placing import PlacedTurn
+from pointsman.recording.ruling import Policies, decide_turn, policies_in_force
+from pointsman.recording.waiting import BlockingWaiter, DurabilityWaiter
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import BudgetLeft, Override, TurnFacts
 from pointsman.turns.learning.pattern_row import PatternRow
@@ -107,22 +106,26 @@ def _row(source: random.Random, place: int) -> PatternRow:
 def record_turns(pointsman: Pointsman, first: int, end: int, seed: int = 1) -> Iterator[int]:
     """Decide and record turns; gives how many are durable after each group."""
     in_force = pointsman.in_force()
-    policies = policies_of(in_force)
+    policies = policies_in_force(in_force)
     for start in range(first, end, A_GROUP):
-        waits, last = Blocking(), min(start + A_GROUP, end)
+        waits, last = BlockingWaiter(), min(start + A_GROUP, end)
         for number in range(start, last):
             facts = some_turn(random.Random(seed * 10**9 + number), number)
             _record_one(pointsman, facts, number, waits, (in_force, policies))
-        waits.reached()
+        waits.wait()
         yield last
 
 
 def _record_one(
-    pointsman: Pointsman, facts: TurnFacts, number: int, waits: Waits, policies: _Policies
+    pointsman: Pointsman,
+    facts: TurnFacts,
+    number: int,
+    waits: DurabilityWaiter,
+    policies: _Policies,
 ) -> None:
     in_force, ruling_policies = policies
-    about = Turn(pointsman.ids.new_id(), f"s-{number // 20}", pointsman.clock.now())
-    ruling = ruled(ruling_policies, pointsman.asked(in_force, facts, about), facts)
+    about = PlacedTurn(pointsman.ids.new_id(), f"s-{number // 20}", pointsman.clock.now())
+    ruling = decide_turn(ruling_policies, pointsman.gather_placement(in_force, facts, about), facts)
     aside = Aside(1, pointsman.ids.new_id(), about.session_id, False, VERSION)
     names = Names(pointsman.ids.new_id(), about.turn_id, about.asked_at)
     pointsman.desk.hand_in(names, in_force, ruling, aside, waits)

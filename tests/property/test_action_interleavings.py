@@ -19,13 +19,20 @@ from msgspec.structs import replace
 from tests.unit.governance.chamber import ANN, COUNCIL, NOTE, ROOT, a_request, in_memory
 
 from pointsman.app import Pointsman
-from pointsman.approvals.action_making import Wanted
-from pointsman.approvals.action_record import ActionRecord, found_action
 from pointsman.approvals.approvals import Approvals
 from pointsman.approvals.effects import Effect, Effects
+from pointsman.approvals.proposal import ActionProposal
+from pointsman.approvals.record import ActionRecord, read_action
 from pointsman.errors import ActionRefused
 from pointsman.governance.action import VOTE_WINDOW, ActionRequest, Actor
-from pointsman.governance.state import ActionState, Event, Step, StepKind, folded, refusal
+from pointsman.governance.state import (
+    ActionEvent,
+    ActionState,
+    ActionStep,
+    StepKind,
+    fold_action,
+    refusal,
+)
 from pointsman.governance.votes import Choice
 from pointsman.kernel.document import Json
 from pointsman.kernel.instant import Instant
@@ -62,15 +69,15 @@ class World:
         self.request = request
         self.is_held = is_held
         self.now = request.created_at
-        self.events: list[Event] = []
-        self.effects: list[tuple[Instant, list[Event]]] = []
+        self.events: list[ActionEvent] = []
+        self.effects: list[tuple[Instant, list[ActionEvent]]] = []
         self.seen: Counter[str] = Counter()
 
     def state(self) -> ActionState:
         # Nobody may count on the order in which entries are found.
         events = self.events.copy()
         self.rng.shuffle(events)
-        return folded(self.request, events)
+        return fold_action(self.request, events)
 
 
 class Tried(Struct, frozen=True):
@@ -88,8 +95,8 @@ def written(world: World, tried: Tried) -> Iterator[None]:
     """Read, think, write; others may act in between, unless this world has a lock."""
     state = world.state()
     named = tried.action_hash or world.request.action_hash
-    step = Step("r-1", state.events + 1, tried.by, named, tried.choice, tried.claim, "")
-    event = Event(tried.kind, f"e-{world.rng.random()}", world.now, step)
+    step = ActionStep("r-1", state.events + 1, tried.by, named, tried.choice, tried.claim, "")
+    event = ActionEvent(tried.kind, f"e-{world.rng.random()}", world.now, step)
     if not world.is_held:
         yield
     # Some write without asking whether they may.
@@ -193,11 +200,11 @@ def broken(world: World) -> Iterator[str]:
             yield "carried out although it was cancelled"
 
 
-def is_allowed(world: World, event: Event) -> bool:
+def is_allowed(world: World, event: ActionEvent) -> bool:
     return event.step.by == ROOT or event.step.by.id == world.request.requester.id
 
 
-def quorum(request: ActionRequest, events: list[Event]) -> bool:
+def quorum(request: ActionRequest, events: list[ActionEvent]) -> bool:
     """Count by hand: distinct members but the requester, in time, for this very action.
 
     A key that is withdrawn before there are three takes its vote along.
@@ -246,7 +253,7 @@ def lived(path: Path, seed: int, requests: int) -> tuple[Counter[str], list[str]
         try:
             for number in range(requests):
                 payload: Json = {**NOTE, "value": number}  # type: ignore[dict-item]
-                state = one.approvals.request(Wanted("sem_write", payload), ANN)
+                state = one.approvals.request(ActionProposal("sem_write", payload), ANN)
                 _buffet(rng, (one, two), clock_, state, seen)
         finally:
             Effects.carry_out = carry_out  # type: ignore[method-assign]
@@ -301,8 +308,8 @@ def _wrong_in(path: Path, pointsman: Pointsman, seen: Counter[str]) -> Iterator[
     with closing(SemanticMemory(path / "semantic.db")) as memory:
         written_ = Counter(each.provenance.request_id for each in memory.every_version())
     with closing(LedgerReader(pointsman.home.database)) as ledger:
-        for state in pointsman.approvals.listed():
-            record = found_action(ledger, state.request.request_id)
+        for state in pointsman.approvals.list_since():
+            record = read_action(ledger, state.request.request_id)
             seen[state.status] += 1
             yield from _wrong_about(record, written_[state.request.request_id])
     if any(each.fault is not None for each in pointsman.verify().chains):

@@ -10,7 +10,7 @@ from tests.models.chain_model import Plain
 from tests.property.turns_drawn import HOME, SLOTS, Case, exact_facts
 
 from pointsman.errors import InputError
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.trace import Evaluation
 
@@ -22,7 +22,7 @@ FAILURES = {
 }  # fmt: skip
 
 
-def product(ready: ReadyPolicy, facts: Plain) -> Plain | None:
+def product(ready: CompiledTurnPolicy, facts: Plain) -> Plain | None:
     """What the product says, in the words of the model; None where the message is refused."""
     try:
         outcome, trace = decide(ready, exact_facts(facts, ready))

@@ -12,10 +12,10 @@ from tests.property.turns_drawn import SLOTS, Case, exact_facts, made_ready
 
 from pointsman.errors import InputError
 from pointsman.kernel.content import sealed
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.chain.override import split_override
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import DECIDER, decide
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_seal
-from pointsman.turns.override import split_override
 from pointsman.turns.policy import POLICY_FORM
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM, Trace, TurnOutcome
 
@@ -128,7 +128,7 @@ def _turn(seed: int) -> tuple[Case, dict[str, Any], TurnFacts]:
             continue
 
 
-def _recorded(ready: ReadyPolicy, facts: TurnFacts) -> tuple[bytes, bytes]:
+def _recorded(ready: CompiledTurnPolicy, facts: TurnFacts) -> tuple[bytes, bytes]:
     """Decide from recorded bytes alone."""
     stored = FACTS_FORM.encode(with_seal(facts, sealed(str(facts.message), b"k" * 32)))
     policy = POLICY_FORM.form.encode(ready.policy)

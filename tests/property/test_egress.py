@@ -18,24 +18,25 @@ from tests.models.placement_model import Plain
 from tests.property.turns_drawn import HOME, WORDS, Draw
 
 from pointsman.calls import flow
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import TurnLock
 from pointsman.errors import InputError
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import Instant
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import CompiledPlacement
+from pointsman.placement.compiled import compile_policy as compile_placement
 from pointsman.placement.facts import PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.placement.sensitivity import Sensitivity
-from pointsman.placement.table import PlacementFile
-from pointsman.recording.placing import Turn, facts_of_turn
-from pointsman.recording.ruling import Ruling
-from pointsman.recording.rulings import policies_of
-from pointsman.recording.taints import held_by
+from pointsman.placement.rules.sensitivity import Sensitivity
+from pointsman.placement.rules.table import PlacementFile
+from pointsman.recording.placing import PlacedTurn, facts_of_turn
+from pointsman.recording.ruling import Ruling, policies_in_force
+from pointsman.recording.taints import taint_rule
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.chain.override import split_override
+from pointsman.turns.compiled import CompiledTurnPolicy
+from pointsman.turns.compiled import compile_policy as compile_turns
 from pointsman.turns.facts import TurnFacts, read_facts, turn_facts
-from pointsman.turns.override import split_override
 from pointsman.turns.policy import RoutingFile, turn_policy
 from pointsman.turns.registry.models import NO_MODELS, ModelsFile, registry
 
@@ -77,11 +78,11 @@ class Conversation:
                 del self.taints[session]
                 self.held.discard(session)
                 self.seen["cleared"] += 1
-            self.turn(Turn(f"t-{number}", session, Instant(number)))
+            self.turn(PlacedTurn(f"t-{number}", session, Instant(number)))
         self.seen["runs"] += 1
         return self.seen
 
-    def turn(self, about: Turn) -> None:
+    def turn(self, about: PlacedTurn) -> None:
         try:
             given = read_facts(Document("facts", _likely(self.draw, self.known), {}, {}))
             facts = turn_facts(given, *split_override(given.message, self.turns.aliases))
@@ -96,17 +97,19 @@ class Conversation:
         if driven.called and self.draw.chance(3):
             self.go_on(facts, about, driven.called[-1])
 
-    def go_on(self, facts: TurnFacts, about: Turn, model: str) -> None:
+    def go_on(self, facts: TurnFacts, about: PlacedTurn, model: str) -> None:
         """A tool brought something: the same model is asked, unless it must stay now."""
         brought = replace(facts, message=" ".join(self.draw.some(WORDS, 1)))
         asked, found = self.asked(brought, about)
         want = self.expected(asked, found)
-        steps = flow.continued(policies_of(self.in_force), asked, TurnLock("t", "d", model))
+        steps = flow.continue_turn(
+            policies_in_force(self.in_force), asked, TurnLock("t", "d", model)
+        )
         effects: list[flow.Effect] = []
         with suppress(StopIteration):
             effects.append(next(steps))
             effects.append(steps.send(None))
-        called = [each.model for each in effects if isinstance(each, flow.Call)]
+        called = [each.model for each in effects if isinstance(each, flow.CallEffect)]
         is_local = self.turns.models[model].location == "local"
         may = want["gate"] == "open" or (want["gate"] == "local" and is_local)
         assert called == ([model] if may else []), f"{model} went on under {want['rule_id']}"
@@ -120,11 +123,11 @@ class Conversation:
         """The fake ledger: remembers sessions as the desk does."""
         for effect in effects:
             if isinstance(effect, flow.RecordPlacement):
-                rule = held_by(self.in_force.placement.policy, effect.placing)
+                rule = taint_rule(self.in_force.placement.policy, effect.placing)
                 if rule and asked.taint is None:
                     self.taints.setdefault(asked.session_id, Taint(asked.question_id, rule))
 
-    def asked(self, facts: TurnFacts, about: Turn) -> tuple[PlacementFacts, Any]:
+    def asked(self, facts: TurnFacts, about: PlacedTurn) -> tuple[PlacementFacts, Any]:
         """Gather as the app does, with a detector that knows three words and fails at times."""
         found: Any = None
         policy = self.in_force.placement.policy
@@ -196,9 +199,9 @@ class Driven:
 
     def run(self) -> None:
         talk = self.talk
-        policies = policies_of(talk.in_force)
+        policies = policies_in_force(talk.in_force)
         steps = flow.turn(policies, self.asked, self.facts, talk.fallback)
-        answer: flow.Called | None = None
+        answer: flow.CallResult | None = None
         try:
             while True:
                 effect = steps.send(answer)
@@ -206,7 +209,7 @@ class Driven:
         except StopIteration as stop:
             self.ended(stop.value)
 
-    def carried_out(self, effect: flow.Effect) -> flow.Called | None:
+    def carried_out(self, effect: flow.Effect) -> flow.CallResult | None:
         assert not self.is_over, "nothing may follow an answer that began, or a call that was done"
         if isinstance(effect, flow.Record):
             self.record(effect)
@@ -225,12 +228,12 @@ class Driven:
         if effect.ruling.is_placed_anew and placing.outcome.log_escalation:
             self.escalations += 1
             talk.seen["escalated"] += 1
-        rule = held_by(talk.in_force.placement.policy, placing)
+        rule = taint_rule(talk.in_force.placement.policy, placing)
         if rule and self.asked.session_id not in talk.taints and self.asked.taint is None:
             talk.taints[self.asked.session_id] = Taint(self.asked.question_id, rule)
         talk.seen.update(set(self.occurred(effect.ruling)))
 
-    def call(self, effect: flow.Call) -> flow.Called:
+    def call(self, effect: flow.CallEffect) -> flow.CallResult:
         """The fake upstream: notes who was called, and fails at random."""
         talk, model = self.talk, effect.model
         assert self.recorded is effect.ruling, "no call before its record"
@@ -242,13 +245,13 @@ class Driven:
         fault = talk.draw.randrange(8)
         if fault == 0:
             self.is_over = True
-            return flow.Called(is_done=True)
+            return flow.CallResult(is_done=True)
         has_content = fault == 1
         is_worth_another = fault != 2
         self.is_over = has_content or not is_worth_another
         if has_content:
             talk.seen["failed after content"] += 1
-        return flow.Called(False, "timeout", has_content, is_worth_another)
+        return flow.CallResult(False, "timeout", has_content, is_worth_another)
 
     def check_may_be_called(self, model: str) -> None:
         """The property itself."""
@@ -265,7 +268,7 @@ class Driven:
         assert self.asked.session_id not in talk.held
         talk.seen["left"] += 1
 
-    def ended(self, ended: flow.Ended) -> None:
+    def ended(self, ended: flow.FlowEnd) -> None:
         assert ended.attempts == len(self.called)
         assert self.escalations <= 1
         assert (ended.status == "no_model") == (not self.called)
@@ -291,14 +294,14 @@ def _likely(draw: Draw, known: list[str]) -> Plain:
     return facts
 
 
-def _turn_policy(models: Plain, routing: Plain) -> ReadyPolicy:
+def _turn_policy(models: Plain, routing: Plain) -> CompiledTurnPolicy:
     known = registry(msgspec.convert(models, ModelsFile), lambda _name: None)
-    return ReadyPolicy(turn_policy(msgspec.convert(routing, RoutingFile), known, HOME))
+    return compile_turns(turn_policy(msgspec.convert(routing, RoutingFile), known, HOME))
 
 
-def _placement(table: Plain, *, unreadable: bool) -> ReadyPlacement:
+def _placement(table: Plain, *, unreadable: bool) -> CompiledPlacement:
     policy = placement_policy(msgspec.convert(table, PlacementFile))
-    return ReadyPlacement(replace(policy, is_unreadable=unreadable))
+    return compile_placement(replace(policy, is_unreadable=unreadable))
 
 
 def _table(draw: Draw) -> Plain:

@@ -26,15 +26,15 @@ from pointsman.providers.messages import (
     ToolUse,
 )
 from pointsman.providers.port import Dialect
-from pointsman.sessions.context import touched
-from pointsman.sessions.history import MOST_WRITTEN, History, Manner
+from pointsman.sessions.history import MOST_WRITTEN, History, TranscriptStyle
 from pointsman.sessions.message import MessageUsage, Metadata, SessionMessage, Status
 from pointsman.sessions.rollup import rollup
+from pointsman.sessions.touched_files import TouchTracker
 from pointsman.sessions.transcript import estimated_tokens, transcript
 from pointsman.signals.tokens import count_tokens
 
 DIALECTS: tuple[Dialect, ...] = ("chat", "responses", "messages")
-MANNERS = tuple(Manner(sees, shows) for sees in (True, False) for shows in (True, False))
+MANNERS = tuple(TranscriptStyle(sees, shows) for sees in (True, False) for shows in (True, False))
 PICTURE = Image("base64", "aGk=", "image/png")
 USAGE = MessageUsage(3, 5, 0, 0, "0.001", "p", 7)
 
@@ -87,18 +87,18 @@ def grown(told: Sequence[tuple[SessionMessage, ...]]) -> History:
     history = History()
     for each in told:
         for manner in MANNERS:
-            history.told(manner).tokens("o200k_base")
+            history.transcript_for(manner).tokens("o200k_base")
         history.extend(each)
     return history
 
 
-def request_of(history: History, manner: Manner) -> Request:
-    past = history.told(manner)
+def request_of(history: History, manner: TranscriptStyle) -> Request:
+    past = history.transcript_for(manner)
     new = (*past.open, Message("user", (Text("and now?"),)))
     return Request(new, (Text("be brief"),), earlier=past)
 
 
-def whole_of(told: Sequence[tuple[SessionMessage, ...]], manner: Manner) -> Request:
+def whole_of(told: Sequence[tuple[SessionMessage, ...]], manner: TranscriptStyle) -> Request:
     said = transcript(
         [message for each in told for message in each],
         sees_images=manner.sees_images,
@@ -132,11 +132,13 @@ def test_what_a_growing_history_adds_up_is_what_all_its_messages_add_up_to(
 ) -> None:
     history, messages = grown(told), [message for each in told for message in each]
     assert tuple(history) == tuple(messages)
-    assert history.touched == touched(messages)
+    assert history.touched == TouchTracker(messages).files
     assert history.shares == rollup("s", messages, ()).planner
     for manner in MANNERS:
-        past = history.told(manner)
-        assert past.tokens("o200k_base") == History(messages).told(manner).tokens("o200k_base")
+        past = history.transcript_for(manner)
+        assert past.tokens("o200k_base") == History(messages).transcript_for(manner).tokens(
+            "o200k_base"
+        )
 
 
 @settings(deadline=None, max_examples=60)
@@ -144,7 +146,7 @@ def test_what_a_growing_history_adds_up_is_what_all_its_messages_add_up_to(
 def test_counting_message_by_message_is_counting_all_at_once_but_for_the_seams(
     told: list[tuple[SessionMessage, ...]],
 ) -> None:
-    request, whole = request_of(grown(told), Manner()), whole_of(told, Manner())
+    request, whole = request_of(grown(told), TranscriptStyle()), whole_of(told, TranscriptStyle())
     at_once = estimate_input_tokens(whole, count_tokens)
     assert abs(estimated_tokens(request) - at_once) <= 2 * len(whole.messages)
 
@@ -160,7 +162,7 @@ def test_a_turn_writes_only_its_own_messages() -> None:
         history.extend(
             [_said(number, 0, "user", [Text("q")]), _said(number, 1, "assistant", [Text("a")])]
         )
-        assert history.told(Manner()).written("chat", write).items == b",".join(
+        assert history.transcript_for(TranscriptStyle()).written("chat", write).items == b",".join(
             [b"0"] * 2 * (number + 1)
         )
     assert written == [2] * 50
@@ -170,15 +172,15 @@ def test_only_the_latest_forms_of_a_session_are_kept_written() -> None:
     history = History([_said(0, 0, "user", [Text("q")])])
     asked: list[str] = []
 
-    def writing(name: str, manner: Manner) -> None:
+    def writing(name: str, manner: TranscriptStyle) -> None:
         def write(messages: Sequence[Message]) -> Passage:
             asked.append(name)
             return Passage(b"0" * len(messages))
 
-        history.told(manner).written(name, write)
+        history.transcript_for(manner).written(name, write)
 
     for name in ("chat", "responses", "chat", "messages", "chat", "responses"):
-        writing(name, Manner())
+        writing(name, TranscriptStyle())
     assert asked == ["chat", "responses", "messages", "responses"]
 
 

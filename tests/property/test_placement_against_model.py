@@ -13,11 +13,11 @@ from tests.models import placement_model
 from tests.models.placement_model import ACTIONS, Plain
 
 from pointsman.kernel.instant import Instant
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import CompiledPlacement, compile_policy
 from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, Failed, LocalModel, PlacementFacts, Taint
-from pointsman.placement.policy import BUILT_IN, placement_policy, read_placement
-from pointsman.placement.sensitivity import Sensitivity
+from pointsman.placement.policy import BUILT_IN, placement_policy, read_policy
+from pointsman.placement.rules.sensitivity import Sensitivity
 
 LIMIT = 100
 TABLE: Plain = json.loads(msgspec.json.encode(BUILT_IN))
@@ -63,9 +63,9 @@ def tables(*, confirmed: bool = False) -> Iterator[Plain]:
         yield table
 
 
-def ready(table: Plain, *, unreadable: bool = False) -> ReadyPlacement:
-    policy = placement_policy(read_placement(json.dumps(table).encode(), "t", ()))
-    return ReadyPlacement(msgspec.structs.replace(policy, is_unreadable=unreadable))
+def ready(table: Plain, *, unreadable: bool = False) -> CompiledPlacement:
+    policy = placement_policy(read_policy(json.dumps(table).encode(), "t", ()))
+    return compile_policy(msgspec.structs.replace(policy, is_unreadable=unreadable))
 
 
 def questions() -> list[Case]:

@@ -26,7 +26,7 @@ from pointsman.kernel.record import (
     decision_draft,
     recorded_bytes,
 )
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import compile_policy as compile_placement
 from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
@@ -34,17 +34,16 @@ from pointsman.placement.trace import OUTCOME_FORM, TRACE_FORM, Placed
 from pointsman.providers.dialects.conversation import Entry, entry_words, plain_words
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.spans import with_model
-from pointsman.recording.recorder import Made
-from pointsman.recording.ruling import Placing, Policies, Ruling
-from pointsman.recording.rulings import turn_draft, turn_made
+from pointsman.recording.recorder import MadeDecision
+from pointsman.recording.ruling import PlacementRuling, Policies, Ruling, turn_draft, turn_record
 from pointsman.turns import trace as turn_trace
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.chain.validation import _VETOES, rejection
+from pointsman.turns.compiled import compile_policy as compile_turns
 from pointsman.turns.decide import decide as decide_turn
 from pointsman.turns.decide import run_chain, written
 from pointsman.turns.facts import BudgetLeft, Override, TurnFacts
 from pointsman.turns.policy import NO_ROUTING, turn_policy
 from pointsman.turns.registry.models import Capabilities, Model
-from pointsman.turns.validation import _VETOES, rejection
 
 texts = st.text(max_size=40)
 counts = st.integers(0, 2**40)
@@ -86,7 +85,7 @@ def test_a_seal_is_an_hmac(text: str, key: bytes) -> None:
     assert sealed(text, key).digest == f"hmac-sha256:{told}"
 
 
-READY = ReadyPlacement(placement_policy(BUILT_IN))
+READY = compile_placement(placement_policy(BUILT_IN))
 placements = st.builds(
     PlacementFacts,
     question_id=texts,
@@ -115,7 +114,7 @@ placements = st.builds(
 @given(placements)
 def test_a_placement_given_again_is_the_one_decided_anew(facts: PlacementFacts) -> None:
     """READY has decided other facts before, and may know these by now."""
-    anew = decide(ReadyPlacement(READY.policy), facts)
+    anew = decide(compile_placement(READY.policy), facts)
     for again in (decide(READY, facts), decide(READY, facts)):
         assert OUTCOME_FORM.encode(again[0]) == OUTCOME_FORM.encode(anew[0])
         assert TRACE_FORM.encode(again[1]) == TRACE_FORM.encode(anew[1])
@@ -162,7 +161,7 @@ def test_what_passes_as_plain_passes_every_veto(facts: TurnFacts, candidate: str
     assert rejection(candidate, MODELS, facts) == next((one for one in asked if one), None)
 
 
-READY_TURNS = ReadyPolicy(turn_policy(NO_ROUTING, MODELS, "/home/user"))
+READY_TURNS = compile_turns(turn_policy(NO_ROUTING, MODELS, "/home/user"))
 named_turns = st.builds(
     lambda facts, sticky, override, is_worker: replace(
         facts, sticky_model=sticky, override=override, is_worker=is_worker
@@ -189,9 +188,9 @@ def test_a_turn_written_in_one_go_has_the_bytes_of_its_forms(
 ) -> None:
     policies = Policies(READY, content_id(b"placement"), READY_TURNS, content_id(b"turns"))
     outcome, trace = run_chain(READY_TURNS, facts)
-    ruling = Ruling(Placing(about, *decide(READY, about)), facts, outcome, trace)
+    ruling = Ruling(PlacementRuling(about, *decide(READY, about)), facts, outcome, trace)
     names, seal = Names("d", "t", Instant(7)), sealed("hello", b"key")
-    made: Made = turn_made(policies, ruling, seal, "0" * 32)
+    made: MadeDecision = turn_record(policies, ruling, seal, "0" * 32)
     told = decision_draft(names, made.record, aside, made.facts, linked)
     quick = Ruling(ruling.placing, facts, *decide_turn(READY_TURNS, facts))
     assert turn_draft(names, policies, quick, seal, aside, linked) == told

@@ -20,7 +20,7 @@ from pointsman.sessions.tools.listing import ListInput, list_dir
 from pointsman.sessions.tools.reading import ReadInput, read_file
 from pointsman.sessions.tools.searching import SearchInput, search
 from pointsman.sessions.tools.stop import Stop
-from pointsman.sessions.tools.workspace import MOST_LINKS, MOST_STEPS, Workspace
+from pointsman.sessions.tools.workspace import MOST_LINKS, MOST_STEPS, WorkspaceFolder
 from pointsman.sessions.tools.writing import WriteInput, write_file
 
 NAMES = ("a", "b", "c", "work", "secret")
@@ -90,7 +90,7 @@ def _real(root: Path, path: str) -> Path | None:
 
 def _read(root: Path, path: str) -> str | CallFailed:
     try:
-        return read_file(Workspace(root), ReadInput(path), Stop())
+        return read_file(WorkspaceFolder(root), ReadInput(path), Stop())
     except CallFailed as error:
         return error
 
@@ -133,7 +133,7 @@ def test_write_changes_nothing_outside(
         above = sorted(each.name for each in root.parent.iterdir())
         asked = WriteInput(path.lstrip("/") or ".", "new", mode)  # type: ignore[arg-type] # drawn
         with suppress(CallFailed):
-            written = write_file(Workspace(root), asked)
+            written = write_file(WorkspaceFolder(root), asked)
             real = Path(os.path.realpath(root / written.path))
             assert real.is_relative_to(root)
             assert real.read_text().endswith("new")
@@ -148,7 +148,7 @@ def test_listing_and_search_never_show_what_is_outside(
     tree: list[tuple[str, str]], links: list[tuple[list[str], str, str]], path: str
 ) -> None:
     with world(tree, links) as (root, _):
-        workspace, asked = Workspace(root), path.lstrip("/") or "."
+        workspace, asked = WorkspaceFolder(root), path.lstrip("/") or "."
         for look in (
             lambda: search(workspace, SearchInput("SECRET|inside", asked), Stop()),
             lambda: list_dir(workspace, ListInput(asked, 8), Stop()),

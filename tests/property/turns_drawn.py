@@ -8,10 +8,10 @@ from tests.models import chain_model
 from tests.models.chain_model import Plain
 
 from pointsman.kernel.json_text import read_json
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.chain.override import split_override
+from pointsman.turns.compiled import CompiledTurnPolicy, compile_policy
 from pointsman.turns.facts import read_facts, turn_facts
-from pointsman.turns.override import split_override
-from pointsman.turns.policy import read_routing, turn_policy
+from pointsman.turns.policy import read_policy, turn_policy
 from pointsman.turns.registry.models import read_models, registry
 
 HOME = "/home/me"
@@ -270,14 +270,14 @@ class Case:
         self.ready = made_ready(self.models, self.routing)
 
 
-def made_ready(models: Plain, routing: Plain) -> ReadyPolicy:
+def made_ready(models: Plain, routing: Plain) -> CompiledTurnPolicy:
     """Give the policy of two files, through the readers the product uses."""
     known = registry(read_models(json.dumps(models).encode(), "models.yaml"), lambda _name: None)
     text = json.dumps(routing).encode()
-    return ReadyPolicy(turn_policy(read_routing(text, "routing.yaml", known, HOME), known, HOME))
+    return compile_policy(turn_policy(read_policy(text, "routing.yaml", known, HOME), known, HOME))
 
 
-def exact_facts(facts: Plain, ready: ReadyPolicy) -> Any:
+def exact_facts(facts: Plain, ready: CompiledTurnPolicy) -> Any:
     """Give the facts of one turn, through the readers the product uses."""
     given = read_facts(read_json(json.dumps(facts).encode(), "facts"))
     return turn_facts(given, *split_override(given.message, ready.aliases))

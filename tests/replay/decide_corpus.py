@@ -13,12 +13,13 @@ from pointsman.agents.decide import DECIDER as AGENT_DECIDER
 from pointsman.agents.facts import FACTS_FORM as JOB_FACTS_FORM
 from pointsman.agents.facts import GoalView, JobFacts, MindView, PrivacyVerdict
 from pointsman.agents.facts import with_seal as with_query_seal
-from pointsman.agents.making import agents_policy, selfrep_of
+from pointsman.agents.file.agents_file import AgentsFile
+from pointsman.agents.modules.making import selfrep_of
+from pointsman.agents.modules.selfrep import SELFREP_FORM, selfrep_id
 from pointsman.agents.policy import POLICY_FORM as AGENTS_POLICY_FORM
-from pointsman.agents.selfrep import SELFREP_FORM, selfrep_id
+from pointsman.agents.policy import agents_policy, read_policy
 from pointsman.agents.trust.apt import TrustEvent, event_id
 from pointsman.agents.trust.folding import folded
-from pointsman.agents.written import AgentsFile, read_agents_document
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.content import sealed
 from pointsman.kernel.instant import Instant
@@ -30,17 +31,17 @@ from pointsman.placement.facts import CountedBy, Failed, LocalModel, PlacementFa
 from pointsman.placement.facts import with_seal as with_content_seal
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.placement.policy import POLICY_FORM as PLACEMENT_POLICY_FORM
-from pointsman.placement.policy_rule import GivenPolicyCondition, GivenPolicyRule
-from pointsman.placement.sensitivity import Sensitivity
-from pointsman.placement.table import Sensitive
+from pointsman.placement.rules.policy_rule import GivenPolicyCondition, GivenPolicyRule
+from pointsman.placement.rules.sensitivity import Sensitivity
+from pointsman.placement.rules.table import Sensitive
 from pointsman.placement.trace import Placed
 from pointsman.testing.builders import a_policy, some_facts
-from pointsman.turns.condition import Condition, TimeWindow
 from pointsman.turns.decide import DECIDER
 from pointsman.turns.facts import FACTS_FORM, BudgetLeft, Override, with_seal
 from pointsman.turns.learning.pattern_row import PatternRow, nearest_first
 from pointsman.turns.policy import POLICY_FORM, Disagreement, Rule, Workspace
 from pointsman.turns.registry.models import EMBEDDED_MODEL
+from pointsman.turns.rules.condition import Condition, TimeWindow
 
 NAMES = ("acme:a", "acme:b", "größe:\U0001f600", "z:\ufb33")
 STATES = ("healthy", "degraded", "unavailable")
@@ -230,7 +231,7 @@ EVENTS = tuple(
 
 def houses():
     """Give policies of agents with modules, before and after events, in a fixed order."""
-    file: AgentsFile = read_agents_document(read_json(HOUSE, "house"))
+    file: AgentsFile = read_policy(read_json(HOUSE, "house"))
     policy = agents_policy(file)
     for changes, count in product(CONFIGS, (0, 2, 5)):
         changed = replace(policy, router_config=replace(policy.router_config, **changes))

@@ -7,18 +7,18 @@ import pytest
 from tests.replay import decide_corpus as corpus
 
 from pointsman.agents.decide import DECISION_VERSION as AGENT_VERSION
+from pointsman.agents.modules.selfrep import SELFREP_FORM, selfrep_id
 from pointsman.agents.policy import POLICY_FORM as AGENTS_POLICY_FORM
-from pointsman.agents.selfrep import SELFREP_FORM, selfrep_id
 from pointsman.audit.replay import replay_all
 from pointsman.audit.verify import verify_ledger
-from pointsman.jobs.agent_ruling import SELFREP
+from pointsman.jobs.entries import SELFREP
 from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.decide import DECISION_VERSION as PLACEMENT_VERSION
 from pointsman.placement.policy import POLICY_FORM as PLACEMENT_POLICY_FORM
-from pointsman.recording.recorder import Made, Pinned, Recorder
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.recorder import MadeDecision, PinnedSnapshot, Recorder
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.storage.home import open_home
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing.time import CountedIds, FrozenClock
@@ -56,12 +56,12 @@ def record(home):
     clock, ids = FrozenClock(), CountedIds()
     opening = Draft("ledger.opened", "opening", "", clock.now(), b"{}")
     recorder = Recorder(home, "cli", opening)
-    waits = Blocking()
+    waits = BlockingWaiter()
     for message in corpus.MESSAGES:
         recorder.hand_in_text(message, waits)
     for made in made_of(home.identity.ledger):
         recorder.decide(Names(ids.new_id(), "ref", clock.now()), made, ASIDE, waits.expect())
-    waits.reached()
+    waits.wait()
     recorder.close()
 
 
@@ -72,7 +72,7 @@ def made_of(ledger):
     for policy, facts, decided in corpus.decisions():
         room, version, form = ROOMS[(policy in tables, policy in turns)]
         value = form.form.decode(policy)
-        yield Made(
+        yield MadeDecision(
             room,
             version,
             ContentId(content_id(policy)),
@@ -87,7 +87,9 @@ def pinned(room, facts, modules, ledger):
     if room != "agent":
         return {}
     name = corpus.JOB_FACTS_FORM.decode(facts).selfrep_id
-    return {SELFREP: Pinned(name, lambda key: SELFREP_FORM.make(modules[name], ledger, key))}
+    return {
+        SELFREP: PinnedSnapshot(name, lambda key: SELFREP_FORM.make(modules[name], ledger, key))
+    }
 
 
 def recorded(home):

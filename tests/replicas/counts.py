@@ -57,7 +57,7 @@ class Counts(NamedTuple):
     epochs: EpochKeeper | None
 
     def beat(self) -> None:
-        epoch = "" if self.epochs is None else self.epochs.told
+        epoch = "" if self.epochs is None else self.epochs.current_epoch
         holding = len(self.budgets.holding)
         self.state.beat(Beat(self.process, "serve", "", "", epoch, holding), 10)
 

@@ -24,7 +24,7 @@ from pointsman.kernel.entry import Draft
 from pointsman.kernel.record import read_recorded
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.snapshot import snapshot_draft
-from pointsman.recording.desk import POLICY_REFUSED
+from pointsman.recording.decision_recorder import POLICY_REFUSED
 from pointsman.storage.home import open_home
 from pointsman.storage.policies.publications import (
     ANNOUNCEMENT_FORM,

@@ -13,9 +13,9 @@ from tests.servers import RedisServer, started
 from pointsman.app import Pointsman
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.recording.transitions import RECOVERED
-from pointsman.replicas.followed_health import FollowedHealth
+from pointsman.replicas.shared_health import PolledHealth
 from pointsman.testing import FrozenClock
-from pointsman.turns.call_event import Result
+from pointsman.turns.registry.call_event import Result
 
 MODELS = ("p:m", "p:n")
 FILES = {
@@ -52,18 +52,18 @@ def opened(
 
 def fail(one: Pointsman, model: str, times: int = 1, result: Result = "server_error") -> None:
     for _ in range(times):
-        one.health.ended(model, result, MODELS)
+        one.health.note_call_end(model, result, MODELS)
 
 
 def test_another_process_knows_it_and_so_does_one_that_is_started_later(opened: Open) -> None:
     one, two = opened(), opened()
-    assert isinstance(one.health, FollowedHealth)
+    assert isinstance(one.health, PolledHealth)
     assert two.health.now() == {}
     fail(one, "p:m", 5)
     assert two.health.now() == {"p:m": "unavailable"}
     one.close()
     assert opened().facts("hello").availability == {"p:m": "unavailable"}
-    two.health.ended("p:m", "success", MODELS)
+    two.health.note_call_end("p:m", "success", MODELS)
     assert opened().health.now() == {}
 
 
@@ -81,7 +81,7 @@ def test_one_process_at_a_time_tries_and_gives_the_right_back(
     assert two.health.now() == {"p": "unavailable"}
     clock.advance(seconds=20)
     assert two.health.claim("p:n")
-    two.health.ended("p:n", "success", MODELS)
+    two.health.note_call_end("p:n", "success", MODELS)
     assert one.health.now() == two.health.now() == {}
 
 

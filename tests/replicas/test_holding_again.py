@@ -13,8 +13,9 @@ from pointsman.app import Pointsman
 from pointsman.errors import BudgetUnavailable
 from pointsman.kernel.entry import Draft
 from pointsman.providers.messages import Usage
-from pointsman.replicas.replica import Replica, Shared, _lost
+from pointsman.replicas.replica import Replica, _lost_outcome_draft
 from pointsman.replicas.shared_health import SharedHealth
+from pointsman.replicas.shared_stores import SharedStores
 
 COST = 40
 
@@ -34,7 +35,7 @@ def ended(counts: Counts, reservation: Reservation) -> Draft:
     """End a call; gives the entry that tells it."""
     spent = counts.budgets.settle(reservation, Usage(1, 1))
     assert spent is not None
-    return _lost(reservation.id, spent, NOW)
+    return _lost_outcome_draft(reservation.id, spent, NOW)
 
 
 @pytest.mark.parametrize("is_counted", [True, False])
@@ -69,7 +70,7 @@ def test_a_replica_that_cannot_hold_it_again_tries_with_its_next_sign_of_life(
     ):
         clock, ids = pointsman.clock, pointsman.ids
         replica = Replica(
-            Shared("one", one.durable._pool, one.durable, one.state),
+            SharedStores("one", one.durable._pool, one.durable, one.state),
             one.budgets,
             SharedHealth(clock, "one", lambda: None),
             pointsman.desk.recorder(),

@@ -9,8 +9,8 @@ from pointsman.replicas.epoch import is_complete
 from pointsman.replicas.shared_health import SharedHealth
 from pointsman.storage.sharing import Beat, Peer
 from pointsman.testing import FrozenClock
-from pointsman.turns.call_event import Result
 from pointsman.turns.registry.availability import Transition
+from pointsman.turns.registry.call_event import Result
 from pointsman.turns.registry.provider_state import THRESHOLDS, Thresholds
 
 MODELS = ("p:m", "p:n", "p:o", "q:r")
@@ -23,9 +23,9 @@ def replica(name: str, clock: FrozenClock, thresholds: Thresholds = THRESHOLDS) 
 def test_what_a_replica_tells_counts_when_it_is_read_back() -> None:
     clock = FrozenClock(Instant(25_000 * DAY))
     one = replica("one", clock)
-    one.ended("p:m", "auth", MODELS)
+    one.note_call_end("p:m", "auth", MODELS)
     assert one.now() == {}
-    one.read(one.untold())
+    one.read(one.pop_unsent())
     assert one.now()["p"] == "unavailable"
 
 
@@ -37,8 +37,8 @@ def test_replicas_agree_whoever_called_and_in_whatever_order_it_was_told() -> No
     for _ in range(200):
         clock.advance(seconds=chance.randint(0, 40))
         for each in chance.sample(fleet, chance.randint(1, 3)):
-            each.ended(chance.choice(MODELS), chance.choice(results), MODELS)
-        told = [body for each in fleet for body in each.untold()]
+            each.note_call_end(chance.choice(MODELS), chance.choice(results), MODELS)
+        told = [body for each in fleet for body in each.pop_unsent()]
         chance.shuffle(told)
         for each in fleet:
             each.read(told)
@@ -54,8 +54,8 @@ def test_an_outage_is_recorded_by_the_replica_that_told_of_it() -> None:
     for number, each in enumerate(fleet):
         each.is_speaker = number == 2
         each.listener = lambda changes, number=number: told.extend((number, c) for c in changes)
-    fleet[1].ended("p:m", "auth", MODELS)
-    events = fleet[1].untold()
+    fleet[1].note_call_end("p:m", "auth", MODELS)
+    events = fleet[1].pop_unsent()
     for each in fleet:
         each.read(events)
     assert [number for number, _ in told] == [1]
@@ -69,8 +69,8 @@ def test_an_outage_is_recorded_by_the_replica_that_told_of_it() -> None:
 def test_what_was_out_is_half_open_everywhere_until_one_call_succeeds() -> None:
     clock = FrozenClock(Instant(25_000 * DAY))
     fleet = [replica(str(number), clock) for number in range(2)]
-    fleet[0].ended("p:m", "auth", MODELS)
-    events = fleet[0].untold()
+    fleet[0].note_call_end("p:m", "auth", MODELS)
+    events = fleet[0].pop_unsent()
     for each in fleet:
         each.read(events)
         each.now()
@@ -78,8 +78,8 @@ def test_what_was_out_is_half_open_everywhere_until_one_call_succeeds() -> None:
     assert [each.half_open() for each in fleet] == [("p",), ("p",)]
     fleet[1].begin("p:m")
     assert fleet[1].half_open() == ()
-    fleet[1].ended("p:m", "success", MODELS)
-    events = fleet[1].untold()
+    fleet[1].note_call_end("p:m", "success", MODELS)
+    events = fleet[1].pop_unsent()
     for each in fleet:
         each.read(events)
     assert [each.half_open() for each in fleet] == [(), ()]
@@ -90,19 +90,19 @@ def test_what_is_out_is_half_open_everywhere_when_the_setting_says_so() -> None:
     fleet = [replica(str(number), clock, Thresholds(probe_after_s=20)) for number in range(2)]
 
     def told() -> None:
-        events = [body for each in fleet for body in each.untold()]
+        events = [body for each in fleet for body in each.pop_unsent()]
         for each in fleet:
             each.read(events)
 
-    fleet[0].ended("p:m", "network", MODELS)
-    fleet[1].ended("p:n", "network", MODELS)
+    fleet[0].note_call_end("p:m", "network", MODELS)
+    fleet[1].note_call_end("p:n", "network", MODELS)
     told()
     assert [each.half_open() for each in fleet] == [(), ()]
     clock.advance(seconds=20)
     assert [each.half_open() for each in fleet] == [("p",), ("p",)]
     assert fleet[0].claim("p:m")
     assert fleet[0].now() == {"p": "unavailable"}
-    fleet[0].ended("p:m", "network", MODELS)
+    fleet[0].note_call_end("p:m", "network", MODELS)
     told()
     assert [each.now() for each in fleet] == [{"p": "unavailable"}] * 2
     clock.advance(seconds=20)
@@ -113,15 +113,15 @@ def test_what_one_replica_clears_is_clear_for_all_and_recorded_by_it() -> None:
     clock = FrozenClock(Instant(25_000 * DAY))
     fleet = [replica(str(number), clock) for number in range(2)]
     recorded: list[Transition] = []
-    fleet[0].ended("p:m", "auth", MODELS)
-    events = fleet[0].untold()
+    fleet[0].note_call_end("p:m", "auth", MODELS)
+    events = fleet[0].pop_unsent()
     for each in fleet:
         each.read(events)
     fleet[1].listener = recorded.extend
     clock.advance(seconds=3)
     (back,) = fleet[1].clear("p")
     assert fleet[1].now() == {"p": "unavailable"}
-    events = fleet[1].untold()
+    events = fleet[1].pop_unsent()
     for each in fleet:
         each.read(events)
         assert each.now() == {}
@@ -130,8 +130,8 @@ def test_what_one_replica_clears_is_clear_for_all_and_recorded_by_it() -> None:
 
 def test_a_success_where_nothing_is_known_is_told_to_nobody() -> None:
     one = replica("one", FrozenClock(Instant(25_000 * DAY)))
-    one.ended("p:m", "success", MODELS)
-    assert one.untold() == []
+    one.note_call_end("p:m", "success", MODELS)
+    assert one.pop_unsent() == []
 
 
 def peer(epoch: str, holding: int, beat_at_us: int, *, is_alive: bool = True) -> Peer:

@@ -19,8 +19,9 @@ from pointsman.kernel.record import OUTCOME
 from pointsman.providers.messages import Usage
 from pointsman.recording.recorder import Recorder
 from pointsman.replicas import replica as replicas
-from pointsman.replicas.replica import LOST_AFTER, Replica, Shared, _lost
+from pointsman.replicas.replica import LOST_AFTER, Replica, _lost_outcome_draft
 from pointsman.replicas.shared_health import SharedHealth
+from pointsman.replicas.shared_stores import SharedStores
 from pointsman.storage.reserves import Bound, Hold
 from pointsman.storage.sharing import Beat
 from pointsman.testing import FrozenClock
@@ -63,14 +64,14 @@ def stage(
 
 
 def _replica(counts: Counts, recorder: Recorder, clock: FrozenClock) -> Replica:
-    shared = Shared(
+    shared = SharedStores(
         counts.process, counts.durable._pool, counts.durable, counts.state, counts.quick,
         lease_s=LEASE_S,
     )  # fmt: skip
     health = SharedHealth(clock, counts.process, lambda: None)
     sources = (clock, counts.budgets._ids)
     made = Replica(shared, counts.budgets, health, recorder, sources, lambda: ("", ""))
-    recorder.listen(lambda entries, _took: made.observed(entries))
+    recorder.listen(lambda entries, _took: made.enqueue_outcomes(entries))
     return made
 
 
@@ -266,18 +267,18 @@ def test_an_end_that_the_ledger_still_works_at_is_not_recorded_twice(
     group = stage.recorder._ledger._group
     with group._committing:
         _ended(stage, reservation)
-        stage.recorder.note(_lost(reservation.id, None, NOW))
+        stage.recorder.note(_lost_outcome_draft(reservation.id, None, NOW))
         stage.clock.advance(seconds=LOST_AFTER // 1_000_000 + 1)
         submitted = stage.recorder.submitted_count
         with monkeypatch.context() as watched:
             # The ledger stands still: whoever waited for it here would wait for ever.
             watched.setattr(stage.recorder, "append", lambda _draft: pytest.fail("told twice"))
             for _ in range(5):
-                stage.replica._tell_lost()
+                stage.replica._record_lost_outcomes()
         assert stage.recorder.submitted_count == submitted
     eventually(lambda: stage.replica._outcomes)
     stage.replica._fold()
-    stage.replica._tell_lost()
+    stage.replica._record_lost_outcomes()
     assert outcomes(stage) == [reservation.id]
 
 
@@ -285,10 +286,10 @@ def test_an_end_that_the_ledger_never_got_is_recorded_once(stage: Stage) -> None
     reservation = held(stage.one, COST)
     _ended(stage, reservation)
     stage.clock.advance(seconds=LOST_AFTER // 1_000_000 + 1)
-    stage.replica._tell_lost()
+    stage.replica._record_lost_outcomes()
     assert outcomes(stage) == []
     for _ in range(3):
-        stage.replica._tell_lost()
+        stage.replica._record_lost_outcomes()
         stage.replica._fold()
         stage.replica._folding.count()
     assert outcomes(stage) == [reservation.id]
@@ -300,10 +301,10 @@ def test_what_is_recorded_in_another_chain_is_counted_at_once(stage: Stage) -> N
     told: list[Entry] = []
     for recorder, each in ((stage.recorder, first), (stage.other._recorder, second)):
         spent = stage.one.budgets.settle(each, Usage(1, COST))
-        told.append(recorder.append(_lost(each.id, spent, NOW)).result().entry)
+        told.append(recorder.append(_lost_outcome_draft(each.id, spent, NOW)).result().entry)
     stage.replica._outcomes.clear()
     stage.other._outcomes.clear()
-    stage.replica.observed(told)
+    stage.replica.enqueue_outcomes(told)
     # As after its chain was taken by another: what follows is in a chain of its own.
     stage.replica._recorder = stage.other._recorder
     stage.replica._mark = 10_000

@@ -96,7 +96,7 @@ def resigned(lines, key):
     file = io.BytesIO()
     bundle = _Bundle(file)
     for line in lines:
-        bundle.put(json.loads(line))
+        bundle.write_line(json.loads(line))
     bundle.sign(key)
     return file.getvalue()
 

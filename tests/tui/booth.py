@@ -14,9 +14,9 @@ from tests.gateway.house import write_home
 from textual.pilot import Pilot
 
 from pointsman.app import Pointsman
-from pointsman.conversations.conversation_house import Ground, Kit
 from pointsman.conversations.conversations import Conversations, open_conversations
-from pointsman.conversations.equipment import home_kit
+from pointsman.conversations.equipment import equip_from_home
+from pointsman.conversations.services import Kit, OpenHome
 from pointsman.testing import CountedIds, FrozenClock, ScriptedUpstream
 from pointsman.tui.app import ChatApp, Visit
 from pointsman.tui.turn_view import TurnView
@@ -145,8 +145,8 @@ async def a_booth(
 
 def _equipped(pointsman: Pointsman) -> Conversations:
     parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
-    ground = Ground(*parts, pointsman.clock, pointsman.ids, pointsman.asked)
-    return open_conversations(ground, equip=home_kit, health=pointsman.health)
+    ground = OpenHome(*parts, pointsman.clock, pointsman.ids, pointsman.gather_placement)
+    return open_conversations(ground, equip=equip_from_home, health=pointsman.health)
 
 
 _FONT = re.compile(r"\n *@font-face \{.*?\}\n", re.DOTALL)

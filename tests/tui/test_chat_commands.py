@@ -12,7 +12,7 @@ from tests.acceptance.test_conversation_facts import PATTERNED, learn
 from tests.tui.booth import a_booth
 
 from pointsman.cli.main import main
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.sessions.slash import COMMANDS
 from pointsman.testing import says
 
@@ -104,9 +104,11 @@ async def test_a_disagreement_is_taken_or_dismissed(
         if act == "click":
             await booth.pilot.click(booth.app.panel.query("Button").first())
         elif act.startswith("/"):
-            await booth.types(act)
+            # Letter by letter, as a user does: the `o` of `/route` is text.
+            await booth.pilot.press(*("space" if letter == " " else letter for letter in act))
+            await booth.pilot.press("enter")
         else:
-            await booth.pilot.press(act)
+            await booth.pilot.press("f5", act)
         await booth.idle()
         assert booth.last.route_line.model == model
         assert event in booth.events
@@ -142,6 +144,8 @@ async def test_help_tells_every_command_and_mistakes_are_told(tmp_path: Path) ->
         assert [line.split("  ")[0] for line in told.splitlines()] == usages
         assert "/rules check" in await booth.command("/help rules")
         assert "did you mean `/model`?" in await booth.command("/modle x")
+        assert "known are /model, /route," in await booth.command("/nosuch thing")
+        assert not booth.app.transcript.turns
         await booth.pilot.press("f1")
         await booth.until(lambda: booth.app.transcript.reports[-1].title == "/help")
 

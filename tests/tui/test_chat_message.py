@@ -118,4 +118,33 @@ def test_a_message_to_nobody_leaves_no_session_behind(tmp_path: Path) -> None:
         assert "`@nobody` names no model" in found.stderr
         assert "no sessions yet" in run(tmp_path, "--list").stdout
     with Pointsman(tmp_path) as pointsman:
-        assert not pointsman.conversations.house.store.sessions(9)
+        assert not pointsman.conversations.services.store.sessions(9)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/nosuch", "there is no command `/nosuch`"),
+        ("/modle opus", "did you mean `/model`?"),
+        ("/cost", "`/cost` is a command of the terminal app"),
+    ],
+)
+def test_a_command_in_a_script_is_refused_and_never_sent(
+    tmp_path: Path, line: str, told: str
+) -> None:
+    with served(tmp_path) as server:
+        found = run(tmp_path, "--message", line)
+        assert found.exit_code == 2
+        assert told in found.stderr
+        assert not server.requests
+        assert "no sessions yet" in run(tmp_path, "--list").stdout
+
+
+def test_a_backslash_or_a_rule_makes_a_message_of_it(tmp_path: Path) -> None:
+    rule = {"name": "notes", "when": {"message_matches": "^/note "}, "use": OPUS}
+    with served(tmp_path, says("one"), says("two")) as server:
+        write_home(tmp_path, routing={**ROUTING, "rules": [rule]})
+        assert run(tmp_path, "--message", r"\/nosuch").exit_code == 0
+        assert run(tmp_path, "--message", "/note it").exit_code == 0
+        sent = [each.json["messages"][-1]["content"] for each in server.requests]
+    assert [blocks[0]["text"] for blocks in sent] == ["/nosuch", "/note it"]

@@ -16,12 +16,12 @@ from tests.acceptance.test_conversation_facts import PATTERNED, learn
 from tests.gateway.house import stalls
 from tests.tui.booth import Booth, a_booth, check_picture
 
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.providers.messages import Text
 from pointsman.sessions.tool import ConfirmationRequest, ToolOutcome
 from pointsman.testing import calls, fails, says
 from pointsman.testing.upstream_replies import Reply
-from pointsman.turns.story import TurnStory
+from pointsman.turns.story.turn_story import TurnStory
 
 pytestmark = pytest.mark.anyio
 

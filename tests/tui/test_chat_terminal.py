@@ -79,7 +79,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def told(home: Path) -> dict[str, object]:
     with Pointsman(home) as pointsman:
-        (session,) = pointsman.conversations.listed()
+        (session,) = pointsman.conversations.list_sessions()
         events = pointsman.conversations.events(session.id)
         return {each.type: each.payload for each in events if isinstance(each, Envelope)}
 

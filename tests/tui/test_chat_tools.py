@@ -10,7 +10,7 @@ from tests.gateway.house import keeps, stalls
 from tests.tui.booth import Booth, a_booth
 from textual.widgets import Button
 
-from pointsman.conversations.conversation_house import Kit
+from pointsman.conversations.services import Kit
 from pointsman.sessions.tool import ConfirmationRequest
 from pointsman.testing import calls, says
 from pointsman.turns.registry.models import EMBEDDED_MODEL
@@ -73,7 +73,7 @@ async def test_a_tool_that_must_ask_is_allowed_once_for_the_session_or_denied(
             await asked(booth)
             assert "look behind the curtain" in booth.screen
             current = booth.app.panel.current
-            await booth.pilot.press(key)
+            await booth.pilot.press("f5", key)
             await booth.until(lambda now=current: booth.app.panel.current is not now)
         await booth.idle()
         assert len(bench.ran) == ran
@@ -87,13 +87,13 @@ async def test_a_question_is_answered_with_the_mouse_and_never_by_accident(tmp_p
     async with a_booth(
         tmp_path, calls(("look", {})), says("done"), kit=Kit(bench, is_interactive=True)
     ) as booth:
-        await booth.app._say("look")
-        booth.app.composer.put("a")
+        await booth.types("look")
         await asked(booth)
         assert booth.app.focused is booth.app.composer
-        await booth.pilot.press("s", "d")
-        assert booth.app.composer.text == "asd"
+        await booth.pilot.press(*"also add a test".replace(" ", "_"))
+        assert booth.app.composer.text == "also_add_a_test"
         assert booth.app.panel.current is not None
+        assert not bench.ran
         await booth.pilot.press("f5")
         focused = booth.app.focused
         assert isinstance(focused, Button)
@@ -111,12 +111,29 @@ async def test_what_is_typed_before_a_question_can_be_read_is_no_answer(tmp_path
         booth.app.panel._grace_s = 3600
         await booth.types("look")
         await asked(booth)
-        await booth.pilot.press("a")
+        await booth.pilot.press("f5", "a")
         assert booth.app.panel.current is not None
         booth.app.panel._grace_s = 0
         await booth.pilot.press("d")
         await booth.idle()
         assert not bench.ran
+
+
+async def test_the_next_question_does_not_inherit_the_focus_of_the_one_before(
+    tmp_path: Path,
+) -> None:
+    bench = asking()
+    script = (calls(("look", {})), calls(("look", {})), says("done"))
+    async with a_booth(tmp_path, *script, kit=Kit(bench, is_interactive=True)) as booth:
+        await booth.types("look twice")
+        await asked(booth)
+        first = booth.app.panel.current
+        await booth.pilot.press("f5", "a")
+        await booth.until(lambda: booth.app.panel.current not in (first, None))
+        await booth.drawn()
+        await booth.pilot.press("a")
+        assert booth.app.composer.text == "a"
+        assert len(bench.ran) == 1
 
 
 async def test_cancel_while_the_model_speaks(tmp_path: Path) -> None:
@@ -197,7 +214,7 @@ async def test_a_turn_that_needs_a_yes_to_leave_gets_it_or_stays(
         await booth.types("hello")
         await asked(booth)
         assert "sure?" in booth.screen
-        await booth.pilot.press(key)
+        await booth.pilot.press("f5", key)
         await booth.idle()
         assert booth.last.route_line.state == status
         assert len(booth.anthropic.requests) == (key == "y")
@@ -218,7 +235,7 @@ async def test_a_file_is_written_once_it_is_allowed(tmp_path: Path) -> None:
         await asked(booth)
         assert "write_file wants to write" in booth.screen
         assert "b.txt" in booth.screen
-        await booth.pilot.press("a")
+        await booth.pilot.press("f5", "a")
         await booth.idle()
         assert (place / "b.txt").read_text() == "42\n"
 

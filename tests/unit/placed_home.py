@@ -10,7 +10,7 @@ import msgspec
 
 from pointsman import GivenFacts, Pointsman, Shown
 from pointsman.kernel.json_text import read_json
-from pointsman.placement.facts import PlacementFacts, read_placement_facts
+from pointsman.placement.facts import PlacementFacts, read_facts
 from pointsman.placement.policy import BUILT_IN
 from pointsman.storage.stores.entries import LedgerReader
 
@@ -59,7 +59,7 @@ def given_facts(content: str = "hello", **changes: Any) -> bytes:
 
 def placement_facts(pointsman: Pointsman, content: str = "hello", **changes: Any) -> PlacementFacts:
     document = read_json(given_facts(content, **changes), "facts")
-    return pointsman.placement_facts(read_placement_facts(document))
+    return pointsman.placement_facts(read_facts(document))
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from tests.unit.calls_made import (
     out_after,
 )
 
-from pointsman.turns.call_event import Result
 from pointsman.turns.registry.availability import ALL_HEALTHY, at, health, reports
+from pointsman.turns.registry.call_event import Result
 from pointsman.turns.registry.provider_state import (
     THRESHOLDS,
     Outage,

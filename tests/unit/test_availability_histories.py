@@ -20,7 +20,6 @@ from tests.unit.calls_made import (
 )
 
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.turns.call_event import CallEvent, Result
 from pointsman.turns.registry.availability import (
     ALL_HEALTHY,
     AVAILABILITY_FORM,
@@ -30,6 +29,7 @@ from pointsman.turns.registry.availability import (
     health,
     reports,
 )
+from pointsman.turns.registry.call_event import CallEvent, Result
 from pointsman.turns.registry.provider_state import ProviderRecovered, ProviderUnavailable
 
 RESULTS: tuple[Result, ...] = ("success", "auth", *COUNTED, *IGNORED)

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from pointsman.app import Pointsman
-from pointsman.audit.backtest import Backtest, backtest
-from pointsman.audit.backtest_picture import MOST_MODELS, picture
+from pointsman.audit.backtest.backtester import backtest
+from pointsman.audit.backtest.picture import MOST_MODELS, picture
+from pointsman.audit.backtest.result import Backtest
 from pointsman.kernel.instant import read_instant
 from pointsman.testing import a_home, some_facts
 from pointsman.testing.time import FrozenClock

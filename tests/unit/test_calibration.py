@@ -11,7 +11,7 @@ from pointsman.turns.learning.calibration import Calibration, reliability, thres
 from pointsman.turns.learning.evidence import Estimate, ranked
 from pointsman.turns.learning.fingerprint import Fingerprint
 from pointsman.turns.learning.pattern import Target
-from pointsman.turns.policy import read_routing, turn_policy
+from pointsman.turns.policy import read_policy, turn_policy
 from pointsman.turns.registry.models import EMBEDDED_MODEL
 
 AT = Instant(1_000 * DAY)
@@ -153,7 +153,7 @@ def test_growth_by_a_quarter_makes_it_anew(tmp_path):
 
 def policy(text):
     models = {}
-    read = read_routing(text.encode(), "routing.yaml", {EMBEDDED_MODEL: None}, "/home/u")
+    read = read_policy(text.encode(), "routing.yaml", {EMBEDDED_MODEL: None}, "/home/u")
     return turn_policy(read, models, "/home/u").pattern
 
 

@@ -4,23 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from pointsman.agents.written import NO_AGENTS
-from pointsman.jobs.agent_privacy import LET_THROUGH
+from pointsman.agents.file.agents_file import NO_AGENTS
+from pointsman.jobs.privacy import LET_THROUGH
 from pointsman.operations import doctor
-from pointsman.operations.doctor import examined
+from pointsman.operations.doctor import examine_home
 from pointsman.operations.starter import NAMES, starter_text, write_starter
-from pointsman.placement.policy import BUILT_IN, read_placement
+from pointsman.placement.policy import BUILT_IN, read_policy
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.policies.agents_file import read_agents
 from pointsman.storage.policies.settings import AvailabilitySettings, Settings, read_settings
 from pointsman.testing import a_home, a_turn
-from pointsman.turns.policy import read_routing
+from pointsman.turns.policy import read_policy as read_routing
 from pointsman.turns.registry.models import EMBEDDED_MODEL, NO_MODELS, read_models, registry
 
 
 def _states(path: Path) -> dict[str, str]:
     with a_home(path) as pointsman:
-        return {each.subject: each.state for each in examined(pointsman.home, pointsman.in_force())}
+        return {
+            each.subject: each.state for each in examine_home(pointsman.home, pointsman.in_force())
+        }
 
 
 def test_a_home_in_order_has_no_fault(tmp_path: Path) -> None:
@@ -46,7 +48,7 @@ def test_a_key_that_is_gone_is_a_fault(tmp_path: Path) -> None:
 def test_a_broken_file_is_a_fault_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "models.yaml").write_text("schema_version: 1\nmodles: {}\n")
     with a_home(tmp_path) as pointsman:
-        found = examined(pointsman.home, pointsman.in_force())
+        found = examine_home(pointsman.home, pointsman.in_force())
     (fault,) = [each for each in found if each.state == "fault"]
     assert "models.yaml:2:1: config.unknown_key" in fault.detail
 
@@ -56,7 +58,7 @@ def test_a_broken_decision_is_a_fault_with_its_place(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "gate.yaml").write_text("decision:\n  id: gate\n  type: bnary\n")
     with a_home(tmp_path) as pointsman:
-        found = examined(pointsman.home, pointsman.in_force())
+        found = examine_home(pointsman.home, pointsman.in_force())
     faults = [each for each in found if each.state == "fault"]
     assert {each.subject for each in faults} == {"decisions"}
     assert any("decisions/gate.yaml:3:" in each.detail for each in faults)
@@ -96,7 +98,7 @@ def test_the_starter_files_are_valid_and_say_what_the_defaults_are() -> None:
     known = registry(NO_MODELS, lambda _name: None)
     routing = read_routing(starter_text("routing.yaml"), "x", known, "/home/me")
     assert routing.global_default == EMBEDDED_MODEL
-    assert read_placement(starter_text("placement.yaml"), "x", ()) == BUILT_IN
+    assert read_policy(starter_text("placement.yaml"), "x", ()) == BUILT_IN
     assert read_agents(starter_text("agents.yaml"), "x") == NO_AGENTS
 
 
@@ -126,7 +128,7 @@ def test_the_examples_in_the_starter_comments_are_valid_too() -> None:
     assert list(routing.workspaces) == ["~/code/myproject"]
     assert routing.budgets[0].name == "day"
     kinds = [each.name for each in KINDS]
-    placement = read_placement(_uncommented("placement.yaml"), "placement.yaml", kinds)
+    placement = read_policy(_uncommented("placement.yaml"), "placement.yaml", kinds)
     assert placement.sensitive.stays_local[:2] == ("secret", "iban")
     assert [rule.id for rule in placement.policy_rules] == ["project-alba", "large"]
     agents = read_agents(_uncommented("agents.yaml"), "agents.yaml", LET_THROUGH)

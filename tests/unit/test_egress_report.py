@@ -16,10 +16,9 @@ from pointsman.kernel.instant import EPOCH
 from pointsman.kernel.record import Aside, Names, Outcome, outcome_draft
 from pointsman.operations.starter import starter_text
 from pointsman.placement.trace import Placed
-from pointsman.recording.placing import Turn, facts_of_turn
-from pointsman.recording.ruling import Ruling, ruled
-from pointsman.recording.rulings import policies_of, turn_made
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.placing import PlacedTurn, facts_of_turn
+from pointsman.recording.ruling import Ruling, decide_turn, policies_in_force, turn_record
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.testing import CountedIds, FrozenClock, a_home
 
 MODELS = (
@@ -50,9 +49,9 @@ def record(pointsman: Pointsman, change: dict[str, object], linked: str = "") ->
     """Record a turn by hand whose facts or outcome were changed after it was decided."""
     in_force = pointsman.in_force()
     facts = pointsman.given_facts(GivenFacts("@big secret plans"))
-    about = Turn("t-9", "s", pointsman.clock.now())
-    policies = policies_of(in_force)
-    ruling = ruled(policies, facts_of_turn(in_force, facts, about), facts)
+    about = PlacedTurn("t-9", "s", pointsman.clock.now())
+    policies = policies_in_force(in_force)
+    ruling = decide_turn(policies, facts_of_turn(in_force, facts, about), facts)
     if "placement" in change or "privacy_level" in change:
         ruling = replace(ruling, facts=replace(ruling.facts, **change))
     else:
@@ -62,14 +61,14 @@ def record(pointsman: Pointsman, change: dict[str, object], linked: str = "") ->
 
 def _recorded(pointsman: Pointsman, ruling: Ruling, linked: str) -> str:
     seal = sealed("secret plans", pointsman.home.content_key())
-    policies = policies_of(pointsman.in_force())
-    made = turn_made(policies, ruling, seal, pointsman.home.identity.ledger)
+    policies = policies_in_force(pointsman.in_force())
+    made = turn_record(policies, ruling, seal, pointsman.home.identity.ledger)
     name = f"by-hand-{linked}"
     names = Names(name, "t-9", pointsman.clock.now())
     aside = Aside(1, "trace", "s", is_preview=False, product_version="0")
-    waits = Blocking()
+    waits = BlockingWaiter()
     pointsman.desk.recorder().decide(names, made, aside, waits.expect(), linked)
-    waits.reached()
+    waits.wait()
     return name
 
 

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 import yaml
 
-from pointsman.branches.reading import read_decisions
+from pointsman.branches.policy import read_policy as read_decisions
 from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.document import path_text
 from pointsman.kernel.yaml_text import read_yaml
-from pointsman.operations.rules_test import read_table
+from pointsman.operations.rules.cases import read_table
 from pointsman.operations.starter import starter_text
-from pointsman.placement.policy import read_placement
+from pointsman.placement.policy import read_policy
 from pointsman.storage.policies.agents_file import read_agents
 from pointsman.storage.policies.sensor_file import read_sensors
 from pointsman.storage.policies.settings import read_settings
 from pointsman.storage.policies.workflow_file import read_workflow
-from pointsman.turns.condition import When
-from pointsman.turns.policy import read_routing
+from pointsman.turns.policy import read_policy as read_routing
 from pointsman.turns.registry.models import NO_MODELS, read_models, registry
+from pointsman.turns.rules.condition import When
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KNOWN = registry(NO_MODELS, lambda _name: None)
@@ -143,7 +143,7 @@ FILES: dict[str, tuple[Callable[[bytes, str], object], str]] = {
         yaml.safe_dump(ROUTING),
     ),
     "placement.yaml": (
-        lambda text, name: read_placement(text, name, ("email",)),
+        lambda text, name: read_policy(text, name, ("email",)),
         starter_text("placement.yaml").decode()
         + "\nsensitive: {stays_local: [email], taint: off}\n"
         "policy_rules: [{id: large, action: force_local, name: n,"

@@ -11,7 +11,7 @@ from pointsman.kernel.number import ONE, Billionths, MicroUsd
 from pointsman.placement.trace import Placed
 from pointsman.signals.embedding import hashed_letters, static_tokens
 from pointsman.testing import a_policy, some_facts
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import compile_policy
 from pointsman.turns.decide import DECIDER, decide
 from pointsman.turns.facts import FACTS_FORM, BudgetLeft
 from pointsman.turns.learning.evidence import (
@@ -162,7 +162,7 @@ def test_rows_a_caller_gives_are_evidence_too():
 def ready(**pattern):
     policy = a_policy("acme:a", "acme:a", "acme:b").policy
     settings = replace(SETTINGS, **pattern)
-    return ReadyPolicy(replace(policy, pattern=settings, tiers={"fast": "acme:b"}))
+    return compile_policy(replace(policy, pattern=settings, tiers={"fast": "acme:b"}))
 
 
 def facts(**other):
@@ -178,7 +178,7 @@ def test_decision_by_evidence_is_recorded_with_its_numbers_and_replays():
     assert (slot.policy, slot.pattern_alternatives[0].effective_rows) == ("pattern", 9_000)
     again = POLICY_FORM.form.decode(POLICY_FORM.form.encode(policy.policy))
     told = FACTS_FORM.decode(FACTS_FORM.encode(facts()))
-    assert decide(ReadyPolicy(again), told) == (outcome, trace)
+    assert decide(compile_policy(again), told) == (outcome, trace)
     assert DECIDER.kind == "turn"
 
 
@@ -266,7 +266,7 @@ def test_shadow_of_a_local_answer_stays_local():
         name: replace(each, location="local") if name == "acme:a" else each
         for name, each in policy.models.items()
     }
-    local = ReadyPolicy(replace(policy.policy, models=here))
+    local = compile_policy(replace(policy.policy, models=here))
     assert shadow_model("t1", local, facts(), "acme:a") is None
     assert shadow_model("t1", local, facts(), "acme:b") == "acme:a"
 

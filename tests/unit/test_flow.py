@@ -7,28 +7,28 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from pointsman.calls.flow import (
-    Call,
-    Called,
+    CallEffect,
+    CallResult,
     Claim,
     EgressRefused,
-    Ended,
     Fallback,
+    FlowEnd,
     Record,
     RecordPlacement,
+    TurnLock,
+    _may_go_on,
     check_egress,
-    continued,
+    continue_turn,
     turn,
 )
-from pointsman.calls.locks import TurnLock
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import compile_policy
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.recording.ruling import Policies, Ruling, ruled
+from pointsman.recording.ruling import Policies, Ruling, decide_turn
 from pointsman.testing import a_policy, some_facts
-from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import Override, TurnFacts
 from pointsman.turns.policy import Rule
 from pointsman.turns.registry.models import (
@@ -38,10 +38,11 @@ from pointsman.turns.registry.models import (
     ModelsFile,
     registry,
 )
+from pointsman.turns.rules.condition import Condition
 
 ID = ContentId("sha256:" + "0" * 64)
-FAILED = Called(is_done=False, error_class="timeout")
-DONE = Called(is_done=True)
+FAILED = CallResult(is_done=False, error_class="timeout")
+DONE = CallResult(is_done=True)
 
 
 def a_model(location: str, price: int | None = 1) -> GivenModel:
@@ -49,7 +50,7 @@ def a_model(location: str, price: int | None = 1) -> GivenModel:
     return GivenModel(location=location, price=given)  # type: ignore[arg-type] # a literal
 
 
-def turns_under(default: str, *rules: str, **models: GivenModel) -> ReadyPolicy:
+def turns_under(default: str, *rules: str, **models: GivenModel) -> CompiledTurnPolicy:
     """A policy over these models; the rules all match, in this order."""
     named = {name.replace("_", ":"): model for name, model in models.items()}
     known = registry(ModelsFile(1, models=named), lambda _name: None)
@@ -64,9 +65,9 @@ TWO_CLOUD_ONE_LOCAL = turns_under(
 )  # fmt: skip
 
 
-def policies(turns: ReadyPolicy = TWO_CLOUD_ONE_LOCAL, **placement: object) -> Policies:
+def policies(turns: CompiledTurnPolicy = TWO_CLOUD_ONE_LOCAL, **placement: object) -> Policies:
     policy = placement_policy(BUILT_IN)
-    return Policies(ReadyPlacement(replace(policy, **placement)), ID, turns, ID)
+    return Policies(compile_policy(replace(policy, **placement)), ID, turns, ID)
 
 
 def asked(**changes: object) -> PlacementFacts:
@@ -79,12 +80,12 @@ def asked(**changes: object) -> PlacementFacts:
 
 def driven(
     under: Policies,
-    *answers: Called,
+    *answers: CallResult,
     about: PlacementFacts | None = None,
     facts: TurnFacts | None = None,
     fallback: Fallback | None = None,
     claim: Claim | None = None,
-) -> tuple[list[str], Ended]:
+) -> tuple[list[str], FlowEnd]:
     """Drive a turn; give its effects in words, and how it ended."""
     given = (about or asked(), facts or some_facts(), fallback or Fallback(), claim)
     steps = turn(under, *given)
@@ -99,7 +100,7 @@ def driven(
             told.append(f"record {effect.kind} {outcome.rule_id} {effect.ruling.model or 'nobody'}")
             answer = None
         else:
-            assert isinstance(effect, Call)
+            assert isinstance(effect, CallEffect)
             told.append(f"call {effect.model}")
             answer = left.pop(0)
 
@@ -181,12 +182,12 @@ def test_without_fallback_the_first_failure_is_the_last() -> None:
 
 
 def test_after_the_first_content_nothing_falls_back() -> None:
-    _, ended = driven(policies(), Called(False, "cut", has_content=True))
+    _, ended = driven(policies(), CallResult(False, "cut", has_content=True))
     assert (ended.status, ended.attempts, ended.error_class) == ("failed", 1, "cut")
 
 
 def test_a_failure_that_another_model_would_share_is_not_tried_again() -> None:
-    _, ended = driven(policies(), Called(False, "refused", is_worth_another=False))
+    _, ended = driven(policies(), CallResult(False, "refused", is_worth_another=False))
     assert (ended.status, ended.attempts) == ("failed", 1)
 
 
@@ -194,6 +195,24 @@ def test_a_model_the_request_names_has_no_fallback() -> None:
     told, ended = driven(policies(), FAILED, facts=some_facts(named_model="c:small"))
     assert told[-1] == "call c:small"
     assert (ended.status, ended.attempts) == ("failed", 1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "goes_on"),
+    [
+        (some_facts(named_model="c:small"), False),
+        (some_facts(sticky_model="c:small"), True),
+        (some_facts(override=Override("small", "c:small"), named_model="c:big"), True),
+    ],
+    ids=["named", "sticky", "override of another name"],
+)
+def test_the_chain_ends_at_a_named_model_before_anything_is_decided_again(
+    facts: TurnFacts, goes_on: bool
+) -> None:
+    # The chain would refuse every other model, too: only this line spares the second decision.
+    ruling = decide_turn(policies(), asked(), facts)
+    assert ruling.model == "c:small"
+    assert _may_go_on(Fallback(), ruling, FAILED, 1) is goes_on
 
 
 @pytest.mark.parametrize(
@@ -258,7 +277,7 @@ def test_a_turn_that_must_stay_is_taken_by_the_placements_own_local_model(
 ) -> None:
     turns = turns_under("c:big", c_big=a_model("cloud"), **models)
     under = policies(turns, local_model=named)
-    ruling = ruled(under, asked(privacy_level="local"), some_facts(privacy_level="local"))
+    ruling = decide_turn(under, asked(privacy_level="local"), some_facts(privacy_level="local"))
     assert (ruling.model, ruling.trace.chain[-1].reason) == (
         served,
         "placement keeps this turn here",
@@ -363,7 +382,7 @@ def test_a_binding_auto_whose_models_are_all_away_has_no_model() -> None:
 
 def a_ruling(**changes: object) -> tuple[Policies, Ruling]:
     under = policies()
-    ruling = ruled(under, asked(privacy_level="cloud"), some_facts())
+    ruling = decide_turn(under, asked(privacy_level="cloud"), some_facts())
     outcome = replace(ruling.placing.outcome, **changes)
     return under, replace(ruling, placing=replace(ruling.placing, outcome=outcome))
 
@@ -397,7 +416,9 @@ def test_the_door_lets_local_models_and_open_gates_pass() -> None:
 
 def advice(about: PlacementFacts, **placement: object) -> bool:
     under = policies(**placement)
-    return ruled(under, about, some_facts(privacy_level=about.privacy_level)).placing.is_advice
+    return decide_turn(
+        under, about, some_facts(privacy_level=about.privacy_level)
+    ).placing.is_advice
 
 
 def test_what_left_everything_open_by_the_table_alone_is_advice() -> None:
@@ -414,7 +435,7 @@ def test_what_binds_or_was_asked_of_somebody_is_a_decision_of_its_own() -> None:
 
 
 def test_what_a_placement_leaves_open_is_a_fact_of_the_turn() -> None:
-    ruling = ruled(policies(), asked(privacy_level="local"), some_facts())
+    ruling = decide_turn(policies(), asked(privacy_level="local"), some_facts())
     placed = ruling.facts.placement
     assert placed is not None
     assert (placed.policy_id, placed.rule_id, placed.gate) == (ID, "PRIVACY_LOCAL", "local")
@@ -426,17 +447,17 @@ def test_what_a_placement_leaves_open_is_a_fact_of_the_turn() -> None:
 
 def test_a_turn_that_goes_nowhere_says_by_which_rule() -> None:
     about = asked(privacy_level="local", human_override="force_remote")
-    ruling = ruled(policies(), about, some_facts(privacy_level="local"))
+    ruling = decide_turn(policies(), about, some_facts(privacy_level="local"))
     assert ruling.model == ""
     assert ruling.trace.chain[-1].reason.startswith("POLICY_FORCE_CLOUD: human override")
 
 
 def went_on(
-    under: Policies, about: PlacementFacts, model: str | TurnLock, *answers: Called
-) -> tuple[list[str], Ended]:
+    under: Policies, about: PlacementFacts, model: str | TurnLock, *answers: CallResult
+) -> tuple[list[str], FlowEnd]:
     """Drive a turn that waited for a tool."""
     lock = TurnLock("t", "d", model) if isinstance(model, str) else model
-    steps = continued(under, about, lock)
+    steps = continue_turn(under, about, lock)
     told, left, answer = [], list(answers), None
     while True:
         try:
@@ -447,7 +468,7 @@ def went_on(
         if isinstance(effect, RecordPlacement):
             told.append(f"record {effect.placing.outcome.rule_id}")
         else:
-            assert isinstance(effect, Call)
+            assert isinstance(effect, CallEffect)
             told.append(f"call {effect.model} {effect.number}")
             answer = left.pop(0) if left else None
 

@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 
 from pointsman.errors import LedgerUnavailable
 from pointsman.kernel.instant import DAY, SECOND, Instant
-from pointsman.recording.health import LiveHealth
-from pointsman.recording.home_health import HomeHealth
+from pointsman.recording.health import HomeHealth, LiveHealth
 from pointsman.recording.transitions import RECOVERED
 from pointsman.storage.sqlite.place import SqlitePlace
 from pointsman.storage.stores.health import NOT_THERE, HealthStore
 from pointsman.testing import FrozenClock, a_home
-from pointsman.turns.call_event import Result
 from pointsman.turns.registry.availability import Transition
+from pointsman.turns.registry.call_event import Result
 from pointsman.turns.registry.models import ModelsFile, Provider
 from pointsman.turns.registry.provider_state import ProviderRecovered, Thresholds
 
@@ -53,7 +52,7 @@ def home(tmp_path: Path) -> Household:
 
 def fail(health: LiveHealth, model: str, times: int = 1, result: Result = "server_error") -> None:
     for _ in range(times):
-        health.ended(model, result, MODELS)
+        health.note_call_end(model, result, MODELS)
 
 
 def test_another_process_sees_an_outage_at_its_next_turn(home: Household) -> None:
@@ -88,24 +87,24 @@ def test_a_success_brings_a_scope_back_for_all(home: Household) -> None:
     one, two = home.process(), home.process()
     fail(one, "p:m", 5)
     two.now()
-    two.ended("p:m", "success", MODELS)
+    two.note_call_end("p:m", "success", MODELS)
     assert one.now() == {}
 
 
 def test_while_all_is_healthy_a_success_writes_nothing(home: Household) -> None:
     one = home.process()
     one.now()
-    one.ended("p:m", "success", MODELS)
+    one.note_call_end("p:m", "success", MODELS)
     fail(one, "p:m", 9, "invalid_request")
     assert not home.path.exists()
     fail(one, "p:m")
     kept = HealthStore(home.path)
     before = kept.version()
-    one.ended("q:r", "success", MODELS)
-    one.ended("p:n", "success", MODELS)
+    one.note_call_end("q:r", "success", MODELS)
+    one.note_call_end("p:n", "success", MODELS)
     fail(one, "p:n", result="invalid_request")
     assert kept.version() == before
-    one.ended("p:m", "success", MODELS)
+    one.note_call_end("p:m", "success", MODELS)
     assert kept.version() != before
 
 
@@ -115,7 +114,7 @@ def test_while_all_is_healthy_a_success_asks_for_nothing(home: Household) -> Non
             raise AssertionError
 
     health = HomeHealth(NoClock(), HealthStore(home.path), "busy")
-    assert health.ended("p:m", "success", MODELS) == ()
+    assert health.note_call_end("p:m", "success", MODELS) == ()
 
 
 def test_one_process_at_a_time_may_try(home: Household) -> None:
@@ -132,7 +131,7 @@ def test_one_process_at_a_time_may_try(home: Household) -> None:
     home.clock.advance(seconds=20)
     assert two.claim("p:n")
     assert one.now() == {"p": "unavailable"}
-    two.ended("p:n", "success", MODELS)
+    two.note_call_end("p:n", "success", MODELS)
     assert one.now() == two.now() == {}
 
 
@@ -172,7 +171,7 @@ def test_after_an_outage_one_turn_at_a_time_tries_over_all_processes(home: House
     two, three = home.process(Thresholds()), home.process(Thresholds())
     assert two.claim("p:m")
     assert three.now() == {"p": "unavailable"}
-    two.ended("p:m", "success", MODELS)
+    two.note_call_end("p:m", "success", MODELS)
     assert three.now() == {}
 
 
@@ -272,13 +271,13 @@ def test_a_clearing_that_others_do_not_hear_of_is_refused(tmp_path: Path) -> Non
     )
     with a_home(tmp_path / "home") as pointsman:
         (pointsman.home.path / "models.yaml").write_text(models)
-        pointsman.health.ended("p:m", "auth", MODELS)
+        pointsman.health.note_call_end("p:m", "auth", MODELS)
         with closing(apsw.Connection(str(pointsman.home.place("health")))) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(LedgerUnavailable, match="locked"):
                 pointsman.clear_outage("p")
         assert not pointsman.home.database.exists()
-        pointsman.health.ended("p:m", "auth", MODELS)
+        pointsman.health.note_call_end("p:m", "auth", MODELS)
         assert [each.payload.provider for each in pointsman.clear_outage("p")] == ["p"]
         assert pointsman.has_recorded(RECOVERED)
 
@@ -404,7 +403,7 @@ def test_the_fold_over_the_store_is_the_fold_in_memory(
 
 def _do(health: LiveHealth, act: str, model: str, result: Result) -> object:
     if act == "ended":
-        return health.ended(model, result, MODELS)
+        return health.note_call_end(model, result, MODELS)
     if act == "claim":
         return health.claim(model)
     if act == "clear":

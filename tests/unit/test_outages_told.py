@@ -16,7 +16,6 @@ from tests.unit.calls_made import (
 )
 
 from pointsman.testing import a_policy, some_facts
-from pointsman.turns.condition import Condition
 from pointsman.turns.decide import Evaluation, decide
 from pointsman.turns.facts import Health
 from pointsman.turns.policy import Rule
@@ -29,6 +28,7 @@ from pointsman.turns.registry.availability import (
     reports,
 )
 from pointsman.turns.registry.provider_state import ProviderRecovered, ProviderUnavailable
+from pointsman.turns.rules.condition import Condition
 
 
 @pytest.mark.req(138, 252)

@@ -5,12 +5,12 @@ from msgspec.structs import replace
 
 from pointsman.kernel.content import no_texts
 from pointsman.kernel.instant import Instant
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import compile_policy
 from pointsman.placement.decide import DECIDER, decide
 from pointsman.placement.facts import FACTS_FORM, CountedBy, Failed, LocalModel, PlacementFacts
 from pointsman.placement.policy import BUILT_IN, POLICY_FORM, placement_policy
-from pointsman.placement.policy_rule import GivenPolicyCondition, GivenPolicyRule, exact_rules
-from pointsman.placement.table import INVARIANTS, Sensitive
+from pointsman.placement.rules.policy_rule import GivenPolicyCondition, GivenPolicyRule, exact_rules
+from pointsman.placement.rules.table import INVARIANTS, Sensitive
 
 FACTS = PlacementFacts(
     "q", "s", "hello", "auto", None, "", Instant(0), LocalModel("o:l", None, (), True), "c:m",
@@ -20,7 +20,7 @@ POLICY = placement_policy(BUILT_IN)
 
 
 def test_a_table_with_a_gap_lets_nothing_through() -> None:
-    outcome, trace = decide(ReadyPlacement(replace(POLICY, rules=POLICY.rules[:2])), FACTS)
+    outcome, trace = decide(compile_policy(replace(POLICY, rules=POLICY.rules[:2])), FACTS)
     assert (outcome.error_code, outcome.rule_id, outcome.gate) == (
         "E-ROUTE-001",
         "NO_RULE",
@@ -32,7 +32,7 @@ def test_a_table_with_a_gap_lets_nothing_through() -> None:
 def test_a_failure_table_with_a_gap_lets_nothing_through() -> None:
     failed = replace(FACTS, failed=Failed("cloud", "AUTO_CLOUD", False))
     policy = replace(POLICY, failure_rules=POLICY.failure_rules[:2])
-    outcome, _ = decide(ReadyPlacement(policy), failed)
+    outcome, _ = decide(compile_policy(policy), failed)
     assert (outcome.error_code, outcome.rule_id, outcome.gate) == (
         "E-ROUTE-001",
         "NO_RULE",
@@ -79,7 +79,7 @@ def test_of_equal_actions_the_first_in_order_is_named() -> None:
             GivenPolicyRule("weak", "force_cloud", priority=0, message="weaker"),
         )
     )
-    outcome, _ = decide(ReadyPlacement(replace(POLICY, policy_rules=rules)), FACTS)
+    outcome, _ = decide(compile_policy(replace(POLICY, policy_rules=rules)), FACTS)
     assert outcome.reason == "policy rule `early`: first"
 
 
@@ -91,7 +91,7 @@ def test_prompts_and_warnings_are_all_kept_in_order() -> None:
             GivenPolicyRule("c", "warn", message="careful"),
         )
     )
-    outcome, trace = decide(ReadyPlacement(replace(POLICY, policy_rules=rules)), FACTS)
+    outcome, trace = decide(compile_policy(replace(POLICY, policy_rules=rules)), FACTS)
     assert (trace.prompts, trace.warnings) == (("really?", "sure?"), ("careful",))
     assert (outcome.requires_confirmation, outcome.rule_id) == (True, "AUTO_LOCAL")
 

@@ -22,8 +22,8 @@ from pointsman import Pointsman, Verdict, why_screen
 from pointsman.kernel.content import Sealed, sealed
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.record import read_recorded
-from pointsman.placement.explain import placement_screen, placement_value
-from pointsman.placement.facts import PlacementFacts, read_placement_facts
+from pointsman.placement.explain import to_json, to_screen
+from pointsman.placement.facts import PlacementFacts, read_facts
 from pointsman.recording.placing import facts_given
 from pointsman.signals.sensitivity import sensitivity
 from pointsman.storage.stores.content import ContentStore
@@ -217,9 +217,7 @@ def test_tokens_are_counted_where_they_are_not_given_and_by_whom_is_a_fact() -> 
         state: dict[str, Any] = {"local_model": local}
         if count is not None:
             state["token_count"] = count
-        return facts_given(
-            read_placement_facts(read_json(given_facts("hello world", state=state), "f"))
-        )
+        return facts_given(read_facts(read_json(given_facts("hello world", state=state), "f")))
 
     exact, estimate, given = facts("ollama:llama3.2", None), facts("x:y", None), facts("x:y", 7)
     assert (exact.token_count, exact.counted_by.tokenizer, exact.counted_by.is_exact) == (
@@ -243,7 +241,7 @@ def test_constraints_are_named_by_their_content(home: Path) -> None:
 
 def test_a_decision_as_printed_can_be_given_back_as_the_one_that_failed(home: Path) -> None:
     with a_home(home) as pointsman:
-        first = placement_value(pointsman.place(placement_facts(pointsman)))
+        first = to_json(pointsman.place(placement_facts(pointsman)))
         text = msgspec.json.encode(first)
         facts = placement_facts(pointsman, initial_decision=json.loads(text), execution_failed=True)
         then = pointsman.place(facts)
@@ -301,7 +299,7 @@ def test_the_screen_of_a_placement_fits_80_columns_and_hides_nothing_of_its_verd
     ]
     written(home, policy_rules=rules)
     with a_home(home) as pointsman:
-        text = placement_screen(pointsman.place(placement_facts(pointsman)))
+        text = to_screen(pointsman.place(placement_facts(pointsman)))
         lines = text.splitlines()
         assert max(map(len, lines)) <= 80
         assert "\x1b" not in text
@@ -311,7 +309,7 @@ def test_the_screen_of_a_placement_fits_80_columns_and_hides_nothing_of_its_verd
         assert any(line.startswith("warning: www") for line in lines)
         offline = placement_facts(pointsman, state={"network_state": "offline"},
                                   human_override="force_remote")  # fmt: skip
-        text = placement_screen(pointsman.place(offline))
+        text = to_screen(pointsman.place(offline))
     assert text.startswith("Route: error E-NET-001   (NETWORK_UNAVAILABLE)")
     assert "Rules:" not in text
 
@@ -323,6 +321,6 @@ def test_an_escalation_says_on_its_screen_that_it_is_logged(home: Path) -> None:
     }  # fmt: skip
     with a_home(home) as pointsman:
         facts = placement_facts(pointsman, initial_decision=stored, execution_failed=True)
-        text = placement_screen(pointsman.place(facts))
+        text = to_screen(pointsman.place(facts))
     assert "this is an escalation, and logged as one" in text
     assert "hit  LOCAL_EXECUTION_FAILURE: route = local and execution_failed and initial" in text

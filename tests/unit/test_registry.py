@@ -10,8 +10,8 @@ from pointsman.kernel.regex import MAX_PATTERN, refusal
 from pointsman.providers.registry import open_providers
 from pointsman.providers.vendors import VENDORS
 from pointsman.storage.policies.secrets import is_resolved, missing_secrets
+from pointsman.turns.chain.override import split_override
 from pointsman.turns.facts import Override
-from pointsman.turns.override import split_override
 from pointsman.turns.policy import normal_path
 from pointsman.turns.registry.models import (
     EMBEDDED_MODEL,
@@ -24,7 +24,7 @@ from pointsman.turns.registry.models import (
 )
 from pointsman.turns.registry.prices import Price
 from pointsman.turns.registry.upstream import SPOKEN
-from pointsman.turns.text_patterns import MAX_TEXT, TextPatterns
+from pointsman.turns.rules.text_patterns import MAX_TEXT, TextPatterns
 
 ALIASES = {"haiku": "acme:small", "acme:small": "acme:small"}
 

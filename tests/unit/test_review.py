@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pointsman.testing import some_facts
-from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition, TimeWindow
+from pointsman.turns.compiled import compile_policy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import Override
 from pointsman.turns.learning.pattern_row import PatternRow
-from pointsman.turns.policy import Rule, TurnPolicy, Workspace, read_routing, turn_policy
+from pointsman.turns.policy import Rule, TurnPolicy, Workspace, read_policy, turn_policy
 from pointsman.turns.registry.models import Model, read_models, registry
-from pointsman.turns.review import MOST_COMPARED, Concern, condition_text, local_proof, review
+from pointsman.turns.rules.condition import Condition, TimeWindow
+from pointsman.turns.rules.review import MOST_COMPARED, Concern, condition_text, local_proof, review
 
 MODELS = b"""
 schema_version: 1
@@ -31,7 +31,7 @@ KNOWN = registry(read_models(MODELS, "models.yaml"), lambda _name: None)
 
 def policy(**routing: Any) -> TurnPolicy:
     text = msgspec.json.encode({"schema_version": 1, **routing})
-    return turn_policy(read_routing(text, "routing.yaml", KNOWN, "/home/me"), KNOWN, "/home/me")
+    return turn_policy(read_policy(text, "routing.yaml", KNOWN, "/home/me"), KNOWN, "/home/me")
 
 
 def rule(name: str, when: Any, use: str = "acme:big") -> dict[str, Any]:
@@ -195,7 +195,7 @@ def test_a_default_whose_cache_writes_cost_is_not_free(rate: str, is_free: bool)
     text = msgspec.json.encode(
         {"schema_version": 1, "budgets": budgets, "global_default": "acme:own"}
     )
-    asked = turn_policy(read_routing(text, "routing.yaml", known, "/"), known, "/")
+    asked = turn_policy(read_policy(text, "routing.yaml", known, "/"), known, "/")
     assert [each.code for each in review(asked)] == ([] if is_free else [Concern.NOT_FREE])
 
 
@@ -353,7 +353,7 @@ def test_what_is_chosen_for_a_turn_that_must_stay_local_was_proved_reachable(
     any_policy: TurnPolicy, facts: Any
 ) -> None:
     proof = local_proof(any_policy)
-    outcome, trace = decide(ReadyPolicy(any_policy), facts)
+    outcome, trace = decide(compile_policy(any_policy), facts)
     assert proof.holds
     if outcome.chosen_model:
         won = trace.chain[outcome.winner_index]
@@ -367,5 +367,5 @@ def test_a_rule_that_never_matches_by_the_review_never_wins(
     any_policy: TurnPolicy, facts: Any
 ) -> None:
     never = {e.rule_name for e in review(any_policy) if e.code == Concern.CONTRADICTION}
-    _, trace = decide(ReadyPolicy(any_policy), replace(facts, privacy_level="auto"))
+    _, trace = decide(compile_policy(any_policy), replace(facts, privacy_level="auto"))
     assert not never & {each.rule_name for each in trace.chain}

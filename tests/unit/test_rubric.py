@@ -7,10 +7,10 @@ from pointsman.learning.rubric import (
     RUBRIC,
     STEPS,
     Rubric,
+    answer_text,
     judge_request,
+    question_text,
     verdict,
-    words_asked,
-    words_of,
 )
 from pointsman.providers.messages import Response, Text, ToolUse, Usage
 
@@ -43,7 +43,7 @@ def test_what_is_not_one_digit_of_the_scale_is_no_verdict(said):
 
 def test_question_shows_rubric_question_and_answer_and_asks_for_few_tokens():
     asked = judge_request(Rubric("be brief"), "what is 2 + 2?", "4")
-    words = words_asked(asked)
+    words = question_text(asked)
     assert all(part in words for part in ("be brief", "what is 2 + 2?", "Answer:\n4"))
     assert asked.max_output_tokens == 16
     assert asked.temperature is not None
@@ -52,7 +52,7 @@ def test_question_shows_rubric_question_and_answer_and_asks_for_few_tokens():
 
 
 def test_long_texts_are_shown_by_their_beginning_and_end():
-    asked = words_asked(judge_request(Rubric(), "q", "begin" + "x" * 10_000 + "end"))
+    asked = question_text(judge_request(Rubric(), "q", "begin" + "x" * 10_000 + "end"))
     assert "begin" in asked
     assert "end" in asked
     assert len(asked) < 4_000
@@ -65,4 +65,4 @@ def test_rubric_is_named_by_its_words():
 
 def test_words_of_an_answer_are_its_text_alone():
     content = (Text("one "), ToolUse("t1", "look", b"{}"), Text("two"))
-    assert words_of(Response("", content, "end", Usage())) == "one two"
+    assert answer_text(Response("", content, "end", Usage())) == "one two"

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from pointsman.errors import DocumentError
-from pointsman.operations.rules_test import TableReport, read_table, run_table
+from pointsman.operations.rules.cases import TableReport, read_table, run_table
 from pointsman.testing import a_policy
-from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition
+from pointsman.turns.chain.override import split_override
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import GivenFacts, TurnFacts, turn_facts
-from pointsman.turns.override import split_override
 from pointsman.turns.policy import Rule
+from pointsman.turns.rules.condition import Condition
 
 RULES = (
     Rule("pictures", Condition(has_images=True), "acme:big"),
@@ -21,7 +21,7 @@ RULES = (
 READY = a_policy("embedded:smollm2-135m", "acme:big", rules=RULES)
 
 
-def exactly(ready: ReadyPolicy) -> Callable[[GivenFacts], TurnFacts]:
+def exactly(ready: CompiledTurnPolicy) -> Callable[[GivenFacts], TurnFacts]:
     return lambda given: turn_facts(given, *split_override(given.message, ready.aliases))
 
 
@@ -53,7 +53,7 @@ def test_a_table_that_is_right_passes() -> None:
   facts: {message: "@nobody hello"}
   want_error: names no model
 """)
-    assert report.failed == 0
+    assert report.failures == 0
     assert [row.state for row in report.rows] == ["passed"] * 5
 
 

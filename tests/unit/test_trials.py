@@ -4,9 +4,10 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.calls_made import GPT, HAIKU, KEY, OPUS, SONNET, call, failures, instant
 
-from pointsman.turns.call_event import CallEvent, Result
 from pointsman.turns.facts import Health
-from pointsman.turns.learning.trials import (
+from pointsman.turns.registry.call_event import CallEvent, Result
+from pointsman.turns.registry.provider_state import ProviderRecovered, Thresholds
+from pointsman.turns.registry.trials import (
     KEPT_FOR_S,
     NOTHING_KNOWN,
     HealthState,
@@ -20,7 +21,6 @@ from pointsman.turns.learning.trials import (
     settle,
     states,
 )
-from pointsman.turns.registry.provider_state import ProviderRecovered, Thresholds
 
 EARLY = Thresholds(probe_after_s=20)
 DOCUMENT = Thresholds()

@@ -9,28 +9,27 @@ import pytest
 from msgspec.structs import replace
 
 from pointsman.errors import MissingSnapshot
+from pointsman.kernel.columns import column_count, fold_line
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.testing import a_policy, some_facts
-from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.condition import Condition
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
-from pointsman.turns.explain import Shown
+from pointsman.turns.explain import NARROWEST, story_to_json, to_screen
 from pointsman.turns.facts import Override, TurnFacts
-from pointsman.turns.not_asked import unasked_candidates
 from pointsman.turns.policy import Rule, Workspace
-from pointsman.turns.screen import NARROWEST, columns, fold, why_screen
-from pointsman.turns.story import (
+from pointsman.turns.rules.condition import Condition
+from pointsman.turns.story.turn_story import (
     LaterDecision,
     PlacementRefusal,
     TurnCall,
     TurnStory,
     UnaskedCandidate,
     UnaskedCandidates,
-    story_value,
 )
-from pointsman.turns.trace import Evaluation, RuleAttempt, Trace, TurnOutcome
+from pointsman.turns.story.unasked import unasked_candidates
+from pointsman.turns.trace import Evaluation, RuleAttempt, Shown, Trace, TurnOutcome
 
 MODELS = ("acme:a", "acme:b", "acme:c", "acme:d")
 ALWAYS = Condition()
@@ -54,7 +53,7 @@ def a_shown(outcome: TurnOutcome, trace: Trace, **changes: object) -> Shown:
     return replace(shown, **changes)
 
 
-def decided(ready: ReadyPolicy, facts: TurnFacts, **changes: object) -> Shown:
+def decided(ready: CompiledTurnPolicy, facts: TurnFacts, **changes: object) -> Shown:
     return a_shown(*decide(ready, facts), **changes)
 
 
@@ -99,7 +98,7 @@ def unfolded(screen: str) -> str:
 @pytest.mark.req(102)
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_every_rule_that_lost_is_shown_with_its_model_code_and_cause(width: int) -> None:
-    screen = why_screen(three_lost(), width)
+    screen = to_screen(three_lost(), width)
     said = unfolded(screen)
     for name, model, code, cause in (
         ("first", "acme:a", "provider_unavailable", "acme:a model-specific outage"),
@@ -109,12 +108,12 @@ def test_every_rule_that_lost_is_shown_with_its_model_code_and_cause(width: int)
         rule = f'rule "the {name} rule, with a name that alone is longer than its column"'
         assert said.count(f"{rule} -> {model} [{code}] {cause}") == 1
         assert said.count(f"[{code}]") == 1
-    assert max(map(columns, screen.splitlines())) <= width
+    assert max(map(column_count, screen.splitlines())) <= width
     assert "…" not in screen
 
 
 def test_a_wide_terminal_takes_one_line_for_each_rule_that_lost() -> None:
-    lines = why_screen(three_lost(), 200).splitlines()
+    lines = to_screen(three_lost(), 200).splitlines()
     assert sum("[provider_unavailable]" in line and "outage" in line for line in lines) == 1
     assert max(map(len, lines)) > 120
 
@@ -122,7 +121,7 @@ def test_a_wide_terminal_takes_one_line_for_each_rule_that_lost() -> None:
 def test_rules_that_lost_before_a_rule_that_won_are_told_below_it() -> None:
     rules = (Rule("one", ALWAYS, "acme:a"), Rule("two", ALWAYS, "acme:b"))
     facts = some_facts(availability={"acme:a": "unavailable"})
-    screen = why_screen(decided(a_policy("acme:d", *MODELS, rules=rules), facts), 200)
+    screen = to_screen(decided(a_policy("acme:d", *MODELS, rules=rules), facts), 200)
     assert 'chose           acme:b (rule "two" matched)' in screen
     lost = 'lost: rule "one" -> acme:a [provider_unavailable] acme:a model-specific outage'
     assert lost in screen
@@ -131,14 +130,14 @@ def test_rules_that_lost_before_a_rule_that_won_are_told_below_it() -> None:
 def test_a_default_that_lost_among_several_is_told_without_a_rules_name() -> None:
     lost = RuleAttempt("", "acme:a", "over_budget", "budget day has $0 left, acme:a needs more")
     chain = (replace(DEFAULT, rule_attempts=(lost,)),)
-    screen = why_screen(a_shown(TurnOutcome("acme:d", 0, ()), Trace(chain)), 200)
+    screen = to_screen(a_shown(TurnOutcome("acme:d", 0, ()), Trace(chain)), 200)
     assert "chose           acme:d\n" in screen
     assert "lost: acme:a [over_budget] budget day has $0 left, acme:a needs more" in screen
 
 
 def test_a_default_taken_for_another_reason_says_that_reason() -> None:
     chain = (replace(DEFAULT, reason="placement keeps this turn here"),)
-    screen = why_screen(a_shown(TurnOutcome("acme:d", 0, ()), Trace(chain)), 200)
+    screen = to_screen(a_shown(TurnOutcome("acme:d", 0, ()), Trace(chain)), 200)
     assert "acme:d (placement keeps this turn here)" in screen
 
 
@@ -150,9 +149,9 @@ def test_a_plain_turn_fits_a_screen_of_24_lines_and_80_columns() -> None:
     )  # fmt: skip
     shown = decided(a_policy("acme:d", *MODELS), some_facts())
     unasked = UnaskedCandidates((UnaskedCandidate("global_default", "", "acme:d"),))
-    lines = why_screen(TurnStory(shown, calls=(call,), unasked=unasked)).splitlines()
+    lines = to_screen(TurnStory(shown, calls=(call,), unasked=unasked)).splitlines()
     assert len(lines) <= 24
-    assert max(map(columns, lines)) <= 80
+    assert max(map(column_count, lines)) <= 80
     assert "1970-01-01T00:00:00.000000Z" in lines[0] + lines[1]
     assert lines[3] == "Served: anthropic:claude-opus-4-7   ($0.123456)"
 
@@ -169,7 +168,7 @@ def test_a_turn_that_fell_back_tells_each_call_and_why_it_was_decided_again() ->
     shown = decided(a_policy("acme:d", *MODELS, rules=rules), some_facts())
     story = TurnStory(shown, (later,), (FAILED, served))
     assert (story.state, story.served_model, story.cost_microusd) == ("fallback", "acme:d", 19)
-    screen = why_screen(story, 200)
+    screen = to_screen(story, 200)
     assert "Chose: acme:a   (rule)\nServed: acme:d   (fallback, $0.000019)\n" in screen
     told = screen[screen.index("Calls:") :].splitlines()
     assert told[1:5] == [
@@ -178,7 +177,7 @@ def test_a_turn_that_fell_back_tells_each_call_and_why_it_was_decided_again() ->
         '      lost: rule "b" -> acme:b [over_budget] budget day has $0 left, acme:b needs more',
         "  call 2: acme:d done · 12 in, 7 out · $0.000019 · total 812ms",
     ]
-    (value,) = story_value(story)["fallbacks"]  # type: ignore[misc] # a list
+    (value,) = story_to_json(story)["fallbacks"]  # type: ignore[misc] # a list
     assert (value["failed_model"], value["error_class"], value["status"]) == (
         "acme:a", "server_error", 500,
     )  # fmt: skip
@@ -189,7 +188,7 @@ def test_a_fallback_whose_cause_is_not_on_record_still_names_the_model_that_fail
     shown = decided(a_policy("acme:d", *MODELS), some_facts())
     story = TurnStory(shown, (a_fallback(),))
     assert story.state == "fallback"
-    assert "  fallback: acme:a failed; chose acme:d (global default)" in why_screen(story)
+    assert "  fallback: acme:a failed; chose acme:d (global default)" in to_screen(story)
 
 
 def test_a_choice_of_the_user_is_told_as_such() -> None:
@@ -198,7 +197,7 @@ def test_a_choice_of_the_user_is_told_as_such() -> None:
     story = TurnStory(shown, (later,), (a_call("d-2"),))
     assert story.state == "done"
     assert "  override: the user took what similar turns speak for; chose acme:d" in (
-        why_screen(story, 100)
+        to_screen(story, 100)
     )
 
 
@@ -206,7 +205,7 @@ def test_shadow_runs_and_judges_stand_under_a_heading_of_their_own() -> None:
     shown = decided(a_policy("acme:d", *MODELS), some_facts())
     beside = (a_call("d-3", "acme:b", role="shadow"), a_call("d-4", "acme:c", role="judge"))
     story = TurnStory(shown, calls=(a_call(cost_microusd=MicroUsd(5)),), beside=beside)
-    told = why_screen(story).split("Beside the turn:\n")[1].splitlines()
+    told = to_screen(story).split("Beside the turn:\n")[1].splitlines()
     assert told[0].startswith("  shadow run: acme:b done")
     assert told[1].startswith("  judge: acme:c done")
     assert (story.served_model, story.cost_microusd) == ("acme:a", 5)
@@ -219,7 +218,7 @@ def test_a_call_tells_what_was_estimated_cached_or_has_no_price() -> None:
         cost_microusd=None, input_tokens=2, cached_input_tokens=3, cache_creation_input_tokens=4
     )
     cut = a_call(outcome="failed", error_class="network", status=200)
-    screen = why_screen(TurnStory(shown, calls=(guessed, unknown, cut)), 200)
+    screen = to_screen(TurnStory(shown, calls=(guessed, unknown, cut)), 200)
     assert "0 in, 1 out · about $0.000007" in screen
     assert "9 in (3 cached), 0 out · price unknown" in screen
     assert "acme:a failed (network) · total" in screen
@@ -261,28 +260,28 @@ def test_what_became_of_a_turn_is_one_word_and_one_line(
     shown = decided(a_policy("acme:d", *MODELS), some_facts())
     story = replace(TurnStory(shown), **changes)
     assert story.state == state
-    assert f"\n{served}\n" in why_screen(story)
-    assert story_value(story)["state"] == state
+    assert f"\n{served}\n" in to_screen(story)
+    assert story_to_json(story)["state"] == state
 
 
 def test_a_preview_and_a_turn_without_a_model_were_served_by_none() -> None:
     preview = TurnStory(decided(a_policy("acme:d", *MODELS), some_facts(), is_preview=True))
     refused = TurnStory(decided(a_policy(None), some_facts()))
     assert (preview.state, refused.state) == ("preview", "refused")
-    assert "Served" not in why_screen(preview) + why_screen(refused)
+    assert "Served" not in to_screen(preview) + to_screen(refused)
 
 
 def test_a_refusal_by_placement_tells_its_rule_and_reason() -> None:
     shown = decided(a_policy("acme:d", *MODELS), some_facts())
-    screen = why_screen(TurnStory(shown, calls=(a_call(),), refusals=(KEPT,)), 200)
+    screen = to_screen(TurnStory(shown, calls=(a_call(),), refusals=(KEPT,)), 200)
     assert "  refused: no call may go on to acme:a (TAINT_LOCAL: turn t-1 held a secret)" in screen
-    (value,) = story_value(TurnStory(shown, refusals=(KEPT,)))["refusals"]  # type: ignore[misc] # a list
+    (value,) = story_to_json(TurnStory(shown, refusals=(KEPT,)))["refusals"]  # type: ignore[misc] # a list
     assert (value["rule_id"], value["model"]) == ("TAINT_LOCAL", "acme:a")
 
 
 def test_the_json_of_a_turn_keeps_every_field_of_the_decision() -> None:
     shown = three_lost()
-    value = msgspec.json.decode(msgspec.json.encode(story_value(TurnStory(shown))))
+    value = msgspec.json.decode(msgspec.json.encode(story_to_json(TurnStory(shown))))
     assert value["chosen_model"] == "acme:d"
     assert [each["candidate_model"] for each in value["chain"][2]["rule_attempts"]] == [
         "acme:a", "acme:b", "acme:c",
@@ -296,19 +295,19 @@ def test_no_line_is_wider_than_the_terminal_in_any_script(letter: str, width: in
     reason = f"{letter * 150} {letter * 3} {letter * 90}"
     chain = (Evaluation("rule", "chose", "p:" + letter * 70, reason, rule_name="r"),)
     shown = a_shown(TurnOutcome("p:" + letter * 90, 0, ()), Trace(chain), session_id=letter * 60)
-    screen = why_screen(TurnStory(shown, calls=(a_call(model=letter * 100),)), width)
+    screen = to_screen(TurnStory(shown, calls=(a_call(model=letter * 100),)), width)
     wide = max(sum(2 if east_asian_width(c) in "WF" else 1 for c in n) for n in screen.split("\n"))
     assert width - 2 <= wide <= width
     assert screen.count(letter) >= 70 + 90 + 243 + 60 + 100
 
 
 def test_a_text_is_folded_between_words_and_indented() -> None:
-    assert fold("  one two three", 9) == ["  one two", "      thr", "      ee"]
-    assert fold("  one two three", 11) == ["  one two", "      three"]
-    assert fold("short", 9) == ["short"]
-    assert fold("Chose: x   (rule)", 14) == ["Chose: x", "    (rule)"]
-    assert fold("Chose: x   (r) y", 14) == ["Chose: x   (r)", "    y"]
-    assert fold("a 界界界界界", 8, 2) == ["a", "  界界界", "  界界"]
+    assert fold_line("  one two three", 9) == ["  one two", "      thr", "      ee"]
+    assert fold_line("  one two three", 11) == ["  one two", "      three"]
+    assert fold_line("short", 9) == ["short"]
+    assert fold_line("Chose: x   (rule)", 14) == ["Chose: x", "    (rule)"]
+    assert fold_line("Chose: x   (r) y", 14) == ["Chose: x   (r)", "    y"]
+    assert fold_line("a 界界界界界", 8, 2) == ["a", "  界界界", "  界界"]
 
 
 def test_who_would_have_taken_a_turn_is_told_by_slot_rule_and_model() -> None:
@@ -328,7 +327,7 @@ def test_who_would_have_taken_a_turn_is_told_by_slot_rule_and_model() -> None:
         ("workspace_default", "", "acme:b"),
         ("global_default", "", "acme:d"),
     ]
-    screen = why_screen(TurnStory(decided(ready, facts), unasked=found))
+    screen = to_screen(TurnStory(decided(ready, facts), unasked=found))
     assert '  not asked: rule "second" -> acme:b\n' in screen
     assert "  not asked: global default -> acme:d\n" in screen
 
@@ -376,7 +375,7 @@ def test_rules_whose_text_is_gone_are_left_out_and_counted() -> None:
     found = unasked_candidates(ready, erased, outcome, trace, "the message text was erased")
     assert [each.rule_name for each in found.candidates] == ["sees"]
     assert found.unknown == "2 rules read the message: the message text was erased"
-    told = why_screen(TurnStory(a_shown(outcome, trace), unasked=found), 200)
+    told = to_screen(TurnStory(a_shown(outcome, trace), unasked=found), 200)
     assert f"  not asked: cannot be told for all: {found.unknown}\n" in told
     whole = unasked_candidates(ready, some_facts("hello"), outcome, trace)
     assert [each.rule_name for each in whole.candidates] == ["reads", "reads too", "sees"]

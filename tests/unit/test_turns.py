@@ -5,16 +5,16 @@ from unicodedata import east_asian_width
 import msgspec
 import pytest
 
+from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.content import Sealed, no_texts
 from pointsman.kernel.instant import Instant
 from pointsman.testing import a_policy, some_facts
-from pointsman.turns.condition import Condition
 from pointsman.turns.decide import DECIDER, decide
-from pointsman.turns.explain import Shown
+from pointsman.turns.explain import to_screen
 from pointsman.turns.facts import FACTS_FORM, with_seal
 from pointsman.turns.policy import POLICY_FORM, Rule
-from pointsman.turns.screen import WIDTH, why_screen
-from pointsman.turns.trace import Banner, Evaluation, Trace, TurnOutcome
+from pointsman.turns.rules.condition import Condition
+from pointsman.turns.trace import Banner, Evaluation, Shown, Trace, TurnOutcome
 
 SEAL = Sealed("hmac-sha256:" + "0" * 64, 5)
 HEIGHT = 24
@@ -103,7 +103,7 @@ def test_a_default_outside_the_registry_is_not_configured() -> None:
 @pytest.mark.req(102, 254)
 def test_the_why_screen_shows_turn_choice_and_numbered_chain_on_one_screen() -> None:
     shown = _shown(*decide(a_policy(), some_facts()), is_preview=True, session_id="sess_42")
-    lines = why_screen(shown).splitlines()
+    lines = to_screen(shown).splitlines()
     assert lines[0] == "Turn 01HZ · session sess_42 · 1970-01-01T00:00:00.000000Z · preview"
     assert lines[1] == "Chose: embedded:smollm2-135m   (global default)"
     assert lines[4] == "  [1] PER_MESSAGE_OVERRIDE   not_applicable  no @model token in message"
@@ -115,7 +115,7 @@ def test_the_why_screen_shows_turn_choice_and_numbered_chain_on_one_screen() -> 
 @pytest.mark.req(102)
 def test_a_rejection_is_shown_with_its_cause() -> None:
     shown = _shown(*decide(a_policy(), some_facts(configured=())))
-    screen = why_screen(shown)
+    screen = to_screen(shown)
     assert "Chose: no model" in screen
     assert "[not_configured]" in screen
     assert "No model available for this turn." in screen
@@ -133,7 +133,7 @@ def test_a_long_decision_is_told_whole_and_never_too_wide() -> None:
         for number in range(30)
     )
     outcome = TurnOutcome("", -1, (Banner("x", "tried " * 90),))
-    screen = why_screen(_shown(outcome, Trace(chain)))
+    screen = to_screen(_shown(outcome, Trace(chain)))
     lines = screen.splitlines()
     assert len(lines) > HEIGHT
     assert max(map(len, lines)) <= WIDTH
@@ -146,7 +146,7 @@ def test_a_long_decision_is_told_whole_and_never_too_wide() -> None:
 
 def test_text_from_outside_cannot_move_the_cursor_of_the_why_screen() -> None:
     chain = (Evaluation("rule", "chose", "p:m", "x", rule_name="\x1b[2J\u202e"),)
-    screen = why_screen(_shown(TurnOutcome("p:\x1b[31m", 0, ()), Trace(chain)))
+    screen = to_screen(_shown(TurnOutcome("p:\x1b[31m", 0, ()), Trace(chain)))
     assert "\x1b" not in screen
     assert "\u202e" not in screen
     assert "\\u001b" in screen
@@ -189,7 +189,7 @@ def _columns(line: str) -> int:
 @pytest.mark.parametrize("letter", ["界", "é", "x", "\U0001f600"])
 def test_no_line_is_wider_than_the_screen_in_any_script(letter: str) -> None:
     chain = (Evaluation("rule", "chose", "p:" + letter * 70, letter * 200, rule_name="r"),)
-    screen = why_screen(_shown(TurnOutcome("p:" + letter * 90, 0, ()), Trace(chain)))
+    screen = to_screen(_shown(TurnOutcome("p:" + letter * 90, 0, ()), Trace(chain)))
     widths = [_columns(line) for line in screen.splitlines()]
     assert max(widths) <= WIDTH
     assert max(widths) >= WIDTH - 2

@@ -14,7 +14,7 @@ from tests.gateway.house import Running, Upstream, eventually, model, provider, 
 
 from pointsman.agents.trust.apt import TrustEvent, event_id
 from pointsman.cli.main import main
-from pointsman.jobs.agency_record import trust_draft
+from pointsman.jobs.entries import trust_draft
 from pointsman.kernel.record import Names
 from pointsman.providers.messages import Usage
 from pointsman.testing import fails, says

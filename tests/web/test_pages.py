@@ -12,9 +12,9 @@ import pytest
 from tests.gateway.house import Running
 from tests.web.conftest import PHONE, has_count, turns
 
-from pointsman.gateway.api.feed import sse
+from pointsman.gateway.api.feed.live import sse
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.recording.home_health import HomeHealth
+from pointsman.recording.health import HomeHealth
 from pointsman.storage.sqlite.place import SqlitePlace
 from pointsman.storage.stores.health import HealthStore
 from pointsman.testing import FrozenClock, fails
@@ -88,7 +88,7 @@ def test_a_provider_that_one_turn_may_try_says_so(open_page: Open, live: Running
     another = HomeHealth(FrozenClock(then), store, "another")
     health.clear("house")
     for _ in range(2):
-        another.ended("house:llama", "network", ())
+        another.note_call_end("house:llama", "network", ())
     another.close()
     page = open_page("#/")
     tried = page.locator(".providers li.half_open").first

@@ -13,7 +13,7 @@ import httpx2 as httpx
 import pytest
 from tests.gateway.house import Running, running, write_home
 
-from pointsman.gateway.api.dashboard import POLICY
+from pointsman.gateway.api.dashboard.handlers import POLICY
 from pointsman.web import STATIC, assets, help_pages, help_picture, help_text
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from pointsman.kernel.number import MicroUsd
-from pointsman.turns.estimate import highest_cost
+from pointsman.turns.registry.estimate import highest_cost
 from pointsman.turns.registry.prices import Price
 from pointsman.turns.registry.prices import cost as cost_of
 

@@ -1,4 +1,4 @@
-"""Policy and modules made ready: patterns compiled, availabilities worked out, sorted. Pure.
+"""A policy and its modules, compiled: patterns, availabilities, order. Pure.
 
 Availability rests on both snapshots alone, so it is worked out once for all jobs under them.
 """
@@ -11,20 +11,58 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
+import re2
 
 from pointsman.agents.codes import Excluded
-from pointsman.agents.config import RouterConfig
-from pointsman.agents.intents import IntentMatcher
-from pointsman.agents.module import GENERIC_AGENT, Module, Status, action_key
+from pointsman.agents.file.config import RouterConfig
+from pointsman.agents.modules.module import GENERIC_AGENT, Module, Status, action_key
+from pointsman.agents.modules.selfrep import SelfRep, selfrep_id
 from pointsman.agents.policy import AgentsPolicy, Intent
-from pointsman.agents.selfrep import SelfRep, selfrep_id
 from pointsman.agents.trace import Artifact, Check, CheckName, Exclusion
 from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.number import SCALE, ZERO, Billionths, billionths_text, times
+from pointsman.kernel.regex import options
+
+MAX_TEXT: Final = 32_768
+"""Characters of a query that patterns look at; what lies behind them is not seen."""
 
 
-class ReadyPolicy:
-    """A policy that can decide."""
+class IntentMatcher:
+    """The patterns of all intents as one matcher. Letters match whatever their case."""
+
+    def __init__(self, intents: Sequence[Intent]) -> None:
+        self._intents = intents
+        self._owners: list[int] = []
+        self._filter: re2.Filter | None = None
+        found = [
+            (number, pattern)
+            for number, intent in enumerate(intents)
+            for pattern in intent.patterns
+        ]
+        if found:
+            matcher = re2.Filter()
+            for number, pattern in found:
+                matcher.Add(pattern, options(is_case_sensitive=False))
+                self._owners.append(number)
+            matcher.Compile()
+            self._filter = matcher
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether any pattern looks at the query."""
+        return self._filter is not None
+
+    def first_intent(self, query: str) -> Intent | None:
+        """Return the first intent whose pattern is found in a query."""
+        if self._filter is None:
+            return None
+        seen = query[:MAX_TEXT].encode("utf-8", "replace").decode()
+        hits = self._filter.Match(seen)
+        return self._intents[min(self._owners[hit] for hit in hits)] if hits else None
+
+
+class CompiledAgentsPolicy:
+    """A policy with its patterns compiled; `CompiledAgents` adds the modules it decides about."""
 
     __slots__ = ("config", "high_risk", "intents", "matcher", "policy", "roles")
 
@@ -43,6 +81,11 @@ class ReadyPolicy:
             for each in policy.roles
         }
         self.high_risk = frozenset(map(action_key, self.config.high_risk_actions))
+
+
+def compile_policy(policy: AgentsPolicy) -> CompiledAgentsPolicy:
+    """Compile a policy once, for every snapshot of modules under it."""
+    return CompiledAgentsPolicy(policy)
 
 
 EVERY_ACTION: Final = "*"
@@ -157,7 +200,7 @@ _ROWS: Final = msgspec.json.Encoder()
 class Roster:
     """Rows by trust, and what can be said about them before any job is known."""
 
-    __slots__ = ("_screened", "barred", "beyond", "first", "forbidden", "has_allowed", "rows")
+    __slots__ = ("barred", "beyond", "first", "forbidden", "has_allowed", "rows", "screened")
 
     def __init__(self, rows: Sequence[Row], config: RouterConfig) -> None:
         self.rows = rows
@@ -170,14 +213,9 @@ class Roster:
                 self.barred.setdefault(row.barred[0], []).append(row.barred[1])
         self.forbidden = frozenset(each for row in rows for each in row.forbidden)
         self.has_allowed = any(row.allowed for row in rows)
-        self._screened: Screened | None = None
-
-    def screened(self, config: RouterConfig) -> Screened:
-        """Tell what the checks come to for every job that no one is vetoed for: worked out once."""
-        if self._screened is None:
-            misses = self.misses()
-            self._screened = misses.screened(misses.checks(len(self.rows)), config)
-        return self._screened
+        misses = self.misses()
+        self.screened = misses.screened(misses.checks(len(rows)), config)
+        """The result of the checks for every job that vetoes no module of this roster."""
 
     def misses(self) -> Misses:
         """Give who is out for every job that no one is vetoed for."""
@@ -188,7 +226,7 @@ class Roster:
         return misses
 
 
-class Router:
+class CompiledAgents:
     """A policy and a snapshot of the modules: what rules a job, besides its facts."""
 
     __slots__ = (
@@ -196,7 +234,7 @@ class Router:
         "selfrep_id",
     )  # fmt: skip
 
-    def __init__(self, policy: ReadyPolicy, selfrep: SelfRep) -> None:
+    def __init__(self, policy: CompiledAgentsPolicy, selfrep: SelfRep) -> None:
         self.policy = policy
         self.selfrep = selfrep
         self.selfrep_id: ContentId = selfrep_id(selfrep)

@@ -6,26 +6,28 @@ Pure, and never raises on valid facts. The order of the steps is companion D-000
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 
-from pointsman.agents.budget import depth_of, shallow, tokens_of, without_tokens
-from pointsman.agents.checks import Gate
 from pointsman.agents.codes import Cause, DepthReason, ErrorCode, Excluded, ReasonTag
 from pointsman.agents.compiled import (
+    CompiledAgents,
+    CompiledAgentsPolicy,
     Misses,
-    ReadyPolicy,
     Roster,
-    Router,
     Row,
     Screened,
+    compile_policy,
     sorted_rows,
 )
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_text
-from pointsman.agents.module import action_key
+from pointsman.agents.modules.module import action_key
+from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.score import (
+from pointsman.agents.scoring.budget import depth_of, shallow, tokens_of, without_tokens
+from pointsman.agents.scoring.checks import Gate
+from pointsman.agents.scoring.score import (
     Candidate,
     Scoring,
     candidates,
@@ -34,7 +36,6 @@ from pointsman.agents.score import (
     told,
     with_fallback,
 )
-from pointsman.agents.selfrep import SELFREP_FORM
 from pointsman.agents.trace import (
     ARTIFACT,
     OUTCOME_FORM,
@@ -59,12 +60,7 @@ _ROUTERS: Final = 8
 """How many snapshots of modules a replay keeps ready under one policy."""
 
 
-class Routed(NamedTuple):
-    """A choice, its trace, and what was too long to stand in it."""
-
-    outcome: AgentOutcome
-    trace: RouteTrace
-    artifacts: tuple[Artifact, ...]
+Decision = tuple[AgentOutcome, RouteTrace]
 
 
 class Asked(Struct, frozen=True, gc=False):
@@ -81,19 +77,22 @@ _OPEN: Final = Check("privacy", 1, 0)
 _LEFT: Final = Check("attempts", 1, 0)
 
 
-def decide(router: Router, facts: JobFacts) -> tuple[AgentOutcome, RouteTrace]:
+def decide(compiled: CompiledAgents, facts: JobFacts) -> tuple[AgentOutcome, RouteTrace]:
     """Decide which agent takes a job."""
-    found = routed(router, facts)
-    return found.outcome, found.trace
+    return _Job(compiled, facts).decide()
 
 
-def routed(router: Router, facts: JobFacts) -> Routed:
-    """Decide which agent takes a job; the artifacts are what the trace only names."""
-    if facts.selfrep_id != router.selfrep_id:
-        raise IntegrityFailure(
-            f"the facts name the modules `{facts.selfrep_id}`, given are `{router.selfrep_id}`"
-        )
-    return _Job(router, facts).routed()
+def artifacts(compiled: CompiledAgents, facts: JobFacts, trace: RouteTrace) -> tuple[Artifact, ...]:
+    """Return the lists and texts that were too long for a trace, which only names them.
+
+    Most traces name none. For the others the decision runs again: it is pure, so it makes the same.
+    """
+    texts = (trace.excluded_artifact, trace.intent, trace.required_action, trace.privacy_reason)
+    if not any(ARTIFACT in text for text in texts):
+        return ()
+    job = _Job(compiled, facts)
+    job.decide()
+    return tuple(job.artifacts)
 
 
 class _Job:
@@ -104,9 +103,13 @@ class _Job:
         "roster", "router", "scored", "source",
     )  # fmt: skip
 
-    def __init__(self, router: Router, facts: JobFacts) -> None:
+    def __init__(self, router: CompiledAgents, facts: JobFacts) -> None:
+        if facts.selfrep_id != router.selfrep_id:
+            raise IntegrityFailure(
+                f"the facts name the modules `{facts.selfrep_id}`, given are `{router.selfrep_id}`"
+            )
         self.router = router
-        self.policy: ReadyPolicy = router.policy
+        self.policy: CompiledAgentsPolicy = router.policy
         self.config = router.policy.config
         self.facts = facts
         self.artifacts: list[Artifact] = []
@@ -119,7 +122,7 @@ class _Job:
         self.scored: list[Candidate] = []
         self.asked = _NOTHING
 
-    def routed(self) -> Routed:
+    def decide(self) -> Decision:
         """Go through the steps; the first that ends the job says so."""
         facts = self.facts
         if facts.privacy.is_blocked:
@@ -144,7 +147,7 @@ class _Job:
         source: IntentSource = "given" if intent else "none"
         found = policy.intents.get(intent) if intent else None
         if not intent and policy.matcher.reads_text:
-            found = policy.matcher.found(_text(facts.query))
+            found = policy.matcher.first_intent(_text(facts.query))
             if found is not None:
                 intent, source = found.intent, "pattern"
         if found is not None:
@@ -158,7 +161,7 @@ class _Job:
         if isinstance(asked, Roster):
             if gate.is_silent(asked):
                 self.roster = asked
-                self.checks = (_OPEN, _LEFT, *asked.screened(self.config).checks)
+                self.checks = (_OPEN, _LEFT, *asked.screened.checks)
                 return asked.first
             asked = asked.rows
         found = gate.passed(asked, self.config.top_n, self.misses)
@@ -196,7 +199,7 @@ class _Job:
         self.considered = len(found) + len(unknown) + len(misses.kept)
         return sorted_rows(found)
 
-    def _fallen_back(self, gate: Gate, scoring: Scoring) -> Routed:
+    def _fallen_back(self, gate: Gate, scoring: Scoring) -> Decision:
         """Let the first fallback that is allowed take the job (D-000-13)."""
         if self.roster is not None:
             self.misses, self.roster = self.roster.misses(), None
@@ -213,12 +216,12 @@ class _Job:
             cause = Cause.NONE_ALLOWED if len(self.misses) else Cause.NO_CANDIDATE
         return self._ended("ROUTER_NO_MATCH", cause)
 
-    def _ended(self, code: ErrorCode, cause: Cause) -> Routed:
+    def _ended(self, code: ErrorCode, cause: Cause) -> Decision:
         return self._said(None, code, cause)
 
     def _said(
         self, chosen: Candidate | None, code: ErrorCode = "", cause: Cause = Cause.NONE
-    ) -> Routed:
+    ) -> Decision:
         asked, scored, config, mind = self.asked, self.scored, self.config, self.facts.mind
         intent, action = self._capped(asked.intent), self._capped(asked.action)
         depth, tokens = depth_of(config, mind), tokens_of(config, mind)
@@ -241,7 +244,7 @@ class _Job:
             config.version,
         )
         trace = self._trace(intent, action, depth, tokens)
-        return Routed(outcome, trace, tuple(self.artifacts))
+        return outcome, trace
 
     def _trace(self, intent: str, action: str, depth: DepthTrace, tokens: TokenTrace) -> RouteTrace:
         facts, mind, scored = self.facts, self.facts.mind, self.scored
@@ -273,7 +276,7 @@ class _Job:
 
     def _screened(self) -> Screened:
         if self.roster is not None:
-            return self.roster.screened(self.config)
+            return self.roster.screened
         return self.misses.screened(self.checks, self.config)
 
     def _capped(self, text: str) -> str:
@@ -306,8 +309,8 @@ class AgentDecider:
 
     def under(self, policy: bytes, snapshots: Policies = no_snapshots) -> Decide:
         """Read a recorded policy once, for all the decisions made under it."""
-        ready = ReadyPolicy(POLICY_FORM.form.decode(policy))
-        routers: dict[str, Router] = {}
+        ready = compile_policy(POLICY_FORM.form.decode(policy))
+        routers: dict[str, CompiledAgents] = {}
 
         def run(facts: bytes, texts: Texts) -> Decided:
             job = _opened(ready, FACTS_FORM.decode(facts), texts)
@@ -322,13 +325,13 @@ class AgentDecider:
         return run
 
 
-def _router(ready: ReadyPolicy, name: str, snapshots: Policies) -> Router:
+def _router(ready: CompiledAgentsPolicy, name: str, snapshots: Policies) -> CompiledAgents:
     body = snapshots(name)
     check_content(name, body, "snapshot")
-    return Router(ready, SELFREP_FORM.form.decode(body))
+    return CompiledAgents(ready, SELFREP_FORM.form.decode(body))
 
 
-def _opened(ready: ReadyPolicy, facts: JobFacts, texts: Texts) -> JobFacts:
+def _opened(ready: CompiledAgentsPolicy, facts: JobFacts, texts: Texts) -> JobFacts:
     # Only where a pattern reads the query is it needed: erasing leaves the others replayable.
     is_read = ready.matcher.reads_text and not facts.intent and not facts.privacy.is_blocked
     return with_text(facts, texts) if is_read else facts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from textwrap import wrap
 from typing import Final, get_type_hints
 
 import msgspec
@@ -19,10 +18,10 @@ from pointsman.agents.trace import (
     Scored,
     TokenTrace,
 )
+from pointsman.kernel.columns import WIDTH, cut_line, fold_line, pad_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import SCALE, Billionths, billionths_text
 
-WIDTH: Final = 80
 HEIGHT: Final = 24
 
 _FRACTIONS: Final = frozenset(
@@ -49,7 +48,7 @@ class ShownRoute(Struct, frozen=True):
     trace: RouteTrace
 
 
-def shown_route(shown: ShownRoute) -> dict[str, object]:
+def to_json(shown: ShownRoute) -> dict[str, object]:
     """Give the answer of `POST /router/decide`, with ordinary numbers."""
     outcome = shown.outcome
     return {
@@ -111,7 +110,7 @@ def _numbered(value: object) -> object:
     return [_numbered(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def route_screen(shown: ShownRoute) -> str:
+def to_screen(shown: ShownRoute) -> str:
     """Render a choice: who takes the job, every candidate that lost, and why."""
     trace = shown.trace
     head = [*_head(shown), "", "Candidates:                     score       avail        apt"]
@@ -129,7 +128,7 @@ def route_screen(shown: ShownRoute) -> str:
         left = len(body) - (room - 1) + hidden if len(body) >= room else hidden
         body = [*body[: room - 1], f"  … {left} more in --json"]
     lines = [*head, *(body or ["  nobody was asked"]), *foot]
-    return "\n".join(_cut(printable(line)) for line in lines)
+    return "\n".join(cut_line(printable(line)) for line in lines)
 
 
 def _head(shown: ShownRoute) -> Iterator[str]:
@@ -139,7 +138,8 @@ def _head(shown: ShownRoute) -> Iterator[str]:
     yield f"Job {shown.job_id}{intent}{again}"
     if outcome.selected_agent is None:
         yield f"Chose: nobody   ({outcome.error_code}: {outcome.cause.meaning})"
-        yield from wrap(trace.privacy_reason, WIDTH, initial_indent="       ")[:2]
+        if reason := " ".join(trace.privacy_reason.split()):
+            yield from fold_line(f"       {reason}", WIDTH, 0)[:2]
     else:
         yield f"Chose: {outcome.selected_agent}   ({outcome.reason_tag})"
         depth = f"depth {outcome.depth} of {trace.depth.base_depth} ({trace.depth.reason})"
@@ -167,8 +167,4 @@ def _excluded(each: Exclusion) -> str:
 
 def _name(node_id: str) -> str:
     most = 22
-    return f"{node_id if len(node_id) <= most else node_id[: most - 1] + '…':<{most}}"
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+    return pad_line(cut_line(node_id, most), most)

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from pointsman.agents.file.config import Name
+from pointsman.brainstate.hints import hinted
+from pointsman.brainstate.state import BrainState
 from pointsman.kernel.canonical import ContentId, Form
 from pointsman.kernel.content import Sealed, Texts
+from pointsman.kernel.document import Document
 from pointsman.kernel.number import Billionths
+from pointsman.kernel.schema import conform
 
 GoalType = Literal["answer", "clarify", "save", "verify", "plan"]
 GoalStatus = Literal["active", "succeeded", "failed", "paused"]
@@ -116,6 +121,76 @@ def job_facts(  # noqa: PLR0913 - the parts of one job
         user_role=user_role,
         permitted=None if permitted is None else tuple(sorted(set(permitted))),
         privacy=privacy,
+    )
+
+
+ShortText = Annotated[str, Meta(max_length=200)]
+
+
+class GivenJob(Struct, frozen=True, forbid_unknown_fields=True):
+    """The seven fields of document 000, and those it needs besides (D-000-11).
+
+    An empty `candidate_list` is the same as none: the policy enumerates (D-000-18).
+    """
+
+    job_id: Name
+    job_seed: Name
+    query_text: str
+    selfrep_snapshot_id: Name
+    brainstate_snapshot_id: Name
+    candidate_list: Annotated[tuple[Name, ...], Meta(max_length=100_000)] | None = None
+    trace_id: ShortText = ""
+    user_role: ShortText | None = None
+    intent: ShortText | None = None
+    required_action: ShortText | None = None
+    router_snapshot_id: ShortText | None = None
+
+
+def read_facts(document: Document) -> GivenJob:
+    """Read a request, or raise with every problem at its place."""
+    return conform(document, GivenJob)
+
+
+def facts_of(
+    given: GivenJob,
+    mind: MindView,
+    *,
+    user_role: str = "",
+    permitted: Iterable[str] | None = None,
+    privacy: PrivacyVerdict = OPEN,
+) -> JobFacts:
+    """Give the facts of a request whose snapshots were found; `user_role` where it names none."""
+    return job_facts(
+        given.job_id,
+        given.job_seed,
+        given.query_text,
+        ContentId(given.selfrep_snapshot_id),
+        mind,
+        brainstate_id=given.brainstate_snapshot_id,
+        candidate_list=given.candidate_list or (),
+        intent=given.intent or "",
+        required_action=given.required_action or "",
+        user_role=given.user_role or user_role,
+        permitted=permitted,
+        privacy=privacy,
+    )
+
+
+def mind_view(state: BrainState) -> MindView:
+    """Give a state as the router sees it; the depth is the budget's own, not the hint (D-000-5)."""
+    bias = hinted(state).candidate_bias
+    return MindView(
+        attention_gain=state.attention.attention_gain,
+        explore_bias=state.attention.explore_bias,
+        token_budget=state.resource_budget.token_budget,
+        max_depth_allowed=state.resource_budget.max_depth_allowed,
+        goals=tuple(
+            GoalView(each.goal_id, each.priority, each.type, each.status) for each in state.goals
+        ),
+        prefer_high_apt=bias.prefer_high_apt,
+        allow_explore=bias.allow_explore,
+        quick_answer_below=state.constants.quick_answer_below,
+        min_token_threshold=state.constants.min_token_threshold,
     )
 
 

@@ -1,6 +1,6 @@
 """The policy of agent routing: constants, intents and roles, exact; its id is `router_snapshot_id`.
 
-`agents.yaml` is read in `written`; modules are state, not policy, and stand in `selfrep`.
+Modules are state, not policy: their snapshot is made in `modules`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.agents.config import RouterConfig
+from pointsman.agents.file.agents_file import AgentsFile, file_problems, lower_keys, sorted_names
+from pointsman.agents.file.config import RouterConfig, router_config
+from pointsman.kernel.document import Document
+from pointsman.kernel.schema import Check, conform
 from pointsman.kernel.snapshot import SnapshotForm
 
 
@@ -47,3 +50,30 @@ class AgentsPolicy(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 POLICY_FORM: Final = SnapshotForm("agents.policy", 1, AgentsPolicy)
+
+
+def read_policy(document: Document, *checks: Check[AgentsFile]) -> AgentsFile:
+    """Read `agents.yaml`, or raise with every problem at its place, those of `checks` included."""
+    lowered, problems = lower_keys(document, ("router_config", "trust"))
+    return conform(lowered, AgentsFile, lambda *_: problems, file_problems, *checks)
+
+
+def agents_policy(file: AgentsFile) -> AgentsPolicy:
+    """Return the exact policy of a checked file."""
+    config, warnings = router_config(file.router_config)
+    return AgentsPolicy(
+        router_config=config,
+        intents=tuple(
+            Intent(each.intent, each.patterns, each.required_action, sorted_names(each.candidates))
+            for each in file.intents
+        ),
+        roles=tuple(
+            RoleAccess(
+                role,
+                None if each.modules is None else sorted_names(each.modules),
+                sorted_names(each.denied),
+            )
+            for role, each in sorted(file.roles.items())
+        ),
+        warnings=warnings,
+    )

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pointsman.agents.codes import Cause, DepthReason, ErrorCode, Excluded, ReasonTag
-from pointsman.agents.module import Status
+from pointsman.agents.modules.module import Status
 from pointsman.kernel.canonical import ContentId, Form
 from pointsman.kernel.number import Billionths
 

@@ -1,1 +1,1 @@
-"""Requests for actions: made, voted on, carried out at most once."""
+"""Action requests: built, voted on, executed at most once."""

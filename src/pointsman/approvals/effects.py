@@ -1,7 +1,7 @@
-"""What an approved request does, once: writes semantic memory, or tells the self-representation.
+"""The effects of approved requests, once each: on semantic memory or the self-representation.
 
 INVARIANT: an effect asks the ledger, not its caller, whether the request was claimed. Each one is
-known by its request: carried out again, it finds what it did and does nothing.
+known by its request: executed again, it finds its earlier result and does nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.agents.action_payload import (
+from pointsman.agents.modules.action_payload import (
     SemDelete,
     SemWrite,
     opened,
@@ -20,15 +20,15 @@ from pointsman.agents.action_payload import (
     selfrep_event,
 )
 from pointsman.agents.trust.event import SELFREP, SelfRepEvent, selfrep_payload
-from pointsman.approvals.action_record import ActionRecord, found_action
+from pointsman.approvals.record import ActionRecord, read_action
 from pointsman.errors import ActionRefused
 from pointsman.governance.action import ActionRequest
-from pointsman.governance.refusal import Refusal
+from pointsman.governance.refusal import ActionRefusal
 from pointsman.governance.state import ActionState
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.storage.home import Home
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.stores.semantic import (
@@ -39,24 +39,28 @@ from pointsman.storage.stores.semantic import (
 )
 
 Check = Callable[[SelfRepEvent], None]
-"""Raises an InputError where the self-representation could not take an event."""
+"""Raises an InputError where the self-representation could not fold an event."""
 
 
 class Effect(Struct, frozen=True):
-    """What was done, in words for the ledger."""
+    """A performed effect, in words for the ledger."""
 
     note: str
 
 
 NOT_HERE: Final = ("workflow_branch",)
-"""Carried out where the workflow decides, not here."""
+"""Executed where the workflow decides, not here."""
 
 
 class Effects:
-    """Carries out the claimed requests of one home."""
+    """Executes the claimed requests of one home."""
 
     def __init__(
-        self, home: Home, desk: Desk, sources: tuple[Clock, IdSource], check: Check | None = None
+        self,
+        home: Home,
+        desk: DecisionRecorder,
+        sources: tuple[Clock, IdSource],
+        check: Check | None = None,
     ) -> None:
         self._home = home
         self._desk = desk
@@ -65,35 +69,33 @@ class Effects:
         self._memory = home.place(SEMANTIC)
 
     def check(self, request: ActionRequest, body: bytes) -> None:
-        """Raise where a request could never be carried out; asked before it is recorded."""
+        """Raise where a request could never be executed; called before it is recorded."""
         payload = read_payload(request.action_type, opened(body))
         event = selfrep_event(request.request_id, payload, request.requester.id)
         if event is not None and self._check is not None:
             self._check(event)
 
     def carry_out(self, request_id: str, claim: str) -> Effect:
-        """Do what a request wants, if the ledger says that this claim may."""
+        """Execute a request, if the ledger says that this claim may."""
         with closing(LedgerReader(self._home.database)) as ledger:
-            record = found_action(ledger, request_id)
+            record = read_action(ledger, request_id)
             _check_claim(record.state, claim)
             payload = read_payload(record.state.request.action_type, opened(record.payload))
             event = selfrep_event(request_id, payload, record.state.request.requester.id)
             if event is not None:
-                return self._told(event, ledger)
+                return self._record_event(event, ledger)
         match payload:
             case SemWrite(namespace, key):
-                return self._written(record, namespace, key, value_of(record.payload))
+                return self._write(record, namespace, key, value_of(record.payload))
             case SemDelete(namespace, key):
-                return self._deleted(record, namespace, key)
-        raise ActionRefused(Refusal.NOT_HERE.meaning, reason=Refusal.NOT_HERE)
+                return self._delete(record, namespace, key)
+        raise ActionRefused(ActionRefusal.NOT_HERE.meaning, reason=ActionRefusal.NOT_HERE)
 
-    def _written(
-        self, record: ActionRecord, namespace: str, key: str, value: bytes | None
-    ) -> Effect:
+    def _write(self, record: ActionRecord, namespace: str, key: str, value: bytes | None) -> Effect:
         written = write_version(self._memory, namespace, key, value, _provenance(record))
         return Effect(f"sem:{namespace}/{key}@{written.version}")
 
-    def _deleted(self, record: ActionRecord, namespace: str, key: str) -> Effect:
+    def _delete(self, record: ActionRecord, namespace: str, key: str) -> Effect:
         with closing(SemanticMemory(self._memory)) as memory:
             done = [
                 each
@@ -102,9 +104,9 @@ class Effects:
             ]
             if not done:
                 memory.get(namespace, key)
-        return self._written(record, namespace, key, None)
+        return self._write(record, namespace, key, None)
 
-    def _told(self, event: SelfRepEvent, ledger: LedgerReader) -> Effect:
+    def _record_event(self, event: SelfRepEvent, ledger: LedgerReader) -> Effect:
         kind, body = selfrep_payload(event)
         told = [
             each.entry.id
@@ -122,22 +124,22 @@ class Effects:
 
 
 def value_of(payload: bytes) -> bytes:
-    """Give the canonical bytes of a payload's `value`."""
+    """Return the canonical bytes of a payload's `value`."""
     found = opened(payload)
     return canonical_json(found["value"] if isinstance(found, dict) else None)
 
 
 def _check_claim(state: ActionState, claim: str) -> None:
     if state.status != "executing":
-        raise ActionRefused("the request was not claimed", reason=Refusal.NOT_CLAIMED)
+        raise ActionRefused("the request was not claimed", reason=ActionRefusal.NOT_CLAIMED)
     if state.claim != claim:
-        raise ActionRefused("somebody else claimed the request", reason=Refusal.OTHER_CLAIM)
+        raise ActionRefused("somebody else claimed the request", reason=ActionRefusal.OTHER_CLAIM)
 
 
 def _provenance(record: ActionRecord) -> Provenance:
     state = record.state
     if state.claimed_at is None:
-        raise ActionRefused("the request was not claimed", reason=Refusal.NOT_CLAIMED)
+        raise ActionRefused("the request was not claimed", reason=ActionRefusal.NOT_CLAIMED)
     return Provenance(
         state.request.request_id,
         record.claim_entry,

@@ -1,1 +1,1 @@
-"""What is shown of a ledger: verified, replayed, tried under another policy, exported."""
+"""Read a ledger back: verify, replay, backtest under another policy, export, show turns."""

@@ -1,4 +1,4 @@
-"""The checkpoints of a chain: their texts while a writer may add to them, and what they prove."""
+"""The checkpoints of a chain: their texts while a writer may add to them, and the proof."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ChainNotes:
         self._before = _texts(folder)
 
     def with_later(self, end: int) -> Notes:
-        """Give the texts that say something about a chain of this size."""
+        """Return the texts that cover no more than a chain of this size."""
         (first, torn), (texts, rest) = self._before, _texts(self.folder)
         if texts[: len(first)] != first:
             return self._before
@@ -41,7 +41,7 @@ class ChainNotes:
 
 
 def claimed_size(text: str) -> int:
-    """Give the size a checkpoint claims, unverified; -1 when it claims none."""
+    """Return the size a checkpoint claims, unverified; -1 when it claims none."""
     line = [*text.split("\n", 2), "", ""][1]
     return int(line) if line.isascii() and line.isdigit() and len(line) < 20 else -1
 
@@ -67,7 +67,7 @@ def can_name(home: Home, name: str) -> bool:
 
 
 def start_at(checkpoint: Checkpoint) -> tuple[Head, Frontier]:
-    """Give where a pass goes on that begins behind a checkpoint."""
+    """Return the state in which a pass continues behind a checkpoint."""
     return Head(checkpoint.size, checkpoint.head, checkpoint.at), checkpoint.frontier
 
 
@@ -85,7 +85,7 @@ def read_notes(
         except LedgerBroken as error:
             return found, _broken(chain, size, f"checkpoint {number}: {error.message}")
     if rest and not _is_torn(chain, rest):
-        last = _finished(chain, rest, keys)
+        last = _read_rest(chain, rest, keys)
         if last is None:
             size = found[-1].size if found else 0
             return found, _broken(
@@ -99,7 +99,7 @@ def _texts(folder: CheckpointFolder) -> Notes:
     try:
         return folder.texts()
     except LedgerBroken as error:
-        # Given on as a checkpoint that cannot verify, so that it is reported like any other.
+        # Passed on as a checkpoint that cannot verify, so that it is reported like any other.
         return [error.message], ""
 
 
@@ -119,7 +119,7 @@ def _is_torn(chain: Chain, rest: str) -> bool:
     return begins and "\N{EM DASH}" not in body and len(line) < whole
 
 
-def _finished(chain: Chain, rest: str, keys: Sequence[VerifyKey]) -> Checkpoint | None:
+def _read_rest(chain: Chain, rest: str, keys: Sequence[VerifyKey]) -> Checkpoint | None:
     try:
         return read_checkpoint(chain, rest.removesuffix("\n") + "\n", keys)
     except LedgerBroken:

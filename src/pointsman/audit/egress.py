@@ -1,4 +1,4 @@
-"""What left this machine, under which rule: read from the ledger, and only as good as the ledger.
+"""Turns that left this machine, by which rule: read from the ledger, and only as good as it.
 
 A decision that chose a model in the cloud counts as a departure, whether or not the end of its call
 is on record; each further call under it is one more. A preview calls no model, and a call that was
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from pointsman.audit.recorded_turns import TURN
@@ -18,7 +19,7 @@ from pointsman.audit.turn_story import PLACEMENT, order_of, read_calls, read_pla
 from pointsman.audit.verify import LedgerReport, verify_ledger
 from pointsman.errors import ReplayError
 from pointsman.kernel.content import Sealed
-from pointsman.kernel.instant import EPOCH, Instant
+from pointsman.kernel.instant import EPOCH, Instant, instant_text
 from pointsman.kernel.record import read_recorded
 from pointsman.storage.home import Home
 from pointsman.storage.stores.entries import LedgerReader, Stored
@@ -58,7 +59,7 @@ class Egress(Struct, frozen=True):
 
 
 class EgressReport(Struct, frozen=True):
-    """What left since an instant, and whether the ledger that says so is intact.
+    """The turns that left since an instant, and whether the ledger that says so is intact.
 
     `left` counts the turns that left, `departures` the calls that took them. `unreadable` counts
     decisions of which it can no longer be told whether their turns left.
@@ -88,10 +89,32 @@ class EgressReport(Struct, frozen=True):
 def egress(
     home: Home, since: Instant = EPOCH, progress: Callable[[int], None] | None = None
 ) -> EgressReport:
-    """Tell what left since an instant; the whole ledger is verified first."""
+    """Report the turns that left since an instant; the whole ledger is verified first."""
     verified = verify_ledger(home, progress)
     with closing(LedgerReader(home.database)) as ledger:
         return _report(_Audit(ledger), since, verified)
+
+
+def egress_value(report: EgressReport) -> dict[str, object]:
+    """Return a report as JSON shows it."""
+    fault = report.ledger.fault
+    return {
+        "since": instant_text(report.since),
+        "turns": report.turns,
+        "previews": report.previews,
+        "left": report.left,
+        "departures": report.departures,
+        "rows": [_row_value(each) for each in report.rows],
+        "violations": [_row_value(each) for each in report.violations],
+        "proved": report.is_proved,
+        "unreadable": report.unreadable,
+        "ledger_entries": report.ledger.entries,
+        "fault": None if fault is None else {"code": fault.code, "message": fault.message},
+    }
+
+
+def _row_value(row: Egress) -> dict[str, object]:
+    return {**msgspec.structs.asdict(row), "at": instant_text(row.at)}
 
 
 def _report(audit: _Audit, since: Instant, verified: LedgerReport) -> EgressReport:

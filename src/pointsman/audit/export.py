@@ -35,7 +35,7 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 class BundleSummary(Struct, frozen=True):
-    """What was exported; a reader compares `key_id` with the one the owner published."""
+    """The exported bundle; a reader compares `key_id` with the one the owner published."""
 
     path: Path
     verifier: Path
@@ -53,7 +53,7 @@ def export_bundle(home: Home, target: Path) -> BundleSummary:
     key = home.signing_key()
     verifier = target.parent / VERIFIER
     try:
-        with _replacing(target) as file:
+        with _replacement(target) as file:
             bundle = _Bundle(file)
             _write(home, bundle)
             digest = bundle.sign(key)
@@ -79,7 +79,7 @@ class _Bundle:
         self._digest = hashlib.sha256()
         self.lines = self.chains = self.entries = self.checkpoints = 0
 
-    def put(self, value: dict[str, object]) -> None:
+    def write_line(self, value: dict[str, object]) -> None:
         line = _ENCODER.encode(value) + b"\n"
         if len(line) > MAX_LINE:
             raise InputError(f"one value takes {len(line)} bytes, past the {MAX_LINE} of a bundle")
@@ -92,15 +92,15 @@ class _Bundle:
         message = signed_bytes("bundle", digest + self.lines.to_bytes(8, "big"))
         signature = key.sign(message).hex()
         footer = {"digest": digest.hex(), "key": key.id, "lines": self.lines}
-        self.put({**footer, "signature": signature})
+        self.write_line({**footer, "signature": signature})
         return digest.hex()
 
 
 def _write(home: Home, bundle: _Bundle) -> None:
-    # Checkpoints are read first, so that the database holds whatever they cover.
+    # Checkpoints are read first, so that the database holds every entry they cover.
     notes = notes_of(home)
     keys = list(home.identity.keys)
-    bundle.put({"format": FORMAT, "keys": keys, "ledger": home.identity.ledger})
+    bundle.write_line({"format": FORMAT, "keys": keys, "ledger": home.identity.ledger})
     if not home.database.exists():
         for name in sorted(notes):
             _write_chain(bundle, notes[name].folder.chain, (), notes[name].with_later(0)[0])
@@ -122,11 +122,11 @@ def _write_stored(
         _write_chain(bundle, known.folder.chain, (), known.with_later(0)[0])
         return
     texts, _ = known.with_later(reader.size(number))
-    _write_chain(bundle, known.folder.chain, _with_bodies(reader, number), texts)
+    _write_chain(bundle, known.folder.chain, _entries_with_bodies(reader, number), texts)
 
 
-def _with_bodies(reader: FrozenReader, number: int) -> Iterator[tuple[Entry, list[bytes]]]:
-    """Give every entry with its attachments, reading both side by side."""
+def _entries_with_bodies(reader: FrozenReader, number: int) -> Iterator[tuple[Entry, list[bytes]]]:
+    """Yield every entry with its attachments, reading both side by side."""
     bodies = ((row[0], row[3]) for row in reader.chain_attachments(number) if row[2] is not None)
     following = next(bodies, None)
     for entry in reader.all_entries(number):
@@ -143,26 +143,26 @@ def _write_chain(
     entries: Iterator[tuple[Entry, list[bytes]]] | tuple[()],
     texts: Sequence[str],
 ) -> None:
-    bundle.put({"chain": chain.name})
+    bundle.write_line({"chain": chain.name})
     bundle.chains += 1
     size, head = 0, empty_head(chain).hash
     waiting = list(reversed(texts))
     for entry, bodies in entries:
-        bundle.put(_entry_line(entry))
+        bundle.write_line(_entry_line(entry))
         for place, body in enumerate(bodies):
-            bundle.put({"attachment": place, **_text_or_hex(body, "text", "hex")})
+            bundle.write_line({"attachment": place, **_text_or_hex(body, "text", "hex")})
         size, head = size + 1, entry.hash
         while waiting and claimed_size(waiting[-1]) == size:
-            _put_checkpoint(bundle, waiting.pop())
-    # What covers more than there is, or cannot be read, is for the verifier to judge.
+            _write_checkpoint(bundle, waiting.pop())
+    # Checkpoints that cover more than there is, or cannot be read, are for the verifier to judge.
     while waiting:
-        _put_checkpoint(bundle, waiting.pop())
-    bundle.put({"end": chain.name, "entries": size, "head": head.hex()})
+        _write_checkpoint(bundle, waiting.pop())
+    bundle.write_line({"end": chain.name, "entries": size, "head": head.hex()})
     bundle.entries += size
 
 
-def _put_checkpoint(bundle: _Bundle, text: str) -> None:
-    bundle.put({"checkpoint": text})
+def _write_checkpoint(bundle: _Bundle, text: str) -> None:
+    bundle.write_line({"checkpoint": text})
     bundle.checkpoints += 1
 
 
@@ -190,8 +190,8 @@ def _text_or_hex(data: bytes, text: str, hexed: str) -> dict[str, str]:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Give a file that takes the place of `path` in one step, or leaves it as it was."""
+def _replacement(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of `path` in one step, or leaves it as it was."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:

@@ -13,7 +13,7 @@ LOWEST = -(2**63)
 
 
 class FrozenReader(LedgerReader):
-    """A reader that keeps seeing the moment of its first look, whatever writers do meanwhile."""
+    """A reader that keeps seeing the moment of its first look, while writers go on."""
 
     def __init__(self, home: Home) -> None:
         super().__init__(home.database)
@@ -25,9 +25,9 @@ class FrozenReader(LedgerReader):
             raise
 
     def chains(self) -> dict[str, int]:
-        """Give every chain's number by its name, as first seen."""
+        """Return every chain's number by its name, as first seen."""
         return self._numbers
 
     def all_entries(self, number: int) -> Iterator[Entry]:
-        """Give a chain's entries in order, also those that pretend to stand before the first."""
+        """Return a chain's entries in order, also those that pretend to stand before the first."""
         return self.chain_entries(number, LOWEST)

@@ -1,4 +1,4 @@
-"""The ranges of a ledger that work is split into: a pure function of what its chains hold."""
+"""The ranges of a ledger that work is split into: a pure function of the sizes of its chains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Range(Struct, frozen=True):
 
     @property
     def entries(self) -> int:
-        """How many entries these are."""
+        """How many entries it has."""
         return self.end - self.first
 
 
@@ -35,26 +35,26 @@ class ChainSize(Struct, frozen=True):
     cuts: tuple[int, ...] = ()
 
 
-def planned(sizes: Iterable[ChainSize], length: int = RANGE) -> list[Range]:
+def plan_ranges(sizes: Iterable[ChainSize], length: int = RANGE) -> list[Range]:
     """Split chains into ranges of about this many entries, chain by chain, in order.
 
     Ranges begin at multiples of `length`, so that a plan made later has the same ranges and more
     behind them; only the last one of a chain may have grown.
     """
-    return [each for size in sizes for each in _of_chain(size, length)]
+    return [each for size in sizes for each in _ranges_of_chain(size, length)]
 
 
-def _of_chain(size: ChainSize, length: int) -> list[Range]:
+def _ranges_of_chain(size: ChainSize, length: int) -> list[Range]:
     if not size.size:
         return []
-    cuts = _spaced(size, length) if size.cuts else range(0, size.size, length)
+    cuts = _space_cuts(size, length) if size.cuts else range(0, size.size, length)
     ends = (*cuts[1:], size.size)
     return [
         Range(size.chain, size.number, first, end) for first, end in zip(cuts, ends, strict=True)
     ]
 
 
-def _spaced(size: ChainSize, length: int) -> Sequence[int]:
+def _space_cuts(size: ChainSize, length: int) -> Sequence[int]:
     """Choose the first cut at or past each multiple of `length`."""
     chosen = [0]
     for cut in size.cuts:
@@ -63,6 +63,6 @@ def _spaced(size: ChainSize, length: int) -> Sequence[int]:
     return chosen
 
 
-def entries_in(ranges: Iterable[Range]) -> int:
-    """Give how many entries ranges have together."""
+def count_entries(ranges: Iterable[Range]) -> int:
+    """Count the entries of ranges together."""
     return sum(each.entries for each in ranges)

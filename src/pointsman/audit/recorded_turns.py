@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from typing import Final
 
@@ -11,18 +12,19 @@ from pointsman.kernel.record import DECISION, OUTCOME, read_recorded
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import LedgerReader, Stored
-from pointsman.turns.explain import Shown
 from pointsman.turns.facts import FACTS_FORM
 from pointsman.turns.learning.exploring import was_explored
-from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
+from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM, Shown
 
 TURN: Final = DECISION + "turn"
 FALLBACK: Final = TURN + ".fallback"
 OVERRIDE: Final = TURN + ".override"
+_FOREIGN_ID: Final = re.compile(r"[\w.:+/=@~-]{4,200}", re.ASCII)
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def check_recorded(home: Home) -> None:
-    """Raise that nothing is recorded, where that is so."""
+    """Raise where nothing is recorded."""
     if not home.database.exists():
         raise NotFound(
             "nothing is recorded yet",
@@ -40,14 +42,14 @@ def has_recorded(home: Home, kind: str) -> bool:
 
 
 def shown_turn(home: Home, name: str) -> Shown:
-    """Give a recorded turn decision by its id, its turn's id, or `last`."""
+    """Return a recorded turn decision by its id, its turn's id, or `last`."""
     check_recorded(home)
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
         return read_decision(ledger, turn_named(ledger, name))
 
 
 def recent_turns(home: Home, most: int, before: Instant = LATEST) -> list[Shown]:
-    """Give the latest turn decisions before an instant, the newest first."""
+    """Return the latest turn decisions before an instant, the newest first."""
     if not home.database.exists():
         return []
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
@@ -62,9 +64,14 @@ def was_explored_turn(stored: Stored) -> bool:
 
 
 def turn_named(ledger: LedgerReader, name: str) -> Stored:
-    """Find a turn by its id, or by that of any decision or call of it; `last` is the newest."""
+    """Find a turn by its id, by that of any decision or call of it, or by a name others gave it.
+
+    Others are the provider (its request id) and the caller (its trace id, or a `traceparent`);
+    `last` is the newest turn.
+    """
     newest = ledger.newest(TURN) if name == "last" else None
     found = newest or _turn_about(ledger, name) or _turn_with(ledger, name)
+    found = found or _turn_known_elsewhere(ledger, name)
     if found is None:
         raise NotFound(f"no turn is recorded as `{name[:100]}`")
     return found
@@ -80,6 +87,18 @@ def _turn_with(ledger: LedgerReader, name: str) -> Stored | None:
         if each.entry.kind.startswith(DECISION):
             return _turn_about(ledger, each.entry.ref)
     return None
+
+
+def _turn_known_elsewhere(ledger: LedgerReader, name: str) -> Stored | None:
+    """Find the newest turn by the provider's id of a request, or by the caller's trace."""
+    if _FOREIGN_ID.fullmatch(name) is None:
+        return None
+    call = ledger.mentioning(OUTCOME, f'"request_id":"{name}"'.encode())
+    if call is not None:
+        return _turn_with(ledger, call.entry.id)
+    traced = _TRACEPARENT.fullmatch(name)
+    trace_id = name if traced is None else traced[1]
+    return ledger.mentioning(TURN, f'"trace_id":"{trace_id}"'.encode())
 
 
 def _turn_about(ledger: LedgerReader, turn_id: str) -> Stored | None:

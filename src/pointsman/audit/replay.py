@@ -11,8 +11,8 @@ from itertools import islice
 from msgspec import Struct
 
 from pointsman.agents.decide import DECIDER as AGENT_DECIDER
-from pointsman.audit.pool import Progress, reopening, spread
-from pointsman.audit.ranges import RANGE, ChainSize, Range, planned
+from pointsman.audit.pool import Progress, home_opener, spread_ranges
+from pointsman.audit.ranges import RANGE, ChainSize, Range, plan_ranges
 from pointsman.branches.decide import DECIDER as BRANCH_DECIDER
 from pointsman.errors import IntegrityFailure, NotFound
 from pointsman.kernel.content import Sealed
@@ -70,12 +70,12 @@ class HomeReplayer:
         }
 
     def close(self) -> None:
-        """Let go of the databases."""
+        """Close the databases."""
         self.ledger.close()
         self._content.close()
 
     def replay(self, number: int, entry: Entry, facts: bytes | None) -> Replayed:
-        """Re-run one decision, after checking that its entry is what was recorded."""
+        """Re-run one decision, after checking its entry against its hash."""
         try:
             self.check(number, entry)
         except IntegrityFailure as error:
@@ -84,7 +84,7 @@ class HomeReplayer:
         return self._replayer.replay(entry.id, entry.payload, facts)
 
     def check(self, number: int, entry: Entry) -> None:
-        """Raise unless an entry is what was recorded."""
+        """Raise unless an entry fits its hash."""
         if leaf_hash(entry_bytes(self._chains[number].prefix, entry)) != entry.hash:
             raise IntegrityFailure("the entry is not what was recorded; run `pointsman verify`")
 
@@ -97,7 +97,7 @@ class HomeReplayer:
                 yield self.replay(each.number, entry, facts)
 
     def expect(self, facts: Iterable[bytes | None]) -> None:
-        """Say whose texts may be read soon."""
+        """Name the texts that may be read soon."""
         self._content.expect(
             name.decode() for body in facts if body is not None for name in _SEAL.findall(body)
         )
@@ -107,11 +107,11 @@ class HomeReplayer:
         return _report(self.replay_range(each, since))
 
     def text(self, seal: Sealed) -> str:
-        """Give a message's text back whole, or say why it cannot be had."""
+        """Return the whole text of a message, or raise why it is not there."""
         return self._content.text(seal)
 
     def policy(self, name: str) -> bytes:
-        """Give a recorded policy or other snapshot by its content id, verified."""
+        """Return a recorded policy or other snapshot by its content id, verified."""
         snapshot = self.ledger.snapshot(name)
         verify_snapshot(snapshot, self._home.identity.ledger, self._home.keys)
         return snapshot.body
@@ -142,20 +142,20 @@ def replay_all(
         done += each.end - each.first
         if progress is not None:
             progress(done, total)
-    return merged(reports)
+    return merge_reports(reports)
 
 
 def _reports(
     home: Home, ranges: Sequence[Range], since: Instant, workers: int
 ) -> Iterator[ReplayReport]:
     if workers <= 1 or len(ranges) <= 1:
-        yield from _replayed_here(home, ranges, since)
+        yield from _replay_here(home, ranges, since)
         return
-    there = partial(_replayed_there, reopening(home), since)
-    yield from (report for _, report in spread(there, ranges, workers))
+    there = partial(_replay_in_process, home_opener(home), since)
+    yield from (report for _, report in spread_ranges(there, ranges, workers))
 
 
-def _replayed_here(home: Home, ranges: Iterable[Range], since: Instant) -> Iterator[ReplayReport]:
+def _replay_here(home: Home, ranges: Iterable[Range], since: Instant) -> Iterator[ReplayReport]:
     replayer = HomeReplayer(home)
     try:
         for each in ranges:
@@ -164,8 +164,8 @@ def _replayed_here(home: Home, ranges: Iterable[Range], since: Instant) -> Itera
         replayer.close()
 
 
-def _replayed_there(opened: Callable[[], Home], since: Instant, each: Range) -> ReplayReport:
-    return next(_replayed_here(opened(), [each], since))
+def _replay_in_process(open_home: Callable[[], Home], since: Instant, each: Range) -> ReplayReport:
+    return next(_replay_here(open_home(), [each], since))
 
 
 def ledger_ranges(home: Home, length: int = RANGE) -> list[Range]:
@@ -175,7 +175,7 @@ def ledger_ranges(home: Home, length: int = RANGE) -> list[Range]:
         sizes = [ChainSize(name, n, ledger.size(n)) for name, n in ledger.chains().items()]
     finally:
         ledger.close()
-    return planned(sizes, length)
+    return plan_ranges(sizes, length)
 
 
 def _decisions_named(ledger: LedgerReader, name: str) -> list[Stored]:
@@ -208,8 +208,8 @@ def _report(replayed: Iterable[Replayed]) -> ReplayReport:
     )
 
 
-def merged(reports: Sequence[ReplayReport]) -> ReplayReport:
-    """Add reports up; those that are not the same are listed up to `MOST_SHOWN`."""
+def merge_reports(reports: Sequence[ReplayReport]) -> ReplayReport:
+    """Add reports up; decisions that did not come out the same are listed up to `MOST_SHOWN`."""
     others = tuple(each for report in reports for each in report.others)[:MOST_SHOWN]
     return ReplayReport(
         sum(report.identical for report in reports),

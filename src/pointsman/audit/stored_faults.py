@@ -1,5 +1,5 @@
-"""Faults of what a ledger's database holds beside its chains of entries: attachments that are not
-what was recorded, snapshots that nobody signed, rows without a place, and the file itself.
+"""Faults of a ledger's database beside its chains of entries: changed attachments, snapshots
+without a signature, rows without a place, and the file itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pointsman.storage.stores.entries import LedgerReader, Stored
 Attached = tuple[int, bytes, int | None, bytes]
 """The seq of an entry, the digests it names, and the place and body of one attachment."""
 
-# What the database or one of its rows makes Python raise when somebody went round the schema.
+# Raised by the database or one of its rows where a writer went round the schema.
 UNREADABLE = (apsw.Error, LedgerBroken, UnicodeError, TypeError, ValueError)
 
 
@@ -39,7 +39,7 @@ def value_fault(attachments: Iterator[Attached]) -> Fault | None:
 def forged_snapshots(
     reader: LedgerReader, ledger: str, keys: Sequence[VerifyKey], others: list[Fault]
 ) -> dict[int, Fault]:
-    """Give, by chain number, the first snapshot that no key of the ledger signed."""
+    """Return, by chain number, the first snapshot that no key of the ledger signed."""
     found: dict[int, Fault] = {}
     try:
         for stored in reader.of_kind(SNAPSHOT, Instant(LOWEST)):
@@ -47,27 +47,27 @@ def forged_snapshots(
             if fault and (stored.chain not in found or fault.seq < found[stored.chain].seq):
                 found[stored.chain] = fault
     except UNREADABLE as error:
-        others.append(damaged(str(error)))
+        others.append(damage_fault(str(error)))
     return found
 
 
 def database_faults(home: Home, reader: FrozenReader) -> list[Fault]:
-    """Look at what belongs to no chain: the file itself, whose it is, and rows without a place."""
+    """Check the file itself, which ledger it belongs to, and rows that belong to no chain."""
     try:
         damage = reader.damage()
-        found = [damaged(damage)] if damage else []
+        found = [damage_fault(damage)] if damage else []
         known = reader.ledger()
         if known != home.identity.ledger and (known or reader.chains()):
-            found.append(damaged(f"the database belongs to ledger `{known}`"))
+            found.append(damage_fault(f"the database belongs to ledger `{known}`"))
         if (stray := reader.stray()) is not None:
-            found.append(_stray(reader, *stray))
+            found.append(_stray_fault(reader, *stray))
     except UNREADABLE as error:
-        return [damaged(str(error))]
+        return [damage_fault(str(error))]
     return found
 
 
-def damaged(message: str) -> Fault:
-    """Say that the database cannot be read, or is not what it should be."""
+def damage_fault(message: str) -> Fault:
+    """Return the fault of a database that cannot be read or belongs elsewhere."""
     return Fault("", 0, FaultCode.DATABASE_DAMAGED, message)
 
 
@@ -101,7 +101,7 @@ def _snapshot_fault(
     return None
 
 
-def _stray(reader: FrozenReader, what: str, number: int, seq: int) -> Fault:
+def _stray_fault(reader: FrozenReader, what: str, number: int, seq: int) -> Fault:
     names = {number: name for name, number in reader.chains().items()}
     code = FaultCode.ENTRY_UNLINKED if what == "entry" else FaultCode.VALUE_CHANGED
     message = f"an {what} is stored that belongs to no {'chain' if what == 'entry' else 'entry'}"

@@ -7,14 +7,13 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from pointsman.placement.trace import Placed
-from pointsman.turns.screen import why_screen
-from pointsman.turns.story import (
+from pointsman.turns.explain import story_to_json, to_screen
+from pointsman.turns.story.turn_story import (
     CallOutcome,
     CallRole,
     TurnState,
     TurnStory,
     UnaskedCandidate,
-    story_value,
 )
 from pointsman.turns.trace import Banner, RuleAttempt, Slot, ValidationFailure, Verdict
 
@@ -23,7 +22,7 @@ Usd = Annotated[str, Meta(description="US dollars, as an exact decimal number")]
 
 
 class ChainLink(Struct, frozen=True):
-    """What one slot of a turn's chain said."""
+    """The answer of one slot of a turn's chain said."""
 
     policy: Slot
     verdict: Verdict
@@ -126,4 +125,4 @@ class TurnAnswer(RouteDecided, frozen=True, kw_only=True):
 
 def turn_answer(story: TurnStory) -> dict[str, object]:
     """Return a turn as HTTP and MCP tell it: its JSON, with the why-screen."""
-    return {**story_value(story), "why": why_screen(story)}
+    return {**story_to_json(story), "why": to_screen(story)}

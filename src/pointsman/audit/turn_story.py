@@ -1,4 +1,4 @@
-"""What happened in a turn, read once from the ledger for every surface that tells it."""
+"""The story of a turn, read once from the ledger for every surface that shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pointsman.audit.recorded_turns import (
     read_decision,
     turn_named,
 )
-from pointsman.calls.call_end import END_FORM
+from pointsman.calls.services import END_FORM
 from pointsman.errors import IntegrityFailure, MissingSnapshot, ReplayError
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import LATEST, Instant
@@ -28,13 +28,11 @@ from pointsman.placement.trace import PlacementOutcome, PlacementTrace
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import ContentReader, LedgerReader, Stored
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import compile_policy
 from pointsman.turns.decide import DECISION_VERSION
-from pointsman.turns.explain import Shown
 from pointsman.turns.facts import FACTS_FORM, with_text
-from pointsman.turns.not_asked import unasked_candidates
 from pointsman.turns.policy import POLICY_FORM
-from pointsman.turns.story import (
+from pointsman.turns.story.turn_story import (
     REFUSALS,
     CallOutcome,
     CallRole,
@@ -44,6 +42,8 @@ from pointsman.turns.story import (
     TurnStory,
     UnaskedCandidates,
 )
+from pointsman.turns.story.unasked import unasked_candidates
+from pointsman.turns.trace import Shown
 
 PLACEMENT: Final = DECISION + "placement"
 _LATER: Final[dict[str, Literal["fallback", "override"]]] = {
@@ -58,7 +58,7 @@ def read_story(home: Home, name: str) -> TurnStory:
     check_recorded(home)
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
         stored = turn_named(ledger, name)
-        story = _story(ledger, stored)
+        story = read_turn(ledger, stored)
         return replace(story, unasked=_find_unasked(home, ledger, stored, story.first))
 
 
@@ -67,10 +67,11 @@ def recent_stories(home: Home, most: int, before: Instant = LATEST) -> list[Turn
     if not home.database.exists():
         return []
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
-        return [_story(ledger, each) for each in ledger.recent(TURN, before, most)]
+        return [read_turn(ledger, each) for each in ledger.recent(TURN, before, most)]
 
 
-def _story(ledger: LedgerReader, stored: Stored) -> TurnStory:
+def read_turn(ledger: LedgerReader, stored: Stored) -> TurnStory:
+    """Read a turn from its first decision; without who was not asked."""
     first = read_decision(ledger, stored)
     about = [each for each in ledger.with_ref(stored.entry.ref) if each != stored]
     entries = [each for each in about if each.entry.kind in _LATER]
@@ -166,7 +167,7 @@ def _refusals(
 
 
 def order_of(stored: Stored) -> tuple[int, int, int]:
-    """Return what entries are ordered by: their time, then their place."""
+    """Return the sort key of entries: their time, then their place."""
     return stored.entry.at, stored.chain, stored.entry.seq
 
 
@@ -186,7 +187,7 @@ def _find_unasked(
     if first.decision_version != DECISION_VERSION:
         return UnaskedCandidates(unknown=f"it was decided by version {first.decision_version}")
     try:
-        ready = ReadyPolicy(POLICY_FORM.form.decode(ledger.snapshot(first.policy_id).body))
+        ready = compile_policy(POLICY_FORM.form.decode(ledger.snapshot(first.policy_id).body))
         facts = FACTS_FORM.decode(ledger.attachment(stored, first.facts_id))
     except ReplayError as error:
         return UnaskedCandidates(unknown=error.message)

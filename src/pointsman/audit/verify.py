@@ -1,7 +1,7 @@
-"""Is the ledger of a home what was recorded? Every chain, attachment, snapshot and checkpoint.
+"""Verify the ledger of a home: every chain, attachment, snapshot and checkpoint.
 
-Reads only, and beside live writers: what they add meanwhile is neither missed nor taken for a
-fault.
+Reads only, and beside live writers: entries they add meanwhile are neither missed nor taken for
+faults.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pointsman.audit.frozen_reader import LOWEST, FrozenReader
 from pointsman.audit.stored_faults import (
     UNREADABLE,
     Attached,
-    damaged,
+    damage_fault,
     database_faults,
     forged_snapshots,
     value_fault,
@@ -45,7 +45,7 @@ HIGHEST = 2**62
 
 
 class LedgerReport(Struct, frozen=True):
-    """What verifying a whole ledger found: chain by chain, then the ledger's other faults."""
+    """The result of verifying a whole ledger: chain by chain, then the ledger's other faults."""
 
     ledger: str
     chains: tuple[ChainReport, ...] = ()
@@ -58,7 +58,7 @@ class LedgerReport(Struct, frozen=True):
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """Everything found, those that name an entry of a known chain first."""
+        """All faults, those that name an entry of a known chain first."""
         return (*(each.fault for each in self.chains if each.fault is not None), *self.others)
 
     @property
@@ -78,13 +78,13 @@ def verify_ledger(
     *,
     proved: Mapping[str, Checkpoint] = MappingProxyType({}),
 ) -> LedgerReport:
-    """Verify everything a home has recorded; `progress` is told how many entries were read.
+    """Verify everything a home has recorded; `progress` is called with how many entries were read.
 
-    Of a chain named in `proved`, what stands before that checkpoint was verified already.
+    Of a chain named in `proved`, the entries before that checkpoint were verified already.
     """
-    # INVARIANT: checkpoints first. Whatever they cover was in the database before we look at it.
+    # INVARIANT: checkpoints first. The entries they cover were in the database before we look.
     notes = notes_of(home)
-    others = [_unnamed(name) for name in home.notes.chains()
+    others = [_name_fault(name) for name in home.notes.chains()
               if not can_name(home, name)]  # fmt: skip
     verifier = _Verifier(home, progress, proved)
     if home.database.size() == 0:
@@ -92,7 +92,7 @@ def verify_ledger(
     try:
         reader = FrozenReader(home)
     except UNREADABLE as error:
-        others.insert(0, damaged(str(error)))
+        others.insert(0, damage_fault(str(error)))
         return verifier.report(verifier.without_database(notes), others)
     try:
         chains, found = verifier.with_database(reader, notes)
@@ -115,7 +115,7 @@ class _Verifier:
         return LedgerReport(self._home.identity.ledger, tuple(chains), tuple(others))
 
     def without_database(self, notes: dict[str, ChainNotes]) -> list[ChainReport]:
-        reports = [self._gone(notes[name]) for name in sorted(notes)]
+        reports = [self._lost_chain(notes[name]) for name in sorted(notes)]
         return [report for report in reports if report is not None]
 
     def with_database(
@@ -125,17 +125,17 @@ class _Verifier:
         forged = forged_snapshots(reader, self._home.identity.ledger, self._keys, others)
         for name in sorted({*notes, *reader.chains()}):
             if not can_name(self._home, name):
-                others.append(_unnamed(name))
+                others.append(_name_fault(name))
                 continue
             texts = notes.get(name) or chain_notes(self._home, name)
             if name in reader.chains():
                 number = reader.chains()[name]
                 reports.append(self._chain(reader, number, texts, forged.get(number)))
-            elif (gone := self._gone(texts)) is not None:
+            elif (gone := self._lost_chain(texts)) is not None:
                 reports.append(gone)
         return reports, others
 
-    def _gone(self, notes: ChainNotes) -> ChainReport | None:
+    def _lost_chain(self, notes: ChainNotes) -> ChainReport | None:
         """Report a chain that the database does not know, if it ever had an entry."""
         texts = notes.with_later(0)
         if texts == ([], ""):
@@ -158,7 +158,7 @@ class _Verifier:
         except UNREADABLE as error:
             empty = Pass(chain, ()).run(())
             return _with_fault(empty, Fault(chain.name, 0, FaultCode.DATABASE_DAMAGED, str(error)))
-        named = [_named(fault, chain.name) for fault in (values, forged) if fault]
+        named = [_with_chain(fault, chain.name) for fault in (values, forged) if fault]
         return _with_fault(report, _first_of([report.fault, *named, ends], broken))
 
     def _pass(
@@ -177,7 +177,7 @@ class _Verifier:
             check = Pass(folder.chain, checkpoints, leaves, start)
             first = LOWEST if proved is None else proved.size
             try:
-                report = check.run(self._counted(reader.chain_entries(number, first)))
+                report = check.run(self._count_entries(reader.chain_entries(number, first)))
             except (apsw.Error, LedgerBroken) as error:
                 fault = Fault(
                     folder.chain.name, check.head.size, FaultCode.DATABASE_DAMAGED, str(error)
@@ -198,10 +198,10 @@ class _Verifier:
             return reader.attachments_in(number, self._proved[name].size, HIGHEST)
         return reader.chain_attachments(number)
 
-    def _counted(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        return entries if self._progress is None else self._telling(entries, self._progress)
+    def _count_entries(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        return entries if self._progress is None else self._report_entries(entries, self._progress)
 
-    def _telling(self, entries: Iterator[Entry], progress: Progress) -> Iterator[Entry]:
+    def _report_entries(self, entries: Iterator[Entry], progress: Progress) -> Iterator[Entry]:
         for entry in entries:
             yield entry
             self._read += 1
@@ -221,11 +221,11 @@ def _end_fault(
     return Fault(chain.name, report.signed, FaultCode.END_CHANGED, message)
 
 
-def _unnamed(name: str) -> Fault:
+def _name_fault(name: str) -> Fault:
     return Fault(name, 0, FaultCode.ENTRY_UNLINKED, "no writer can have named a chain like this")
 
 
-def _named(fault: Fault, chain: str) -> Fault:
+def _with_chain(fault: Fault, chain: str) -> Fault:
     return Fault(chain, fault.seq, fault.code, fault.message)
 
 
@@ -234,7 +234,7 @@ def _with_fault(report: ChainReport, fault: Fault | None) -> ChainReport:
 
 
 def _first_of(faults: Iterable[Fault | None], broken: Fault | None) -> Fault | None:
-    """Choose what to name: the first entry that is wrong, else the broken checkpoint.
+    """Choose the fault to name: the first entry that is wrong, else the broken checkpoint.
 
     Without its checkpoint an entry only looks unsigned, so the checkpoint is named then.
     """

@@ -1,17 +1,16 @@
-"""Decisions made ready: expressions compiled, tables built, slots laid out. Once per policy."""
+"""Decisions, compiled: expressions as functions, tables built, slots laid out. Once per policy."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from decimal import Decimal
-from functools import cached_property
 
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
 from pointsman.branches.policy import BranchPolicy, Case, Decision
-from pointsman.branches.table import Table
+from pointsman.branches.rules.table import Table
 from pointsman.branches.trace import CaseResult
 from pointsman.errors import NotFound
 from pointsman.expressions.checking import Declared
@@ -24,25 +23,30 @@ from pointsman.kernel.nearest import nearest
 from pointsman.kernel.wb1 import Salted, ends, scaled
 
 
-class ReadyDecisions:
-    """A policy that can decide. Decisions are compiled when they are first asked for."""
+class CompiledDecisions:
+    """A policy of branches with every decision compiled."""
 
     def __init__(self, policy: BranchPolicy) -> None:
         self.policy = policy
-        self._ready = {each.id: ReadyDecision(each) for each in policy.decisions}
+        self._decisions = {each.id: CompiledDecision(each) for each in policy.decisions}
 
-    def decision(self, name: str) -> ReadyDecision:
+    def decision(self, name: str) -> CompiledDecision:
         """Give a decision by its id."""
-        found = self._ready.get(name)
+        found = self._decisions.get(name)
         if found is None:
-            near = nearest(name, self._ready)
+            near = nearest(name, self._decisions)
             hint = f"did you mean `{near}`?" if near else ""
             raise NotFound(f"there is no decision `{name}`", hint=hint)
         return found
 
 
-class ReadyDecision:
-    """One decision that can decide."""
+def compile_policy(policy: BranchPolicy) -> CompiledDecisions:
+    """Compile a policy once, for every decision under it."""
+    return CompiledDecisions(policy)
+
+
+class CompiledDecision:
+    """One decision: its expressions compiled, its table or its slots laid out."""
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
@@ -50,85 +54,62 @@ class ReadyDecision:
         self.yes = tuple(replace(each, result=True) for each in fixed)
         self.no = tuple(replace(each, result=False) for each in fixed)
         self.skipped = tuple(replace(each, evaluated=False) for each in fixed)
-
-    @cached_property
-    def input(self) -> Expression:
-        """The expression of the input."""
-        return value(self.decision.input, self._variables)
-
-    @cached_property
-    def conditions(self) -> tuple[Expression, ...]:
-        """The conditions of the cases."""
-        return tuple(condition(each.condition, self.declared) for each in self.decision.cases)
-
-    @cached_property
-    def table(self) -> Table:
-        """The conditions as one."""
-        return Table(self.conditions)
-
-    @cached_property
-    def reads(self) -> tuple[Path, ...]:
-        """The values that the conditions look at, each once."""
-        conditions = () if self.decision.type == "weighted" else self.conditions
-        found = {path.keys: path for each in conditions for path in each.reads}
-        return tuple(found.values())
-
-    @cached_property
-    def declared(self) -> Declared:
+        variables = _variables(decision)
+        self.input: Expression = value(decision.input, variables)
+        self.declared = _declared(variables, self.input)
         """The variables, and what the input is to the conditions."""
-        before, tree = self._variables, self.input.tree
-        if not isinstance(tree, Path):
-            return Declared(before.kinds, None, self.input.kinds)
-        keys = before.resolved(tree.keys, has_input=False) or ()
-        return Declared(before.kinds, keys, before.of(keys) or ANY)
-
-    @cached_property
-    def _variables(self) -> Declared:
-        kinds = {}
-        for each in self.decision.variables:
-            found = {KINDS[type(plain(raw))] for raw in each.values}
-            named = (each.kind,) if each.kind else tuple(k for k in ANY if k in found)
-            kinds[each.path] = named
-        return Declared(kinds)
-
-    @cached_property
-    def has_outputs(self) -> bool:
-        """Whether any case puts out anything but its target."""
-        return any(each.has_output for each in self.decision.cases)
-
-    @cached_property
-    def outputs(self) -> tuple[Value, ...]:
-        """What each case puts out: its output, or its target."""
-        return tuple(
-            plain(each.output) if each.has_output else each.target for each in self.decision.cases
+        self.conditions: tuple[Expression, ...] = ()
+        self.wheel: Wheel | None = None
+        if decision.type == "weighted":
+            self.wheel = Wheel(decision)
+        else:
+            self.conditions = tuple(
+                condition(each.condition, self.declared) for each in decision.cases
+            )
+        self.table = Table(self.conditions)
+        found = {path.keys: path for each in self.conditions for path in each.reads}
+        self.reads: tuple[Path, ...] = tuple(found.values())
+        """The values that the conditions look at, each once."""
+        self.has_outputs = any(each.has_output for each in decision.cases)
+        self.outputs: tuple[Value, ...] = tuple(
+            plain(each.output) if each.has_output else each.target for each in decision.cases
         )
+        """The output of each case; its target where it names none."""
+        self.ranks = _ranks(decision)
 
-    @cached_property
-    def ranks(self) -> tuple[int, ...]:
-        """How important each case's output is: its place in the list of output values."""
-        order = [bytes(each) for each in self.decision.output_values]
-        return tuple(
-            order.index(bytes(each.output) if each.has_output else canonical_json(each.target))
-            if order
-            else 0
-            for each in self.decision.cases
-        )
 
-    @cached_property
-    def salted(self) -> Salted:
-        """The salt of a weighted decision, prepared."""
-        return Salted(self.decision.salt)
+def _variables(decision: Decision) -> Declared:
+    kinds = {}
+    for each in decision.variables:
+        found = {KINDS[type(plain(raw))] for raw in each.values}
+        named = (each.kind,) if each.kind else tuple(k for k in ANY if k in found)
+        kinds[each.path] = named
+    return Declared(kinds)
 
-    @cached_property
-    def wheel(self) -> Wheel:
-        """The slots of a weighted decision."""
-        return Wheel(self.decision)
+
+def _declared(variables: Declared, given: Expression) -> Declared:
+    if not isinstance(given.tree, Path):
+        return Declared(variables.kinds, None, given.kinds)
+    keys = variables.resolved(given.tree.keys, has_input=False) or ()
+    return Declared(variables.kinds, keys, variables.of(keys) or ANY)
+
+
+def _ranks(decision: Decision) -> tuple[int, ...]:
+    """Return how important each case's output is: its place in the list of output values."""
+    order = [bytes(each) for each in decision.output_values]
+    if not order:
+        return (0,) * len(decision.cases)
+    return tuple(
+        order.index(bytes(each.output) if each.has_output else canonical_json(each.target))
+        for each in decision.cases
+    )
 
 
 class Wheel:
     """Which case has which slots: by weights one after the other, or by explicit ranges."""
 
     def __init__(self, decision: Decision) -> None:
+        self.salted = Salted(decision.salt)
         if decision.slots is None:
             bounds = ends(scaled([Decimal(each.weight or 0) for each in decision.cases]))
             self._ends = bounds

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from msgspec import Raw
 from msgspec.structs import replace
 
-from pointsman.branches.compiled import ReadyDecision, ReadyDecisions
+from pointsman.branches.compiled import CompiledDecision, CompiledDecisions, Wheel, compile_policy
 from pointsman.branches.facts import FACTS_FORM, BranchFacts, RecordedFacts, opened
-from pointsman.branches.guardrails import judged, said_yes
 from pointsman.branches.policy import POLICY_FORM, BranchPolicy
-from pointsman.branches.table import Hits
+from pointsman.branches.rules.guardrails import judged, said_yes
+from pointsman.branches.rules.table import Hits
 from pointsman.branches.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
@@ -54,14 +54,15 @@ class _Choice(NamedTuple):
     weighted: Weighted | None = None
 
 
-def decide(ready: ReadyDecisions, facts: BranchFacts) -> tuple[BranchOutcome, Trace]:
+def decide(compiled: CompiledDecisions, facts: BranchFacts) -> tuple[BranchOutcome, Trace]:
     """Decide, and let the guardrails judge the choice."""
-    found = ready.decision(facts.decision_id)
+    found = compiled.decision(facts.decision_id)
     decision = found.decision
     answer, recorded = _input(found, facts)
     given: Value | Missing = MISSING if isinstance(answer.value, Unknown) else answer.value
     scope = Scope(facts.context, given)
-    choice = _weighted(found, given) if decision.type == "weighted" else _tabled(found, scope)
+    wheel = found.wheel
+    choice = _tabled(found, scope) if wheel is None else _weighted(found, wheel, given)
     chosen = tuple(decision.cases[each].target for each in choice.cases)
     labels = tuple(decision.cases[each].label for each in choice.cases)
     targets = chosen or (decision.default_target,)
@@ -87,7 +88,7 @@ def decide(ready: ReadyDecisions, facts: BranchFacts) -> tuple[BranchOutcome, Tr
     return outcome, Trace(choice.results, read, answer.missing, answer.reason)
 
 
-def _input(found: ReadyDecision, facts: BranchFacts) -> tuple[Answer, Raw]:
+def _input(found: CompiledDecision, facts: BranchFacts) -> tuple[Answer, Raw]:
     """Evaluate the input once; one that has no exact form counts as unknown."""
     answer = found.input.answer(Scope(facts.context))
     if isinstance(answer.value, Unknown):
@@ -100,7 +101,7 @@ def _input(found: ReadyDecision, facts: BranchFacts) -> tuple[Answer, Raw]:
         return Answer(UNKNOWN, (), error.message), _NULL
 
 
-def _tabled(found: ReadyDecision, scope: Scope) -> _Choice:
+def _tabled(found: CompiledDecision, scope: Scope) -> _Choice:
     decision = found.decision
     policy = "first" if decision.type in _SINGLE_TABLES else decision.hit_policy
     hits = found.table.first(scope) if policy == "first" else found.table.every(scope)
@@ -111,23 +112,23 @@ def _tabled(found: ReadyDecision, scope: Scope) -> _Choice:
     return _Choice(cases, reason, results, _output(found, cases, policy))
 
 
-_Policy = Callable[[ReadyDecision, tuple[int, ...]], tuple[tuple[int, ...], Reason]]
+_Policy = Callable[[CompiledDecision, tuple[int, ...]], tuple[tuple[int, ...], Reason]]
 
 
-def _all(_found: ReadyDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
+def _all(_found: CompiledDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
     return hits, Reason.MATCHED
 
 
-def _lowest(found: ReadyDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
+def _lowest(found: CompiledDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
     """Take the lowest number; of equal ones the first written (D-003-10)."""
     return (min(hits, key=lambda each: found.decision.cases[each].priority),), Reason.MATCHED
 
 
-def _unique(_found: ReadyDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
+def _unique(_found: CompiledDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
     return ((), Reason.SEVERAL_MATCHED) if len(hits) > 1 else (hits, Reason.MATCHED)
 
 
-def _any(found: ReadyDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
+def _any(found: CompiledDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
     cases = [found.decision.cases[each] for each in hits]
     first = found.outputs[hits[0]]
     is_one = all(each.target == cases[0].target for each in cases) and all(
@@ -136,11 +137,11 @@ def _any(found: ReadyDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], 
     return (hits[:1], Reason.MATCHED) if is_one else ((), Reason.OUTPUTS_DIFFER)
 
 
-def _ranked(found: ReadyDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
+def _ranked(found: CompiledDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
     return tuple(sorted(hits, key=lambda each: found.ranks[each])), Reason.MATCHED
 
 
-def _best_ranked(found: ReadyDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
+def _best_ranked(found: CompiledDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
     return (min(hits, key=lambda each: found.ranks[each]),), Reason.MATCHED
 
 
@@ -156,7 +157,7 @@ _POLICIES: dict[str, _Policy] = {
 }
 
 
-def _output(found: ReadyDecision, cases: tuple[int, ...], policy: str) -> Value:
+def _output(found: CompiledDecision, cases: tuple[int, ...], policy: str) -> Value:
     """Give what the chosen rules put out: one value, a list of them, or what they add up to."""
     decision = found.decision
     if decision.aggregate == "count":
@@ -182,14 +183,13 @@ def _summed(values: list[Value]) -> Value:
         return None
 
 
-def _weighted(found: ReadyDecision, given: Value | Missing) -> _Choice:
-    wheel = found.wheel
+def _weighted(found: CompiledDecision, wheel: Wheel, given: Value | Missing) -> _Choice:
     if wheel.total == 0:
         return _Choice((), Reason.ZERO_TOTAL_WEIGHT, found.no)
     unit = None if isinstance(given, Missing) else unit_bytes(given)
     if unit is None:
         return _Choice((), Reason.UNIT_REFUSED, found.skipped)
-    slot = found.salted.slot(unit, wheel.total)
+    slot = wheel.salted.slot(unit, wheel.total)
     placed = Weighted(METHOD, found.decision.salt, slot, wheel.total)
     case = wheel.case(slot)
     if case is None:
@@ -198,7 +198,7 @@ def _weighted(found: ReadyDecision, given: Value | Missing) -> _Choice:
     return _Choice((case,), Reason.MATCHED, results, None, placed)
 
 
-def _results(found: ReadyDecision, hits: Hits) -> tuple[CaseResult, ...]:
+def _results(found: CompiledDecision, hits: Hits) -> tuple[CaseResult, ...]:
     """Give what every case said; without `include_evaluation`, only those worth telling."""
     if not found.decision.logging.include_evaluation:
         told = sorted({*hits.hits, *hits.unknown})
@@ -213,7 +213,7 @@ def _results(found: ReadyDecision, hits: Hits) -> tuple[CaseResult, ...]:
     return seen + found.skipped[hits.seen :]
 
 
-def _result(found: ReadyDecision, number: int, hits: Hits) -> CaseResult:
+def _result(found: CompiledDecision, number: int, hits: Hits) -> CaseResult:
     unknown = hits.unknown.get(number)
     if unknown is not None:
         return replace(
@@ -238,20 +238,20 @@ def _read(path: Path, scope: Scope) -> ReadValue:
     return ReadValue(path.text, Raw(canonical), None, is_missing=False)
 
 
-def _decided(ready: ReadyDecisions, facts: RecordedFacts) -> Decided:
+def _decided(ready: CompiledDecisions, facts: RecordedFacts) -> Decided:
     outcome, trace = decide(ready, opened(facts))
     return Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
 
 
-def _as_recorded(_ready: ReadyDecisions, facts: RecordedFacts, _texts: Texts) -> RecordedFacts:
+def _as_recorded(_ready: CompiledDecisions, facts: RecordedFacts, _texts: Texts) -> RecordedFacts:
     return facts
 
 
-DECIDER: PureDecider[BranchPolicy, ReadyDecisions, RecordedFacts] = PureDecider(
+DECIDER: PureDecider[BranchPolicy, CompiledDecisions, RecordedFacts] = PureDecider(
     "branch",
     DECISION_VERSION,
     (POLICY_FORM.form, FACTS_FORM),
-    ReadyDecisions,
+    compile_policy,
     _decided,
     _as_recorded,
 )

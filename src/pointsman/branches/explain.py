@@ -1,21 +1,24 @@
-"""The why-screen of a branch: one decision as text, at most 24 lines of 80 columns."""
+"""A branch decision as text, at most 24 lines of 80 columns, and as the JSON of the contracts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from unicodedata import east_asian_width
+from decimal import Decimal
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
+from pointsman.branches.compiled import plain
 from pointsman.branches.trace import BranchOutcome, CaseResult, ReadValue, Trace
+from pointsman.kernel.columns import cut_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text
 
-WIDTH = 80
 HEIGHT = 24
 
 _MOST_READ = 4
 _FOOT = 3
+_NUMBERS = msgspec.json.Encoder(decimal_format="number")
 
 
 class ShownBranch(Struct, frozen=True):
@@ -31,7 +34,7 @@ class ShownBranch(Struct, frozen=True):
     trace: Trace
 
 
-def branch_screen(shown: ShownBranch) -> str:
+def to_screen(shown: ShownBranch) -> str:
     """Render a decision."""
     outcome, trace = shown.outcome, shown.trace
     head = [
@@ -50,7 +53,7 @@ def branch_screen(shown: ShownBranch) -> str:
     room = HEIGHT - len(head) - _FOOT - 1
     body = [line for case in trace.cases for line in _case(case, outcome)]
     lines = [*head, *_fitted(body, trace, outcome, room), "", *foot]
-    return "\n".join(_narrowed(printable(line)) for line in lines)
+    return "\n".join(cut_line(printable(line)) for line in lines)
 
 
 def _chose(outcome: BranchOutcome) -> str:
@@ -117,11 +120,69 @@ def _fitted(body: list[str], trace: Trace, outcome: BranchOutcome, room: int) ->
     return [*shown, f"  … {len(body) - len(shown)} more lines in --json"]
 
 
-def _narrowed(line: str) -> str:
-    """Cut a line at the screen's edge; letters of East Asian scripts are two columns wide."""
-    used = 0
-    for at, character in enumerate(line):
-        used += 2 if east_asian_width(character) in "WF" else 1
-        if used > WIDTH:
-            return line[: at - 1] + "…"
-    return line
+def to_json(shown: ShownBranch) -> dict[str, object]:
+    """Return a decision as the contracts shape it; its surfaces add how it was asked for."""
+    outcome, trace = shown.outcome, shown.trace
+    return {
+        "decision_id": outcome.decision_id,
+        "selected_targets": outcome.selected_targets,
+        "selected_labels": outcome.selected_labels,
+        "is_default": outcome.is_default,
+        "input_value": plain_numbers(outcome.input_value),
+        "evaluation_details": case_values(trace),
+        "weighted": outcome.weighted,
+        "guardrails": _guardrail_values(outcome),
+        "blocked": outcome.blocked,
+        "timestamp": instant_text(shown.at),
+        "reason": outcome.reason,
+        "verdict": outcome.verdict,
+        "chosen_targets": outcome.chosen_targets,
+        "approval_required": outcome.approval_required,
+        "output": plain_numbers(outcome.output),
+        "input_missing": trace.input_missing,
+        "policy_id": shown.policy_id,
+        "facts_id": shown.facts_id,
+    }
+
+
+def case_values(trace: Trace) -> list[dict[str, object]]:
+    """Return the result of every case, in order."""
+    return [_detail(each) for each in trace.cases]
+
+
+def _guardrail_values(outcome: BranchOutcome) -> list[dict[str, object]]:
+    return [
+        {
+            "check_name": each.check_name,
+            "passed": each.passed,
+            "message": each.message,
+            "decision_id": each.decision_id,
+            "action": each.action,
+            "escalation_target": each.escalation_target,
+        }
+        for each in outcome.guardrails
+    ]
+
+
+def plain_numbers(raw: Raw) -> Raw:
+    """Return a recorded value with its decimals as ordinary numbers."""
+    return Raw(_NUMBERS.encode(plain(raw)))
+
+
+def _detail(case: CaseResult) -> dict[str, object]:
+    return {
+        "index": case.index,
+        "label": case.label,
+        "condition": case.condition,
+        "result": case.result,
+        "priority": case.priority,
+        "weight": weight_number(case.weight),
+        "evaluated": case.evaluated,
+        "missing": case.missing,
+        "reason": case.reason,
+    }
+
+
+def weight_number(text: str | None) -> Raw | None:
+    """Return a recorded weight as an ordinary number."""
+    return None if text is None else Raw(_NUMBERS.encode(Decimal(text)))

@@ -62,7 +62,7 @@ class BranchFacts(Struct, frozen=True):
         return RecordedFacts(self.decision_id, context, self.approved, self.approvals)
 
 
-def branch_facts(
+def read_facts(
     decision_id: str, context: Mapping[str, Value], approved: Sequence[str] = ()
 ) -> BranchFacts:
     """Freeze a context; what has no exact form is refused with its place.
@@ -85,4 +85,4 @@ def _read(decision_id: str, canonical: bytes, approved: tuple[str, ...]) -> Bran
         context = untagged(context)
     if not isinstance(context, dict):
         raise InputError("a context is a mapping of names to values")
-    return BranchFacts(decision_id, cast(Mapping[str, Value], context), canonical, approved)
+    return BranchFacts(decision_id, cast("Mapping[str, Value]", context), canonical, approved)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Literal, cast
 
 from msgspec import Raw, Struct
 
-from pointsman.branches.written import (
+from pointsman.branches.file.decisions_file import (
+    WHOLE_CONTEXT,
     Action,
     Aggregate,
     DecisionsFile,
@@ -18,14 +20,18 @@ from pointsman.branches.written import (
     GivenGuardrail,
     GuardrailType,
     HitPolicy,
+    variable_keys,
 )
-from pointsman.expressions.grammar import parsed
-from pointsman.expressions.syntax import Key, Path
+from pointsman.branches.file.problems import file_problems
+from pointsman.errors import DocumentError
+from pointsman.expressions.syntax import Key
 from pointsman.expressions.values import Kind, Value, number_text
 from pointsman.kernel.canonical import ContentId, Form, canonical_json
+from pointsman.kernel.document import Document
+from pointsman.kernel.schema import conform
 from pointsman.kernel.snapshot import SnapshotForm
+from pointsman.kernel.yaml_text import parse_yaml
 
-WHOLE_CONTEXT = "context"
 NO_OUTPUT = b"null"
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -116,6 +122,36 @@ def definition_id(decision: Decision) -> ContentId:
     return _DECISION_FORM.id(decision)
 
 
+def read_policy(
+    text: bytes, source: str, *, targets: Sequence[str] | None = None, taken: Sequence[str] = ()
+) -> DecisionsFile:  # fmt: skip
+    """Read one file, or raise with every problem at its place.
+
+    `targets` are all there are, where a graph declares them; `taken` are the ids of other files.
+    """
+    return read_document(parse_yaml(text, source), targets=targets, taken=taken)
+
+
+def read_document(
+    document: Document, *, targets: Sequence[str] | None = None, taken: Sequence[str] = ()
+) -> DecisionsFile:
+    """Read the decisions of a document, or raise with every problem at its place."""
+    return conform(document, DecisionsFile, partial(file_problems, targets=targets, taken=taken))
+
+
+def named_decisions(text: bytes) -> frozenset[str] | None:
+    """Return the ids that a file names, whatever is wrong with it; None where that is not told."""
+    try:
+        value = parse_yaml(text, "").value
+    except DocumentError:
+        return None
+    listed = value.get("decisions", [value.get("decision")]) if isinstance(value, dict) else None
+    if not isinstance(listed, list):
+        return None
+    ids = (each.get("id") for each in listed if isinstance(each, dict))
+    return frozenset(each for each in ids if isinstance(each, str))
+
+
 def branch_policy(files: Iterable[DecisionsFile]) -> BranchPolicy:
     """Put the decisions of checked files together."""
     return BranchPolicy(tuple(decision(each, file) for file in files for each in file.every))
@@ -150,26 +186,6 @@ def milliseconds(duration: str) -> int:
     """Read a duration such as `24h`."""
     unit = duration.lstrip("0123456789")
     return int(duration.removesuffix(unit)) * _UNIT_MS[unit]
-
-
-def variable_keys(path: str, given_input: str | None) -> tuple[Key, ...] | None:
-    """Give a declared path from the context's root on; None where it is no path.
-
-    `input` stands for the path the decision's input is, if it is one.
-    """
-    tree = parsed(path)
-    if not isinstance(tree, Path):
-        return None
-    if tree.root == "input":
-        start = parsed(given_input or WHOLE_CONTEXT)
-        if not isinstance(start, Path):
-            return None
-        return (*_rooted(start.keys), *tree.steps)
-    return _rooted(tree.keys)
-
-
-def _rooted(keys: tuple[Key, ...]) -> tuple[Key, ...]:
-    return keys[1:] if keys[0] == WHOLE_CONTEXT else keys
 
 
 def _case(given: GivenCase) -> Case:
@@ -216,4 +232,4 @@ def _raws(given: Sequence[object]) -> tuple[Raw, ...]:
 
 
 def _raw(value: object) -> Raw:
-    return Raw(canonical_json(cast(Value, value)))
+    return Raw(canonical_json(cast("Value", value)))

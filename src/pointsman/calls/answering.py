@@ -2,32 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
+from msgspec.structs import replace
 
-from pointsman.calls.flow import WORTH_ANOTHER, Called
-from pointsman.calls.model_call import OVER_BUDGET
-from pointsman.calls.usage import WholeAnswer
+from pointsman.calls.flow import WORTH_ANOTHER, CallResult
+from pointsman.calls.services import OVER_BUDGET
 from pointsman.errors import InputError, PointsmanError
+from pointsman.providers.dialects.said import said_in_answer
 from pointsman.providers.dialects.speaker import speaker
+from pointsman.providers.dialects.tap import Tap
 from pointsman.providers.failures import failure_inside
-from pointsman.providers.messages import Request, Response
+from pointsman.providers.messages import Request, Response, Usage
 from pointsman.providers.port import Deadlines, Dialect, Outgoing, Provider, UpstreamError
+from pointsman.signals.tokens import count_tokens
 
 
-class Answered(Struct, frozen=True):
+def output_estimate(text: str, events: int = 0, share: float = 1.0) -> int:
+    """Return how many tokens an answer has: the larger of its events and its text.
+
+    An event of a stream is a token at least; some providers send many words in one. `text` is that
+    share of the answer which was kept.
+    """
+    counted = count_tokens(text)
+    return max(1, events, counted if share >= 1 else int(counted / share))
+
+
+class WholeAnswer(Struct, frozen=True):
+    """An answer that came whole, in the provider's own bytes."""
+
+    dialect: Dialect
+    body: bytes
+    usage: Usage
+
+    def output_tokens(self) -> int:
+        """Estimate its tokens."""
+        return output_estimate(said_in_answer(self.dialect, self.body))
+
+
+class StreamedAnswer(Struct, frozen=True):
+    """An answer that comes in events, read along."""
+
+    seen: Tap
+
+    @property
+    def usage(self) -> Usage:
+        """What the provider told so far."""
+        return self.seen.usage
+
+    def output_tokens(self) -> int:
+        """Estimate the tokens that came so far."""
+        text, share = self.seen.said()
+        return output_estimate(text, self.seen.events, share)
+
+
+def complete_usage(told: Usage | None, input_tokens: int, output_tokens: int) -> Usage:
+    """Return usage without gaps: what the provider told of an answer, the rest estimated."""
+    told = told or Usage()
+    return replace(
+        told,
+        input_tokens=input_tokens if told.input_tokens is None else told.input_tokens,
+        output_tokens=max(output_tokens, told.output_tokens or 0),
+    )
+
+
+class ModelAnswer(Struct, frozen=True):
     """A whole answer, as the provider wrote it and as it was read."""
 
     written: WholeAnswer
     response: Response
     attempts: int
+    headers: Mapping[str, str]
 
 
 async def ask_whole(
     provider: Provider, name: str, request: Request, deadlines: Deadlines
-) -> Answered:
+) -> ModelAnswer:
     """Send a request and read its whole answer, or raise `UpstreamError`."""
     dialect = provider.dialects[0]
-    body = written_request(dialect, request, name)
+    body = write_request(dialect, request, name)
     answer = await provider.send(Outgoing(dialect, name, body, False), deadlines)  # noqa: FBT003 - no stream
     try:
         said = await answer.read()
@@ -40,10 +94,11 @@ async def ask_whole(
         response = speaker(dialect).read_response(said)
     except InputError as error:
         raise unreadable(provider.name, error) from error
-    return Answered(WholeAnswer(dialect, said, response.usage), response, answer.attempts)
+    written = WholeAnswer(dialect, said, response.usage)
+    return ModelAnswer(written, response, answer.attempts, answer.headers)
 
 
-def written_request(dialect: Dialect, request: Request, name: str) -> bytes:
+def write_request(dialect: Dialect, request: Request, name: str) -> bytes:
     """Return a request in a provider's dialect, or raise that the dialect cannot say it."""
     try:
         return speaker(dialect).write_request(request, name).body
@@ -64,11 +119,11 @@ def unreadable(name: str, error: InputError) -> UpstreamError:
     return UpstreamError(message, error_class="server_error", status=200)
 
 
-def called_after(error: PointsmanError, *, has_content: bool = False) -> Called:
+def result_after(error: PointsmanError, *, has_content: bool = False) -> CallResult:
     """Return how a failed call went, for the flow to go on from."""
     if not isinstance(error, UpstreamError):
         # The money went to another call between the decision and this one.
-        return Called(is_done=False, error_class=OVER_BUDGET)
+        return CallResult(is_done=False, error_class=OVER_BUDGET)
     is_unsaid = error.error_class == "invalid_request" and isinstance(error.__cause__, InputError)
     worth = is_unsaid or error.error_class in WORTH_ANOTHER
-    return Called(False, error.error_class, has_content, worth)  # noqa: FBT003 - not done
+    return CallResult(False, error.error_class, has_content, worth)  # noqa: FBT003 - not done

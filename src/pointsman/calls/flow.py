@@ -6,26 +6,72 @@ so the gateway, the terminal app and the tests run the same flow.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Generator
 from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.calls.locks import TurnLock
 from pointsman.placement.facts import PlacementFacts
 from pointsman.recording.ruling import (
-    Placing,
+    PlacementRuling,
     Policies,
     Ruling,
-    placed,
-    ruled,
-    ruled_after_failure,
-    ruled_under,
+    decide_after_failure,
+    decide_model,
+    decide_placement,
+    decide_turn,
 )
-from pointsman.turns.estimate import call_estimate
 from pointsman.turns.facts import TurnFacts
+from pointsman.turns.registry.estimate import call_estimate
 from pointsman.turns.registry.models import provider_of
+
+MOST_HELD: Final = 20_000
+"""Of sessions, those that went on last: a turn that waits for a tool is stored besides."""
+
+
+class TurnLock(Struct, frozen=True):
+    """Which model a session's turn is bound to, and by which decision."""
+
+    turn_id: str
+    decision_id: str
+    model: str
+    calls: int = 1
+    is_escalated: bool = False
+
+
+class TurnLocks:
+    """The locks of this process; what it does not hold any more is asked of `stored`."""
+
+    def __init__(
+        self,
+        stored: Callable[[str], TurnLock | None] = lambda _session: None,
+        most: int = MOST_HELD,
+    ) -> None:
+        self._stored = stored
+        self._most = most
+        self._held: OrderedDict[str, TurnLock] = OrderedDict()
+
+    def of(self, session_id: str) -> TurnLock | None:
+        """Give the lock of a session's last turn, also one from before a restart."""
+        found = self._held.get(session_id)
+        if found is not None:
+            self._held.move_to_end(session_id)
+            return found
+        return self._stored(session_id)
+
+    def hold(self, session_id: str, lock: TurnLock) -> None:
+        """Bind a session's turn to a model."""
+        self._held[session_id] = lock
+        self._held.move_to_end(session_id)
+        if len(self._held) > self._most:
+            self._held.popitem(last=False)
+
+    def release(self, session_id: str) -> None:
+        """Forget a session's lock."""
+        self._held.pop(session_id, None)
+
 
 WORTH_ANOTHER: Final = (
     "rate_limit", "auth", "server_error", "network", "timeout", "context_overflow",
@@ -57,19 +103,19 @@ class Record(Struct, frozen=True):
 class RecordPlacement(Struct, frozen=True):
     """Record what was decided about the text of a call that goes on in its turn."""
 
-    placing: Placing
+    placing: PlacementRuling
     is_refused: bool = False
 
 
-class Call(Struct, frozen=True):
-    """Call a model; answer with a `Called`. A call that goes on in its turn has no new ruling."""
+class CallEffect(Struct, frozen=True):
+    """Call a model; send back a `CallResult`. A call that continues a turn has no new ruling."""
 
     model: str
     number: int
     ruling: Ruling | None
 
 
-class Called(Struct, frozen=True):
+class CallResult(Struct, frozen=True):
     """How a call went. After the first content byte nothing may fall back."""
 
     is_done: bool
@@ -78,18 +124,18 @@ class Called(Struct, frozen=True):
     is_worth_another: bool = True
 
 
-class Ended(Struct, frozen=True):
+class FlowEnd(Struct, frozen=True):
     """How a turn ended, and under which ruling; a call that goes on has none of its own."""
 
     status: Literal["done", "failed", "no_model", "refused"]
     ruling: Ruling | None
     attempts: int
     error_class: str = ""
-    placing: Placing | None = None
+    placing: PlacementRuling | None = None
 
 
-Effect = Record | RecordPlacement | Call
-Flow = Generator[Effect, Called | None, Ended]
+Effect = Record | RecordPlacement | CallEffect
+Flow = Generator[Effect, CallResult | None, FlowEnd]
 
 
 class EgressRefused(Exception):
@@ -104,23 +150,23 @@ def turn(
     claim: Claim | None = None,
 ) -> Flow:
     """Run a turn's first call."""
-    ruling = _claim_model(policies, ruled(policies, asked, facts), claim)
+    ruling = _claim_model(policies, decide_turn(policies, asked, facts), claim)
     yield Record(ruling, "turn")
     attempts = 0
     while model := ruling.model:
         attempts += 1
         check_egress(policies, ruling)
-        called = yield Call(model, attempts, ruling)
+        called = yield CallEffect(model, attempts, ruling)
         if called is None or called.is_done:
-            return Ended("done", ruling, attempts)
+            return FlowEnd("done", ruling, attempts)
         if not _may_go_on(fallback, ruling, called, attempts):
-            return Ended("failed", ruling, attempts, called.error_class)
-        following = _claim_model(policies, ruled_after_failure(policies, ruling), claim)
+            return FlowEnd("failed", ruling, attempts, called.error_class)
+        following = _claim_model(policies, decide_after_failure(policies, ruling), claim)
         if not following.model or not _is_affordable(policies, fallback, ruling, following):
-            return Ended("failed", ruling, attempts, called.error_class)
+            return FlowEnd("failed", ruling, attempts, called.error_class)
         ruling = following
         yield Record(ruling, "fallback")
-    return Ended("no_model", ruling, attempts)
+    return FlowEnd("no_model", ruling, attempts)
 
 
 def _claim_model(policies: Policies, ruling: Ruling, claim: Claim | None) -> Ruling:
@@ -132,7 +178,7 @@ def _claim_model(policies: Policies, ruling: Ruling, claim: Claim | None) -> Rul
     while claim is not None and (scopes := _half_open(ruling)) and not claim(ruling.model):
         out = dict.fromkeys(scopes, "unavailable")
         facts = replace(ruling.facts, availability={**ruling.facts.availability, **out})
-        again = ruled_under(policies, ruling.placing, facts)
+        again = decide_model(policies, ruling.placing, facts)
         ruling = replace(again, is_placed_anew=ruling.is_placed_anew)
     return ruling
 
@@ -142,24 +188,24 @@ def _half_open(ruling: Ruling) -> list[str]:
     return [each for each in (provider_of(model), model) if states.get(each) == "half_open"]
 
 
-def continued(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> Flow:
+def continue_turn(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> Flow:
     """Go on in a turn that waited for a tool: same model, no new decision, no fallback.
 
     What the tool brought may have to stay on this machine; then the turn ends here, because its
     model was chosen and cannot change. A turn that was let go by a logged escalation is not held
     by the table again, only by what it brings.
     """
-    placing = placed(policies, asked)
+    placing = decide_placement(policies, asked)
     is_let_go = lock.is_escalated and placing.trace.terminated_at == "autoModeLogic"
     is_refused = not is_let_go and not may_call(policies, placing, lock.model)
     if not placing.is_advice:
         yield RecordPlacement(placing, is_refused)
     if is_refused:
-        return Ended("refused", None, 0, placing=placing)
-    called = yield Call(lock.model, lock.calls + 1, None)
+        return FlowEnd("refused", None, 0, placing=placing)
+    called = yield CallEffect(lock.model, lock.calls + 1, None)
     if called is None or called.is_done:
-        return Ended("done", None, 1, placing=placing)
-    return Ended("failed", None, 1, called.error_class, placing)
+        return FlowEnd("done", None, 1, placing=placing)
+    return FlowEnd("failed", None, 1, called.error_class, placing)
 
 
 def check_egress(policies: Policies, ruling: Ruling) -> None:
@@ -169,7 +215,7 @@ def check_egress(policies: Policies, ruling: Ruling) -> None:
         raise EgressRefused(f"{ruling.model} may not be called: {rule}")
 
 
-def may_call(policies: Policies, placing: Placing, name: str) -> bool:
+def may_call(policies: Policies, placing: PlacementRuling, name: str) -> bool:
     """Tell whether a placement lets a model be called."""
     gate = placing.outcome.gate
     model = policies.turns.models.get(name)
@@ -177,7 +223,7 @@ def may_call(policies: Policies, placing: Placing, name: str) -> bool:
     return gate == "open" or (gate == "local" and is_local)
 
 
-def _may_go_on(fallback: Fallback, ruling: Ruling, called: Called, attempts: int) -> bool:
+def _may_go_on(fallback: Fallback, ruling: Ruling, called: CallResult, attempts: int) -> bool:
     if not fallback.is_on or called.has_content or not called.is_worth_another:
         return False
     if attempts >= fallback.most_attempts:

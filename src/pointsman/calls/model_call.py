@@ -8,28 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.access.budgets import BudgetPort, Refused, Reservation
 from pointsman.access.caps import Cap, Owners
 from pointsman.access.charges import Quote, is_absurd, quoted
 from pointsman.access.spent import Spent
-from pointsman.calls.call_end import CallEnd, charge_alarm_draft, outcome_of
-from pointsman.calls.services import CallServices
-from pointsman.calls.usage import completed_usage
+from pointsman.calls.answering import complete_usage
+from pointsman.calls.services import (
+    OVER_BUDGET,
+    CallEnd,
+    CallServices,
+    charge_alarm_draft,
+    outcome_of,
+)
 from pointsman.errors import OverBudget
 from pointsman.kernel.record import Names, outcome_draft
 from pointsman.providers.messages import Usage
-from pointsman.providers.port import UpstreamError
+from pointsman.providers.port import UpstreamError, provider_request_id
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.call_event import Result
-from pointsman.turns.estimate import output_bound
+from pointsman.turns.registry.call_event import Result
+from pointsman.turns.registry.estimate import output_bound
 
-OVER_BUDGET: Final = "over_budget"
-"""The class of a call that was never made, because its budget had too little left by then."""
+NOT_CONFIRMED: Final = "confirmation_needed"
+"""The class of a call that was never made, because its policy wants a human's yes first."""
 
 
 class Progress(Protocol):
@@ -114,6 +119,9 @@ class PlainContext(Struct, frozen=True):
     overhead_ns: int | None = None
 
 
+_ENDED: Final[CallContext] = PlainContext("", "")
+
+
 class CallOrder(Struct, frozen=True):
     """Which model is called, for whom, under which decision, within which budgets."""
 
@@ -126,7 +134,6 @@ class CallOrder(Struct, frozen=True):
     input_tokens: int
     asked_output: int | None
     is_stream: bool
-    context: CallContext
     started_ns: int
     """When the work began that this call is part of: its latency counts from there."""
 
@@ -135,13 +142,16 @@ class ModelCall:
     """A call on its way, from its reservation to its outcome entry."""
 
     __slots__ = (
-        "_reservation", "_waiting_ns", "called_ns", "end", "first_byte_ns", "order", "out_ns",
-        "progress", "services", "upstream_ns",
+        "_reservation", "_waiting_ns", "answer_headers", "called_ns", "context", "end",
+        "first_byte_ns", "order", "out_ns", "progress", "services", "upstream_ns",
     )  # fmt: skip
 
-    def __init__(self, services: CallServices, order: CallOrder) -> None:
+    def __init__(self, services: CallServices, order: CallOrder, context: CallContext) -> None:
         self.services = services
         self.order = order
+        self.context = context
+        """Dropped at the end: a turn holds its call, and a cycle waits for the garbage collector,
+        which stops the event loop for milliseconds."""
         self.end: CallEnd | None = None
         self.called_ns = self.upstream_ns = self._waiting_ns = 0
         self.first_byte_ns = 0
@@ -150,6 +160,8 @@ class ModelCall:
         """When the last byte was out, where that is not now."""
         self.progress: Progress | None = None
         """What has come of the answer, once some of it left; before that a failure is free."""
+        self.answer_headers: Mapping[str, str] = {}
+        """The headers of the provider's answer, once they are here."""
         self._reservation: Reservation | None = None
 
     @property
@@ -176,7 +188,7 @@ class ModelCall:
         self.services.health.begin(order.model, order.input_tokens)
         self.called_ns = self._waiting_ns = time.perf_counter_ns()
 
-    def heard(self) -> None:
+    def stop_waiting(self) -> None:
         """Tell that the provider has begun to answer, or has failed to."""
         if self._waiting_ns:
             self.upstream_ns += time.perf_counter_ns() - self._waiting_ns
@@ -185,16 +197,18 @@ class ModelCall:
     def abandon(self) -> None:
         """Release the money of a call that is never made."""
         reservation, self._reservation = self._reservation, None
+        self.context = _ENDED
         if reservation is not None:
             self.services.budgets.forget(reservation)
 
-    def succeed(self, answer: Progress, stop_reason: str, attempts: int) -> CallEnd:
+    def complete(self, answer: Progress, stop_reason: str, attempts: int) -> CallEnd:
         """Settle a call that was answered."""
         self.progress = answer
         return self._finish("success", None, stop_reason, attempts)
 
     def fail(self, error: UpstreamError) -> CallEnd:
         """Settle a call that failed; one of which nothing was let out costs nothing."""
+        self.answer_headers = error.headers or self.answer_headers
         return self._finish(error.error_class, error, "", error.attempts)
 
     def cancel(self, attempts: int = 1) -> None:
@@ -228,30 +242,31 @@ class ModelCall:
 
     def _take(self, found: object) -> None:
         if isinstance(found, Refused):
-            self._note_refusal()
+            self.refuse(OVER_BUDGET, OverBudget.http_status)
             raise OverBudget(found.message)
         if isinstance(found, Reservation):
             self._reservation = found
 
-    def _note_refusal(self) -> None:
+    def refuse(self, error_class: str, status: int) -> None:
         """Record that the call was never made, so that `why` can tell the cause."""
-        self._note(OVER_BUDGET, 402, "", 0, None, self.services.ids.new_id())
+        self._note(error_class, status, "", 0, None, self.services.ids.new_id())
 
     def _finish(
         self, result: Result, error: UpstreamError | None, stop_reason: str, attempts: int
     ) -> CallEnd:
         """Take the end of the call into account: health, money, the ledger, the listener."""
         if self._waiting_ns:
-            self.heard()
+            self.stop_waiting()
         services, order = self.services, self.order
         models = order.in_force.ready.models
         is_refusal = error is not None and error.is_policy_refusal
         ended_as = result if error is None else error.result
-        services.health.ended(order.model, ended_as, models, is_policy_refusal=is_refusal)
+        services.health.note_call_end(order.model, ended_as, models, is_policy_refusal=is_refusal)
         reservation, self._reservation = self._reservation, None
         spent = None if reservation is None else self._settle(reservation, result)
-        if spent is not None:
-            services.health.used(order.model, spent.output_tokens)
+        if self.called_ns:
+            # The estimate was counted at the start; limits count what the ledger does.
+            services.health.note_tokens(order.model, _tokens_of(spent) - order.input_tokens)
         # Shared budgets count a call's end by its entry, under the id that was reserved for it.
         name = (reservation.id if reservation is not None else "") or services.ids.new_id()
         status = 200 if error is None else error.status
@@ -275,7 +290,7 @@ class ModelCall:
         usage = progress.usage
         if result == "success" and usage.is_complete:
             return budgets.settle(reservation, usage)
-        guessed = completed_usage(usage, self.order.input_tokens, progress.output_tokens())
+        guessed = complete_usage(usage, self.order.input_tokens, progress.output_tokens())
         return budgets.settle(reservation, guessed, is_estimated=True)
 
     def _note(
@@ -303,11 +318,13 @@ class ModelCall:
             elapsed_us=((self.out_ns or time.perf_counter_ns()) - order.started_ns) // 1000,
             first_byte_us=first_ns // 1000 if first_ns > 0 else 0,
             spent=spent,
+            request_id=provider_request_id(self.answer_headers) or UNSET,
         )
         names = Names(name, order.decision_id, services.clock.now())
         services.desk.recorder().note(outcome_draft(names, outcome_of(end)))
         if services.listener is not None:
             services.listener.call_ended(self, end, names.at)
+        self.context = _ENDED
         return end
 
     def _raise_alarm(self, quote: Quote, end: CallEnd) -> None:
@@ -316,6 +333,13 @@ class ModelCall:
         services.desk.recorder().note(charge_alarm_draft(names, quote, end))
         if services.listener is not None:
             services.listener.absurd_charge(self, end)
+
+
+def _tokens_of(spent: Spent | None) -> int:
+    if spent is None:
+        return 0
+    cached = spent.cached_input_tokens + spent.cache_creation_input_tokens
+    return spent.input_tokens + cached + spent.output_tokens
 
 
 def _forget(budgets: BudgetPort, done: asyncio.Future[object]) -> None:

@@ -6,13 +6,13 @@ import sys
 
 import click
 
-from pointsman.agents.explain import number, route_screen, shown_route
-from pointsman.agents.module import Module
-from pointsman.audit.columns import table
+from pointsman.agents.explain import number, to_json, to_screen
+from pointsman.agents.modules.module import Module
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import NotFound
 from pointsman.jobs.agency import LOCAL
-from pointsman.jobs.request import JobRequest, given_job, read_job_request
+from pointsman.jobs.request import JobRequest, freeze_job, read_job_request
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import Limits, printable
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.kernel.json_text import read_json
@@ -40,8 +40,8 @@ def decide(session: Session, given: str) -> None:
     with session.open(create=True) as pointsman:
         agency = pointsman.agency
         session.warn(agency.problems)
-        shown = agency.decide(given_job(agency, request, pointsman.ids, LOCAL))
-    session.show(route_screen(shown), shown_route(shown))
+        shown = agency.decide(freeze_job(agency, request, pointsman.ids, LOCAL))
+    session.show(to_screen(shown), to_json(shown))
     sys.exit(1 if shown.outcome.error_code else 0)
 
 
@@ -82,8 +82,8 @@ def show(session: Session, node: str) -> None:
 def why(session: Session, name: str) -> None:
     """Say why an agent was chosen: by the decision's id, the job's, or the last one."""
     with session.open() as pointsman:
-        shown = pointsman.agency.shown(name)
-    session.show(route_screen(shown), shown_route(shown))
+        shown = pointsman.agency.find_route(name)
+    session.show(to_screen(shown), to_json(shown))
 
 
 def read_request(name: str) -> JobRequest:

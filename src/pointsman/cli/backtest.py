@@ -6,12 +6,17 @@ from pathlib import Path
 
 import click
 
-from pointsman.audit.backtest import Backtest, Change, InputCost
-from pointsman.audit.backtest_picture import picture
-from pointsman.audit.backtest_view import ESTIMATE, backtest_value
-from pointsman.audit.columns import table
+from pointsman.audit.backtest.picture import picture
+from pointsman.audit.backtest.result import (
+    ESTIMATE,
+    Backtest,
+    InputCost,
+    TurnChange,
+    backtest_value,
+)
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import InputError
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.kernel.number import MicroUsd, microusd_text
@@ -81,7 +86,7 @@ def _model(name: str) -> str:
     return name or NO_MODEL
 
 
-def _change_line(each: Change) -> str:
+def _change_line(each: TurnChange) -> str:
     by = f"rule {each.rule}" if each.rule else each.after_policy or "nothing"
     return (
         f"{each.turn_id}  {instant_text(each.at)[:19]}Z  {_model(each.before_model)}"

@@ -13,6 +13,7 @@ from pointsman.brainstate.state import BrainState
 from pointsman.brainstate.trace import TickTrace
 from pointsman.brainstate.view import JSON, shown, shown_hints
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
+from pointsman.kernel.columns import cut_line, pad_line
 from pointsman.kernel.document import Limits, printable
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import billionths_text
@@ -75,7 +76,7 @@ def _happening(trace: TickTrace, index: int) -> dict[str, str]:
 
 def _happened(trace: TickTrace) -> Iterator[str]:
     for each in trace.happenings:
-        yield f"{each.event_type:<16} {each.subject[:24]:<24} {each.why.meaning}"
+        yield f"{each.event_type:<16} {pad_line(cut_line(each.subject, 24), 24)} {each.why.meaning}"
     yield f"tick {trace.tick}: reward {billionths_text(trace.reward.value)}"
 
 

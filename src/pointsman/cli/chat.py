@@ -15,18 +15,32 @@ from msgspec.structs import replace
 from pointsman.app import Pointsman
 from pointsman.cli.terms import Session, command, read_input
 from pointsman.conversations.conversations import Conversation, Conversations, Kit
-from pointsman.conversations.equipment import home_kit
+from pointsman.conversations.equipment import equip_from_home
 from pointsman.errors import InputError, NotFound, PointsmanError
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import microusd_text
 from pointsman.providers.messages import Image
-from pointsman.sessions.events.tools import SideEffects
+from pointsman.sessions.events.calls import SideEffects
 from pointsman.sessions.message import MessageUsage
-from pointsman.sessions.tool import Answered, Asked
-from pointsman.sessions.update import Notice, Routed, TextDelta, ToolState, TurnOver, Used
+from pointsman.sessions.slash import (
+    SlashCommand,
+    SlashProblem,
+    message_text,
+    parse_line,
+    rule_words,
+)
+from pointsman.sessions.tool import ConfirmationAnswer, PendingConfirmation
+from pointsman.sessions.update import (
+    Notice,
+    RouteUpdate,
+    TextDelta,
+    ToolState,
+    TurnOver,
+    UsageUpdate,
+)
 from pointsman.storage.sqlite.frugal import be_frugal
-from pointsman.turns.explain import shown_value
-from pointsman.turns.override import split_override
+from pointsman.turns.chain.override import split_override
+from pointsman.turns.explain import to_json
 
 LAST = "last"
 MOST_KNOWN = 1_000_000
@@ -81,7 +95,8 @@ def chat(  # noqa: PLR0913, PLR0917 - one for each option
             return
         if message is not None:
             session.warn(pointsman.in_force().problems)
-            sys.exit(asyncio.run(_Script(session, pointsman, wishes).run(_text(message))))
+            text = _message(_text(message), pointsman)
+            sys.exit(asyncio.run(_Script(session, pointsman, wishes).run(text)))
         code = _talk(session, pointsman, wishes)
     sys.exit(code)
 
@@ -101,6 +116,17 @@ def _text(message: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InputError("is no UTF-8", where=name) from error
+
+
+def _message(line: str, pointsman: Pointsman) -> str:
+    """Return the message of a line; a command is refused, never sent to a model."""
+    read = parse_line(line, rule_words(pointsman.in_force().ready.policy))
+    if isinstance(read, SlashProblem):
+        raise InputError(read.message, hint=read.hint)
+    if isinstance(read, SlashCommand):
+        hint = "put a backslash before it to send it as a message"
+        raise InputError(f"`/{read.name}` is a command of the terminal app", hint=hint)
+    return message_text(line)
 
 
 def _talk(session: Session, pointsman: Pointsman, wishes: Wishes) -> int:
@@ -127,9 +153,9 @@ def _resumed(conversations: Conversations, given: str | None) -> str:
     """Name the session to go on with; checked before anything is drawn."""
     if given is None:
         return ""
-    known = conversations.house.store.sessions(MOST_KNOWN)
+    known = conversations.services.store.sessions(MOST_KNOWN)
     if given == LAST:
-        begun = (each.id for each in known if conversations.house.store.turns(each.id))
+        begun = (each.id for each in known if conversations.services.store.turns(each.id))
         last = next(begun, None)
         if last is None:
             raise NotFound("there is no session to go on with")
@@ -144,7 +170,7 @@ def _resumed(conversations: Conversations, given: str | None) -> str:
 def _list(session: Session, pointsman: Pointsman, *, include_workers: bool) -> None:
     from pointsman.tui.reports import sessions_text  # noqa: PLC0415 - it draws in the app's style
 
-    listed = pointsman.conversations.listed(include_workers=include_workers)
+    listed = pointsman.conversations.list_sessions(include_workers=include_workers)
     session.show(sessions_text(listed), listed)
 
 
@@ -154,9 +180,9 @@ class _Allowing:
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed
 
-    async def ask(self, asked: Asked) -> Answered:
+    async def ask(self, asked: PendingConfirmation) -> ConfirmationAnswer:
         """Answer by the class of the tool."""
-        return Answered("allow" if asked.side_effects in self._allowed else "deny")
+        return ConfirmationAnswer("allow" if asked.side_effects in self._allowed else "deny")
 
 
 class _Script:
@@ -166,8 +192,8 @@ class _Script:
         self._session = session
         self._pointsman = pointsman
         self._wishes = wishes
-        self._routed: Routed | None = None
-        self._usage: list[Used] = []
+        self._routed: RouteUpdate | None = None
+        self._usage: list[UsageUpdate] = []
         self._tools: dict[str, ToolState] = {}
         self._banners: list[Notice] = []
         self._over: TurnOver | None = None
@@ -190,13 +216,13 @@ class _Script:
             await conversations.close()
 
     async def _opened(self, conversations: Conversations) -> Conversation:
-        ground, wishes = conversations.house.ground, self._wishes
+        ground, wishes = conversations.services.opened, self._wishes
         resume = _resumed(conversations, wishes.resume)
         place = None if wishes.workspace is None else str(wishes.workspace)
         if resume:
-            row = conversations.house.store.session(resume)
+            row = conversations.services.store.session(resume)
             place = place if row is None else row.workspace
-        kit = replace(await home_kit(ground, place), confirmer=_Allowing(wishes.allowed))
+        kit = replace(await equip_from_home(ground, place), confirmer=_Allowing(wishes.allowed))
         self._session.warn(kit.problems)
         return await _begun(conversations, wishes, resume, kit)
 
@@ -209,9 +235,9 @@ class _Script:
                 match update:
                     case TextDelta():
                         self._print(update.text)
-                    case Routed():
+                    case RouteUpdate():
                         self._routed = update
-                    case Used():
+                    case UsageUpdate():
                         self._usage.append(update)
                     case Notice():
                         self._banners.append(update)
@@ -260,7 +286,7 @@ class _Script:
             "status": over.status,
             "error": over.error,
             "model": over.model,
-            "decision": shown_value(self._pointsman.shown(turn_id)),
+            "decision": to_json(self._pointsman.shown(turn_id)),
             "usage": _total([each.usage for each in self._usage]),
             "cost_usd": over.cost_usd,
             "session_cost_usd": microusd_text(conversation.cost().total_microusd),

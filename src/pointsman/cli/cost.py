@@ -8,6 +8,7 @@ import click
 
 from pointsman.access.book import SPEND
 from pointsman.cli.terms import Session, command, counted
+from pointsman.kernel.columns import pad_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant
 from pointsman.kernel.number import MicroUsd, microusd_text
@@ -53,7 +54,8 @@ def _text(whole: Total, found: dict[By, list[Total]]) -> str:
         # The newest days and the dearest of all else, since these are what is asked for.
         totals = sorted(found[part], key=lambda each: _rank(part, each), reverse=True)
         lines += [
-            f"  {_name(part, each):<40} {_summary(each.amounts)}" for each in totals[:MOST_LINES]
+            f"  {pad_line(_name(part, each), 40)} {_summary(each.amounts)}"
+            for each in totals[:MOST_LINES]
         ]
         if len(totals) > MOST_LINES:
             lines.append(f"  and {len(totals) - MOST_LINES} more: --json lists all")

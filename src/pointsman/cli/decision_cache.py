@@ -7,9 +7,9 @@ from collections.abc import Callable
 import click
 
 from pointsman.app import SystemClock
-from pointsman.audit.columns import table
 from pointsman.cli.decision_terms import decisions_in_force, is_begun
 from pointsman.cli.terms import Session, command, counted
+from pointsman.kernel.columns import table
 from pointsman.storage.stores.decision_cache import MOST_ANSWERS, DecisionCache, cache_counts
 from pointsman.workflows.branch_view import duration
 from pointsman.workflows.branching import CACHE_FILE

@@ -8,19 +8,19 @@ from contextlib import closing, contextmanager
 import click
 
 from pointsman.app import Pointsman
-from pointsman.audit.columns import table
 from pointsman.cli.decision_terms import decisions_in_force, is_begun
 from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import NotFound
+from pointsman.kernel.columns import column_count, pad_line, table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.workflows.branch_log import BranchLog, Distribution, LogEntry
 from pointsman.workflows.branch_view import log_value
-from pointsman.workflows.graph import Graph, joined
-from pointsman.workflows.graph_drawing import FORMATS, drawn
-from pointsman.workflows.lineage import impact, lineage_graph, resolved
+from pointsman.workflows.graph import Graph, subgraph
+from pointsman.workflows.graph_drawing import FORMATS, draw
+from pointsman.workflows.lineage import impact, lineage_graph, matching_nodes
 
 MOST_LISTED = 100
 BAR = 40
@@ -90,11 +90,13 @@ def _bars(found: Distribution) -> str:
     """Draw the shares; a bar of full length is all of the labels."""
     lines = [f"{found.decision_id}: {counted(found.total, 'evaluation')}"]
     every = sum(found.labels.values())
-    width = max(map(len, map(printable, found.labels)), default=0)
+    width = max(map(column_count, map(printable, found.labels)), default=0)
     for label, count in found.labels.items():
         share = count / every
         bar = "█" * round(share * BAR)
-        lines.append(f"{printable(label):<{width}}  {count:>8}  {share:>6.1%}  {bar}".rstrip())
+        lines.append(
+            f"{pad_line(printable(label), width)}  {count:>8}  {share:>6.1%}  {bar}".rstrip()
+        )
     return "\n".join(printable(line) for line in lines)
 
 
@@ -116,14 +118,14 @@ def lineage(session: Session, name: str, to: str | None, form: str) -> None:
         way = min((each for each in ways if each), key=len, default=())
         session.show("\n".join(way) or "there is no way", {"path": way})
         return
-    part = joined(graph, names)
+    part = subgraph(graph, names)
     value = part.value() | {"about": [_about(graph, each) for each in names]}
     text = "\n\n".join(_about_text(graph, each) for each in names)
-    session.show(text if form == "text" else drawn(part, form), value)
+    session.show(text if form == "text" else draw(part, form), value)
 
 
 def _named(graph: Graph, name: str) -> list[str]:
-    found = resolved(graph, name)
+    found = matching_nodes(graph, name)
     if not found:
         hint = "name an evaluation, a decision, an artifact or a stage"
         raise NotFound(f"nothing is recorded about `{name}`", hint=hint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pointsman.branches.facts import branch_facts
+from pointsman.branches.facts import read_facts
 from pointsman.cli.terms import Session, read_input
 from pointsman.errors import InputError
 from pointsman.expressions.values import Value
@@ -23,7 +23,7 @@ def read_context(given: str) -> dict[str, Value]:
     if not isinstance(value, dict):
         hint = 'write it like \'{"artifact": {"quality_score": 0.9}}\''
         raise InputError("a context is a mapping of names to values", where=source, hint=hint)
-    branch_facts("", value)
+    read_facts("", value)
     return value
 
 

@@ -11,17 +11,17 @@ import click
 import msgspec
 
 from pointsman.app import SystemClock
-from pointsman.audit.columns import table
 from pointsman.branches.dmn.table_import import NO_MATCH
-from pointsman.branches.reading import named_decisions
-from pointsman.branches.review import Finding, review
-from pointsman.branches.written import HitPolicy
+from pointsman.branches.file.decisions_file import HitPolicy
+from pointsman.branches.policy import named_decisions
+from pointsman.branches.rules.review import Finding, review
 from pointsman.cli.decision_cache import cache
 from pointsman.cli.decision_records import distribution, lineage, log
 from pointsman.cli.decision_terms import decisions_in_force, read_context
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
 from pointsman.expressions.syntax import ExpressionRefused
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import Document, printable
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.storage.files import write_new
@@ -34,8 +34,8 @@ from pointsman.workflows.branch_view import (
     evaluation_screen,
     evaluation_value,
 )
-from pointsman.workflows.branching import Asked, dry_run
-from pointsman.workflows.decision_import import imported
+from pointsman.workflows.branching import EvaluationRequest, dry_run
+from pointsman.workflows.decision_import import import_table
 
 _INPUT_HELP = "The context: JSON, @FILE, or - for standard input."
 _COLUMN = "column "
@@ -142,7 +142,7 @@ def evaluate(
     context = read_context(given)
     with session.open(create=True) as pointsman:
         session.warn(pointsman.branching.in_force().problems)
-        asked = Asked(workflow_id, stage_id, approved=approve)
+        asked = EvaluationRequest(workflow_id, stage_id, approved=approve)
         made = pointsman.branching.evaluate(decision_id, context, asked)
     session.show(evaluation_screen(made), evaluation_value(made))
     sys.exit(1 if made.outcome.blocked else 0)
@@ -182,7 +182,7 @@ def import_(
     output: str | None,
 ) -> None:
     """Turn a decision table of DMN 1.3 to 1.5, or a CSV file, into YAML."""
-    text = imported(*read_input(file), name, hit_policy=hit_policy, default=default)
+    text = import_table(*read_input(file), name, hit_policy=hit_policy, default=default)
     if output is not None:
         try:
             is_new = write_new(Path(output), text.encode())

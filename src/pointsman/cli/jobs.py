@@ -7,13 +7,13 @@ import sys
 import click
 import msgspec
 
-from pointsman.audit.columns import table
 from pointsman.cli.agents import REQUEST_HELP, read_request
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
 from pointsman.jobs.jobs import JobResult
 from pointsman.jobs.request import goal_request
 from pointsman.jobs.view import job_screen, job_value, verdict_screen, verdict_value
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
 
@@ -56,7 +56,7 @@ def run(session: Session, given: str | None, goal: str | None, resume: str | Non
 def show(session: Session, name: str) -> None:
     """Show a job by the id of its log, or the latest run of one by its own id."""
     with session.open() as pointsman:
-        result = pointsman.jobs.shown(name)
+        result = pointsman.jobs.find_result(name)
     _show(session, result)
 
 
@@ -65,7 +65,7 @@ def show(session: Session, name: str) -> None:
 def list_(session: Session) -> None:
     """List the latest jobs, the newest first."""
     with session.open() as pointsman:
-        found = pointsman.jobs.listed()
+        found = pointsman.jobs.list_latest()
     head = ("LOG", "JOB", "SINCE", "STATUS")
     rows = [
         (each.log_id, printable(each.job_id), instant_text(each.at), each.status or "cut short")

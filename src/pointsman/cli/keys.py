@@ -21,11 +21,12 @@ from pointsman.access.roles import ROLES, SCOPES, Role, Scope, scopes_of
 from pointsman.app import Pointsman
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
+from pointsman.kernel.columns import pad_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text, read_instant
 from pointsman.kernel.number import microusd, microusd_text
+from pointsman.kernel.written_numbers import MAX_USD
 from pointsman.turns.registry.models import meant, model_id
-from pointsman.turns.written import MAX_USD
 
 MOST_NAME = 100
 NO_KEY = "no key exists yet: model calls from this machine are served without one"
@@ -175,7 +176,7 @@ def _line(kept: KeptKey, now: Instant) -> str:
     parts = [
         key.id,
         f"{state_of(key, kept.revoked_at, now):<8}",
-        f"{key.name:<20}",
+        pad_line(key.name, 20),
         f"{','.join(key.scopes):<12}",
         f"made {_day(key.created_at)}",
         used,

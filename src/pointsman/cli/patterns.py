@@ -36,7 +36,7 @@ from pointsman.learning.pattern_report import (
     reliability_svg,
     reliability_text,
 )
-from pointsman.learning.revectoring import revectored
+from pointsman.learning.recorded_runs import rebuild_vectors
 from pointsman.storage.stores.patterns.outcomes import ModelTotal, Outcome, Pattern, Summary
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.patterns.writing import ImportRow
@@ -131,7 +131,7 @@ def revector(session: Session) -> None:
         vectors = pointsman.gathering.vectors
         vectors.begin()
         with closing(PatternStore(pointsman.home.patterns, maker=vectors.maker)) as store:
-            done = revectored(pointsman.home, store, vectors.of)
+            done = rebuild_vectors(pointsman.home, store, vectors.of)
     text = f"{counted(done.made, 'look')} made anew"
     session.show(f"{text}, {done.left} known by letters alone" if done.left else text, done)
 

@@ -7,15 +7,14 @@ import sys
 import click
 import msgspec
 
-from pointsman.audit.egress import Egress, EgressReport
-from pointsman.audit.egress_view import egress_value
+from pointsman.audit.egress import Egress, EgressReport, egress_value
 from pointsman.cli.terms import MOST_INPUT, Session, command, counted, read_input
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import Limits, printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.kernel.json_text import read_json
-from pointsman.placement.explain import placement_screen, placement_value
-from pointsman.placement.facts import GivenPlacement, read_placement_facts
+from pointsman.placement.explain import to_json, to_screen
+from pointsman.placement.facts import GivenPlacement, read_facts
 
 MOST_LISTED = 40
 
@@ -32,7 +31,7 @@ def place(session: Session, facts: str, no_record: bool) -> None:  # noqa: FBT00
         session.warn(in_force.problems)
         found = pointsman.placement_facts(given, in_force=in_force)
         shown = pointsman.place(found, record=not no_record, in_force=in_force)
-    session.show(placement_screen(shown), placement_value(shown))
+    session.show(to_screen(shown), to_json(shown))
     sys.exit(1 if shown.outcome.error_code else 0)
 
 
@@ -88,7 +87,7 @@ def egress(session: Session, since: str | None) -> None:
 def _given(session: Session, name: str) -> GivenPlacement:
     """Read the facts; what is wrong with them is an error of the table's own."""
     try:
-        return read_placement_facts(read_json(*read_input(name), Limits(bytes=MOST_INPUT)))
+        return read_facts(read_json(*read_input(name), Limits(bytes=MOST_INPUT)))
     except DocumentError as error:
         if not session.as_json:
             raise

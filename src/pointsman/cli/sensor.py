@@ -12,14 +12,14 @@ import click
 import msgspec
 
 from pointsman.app import Pointsman, SystemClock
-from pointsman.audit.columns import table
 from pointsman.cli.decision_terms import read_context
 from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import ChainHeld, InputError
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import SECOND, Instant, instant_text
-from pointsman.sensors.event import Happened
-from pointsman.sensors.sensors import Heard, SensorService
+from pointsman.sensors.event import Observation
+from pointsman.sensors.sensors import SensorService, TargetReport
 from pointsman.sensors.state import SensorStates
 from pointsman.storage.policies.sensor_file import Sensor
 from pointsman.storage.policies.sensor_files import SensorFiles
@@ -77,15 +77,15 @@ def list_(session: Session) -> None:
 def run(session: Session, names: tuple[str, ...], once: bool, event: str | None) -> None:  # noqa: FBT001 - click passes flags so
     """Run the sensors, or those named, until interrupted."""
     given = None if event is None else read_context(event)
-    heard: list[Heard] = []
+    heard: list[TargetReport] = []
     with session.open(create=True) as pointsman, _sole(pointsman) as lease:
         service = service_of(pointsman)
         session.warn((*service.files.current().problems, *pointsman.branching.in_force().problems))
         service.check()
         found = [service.files.current().sensor(name) for name in names]
-        service.told = lambda each: _hear(session, each, heard)
+        service.on_report = lambda each: _hear(session, each, heard)
         if given is not None:
-            _offer(service, found, Happened("manual", given))
+            _offer(service, found, Observation("manual", given))
         if once or given is not None:
             _until_done(service, names, lease)
         else:
@@ -106,7 +106,7 @@ def service_of(pointsman: Pointsman) -> SensorService:
     )
 
 
-def _offer(service: SensorService, found: list[Sensor], happened: Happened) -> None:
+def _offer(service: SensorService, found: list[Sensor], happened: Observation) -> None:
     if len(found) != 1 or found[0].type != "manual":
         raise InputError("--event needs the id of one manual sensor")
     service.offer(found[0], happened)
@@ -209,7 +209,7 @@ def _sole(pointsman: Pointsman) -> Iterator[HeldLease]:
         lease.release()
 
 
-def _hear(session: Session, heard: Heard, kept: list[Heard]) -> None:
+def _hear(session: Session, heard: TargetReport, kept: list[TargetReport]) -> None:
     kept.append(heard)
     if not session.as_json:
         message = f": {heard.message}" if heard.message else ""
@@ -217,7 +217,7 @@ def _hear(session: Session, heard: Heard, kept: list[Heard]) -> None:
         click.echo(printable(line))
 
 
-def _value(heard: Heard) -> dict[str, object]:
+def _value(heard: TargetReport) -> dict[str, object]:
     return {**msgspec.structs.asdict(heard), "at": instant_text(heard.at)}
 
 

@@ -10,13 +10,13 @@ import click
 
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import InputError
+from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
-from pointsman.turns.explain import shown_value
+from pointsman.turns.explain import story_to_json, to_json, to_screen
 from pointsman.turns.facts import GivenFacts, read_facts
-from pointsman.turns.not_asked import preview_story
-from pointsman.turns.screen import WIDTH, why_screen
-from pointsman.turns.story import TurnStory, story_value
+from pointsman.turns.story.turn_story import TurnStory
+from pointsman.turns.story.unasked import preview_story
 
 _COLOURS = {
     "chose": "green",
@@ -49,7 +49,7 @@ def route(session: Session, message: str | None, facts: str | None, no_record: b
         session.warn((*in_force.problems, *pointsman.warnings))
         shown = pointsman.route(given, is_preview=True, record=not no_record, in_force=in_force)
         story = preview_story(in_force.ready, given, shown)
-    session.show(_text(story), shown_value(shown))
+    session.show(_text(story), to_json(shown))
     sys.exit(0 if shown.outcome.chosen_model else 1)
 
 
@@ -64,7 +64,7 @@ def why(session: Session, turn: str) -> None:
     """
     with session.open() as pointsman:
         story = pointsman.read_turn(turn)
-    session.show(_text(story), story_value(story))
+    session.show(_text(story), story_to_json(story))
 
 
 def _read_facts(message: str | None, name: str | None) -> GivenFacts | str:
@@ -80,8 +80,8 @@ def _read_facts(message: str | None, name: str | None) -> GivenFacts | str:
 
 def _text(story: TurnStory) -> str:
     if not sys.stdout.isatty():
-        return why_screen(story, WIDTH)
-    return _coloured(why_screen(story, get_terminal_size().columns))
+        return to_screen(story, WIDTH)
+    return _coloured(to_screen(story, get_terminal_size().columns))
 
 
 def _coloured(text: str) -> str:

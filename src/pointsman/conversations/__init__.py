@@ -1,1 +1,1 @@
-"""Conversations: sessions opened, driven, followed, and opened again after whatever happened."""
+"""Conversations: sessions are opened, driven, followed, and recovered after a crash."""

@@ -1,36 +1,38 @@
-"""One turn on its way: driven in a task of its own, followed through its updates."""
+"""One running turn: driven in a task of its own, followed through its updates."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Generic, TypeVar
 
 from pointsman.calls.flow import Record
-from pointsman.conversations.asking import Question, ShownConfirmer
-from pointsman.conversations.conversation_house import House, Kit
-from pointsman.conversations.crew import Boss, Crew
-from pointsman.conversations.driver import Desires, Driver, Seat
-from pointsman.conversations.staging import Staged, Standing
+from pointsman.conversations.services import ConversationServices, Kit
+from pointsman.conversations.turn_driver import TurnCallbacks, TurnDriver, TurnScope
+from pointsman.conversations.turn_preparation import PreparedTurn, SessionState
+from pointsman.conversations.worker_runner import PlannerTurn, WorkerRunner
+from pointsman.errors import NotFound
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.sessions.conversation import conversation_turn
 from pointsman.sessions.delegate_call import DelegateResult, Delegation
 from pointsman.sessions.effects import AskEgress, AskRoute, RouteAnswer
 from pointsman.sessions.events.calls import LlmCallCompleted
 from pointsman.sessions.events.session import CancelReason
 from pointsman.sessions.message import MessageUsage
-from pointsman.sessions.shown import shown
-from pointsman.sessions.tool import Confirmer, DenyAll
+from pointsman.sessions.tool import ConfirmationAnswer, Confirmer, DenyAll, PendingConfirmation
 from pointsman.sessions.turn import TurnEnd
+from pointsman.sessions.turn_flow import run_turn
 from pointsman.sessions.update import (
     ChooseRoute,
+    Confirm,
     ConfirmEgress,
+    EventUpdate,
     Notice,
-    Routed,
-    Told,
+    RouteUpdate,
     ToolUseBegun,
     TurnOver,
     Update,
-    Used,
+    UsageUpdate,
+    update_of_event,
 )
 from pointsman.storage.policies.policies import InForce
 from pointsman.storage.stores.conversations import TurnClose, TurnRow, TurnStatus
@@ -47,27 +49,32 @@ class TurnRun:
     """One turn of a user's session."""
 
     def __init__(
-        self, house: House, kit: Kit, seat: Seat, staged: Staged, standing: Standing
+        self,
+        services: ConversationServices,
+        kit: Kit,
+        scope: TurnScope,
+        prepared: PreparedTurn,
+        state: SessionState,
     ) -> None:
-        self._house = house
+        self._services = services
         self._kit = kit
-        self.seat = seat
-        self._staged = staged
-        self._standing = standing
+        self.scope = scope
+        self._prepared = prepared
+        self._state = state
         self._updates: asyncio.Queue[Update | None] = asyncio.Queue()
         self._tools: dict[str, str] = {}
         self._spent = MicroUsd(0)
         self._decision_id = ""
-        self._driver: Driver | None = None
-        self._boss: Boss | None = None
-        self._crew = Crew(house, kit, self._show)
-        self.confirmer = ShownConfirmer(self._show)
-        self.route: Question[RouteAnswer] = Question()
-        self.egress: Question[bool] = Question()
+        self._driver: TurnDriver | None = None
+        self._planner: PlannerTurn | None = None
+        self._workers = WorkerRunner(services, kit, self._show)
+        self.confirmer = UpdateConfirmer(self._show)
+        self.route: PendingAnswer[RouteAnswer] = PendingAnswer()
+        self.egress: PendingAnswer[bool] = PendingAnswer()
         self.end: TurnEnd | None = None
 
-    async def followed(self, in_force: InForce, cost: MicroUsd) -> AsyncGenerator[Update]:
-        """Run the turn and give what happens; whoever stops following cancels it."""
+    async def follow(self, in_force: InForce, cost: MicroUsd) -> AsyncGenerator[Update]:
+        """Run the turn and yield its updates; closing the generator cancels it."""
         self._spent = cost
         running = asyncio.get_running_loop().create_task(self._run(in_force))
         running.add_done_callback(lambda _task: self._updates.put_nowait(None))
@@ -81,28 +88,30 @@ class TurnRun:
 
     def cancel(self, reason: CancelReason = "user_cancel") -> None:
         """Cancel the turn: its workers first, then itself. A second cancel does nothing."""
-        self._crew.cancel(reason)
+        self._workers.cancel(reason)
         if self._driver is not None:
             self._driver.cancel(reason)
 
     async def _run(self, in_force: InForce) -> None:
-        desires = Desires(
+        callbacks = TurnCallbacks(
             show=self._show,
             ask_route=self._ask_route,
             ask_egress=self._ask_egress,
-            confirmer=self._asked(),
+            confirmer=self._choose_confirmer(),
             tools=self._kit.tools,
             run_workers=self._run_workers,
-            decided=self._decided,
+            on_decision=self._record_decision,
         )
-        self._boss = Boss(self.seat, self._standing, in_force, desires, self._standing.privacy)
-        self._driver = Driver(self._house, self.seat, in_force, desires)
-        end = await self._driver.run(conversation_turn(self._staged.turn))
+        self._planner = PlannerTurn(
+            self.scope, self._state, in_force, callbacks, self._state.privacy
+        )
+        self._driver = TurnDriver(self._services, self.scope, in_force, callbacks)
+        end = await self._driver.run(run_turn(self._prepared.turn))
         self.end = end
-        await self._closed(end)
+        await self._close_turn(end)
         self._show(
             TurnOver(
-                self.seat.turn_id,
+                self.scope.turn_id,
                 end.status,
                 end.stop_reason,
                 end.text,
@@ -112,31 +121,31 @@ class TurnRun:
             )
         )
 
-    async def _closed(self, end: TurnEnd) -> None:
-        """Keep how the turn ended; one that never began has no row."""
+    async def _close_turn(self, end: TurnEnd) -> None:
+        """Store how the turn ended; a turn that never began has no row."""
         status = _STATUSES.get(end.status)
         if status is None:
             return
         tally = end.tally
         close = TurnClose(
-            self.seat.turn_id,
+            self.scope.turn_id,
             status,
             end.model,
             self._decision_id,
-            self._house.ground.clock.now(),
+            self._services.opened.clock.now(),
             tally.cost_microusd,
             tally.latency_ms,
             tally.pricing_version,
         )
-        await asyncio.wrap_future(self._house.store.end_turn(close))
+        await asyncio.wrap_future(self._services.store.end_turn(close))
 
-    def _asked(self) -> Confirmer:
+    def _choose_confirmer(self) -> Confirmer:
         if self._kit.confirmer is not None:
             return self._kit.confirmer
         return self.confirmer if self._kit.is_interactive else DenyAll()
 
     async def _run_workers(self, work: Sequence[Delegation]) -> tuple[DelegateResult, ...]:
-        return () if self._boss is None else await self._crew.run(self._boss, work)
+        return () if self._planner is None else await self._workers.run(self._planner, work)
 
     async def _ask_route(self, effect: AskRoute) -> RouteAnswer:
         if not self._kit.is_interactive:
@@ -151,30 +160,30 @@ class TurnRun:
     async def _ask_egress(self, effect: AskEgress) -> bool:
         if not self._kit.is_interactive:
             return False
-        prompts = effect.placing.trace.prompts
-        self._show(ConfirmEgress("; ".join(prompts) or effect.placing.outcome.reason))
+        placing = effect.ruling.placing
+        self._show(ConfirmEgress("; ".join(placing.trace.prompts) or placing.outcome.reason))
         return await self.egress.ask()
 
-    def _decided(self, effect: Record, decision_id: str) -> None:
+    def _record_decision(self, effect: Record, decision_id: str) -> None:
         ruling, self._decision_id = effect.ruling, decision_id
         if effect.kind == "turn" and ruling.model:
-            now, staged = self._house.ground.clock.now(), self._staged
+            now, prepared = self._services.opened.clock.now(), self._prepared
             row = TurnRow(
-                self.seat.turn_id,
-                self.seat.session_id,
+                self.scope.turn_id,
+                self.scope.session_id,
                 decision_id,
                 ruling.model,
                 "open",
                 now,
-                fingerprint=staged.fingerprint,
-                vector=staged.vector,
+                fingerprint=prepared.fingerprint,
+                vector=prepared.vector,
             )
-            self._house.store.begin_turn(row)
+            self._services.store.begin_turn(row)
         if ruling.model:
             winner = ruling.trace.chain[ruling.outcome.winner_index]
             self._show(
-                Routed(
-                    self.seat.turn_id,
+                RouteUpdate(
+                    self.scope.turn_id,
                     decision_id,
                     ruling.model,
                     winner.policy,
@@ -190,14 +199,14 @@ class TurnRun:
         if isinstance(update, ToolUseBegun):
             self._tools[update.tool_use_id] = update.name
         self._updates.put_nowait(update)
-        if isinstance(update, Told):
-            found = shown(update.event, self._tools)
+        if isinstance(update, EventUpdate):
+            found = update_of_event(update.event, self._tools)
             if found is not None:
                 self._updates.put_nowait(found)
             if isinstance(update.event.payload, LlmCallCompleted):
-                self._updates.put_nowait(self._used(update.event.payload))
+                self._updates.put_nowait(self._usage_update(update.event.payload))
 
-    def _used(self, told: LlmCallCompleted) -> Used:
+    def _usage_update(self, told: LlmCallCompleted) -> UsageUpdate:
         usage = MessageUsage(
             told.input_tokens,
             told.output_tokens,
@@ -208,4 +217,59 @@ class TurnRun:
             told.latency_ms,
         )
         self._spent = MicroUsd(self._spent + usage.cost_microusd)
-        return Used(told.model, usage, microusd_text(self._spent))
+        return UsageUpdate(told.model, usage, microusd_text(self._spent))
+
+
+T = TypeVar("T")
+
+
+class PendingAnswer(Generic[T]):
+    """One question at a time, answered from elsewhere in the event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Future[T] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an answer is awaited."""
+        return self._waiting is not None and not self._waiting.done()
+
+    async def ask(self) -> T:
+        """Wait for the answer."""
+        self._waiting = asyncio.get_running_loop().create_future()
+        try:
+            return await self._waiting
+        finally:
+            self._waiting = None
+
+    def answer(self, value: T) -> bool:
+        """Set the answer; return whether a question was open."""
+        if self._waiting is None or self._waiting.done():
+            return False
+        self._waiting.set_result(value)
+        return True
+
+
+class UpdateConfirmer:
+    """Shows a tool's request as an update and waits for `answer`; several may wait side by side."""
+
+    def __init__(self, show: Callable[[Update], None]) -> None:
+        self._show = show
+        self._waiting: dict[str, asyncio.Future[ConfirmationAnswer]] = {}
+
+    async def ask(self, asked: PendingConfirmation) -> ConfirmationAnswer:
+        """Show a request and wait."""
+        waiting: asyncio.Future[ConfirmationAnswer] = asyncio.get_running_loop().create_future()
+        self._waiting[asked.id] = waiting
+        self._show(Confirm(asked))
+        try:
+            return await waiting
+        finally:
+            self._waiting.pop(asked.id, None)
+
+    def answer(self, request_id: str, answered: ConfirmationAnswer) -> None:
+        """Answer a request by its id."""
+        waiting = self._waiting.get(request_id)
+        if waiting is None or waiting.done():
+            raise NotFound(f"nobody waits for an answer to `{request_id}`")
+        waiting.set_result(answered)

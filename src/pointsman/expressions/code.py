@@ -77,7 +77,7 @@ def _not_boolean(value: object) -> bool:
 
 def _soft(start: object, steps: tuple[str | int, ...]) -> Value:
     found = values.followed(start, steps)
-    return None if found is MISSING else cast(Value, found)
+    return None if found is MISSING else cast("Value", found)
 
 
 class Code:
@@ -327,7 +327,7 @@ class Code:
 def function(body: Sequence[ast.stmt], bound: Bound, arguments: str) -> Callable[..., Value]:
     """Make one function out of statements, bound to these names and to nothing else."""
     module = ast.parse(f"def made({arguments}): pass")
-    cast(ast.FunctionDef, module.body[0]).body = list(body)
+    cast("ast.FunctionDef", module.body[0]).body = list(body)
     code = compile(ast.fix_missing_locations(module), "<expression>", "exec")
     inner = next(each for each in code.co_consts if isinstance(each, CodeType))
     return FunctionType(inner, bound)

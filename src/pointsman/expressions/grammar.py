@@ -135,18 +135,18 @@ class _Parser:
             self._expect(":")
             return Choice(at, left, yes, self._expression())
         if level in {_OR, _AND}:
-            return self._logic(left, at, cast(LogicWord, sign), level)
+            return self._logic(left, at, cast("LogicWord", sign), level)
         if sign == "*" and self._is("*"):
             self._refuse(self._token, "there are no powers")
         right = self._expression(level + 1)
         if level != _COMPARE:
-            return Arithmetic(at, cast(ArithmeticSign, sign), left, right)
+            return Arithmetic(at, cast("ArithmeticSign", sign), left, right)
         if _LEVELS.get(self._operator()) == _COMPARE:
             hint = "write `a < b and b < c`"
             self._refuse(self._token, "comparisons cannot be chained", hint)
         if sign in _TESTS:
-            return Test(at, cast(TestWord, sign), left, right)
-        return Compare(at, cast(CompareSign, sign), left, right)
+            return Test(at, cast("TestWord", sign), left, right)
+        return Compare(at, cast("CompareSign", sign), left, right)
 
     def _logic(self, left: Node, at: int, word: LogicWord, level: int) -> Node:
         parts = [left, self._expression(level + 1)]

@@ -36,7 +36,7 @@ def in_order(meter: Meter, of: list[Value]) -> Value:
     kinds = {values.kind_of(each) for each in of}
     if len(kinds) > 1 or not kinds <= {"number", "text"}:
         raise NotKnown("`sort` takes numbers only, or texts only")
-    return sorted(of, key=lambda each: cast(Decimal, each))
+    return sorted(of, key=lambda each: cast("Decimal", each))
 
 
 def distinct(meter: Meter, of: list[Value]) -> Value:

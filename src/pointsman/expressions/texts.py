@@ -77,7 +77,7 @@ def split(meter: Meter, text: str, separator: str) -> Value:
         raise NotKnown("`split` cannot look for an empty text")
     spend_text(meter, len(text))
     spend(meter, text.count(separator))
-    return cast(Value, text.split(separator))
+    return cast("Value", text.split(separator))
 
 
 def join(meter: Meter, parts: list[Value], separator: str) -> str:

@@ -171,7 +171,7 @@ def _ordered(left: object, right: object) -> tuple[Decimal, Decimal]:
     if kind != other or kind not in {"number", "text"}:
         raise NotKnown(f"{NAMES[kind]} and {NAMES[other]} have no order")
     # Two numbers or two texts: the one thing that matters about them here is that `<` works.
-    return cast(tuple[Decimal, Decimal], (left, right))
+    return cast("tuple[Decimal, Decimal]", (left, right))
 
 
 def added(left: object, right: object, meter: Meter) -> Value:

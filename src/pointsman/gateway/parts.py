@@ -11,14 +11,14 @@ from msgspec import Struct, field
 from pointsman.access.budgets import BudgetPort
 from pointsman.access.keyring import Keyring
 from pointsman.app import Pointsman
-from pointsman.calls.flow import Fallback
-from pointsman.calls.locks import TurnLock, TurnLocks
+from pointsman.calls.flow import Fallback, TurnLock, TurnLocks
 from pointsman.calls.services import CallServices
 from pointsman.errors import PolicyElsewhere
-from pointsman.gateway.api.feed import Feed
-from pointsman.gateway.api.login import Logins
+from pointsman.gateway.api.dashboard.login import Logins
+from pointsman.gateway.api.feed.live import Feed
+from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.gateway.telemetry.logs import Log
-from pointsman.gateway.telemetry.metrics import Metrics
+from pointsman.gateway.telemetry.metrics import GatewayMetrics
 from pointsman.gateway.telemetry.tracing import Tracing
 from pointsman.gateway.turns.durable import LoopBridge
 from pointsman.providers.live import LiveProviders
@@ -38,11 +38,12 @@ class Parts(Struct, frozen=True):
 
     pointsman: Pointsman
     settings: Settings
+    catalog: TurnCatalog
     providers: LiveProviders
     health: LiveHealth
     locks: TurnLocks
     sessions: SessionStore
-    metrics: Metrics
+    metrics: GatewayMetrics
     keyring: Keyring
     budgets: BudgetPort
     calls: CallServices

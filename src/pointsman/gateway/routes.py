@@ -1,89 +1,49 @@
-"""Everything that is served: each path and who serves it."""
+"""The handler of every route, made for one gateway."""
 
 from __future__ import annotations
 
-import msgspec
-
-from pointsman.gateway.api.action_upkeep import ActionUpkeep
-from pointsman.gateway.api.admin import Admin
-from pointsman.gateway.api.api import Api
-from pointsman.gateway.api.budget_api import BudgetApi
-from pointsman.gateway.api.bulk_api import BulkApi
-from pointsman.gateway.api.dashboard import Dashboard
-from pointsman.gateway.api.description import Key
-from pointsman.gateway.api.following import Following
-from pointsman.gateway.api.hooks import Hooks
-from pointsman.gateway.api.judging import Judging
-from pointsman.gateway.api.ledger_api import LedgerApi
-from pointsman.gateway.api.overview_api import OverviewApi
-from pointsman.gateway.api.policy_api import PolicyApi
-from pointsman.gateway.api.session_api import SessionApi
-from pointsman.gateway.api.turn_api import TurnApi
-from pointsman.gateway.api.turn_catalog import TurnCatalog
-from pointsman.gateway.asgi import Handler
-from pointsman.gateway.http import JSON, Asked, Receive, Send, answer
-from pointsman.gateway.later import later_routes
+from pointsman.access.roles import RouteKey
+from pointsman.gateway.api.actions.upkeep import ActionUpkeep
+from pointsman.gateway.api.models.routes import CALLS
+from pointsman.gateway.api_handler import ApiHandler, HandlerObjects
+from pointsman.gateway.http import Handler
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.told_routes import ToldRoute
-from pointsman.gateway.turns.beside import Beside
+from pointsman.gateway.route import API
+from pointsman.gateway.route_table import ROUTES
 from pointsman.gateway.turns.endpoints import ModelEndpoint
-from pointsman.gateway.turns.lane import Lane
-from pointsman.gateway.turns.passing import PassEndpoint
+from pointsman.gateway.turns.pass_through import PassThroughEndpoint
+from pointsman.gateway.turns.shadow_runs import ShadowRuns
+from pointsman.gateway.turns.turn_batcher import TurnBatcher
+
+HOOKS = f"{API}.workflows.hooks.HookApi"
 
 
-def served(parts: Parts) -> dict[Key, Handler]:
-    """Give what is served where."""
-    catalog = TurnCatalog(parts.pointsman.home)
-    parts.ending.append(catalog.close)
+def make_handlers(parts: Parts) -> dict[RouteKey, Handler]:
+    """Return what serves each route."""
+    objects = HandlerObjects(parts)
     ActionUpkeep(parts)
-    beside = Beside(parts)
-    found: dict[Key, Handler] = {
-        ("POST", "/v1/chat/completions"): ModelEndpoint(parts, "chat", beside=beside),
-        ("POST", "/v1/responses"): ModelEndpoint(parts, "responses", beside=beside),
-        ("POST", "/v1/messages"): ModelEndpoint(parts, "messages", beside=beside),
-        ("POST", "/v1/embeddings"): PassEndpoint(parts, "embeddings"),
-        ("POST", "/v1/completions"): PassEndpoint(parts, "completions"),
-        **Api(parts).routes(),
-        **Admin(parts).routes(),
-        **SessionApi(parts, catalog).routes(),
-        **Judging(parts).routes(),
-        **BudgetApi(parts).routes(),
-        **Following(parts).routes(),
-        **Hooks(parts).routes(),
-        **Dashboard(parts).routes(),
-        **TurnApi(parts, catalog).routes(),
-        **OverviewApi(parts, catalog).routes(),
-        **PolicyApi(parts, catalog).routes(),
-        **LedgerApi(parts).routes(),
-        **BulkApi(parts).routes(),
-        **later_routes(parts),
+    # Made now, not with the first hook: it goes on with what a crash left undone.
+    objects.get(HOOKS)
+    calls = _call_handlers(parts)
+    handlers: dict[RouteKey, Handler] = {}
+    for key, route in ROUTES.items():
+        is_call = route in CALLS
+        handlers[key] = calls[route.path] if is_call else ApiHandler(parts, route, objects)
+    return handlers
+
+
+def _call_handlers(parts: Parts) -> dict[str, Handler]:
+    shadow_runs = ShadowRuns(parts)
+    endpoints = {
+        "/v1/chat/completions": ModelEndpoint(parts, "chat", shadow_runs=shadow_runs),
+        "/v1/responses": ModelEndpoint(parts, "responses", shadow_runs=shadow_runs),
+        "/v1/messages": ModelEndpoint(parts, "messages", shadow_runs=shadow_runs),
     }
-    schema = ("GET", "/openapi.json")
-    found[schema] = _Schema([*found, schema])
     if parts.sharing is None:
-        for each in found.values():
-            if type(each) is ModelEndpoint:
-                each.lane = Lane(each)
+        for endpoint in endpoints.values():
+            endpoint.batcher = TurnBatcher(endpoint)
     return {
-        # Model endpoints tell of themselves, with what they decided.
-        key: each if isinstance(each, ModelEndpoint) else ToldRoute(parts, key, each)
-        for key, each in found.items()
+        **endpoints,
+        "/v1/embeddings": PassThroughEndpoint(parts, "embeddings"),
+        "/v1/completions": PassThroughEndpoint(parts, "completions"),
     }
-
-
-class _Schema:
-    """Serves the description of all routes, made when it is first asked for."""
-
-    def __init__(self, routes: list[Key]) -> None:
-        self._routes = routes
-        self._body = b""
-
-    async def __call__(self, _asked: Asked, _receive: Receive, send: Send) -> None:
-        """Describe every route."""
-        if not self._body:
-            # Imported here: it knows every shape there is, and few ask for it.
-            from pointsman.gateway.api.described import DESCRIBED  # noqa: PLC0415
-            from pointsman.gateway.api.openapi import openapi  # noqa: PLC0415
-
-            self._body = msgspec.json.encode(openapi(self._routes, DESCRIBED))
-        await answer(send, 200, self._body, [JSON, (b"cache-control", b"no-cache")])

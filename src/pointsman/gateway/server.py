@@ -19,18 +19,20 @@ from pointsman.access.budgets import Budgets
 from pointsman.access.keyring import ACCESS, Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
-from pointsman.calls.locks import TurnLocks
+from pointsman.calls.flow import TurnLocks
 from pointsman.calls.services import CallServices, deadlines_of
-from pointsman.gateway.api.feed import Feed
-from pointsman.gateway.api.feed_events import event_of
-from pointsman.gateway.api.policy_writing import follow_policy
-from pointsman.gateway.asgi import LOOPBACK, Gateway, Routes
+from pointsman.gateway.api.feed.events import event_of
+from pointsman.gateway.api.feed.live import Feed
+from pointsman.gateway.api.policies.writing import follow_policy
+from pointsman.gateway.api.turns.catalog import TurnCatalog
+from pointsman.gateway.dispatch import LOOPBACK, Gateway
 from pointsman.gateway.parts import Parts, fallback_of, stored_lock
-from pointsman.gateway.routes import served
+from pointsman.gateway.route_table import RouteTable
+from pointsman.gateway.routes import make_handlers
+from pointsman.gateway.telemetry.call_telemetry import CallTelemetry
 from pointsman.gateway.telemetry.logs import Log
-from pointsman.gateway.telemetry.metrics import Metrics
-from pointsman.gateway.telemetry.tracing import opened_tracing
-from pointsman.gateway.telemetry.turn_counts import CallTelemetry
+from pointsman.gateway.telemetry.metrics import GatewayMetrics
+from pointsman.gateway.telemetry.tracing import open_tracing
 from pointsman.gateway.turns.durable import UNWATCHED
 from pointsman.gateway.wire.server import BACKLOG, Serving
 from pointsman.kernel.entry import Entry
@@ -85,7 +87,7 @@ def opened(
             sharing = _shared(stack, pointsman, kept_in, settings, keyring)
             pointsman.health = sharing.health
         pointsman.health.prepare()
-        metrics, tracing, deadlines = Metrics(), opened_tracing(), deadlines_of(settings)
+        metrics, tracing, deadlines = GatewayMetrics(), open_tracing(), deadlines_of(settings)
         calls = CallServices(
             desk=pointsman.desk,
             clock=pointsman.clock,
@@ -101,9 +103,12 @@ def opened(
             run_blocking=None if sharing is None else sharing.run,
         )
         pointsman.calls = calls
+        catalog = TurnCatalog(pointsman.home)
+        stack.callback(catalog.close)
         parts = Parts(
             pointsman=pointsman,
             settings=settings,
+            catalog=catalog,
             providers=calls.providers,
             health=calls.health,
             locks=TurnLocks(lambda name: stored_lock(sessions, name)),
@@ -157,7 +162,7 @@ def _committed(parts: Parts, entries: Sequence[Entry], seconds: float) -> None:
     parts.metrics.observe("pointsman_ledger_commit_seconds", (), seconds)
     parts.feed.committed(entries)
     if parts.sharing is not None:
-        parts.sharing.replica.observed(entries)
+        parts.sharing.replica.enqueue_outcomes(entries)
 
 
 def _record_changes(parts: Parts, changes: Sequence[Transition]) -> None:
@@ -181,7 +186,7 @@ def application(parts: Parts) -> Gateway:
     hosts = {each.lower() for each in server.hosts} | {server.host.lower()}
     if server.host in LOOPBACK:
         hosts |= LOOPBACK
-    return Gateway(parts, Routes(served(parts)), frozenset(hosts))
+    return Gateway(parts, RouteTable(make_handlers(parts)), frozenset(hosts))
 
 
 def bound(server: Server) -> socket.socket:

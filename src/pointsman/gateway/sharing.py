@@ -19,24 +19,24 @@ from pointsman.access.caps import Cap, Owners
 from pointsman.access.keyring import Keyring
 from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.app import Pointsman
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import TurnLock
 from pointsman.errors import PointsmanError
-from pointsman.gateway.api.feed import Feed
-from pointsman.gateway.api.shapes import ReplicaRow, SharedReport
+from pointsman.gateway.api.feed.live import Feed
+from pointsman.gateway.api.status.shapes import ReplicaRow, SharedReport
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
-from pointsman.replicas.opening import open_shared
-from pointsman.replicas.replica import Replica, Shared
+from pointsman.replicas.replica import Replica
 from pointsman.replicas.shared_health import SharedHealth
+from pointsman.replicas.shared_stores import SharedStores, open_shared_stores
 from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.sharing import WaitingTurn
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.turns.facts import BudgetLeft, Health
-from pointsman.turns.learning.trials import TRIED_FOR_S
 from pointsman.turns.registry.provider_state import Thresholds
+from pointsman.turns.registry.trials import TRIED_FOR_S
 from pointsman.version import VERSION
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Ahead(Struct, frozen=True):
 class Sharing:
     """One replica's part in what all share."""
 
-    def __init__(self, pointsman: Pointsman, shared: Shared, keyring: Keyring) -> None:
+    def __init__(self, pointsman: Pointsman, shared: SharedStores, keyring: Keyring) -> None:
         self.shared = shared
         self._pointsman = pointsman
         clock, ids, recorder = pointsman.clock, pointsman.ids, pointsman.desk.recorder()
@@ -84,7 +84,7 @@ class Sharing:
     def begin(self, feed: Feed, log: Log) -> None:
         """Join the others, and follow what they do."""
         if log.is_on:
-            self.replica.warned = log.shared
+            self.replica.warn = log.shared_warning
         self._keyring.look(self._pointsman.clock.now())
         self._keyring.is_followed = True
         if self._published is not None:
@@ -238,7 +238,7 @@ def opened_sharing(
     pointsman: Pointsman, store: PostgresStore, settings: Settings, keyring: Keyring
 ) -> Sharing:
     """Open what the replicas of a home share."""
-    shared = open_shared(pointsman.home, store, settings, pointsman.ids.new_id())
+    shared = open_shared_stores(pointsman.home, store, settings, pointsman.ids.new_id())
     return Sharing(pointsman, shared, keyring)
 
 

@@ -1,6 +1,6 @@
-"""A request for something that lasts: who wants what done, to which target, and who must agree.
+"""An action request: the lasting effect that is wanted, its target, and the approval it needs.
 
-A request never changes. What becomes of it is told by later entries: see `action_state`.
+A request never changes. Later entries tell its course: see `state`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pointsman.kernel.canonical import ContentId, Form
 from pointsman.kernel.instant import SECOND, Instant
 
 Approval = Literal["admin_single", "admin_plus_council_notice", "council_quorum"]
-"""Who must agree: one admin; one admin, with the council told; a quorum of the council."""
+"""Who must agree: one admin; one admin, with the council notified; a quorum of the council."""
 
 ActionType = Literal[
     "sem_write",
@@ -32,7 +32,7 @@ Source = Literal["user", "system", "agent", "brainstate", "workflow"]
 
 QUORUM: Final = 3
 VOTE_WINDOW: Final = 24 * 3600 * SECOND
-"""How long a request may be voted on and carried out, unless it says otherwise."""
+"""How long a request may be voted on and executed, unless it says otherwise."""
 
 SHORTEST_WINDOW: Final = SECOND
 LONGEST_WINDOW: Final = 30 * 24 * 3600 * SECOND
@@ -43,7 +43,7 @@ LONGEST_NAME: Final = 200
 
 
 class ActionRule(Struct, frozen=True):
-    """What a type of action needs, and what it does; `is_high_risk` is what 000 calls so."""
+    """The approval a type of action needs, and its meaning; `is_high_risk` as 000 defines it."""
 
     approval: Approval
     meaning: str
@@ -76,9 +76,9 @@ ACTIONS: Final[Mapping[ActionType, ActionRule]] = MappingProxyType(
 
 
 class Actor(Struct, frozen=True, forbid_unknown_fields=True):
-    """Somebody who asks, votes or acts: the id of the key, and the name the key was made for.
+    """A person or program that requests, votes or acts: the key's id, and the name it is made for.
 
-    Two keys made for one name are one person here: neither may vote beside the other.
+    Two keys made for one name are one actor: neither may vote beside the other.
     """
 
     id: str
@@ -86,15 +86,15 @@ class Actor(Struct, frozen=True, forbid_unknown_fields=True):
     role: str
 
     def is_same_as(self, other: Actor) -> bool:
-        """Tell whether two are one person, as far as keys can tell."""
+        """Tell whether two actors are one, as far as keys can tell."""
         return self.id == other.id or self.name == other.name
 
 
 SYSTEM: Final = Actor("system", "system", "")
-"""Who closes a request whose time is over, and writes down what votes came to."""
+"""The actor that closes expired requests and records the results of votes."""
 
 
-class Origin(Struct, frozen=True, forbid_unknown_fields=True):
+class RequestOrigin(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a request came from. `node_id` names the module that asked, where one did."""
 
     source: Source
@@ -104,18 +104,18 @@ class Origin(Struct, frozen=True, forbid_unknown_fields=True):
     trace_id: str
 
 
-BY_USER: Final = Origin("user", "", "", "", "")
+BY_USER: Final = RequestOrigin("user", "", "", "", "")
 
 
 class OptIn(Struct, frozen=True, forbid_unknown_fields=True):
-    """Somebody's word that personal data may be kept as it is, with the reason given."""
+    """An actor's consent that personal data is stored as it is, with the reason."""
 
     by: Actor
     reason: str
 
 
-class Finding(Struct, frozen=True, forbid_unknown_fields=True):
-    """Personal data or a secret that was found in a request, and where; never the value."""
+class SensitiveFinding(Struct, frozen=True, forbid_unknown_fields=True):
+    """Personal data or a secret found in a request, and its place; never the value."""
 
     place: str
     kind: str
@@ -135,7 +135,7 @@ class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True):
     target: str
     payload_id: ContentId
     requester: Actor
-    origin: Origin
+    origin: RequestOrigin
     justification: str
     evidence: tuple[str, ...]
     required_approval_type: Approval
@@ -146,7 +146,7 @@ class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True):
     subject: ContentId
     action_hash: ContentId
     opt_in: OptIn | None
-    found: tuple[Finding, ...]
+    found: tuple[SensitiveFinding, ...]
 
 
 REQUEST_FORM = Form(ActionRequest)
@@ -172,14 +172,14 @@ _BOUND_FORM = Form(_Bound)
 
 
 def subject_of(action_type: ActionType, target: str, payload_id: ContentId) -> ContentId:
-    """Name what is to be done, whoever asks for it and however often."""
+    """Return the id of an effect, the same for every request for it."""
     return _SUBJECT_FORM.id(_Subject(action_type, target, payload_id))
 
 
 def action_hash(request: ActionRequest) -> ContentId:
-    """Name all that an approval binds: type, target, payload, requester, and this one request.
+    """Return the id of all that an approval binds: type, target, payload, requester, request.
 
-    INVARIANT: an approval of one request is no approval of another, though both want the same.
+    INVARIANT: an approval of one request is no approval of another with the same subject.
     """
     subject = subject_of(request.action_type, request.target, request.payload_id)
     return _BOUND_FORM.id(
@@ -194,8 +194,8 @@ def action_hash(request: ActionRequest) -> ContentId:
     )
 
 
-def approval_of(action_type: ActionType, target: str, origin: Origin) -> Approval:
-    """Give who must agree; what a module wants done to itself is for the council."""
+def approval_of(action_type: ActionType, target: str, origin: RequestOrigin) -> Approval:
+    """Return the approval an action needs; a module's action on itself needs the council."""
     if origin.node_id and origin.node_id == target:
         return "council_quorum"
     return ACTIONS[action_type].approval

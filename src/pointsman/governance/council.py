@@ -1,6 +1,6 @@
-"""A vote on what an agent produced, by declared rules: the same output, the same vote (004 §4.4).
+"""A vote on an agent's output, by declared rules: the same output, the same vote (004 §4.4).
 
-Votes on requests for persistent effects are another thing: see `votes`.
+Votes on action requests are in `votes`.
 """
 
 from __future__ import annotations
@@ -8,18 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import Annotated, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
 from pointsman.errors import Problem
-from pointsman.kernel.canonical import ContentId, Form, canonical_json, content_id
+from pointsman.kernel.canonical import Form
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Limits, Path
-from pointsman.kernel.json_text import read_json
+from pointsman.kernel.document import Document, Path
 from pointsman.kernel.number import ONE, Billionths, billionths, billionths_text, ratio
-from pointsman.kernel.schema import conform
 from pointsman.kernel.text import ascii_lower
 
 Axis = Literal["correctness", "relevance", "safety", "coherence"]
@@ -31,24 +29,23 @@ Term = Annotated[str, Meta(min_length=1, max_length=200)]
 Fraction = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
 Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
 
-# DETERMINISM: only ASCII separates words; what else is a letter changes with the Python version.
+# DETERMINISM: only ASCII separates words; the other letters change with the Python version.
 _WORD = re.compile(r"[0-9A-Za-z\x80-\U0010ffff]+")
 _SHORTEST_WORD = 4
-_ANY_SIZE = Limits(bytes=2**31, nodes=2**31)
 _BLANKS = " \t\r\n"
 
 
-class Question(Struct, frozen=True, forbid_unknown_fields=True):
-    """What was wanted: the text, and the deliverable a goal names, if one does."""
+class CouncilQuestion(Struct, frozen=True, forbid_unknown_fields=True):
+    """The query: its text, and the deliverable a goal names, if one does."""
 
     text: str
     deliverable: str = ""
 
 
 class AgentOutput(Struct, frozen=True, forbid_unknown_fields=True):
-    """What an agent produced. `found_kinds` are the sensitive kinds a detector found in the text.
+    """The output of an agent. `found_kinds` are the sensitive kinds a detector found in the text.
 
-    A detector that failed is told as a kind of its own by whoever asked it.
+    The caller of a detector reports its failure as a kind of its own.
     """
 
     agent_id: str
@@ -63,7 +60,7 @@ class AgentOutput(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Check(Struct, frozen=True, forbid_unknown_fields=True, tag_field="check"):
-    """One thing a rule looks at."""
+    """One condition of a rule."""
 
 
 class ConfidenceAtLeast(_Check, frozen=True, tag="confidence_at_least"):
@@ -113,7 +110,7 @@ class LengthBetween(_Check, frozen=True, tag="length_between"):
     max_chars: Annotated[int, Meta(ge=1, le=10_000_000)]
 
 
-class Finished(_Check, frozen=True, tag="finished"):
+class IsFinished(_Check, frozen=True, tag="finished"):
     """The agent came to its end, and without an error."""
 
 
@@ -130,13 +127,13 @@ Check: TypeAlias = (
     | ContainsNone
     | FindsNone
     | LengthBetween
-    | Finished
+    | IsFinished
     | IsJson
 )
 
 
 class CouncilRule(Struct, frozen=True, forbid_unknown_fields=True):
-    """A declared rule: what it is about, what it checks, and what to say where it is broken."""
+    """A declared rule: its axis, its check, and the suggestion where it is broken."""
 
     id: Name
     axis: Axis
@@ -154,7 +151,7 @@ class CouncilRules(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CouncilVote(Struct, frozen=True, forbid_unknown_fields=True):
-    """A vote on one output. An axis nothing was declared for is 1: nothing speaks against it."""
+    """A vote on one output. An axis without a rule is 1."""
 
     vote_id: str
     agent_id: str
@@ -174,7 +171,7 @@ BUILT_IN: Final = CouncilRules(
         CouncilRule(
             "finished",
             "coherence",
-            Finished(),
+            IsFinished(),
             is_veto=True,
             suggestion="run the agent again to its end",
         ),
@@ -206,16 +203,11 @@ BUILT_IN: Final = CouncilRules(
         ),
     )
 )
-"""What is declared where nobody declares anything."""
-
-
-def read_council(document: Document) -> CouncilRules:
-    """Read declared rules, or raise with every problem at its place."""
-    return conform(document, CouncilRules, rule_problems)
+"""The rules in force where none are declared."""
 
 
 def rule_problems(given: CouncilRules, document: Document, at: Path = ()) -> Iterator[Problem]:
-    """Find what a schema cannot say about rules, which stand at `at`."""
+    """Find the problems of rules at `at` that a schema cannot express."""
     seen: set[str] = set()
     for index, rule in enumerate(given.rules):
         path = (*at, "rules", index)
@@ -229,65 +221,45 @@ def rule_problems(given: CouncilRules, document: Document, at: Path = ()) -> Ite
             yield document.problem((*path, "check", "min_chars"), Code.OUT_OF_RANGE, message)
 
 
-def rules_id(rules: CouncilRules) -> ContentId:
-    """Name rules by their content, so that a vote can say by which it was cast."""
-    written = msgspec.json.Encoder(decimal_format="number").encode(rules)
-    return content_id(canonical_json(read_json(written, "council", _ANY_SIZE).value))
-
-
-class Voter(Protocol):
-    """Somebody who votes on outputs. INVARIANT: equal arguments, equal votes."""
-
-    def vote(self, vote_id: str, question: Question, output: AgentOutput) -> CouncilVote:
-        """Judge an output."""
-        ...
-
-
 class RuleVoter:
     """Votes by declared rules and nothing else."""
 
     def __init__(self, rules: CouncilRules = BUILT_IN) -> None:
         self._rules = rules
 
-    def vote(self, vote_id: str, question: Question, output: AgentOutput) -> CouncilVote:
-        """Judge an output by every rule."""
-        return voted(self._rules, vote_id, question, output)
-
-
-def voted(
-    rules: CouncilRules, vote_id: str, question: Question, output: AgentOutput
-) -> CouncilVote:
-    """Judge an output by declared rules; never raises."""
-    broken = [rule for rule in rules.rules if not is_kept(rule.check, question, output)]
-    scores = {axis: _score(axis, rules.rules, broken) for axis in AXES}
-    least = _share(rules.approve_at)
-    approve = not any(rule.is_veto for rule in broken) and min(scores.values()) >= least
-    return CouncilVote(
-        vote_id=vote_id,
-        agent_id=output.agent_id,
-        **scores,
-        approve=approve,
-        suggested_changes=tuple(rule.suggestion for rule in broken if rule.suggestion),
-        explain=_explained(scores, broken, rules, approve=approve),
-    )
+    def vote(self, vote_id: str, question: CouncilQuestion, output: AgentOutput) -> CouncilVote:
+        """Judge an output by every rule; never raises."""
+        rules = self._rules
+        broken = [rule for rule in rules.rules if not passes_check(rule.check, question, output)]
+        scores = {axis: _score(axis, rules.rules, broken) for axis in AXES}
+        least = _share(rules.approve_at)
+        approve = not any(rule.is_veto for rule in broken) and min(scores.values()) >= least
+        return CouncilVote(
+            vote_id=vote_id,
+            agent_id=output.agent_id,
+            **scores,
+            approve=approve,
+            suggested_changes=tuple(rule.suggestion for rule in broken if rule.suggestion),
+            explain=_explain(scores, broken, rules, approve=approve),
+        )
 
 
 def council_approval(votes: Sequence[CouncilVote]) -> bool | None:
-    """Say what votes come to: more than half approve; without a vote there is no council."""
+    """Return the council's approval: more than half approve; None without a vote."""
     if not votes:
         return None
     return 2 * sum(vote.approve for vote in votes) > len(votes)
 
 
-def is_kept(check: Check, question: Question, output: AgentOutput) -> bool:  # noqa: C901, PLR0911 - one line a check
-    """Tell whether an output keeps to a check."""
+def passes_check(check: Check, question: CouncilQuestion, output: AgentOutput) -> bool:  # noqa: C901, PLR0911 - one line a check
+    """Tell whether an output passes a check."""
     match check:
         case ConfidenceAtLeast(value):
             return output.confidence is not None and output.confidence >= _share(value)
         case EvidenceAtLeast(share):
             return output.claims_with_evidence * ONE >= _share(share) * output.claims
         case MentionsQuestion(share):
-            return _mentioned(question.text, output.text) >= _share(share)
+            return _mention_share(question.text, output.text) >= _share(share)
         case Delivers():
             return question.deliverable in ("", output.deliverable)
         case ContainsAny(terms):
@@ -299,7 +271,7 @@ def is_kept(check: Check, question: Question, output: AgentOutput) -> bool:  # n
             return not (found if ANY_KIND in kinds else [x for x in found if x in kinds])
         case LengthBetween(least, most):
             return least <= len(output.text.strip(_BLANKS)) <= most
-        case Finished():
+        case IsFinished():
             return output.is_finished and not output.error
         case IsJson():
             return _is_json(output.text)
@@ -311,14 +283,14 @@ def _score(axis: Axis, rules: Iterable[CouncilRule], broken: Iterable[CouncilRul
     return ratio(total - lost, total) if total else ONE
 
 
-def _explained(
+def _explain(
     scores: dict[Axis, Billionths],
     broken: Sequence[CouncilRule],
     rules: CouncilRules,
     *,
     approve: bool,
 ) -> str:
-    """Say the outcome, every axis, and each broken rule by its id; quotes nothing of the output."""
+    """Write the outcome, every axis, and each broken rule by id; quotes nothing of the output."""
     said = ", ".join(f"{axis} {billionths_text(score)}" for axis, score in scores.items())
     outcome = "approved" if approve else "rejected"
     names = ", ".join(f"`{rule.id}`{' (veto)' if rule.is_veto else ''}" for rule in broken)
@@ -326,7 +298,7 @@ def _explained(
     return f"{outcome}: {said}; every axis needs {least}; broken: {names or 'none'}"
 
 
-def _mentioned(question: str, text: str) -> Billionths:
+def _mention_share(question: str, text: str) -> Billionths:
     wanted = dict.fromkeys(word for word in _words(question) if len(word) >= _SHORTEST_WORD)
     if not wanted:
         return ONE

@@ -1,11 +1,11 @@
-"""Why something cannot happen to a request for an action."""
+"""Why an event cannot happen to an action request."""
 
 from __future__ import annotations
 
 from pointsman.kernel.meaning import Meaning
 
 
-class Refusal(Meaning):
+class ActionRefusal(Meaning):
     """One reason; `meaning` is the sentence the documentation shows."""
 
     OWN_REQUEST = "action.own_request", "whoever asks for an action has no vote on it"

@@ -1,8 +1,8 @@
-"""What became of a request: a pure fold over its events, which alone says what may happen next.
+"""The state of a request: a pure fold over its events, which alone says which event may follow.
 
-Each event has its number within the request, so that order does not hang on clocks. An event that
-may not happen where it stands changes nothing and is listed as void. Two events with one number
-mean that somebody wrote past the lock: the request is disputed, and nothing more happens to it.
+Each event has its number within the request, so that order does not depend on clocks. An event that
+may not happen in its place changes nothing and is listed as void. Two events with one number mean
+that a process wrote past the lock: the request is disputed, and accepts no further event.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.governance.action import ActionRequest, Actor, action_hash, subject_of
-from pointsman.governance.refusal import Refusal
-from pointsman.governance.votes import Choice, Tally, Vote, tally, vote_refusal
+from pointsman.governance.refusal import ActionRefusal
+from pointsman.governance.votes import Choice, Vote, VoteTally, tally, vote_refusal
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.instant import Instant
 
@@ -48,14 +48,14 @@ Status = Literal[
 ]
 
 OPEN: Final = ("pending", "approved")
-"""What time may still end, and its requester or an admin may call off."""
+"""The states that may still expire, and that the requester or an admin may cancel."""
 
 
-class Step(Struct, frozen=True, forbid_unknown_fields=True):
+class ActionStep(Struct, frozen=True, forbid_unknown_fields=True):
     """The payload of every event after the request; `number` counts from 1 within the request.
 
-    `choice` is for votes. `claim` names who carries it out, in `claimed`, `executed` and `failed`;
-    in `withdrawn` it is the key whose vote counts no longer.
+    `choice` is for votes. `claim` names the execution, in `claimed`, `executed` and `failed`; in
+    `withdrawn` it is the key whose vote counts no longer.
     """
 
     request_id: str
@@ -67,30 +67,30 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True):
     note: str
 
 
-STEP_FORM = Form(Step)
+STEP_FORM = Form(ActionStep)
 
 
-class Event(Struct, frozen=True):
+class ActionEvent(Struct, frozen=True):
     """A step as it stands in the ledger: which kind, under which id, at which instant."""
 
     kind: StepKind
     id: str
     at: Instant
-    step: Step
+    step: ActionStep
 
 
-class Void(Struct, frozen=True):
+class VoidEvent(Struct, frozen=True):
     """An event that changed nothing, and why."""
 
-    event: Event
-    reason: Refusal
+    event: ActionEvent
+    reason: ActionRefusal
 
 
 class ActionState(Struct, frozen=True):
-    """A request and what became of it.
+    """A request and its state.
 
-    `executing` after its executor died means nobody knows whether it was done: a human looks, and
-    either has it carried out again, which every effector takes for the same, or writes it off.
+    `executing` after its executor died means that it is unknown whether it was done: a human has
+    it executed again, which every effect recognises as the same, or writes it off.
     """
 
     request: ActionRequest
@@ -104,31 +104,31 @@ class ActionState(Struct, frozen=True):
     ended_at: Instant | None = None
     note: str = ""
     events: int = 0
-    void: tuple[Void, ...] = ()
+    void: tuple[VoidEvent, ...] = ()
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> VoteTally:
         """How the votes stand."""
         return tally(self.request, self.votes)
 
     @property
     def approvers(self) -> tuple[Actor, ...]:
-        """Who said yes."""
+        """The actors who approved."""
         return tuple(each.by for each in self.votes if each.choice == "approve")
 
     def status_at(self, now: Instant) -> Status:
-        """Give the status at an instant: what is open when its time is over has expired."""
+        """Return the status at an instant: an open request past its deadline has expired."""
         return "expired" if self.status in OPEN and self.is_over(now) else self.status
 
     def is_over(self, now: Instant) -> bool:
-        """Tell whether the request's time is over; at `expires_at` it is."""
+        """Tell whether the deadline has passed; at `expires_at` it has."""
         return now >= self.request.expires_at
 
 
-def folded(request: ActionRequest, events: Iterable[Event]) -> ActionState:
-    """Give what became of a request. Events may come in any order: their numbers say theirs."""
+def fold_action(request: ActionRequest, events: Iterable[ActionEvent]) -> ActionState:
+    """Return the state of a request. Events may come in any order: their numbers count."""
     state = ActionState(request, "pending")
-    if not _is_whole(request):
+    if not _is_consistent(request):
         return replace(state, status="disputed", note="its hash was made of another request")
     for event in sorted(events, key=lambda each: each.step.number):
         if event.step.number != state.events + 1:
@@ -136,122 +136,122 @@ def folded(request: ActionRequest, events: Iterable[Event]) -> ActionState:
         reason = refusal(state, event)
         state = replace(state, events=state.events + 1)
         if reason is None:
-            state = _APPLIED[event.kind](state, event)
+            state = _TRANSITIONS[event.kind](state, event)
         else:
-            state = replace(state, void=(*state.void, Void(event, reason)))
+            state = replace(state, void=(*state.void, VoidEvent(event, reason)))
     return state
 
 
-def _is_whole(request: ActionRequest) -> bool:
+def _is_consistent(request: ActionRequest) -> bool:
     subject = subject_of(request.action_type, request.target, request.payload_id)
     return subject == request.subject and action_hash(request) == request.action_hash
 
 
-def refusal(state: ActionState, event: Event) -> Refusal | None:
-    """Say why an event may not happen to a request now, or nothing where it may."""
+def refusal(state: ActionState, event: ActionEvent) -> ActionRefusal | None:
+    """Return why an event may not happen to a request now, or None where it may."""
     if event.step.action_hash != state.request.action_hash:
-        return Refusal.OTHER_HASH
+        return ActionRefusal.OTHER_HASH
     return _REFUSALS[event.kind](state, event)
 
 
-def _vote_refusal(state: ActionState, event: Event) -> Refusal | None:
+def _vote_refusal(state: ActionState, event: ActionEvent) -> ActionRefusal | None:
     if state.status != "pending":
-        return Refusal.NOT_OPEN
+        return ActionRefusal.NOT_OPEN
     if state.is_over(event.at):
-        return Refusal.TOO_LATE
+        return ActionRefusal.TOO_LATE
     if event.step.choice is None:
-        return Refusal.NO_CHOICE
+        return ActionRefusal.NO_CHOICE
     return vote_refusal(state.request, state.votes, event.step.by, event.step.action_hash)
 
 
-def _withdrawal_refusal(state: ActionState, event: Event) -> Refusal | None:
-    """A vote counts until its key is revoked; what votes have come to by then stands."""
+def _withdrawal_refusal(state: ActionState, event: ActionEvent) -> ActionRefusal | None:
+    """A vote counts until its key is revoked; a result reached by then stays."""
     if state.status != "pending" or state.tally.result != "open":
-        return Refusal.NOT_OPEN
+        return ActionRefusal.NOT_OPEN
     has_voted = any(each.by.id == event.step.claim for each in state.votes)
-    return None if has_voted else Refusal.NO_VOTE
+    return None if has_voted else ActionRefusal.NO_VOTE
 
 
-def _notice_refusal(state: ActionState, _event: Event) -> Refusal | None:
-    return None if state.status == "pending" else Refusal.NOT_OPEN
+def _notice_refusal(state: ActionState, _event: ActionEvent) -> ActionRefusal | None:
+    return None if state.status == "pending" else ActionRefusal.NOT_OPEN
 
 
-def _approval_refusal(state: ActionState, event: Event) -> Refusal | None:
+def _approval_refusal(state: ActionState, event: ActionEvent) -> ActionRefusal | None:
     if state.status != "pending":
-        return Refusal.NOT_OPEN
+        return ActionRefusal.NOT_OPEN
     if state.is_over(event.at):
-        return Refusal.TOO_LATE
+        return ActionRefusal.TOO_LATE
     if state.tally.result != "approved":
-        return Refusal.NOT_DECIDED
+        return ActionRefusal.NOT_DECIDED
     wants_notice = state.request.required_approval_type == "admin_plus_council_notice"
-    return Refusal.NOT_NOTICED if wants_notice and not state.is_noticed else None
+    return ActionRefusal.NOT_NOTICED if wants_notice and not state.is_noticed else None
 
 
-def _rejection_refusal(state: ActionState, _event: Event) -> Refusal | None:
+def _rejection_refusal(state: ActionState, _event: ActionEvent) -> ActionRefusal | None:
     if state.status != "pending":
-        return Refusal.NOT_OPEN
-    return None if state.tally.result == "rejected" else Refusal.NOT_DECIDED
+        return ActionRefusal.NOT_OPEN
+    return None if state.tally.result == "rejected" else ActionRefusal.NOT_DECIDED
 
 
-def _expiry_refusal(state: ActionState, event: Event) -> Refusal | None:
+def _expiry_refusal(state: ActionState, event: ActionEvent) -> ActionRefusal | None:
     if state.status not in OPEN:
-        return Refusal.NOT_OPEN
-    return None if state.is_over(event.at) else Refusal.TOO_EARLY
+        return ActionRefusal.NOT_OPEN
+    return None if state.is_over(event.at) else ActionRefusal.TOO_EARLY
 
 
-def _cancel_refusal(state: ActionState, event: Event) -> Refusal | None:
+def _cancel_refusal(state: ActionState, event: ActionEvent) -> ActionRefusal | None:
     if state.status not in OPEN:
-        return Refusal.NOT_OPEN
+        return ActionRefusal.NOT_OPEN
     by = event.step.by
     is_allowed = by.role == "admin" or by.id == state.request.requester.id
-    return None if is_allowed else Refusal.NOT_ALLOWED
+    return None if is_allowed else ActionRefusal.NOT_ALLOWED
 
 
-def _claim_refusal(state: ActionState, event: Event) -> Refusal | None:
-    """INVARIANT: one claim at most is ever let in, so that nothing is begun twice."""
+def _claim_refusal(state: ActionState, event: ActionEvent) -> ActionRefusal | None:
+    """INVARIANT: at most one claim is ever accepted, so that no execution begins twice."""
     if state.claim:
-        return Refusal.OTHER_CLAIM
+        return ActionRefusal.OTHER_CLAIM
     if state.status != "approved":
-        return Refusal.NOT_APPROVED
-    return Refusal.TOO_LATE if state.is_over(event.at) else None
+        return ActionRefusal.NOT_APPROVED
+    return ActionRefusal.TOO_LATE if state.is_over(event.at) else None
 
 
-def _end_refusal(state: ActionState, event: Event) -> Refusal | None:
+def _end_refusal(state: ActionState, event: ActionEvent) -> ActionRefusal | None:
     if state.status != "executing":
-        return Refusal.NOT_CLAIMED
-    return None if event.step.claim == state.claim else Refusal.OTHER_CLAIM
+        return ActionRefusal.NOT_CLAIMED
+    return None if event.step.claim == state.claim else ActionRefusal.OTHER_CLAIM
 
 
-def _voted(state: ActionState, event: Event) -> ActionState:
+def _apply_vote(state: ActionState, event: ActionEvent) -> ActionState:
     choice = event.step.choice or "abstain"
     return replace(state, votes=(*state.votes, Vote(event.id, event.step.by, choice)))
 
 
-def _withdrawn(state: ActionState, event: Event) -> ActionState:
+def _apply_withdrawal(state: ActionState, event: ActionEvent) -> ActionState:
     gone = tuple(each for each in state.votes if each.by.id == event.step.claim)
     kept = tuple(each for each in state.votes if each.by.id != event.step.claim)
     return replace(state, votes=kept, withdrawn=(*state.withdrawn, *gone))
 
 
-def _noticed(state: ActionState, _event: Event) -> ActionState:
+def _apply_notice(state: ActionState, _event: ActionEvent) -> ActionState:
     return replace(state, is_noticed=True)
 
 
-def _approved(state: ActionState, _event: Event) -> ActionState:
+def _apply_approval(state: ActionState, _event: ActionEvent) -> ActionState:
     return replace(state, status="approved")
 
 
-def _claimed(state: ActionState, event: Event) -> ActionState:
+def _apply_claim(state: ActionState, event: ActionEvent) -> ActionState:
     return replace(state, status="executing", claim=event.step.claim, claimed_at=event.at)
 
 
-def _ended(status: Status) -> Callable[[ActionState, Event], ActionState]:
+def _apply_end(status: Status) -> Callable[[ActionState, ActionEvent], ActionState]:
     return lambda state, event: replace(
         state, status=status, ended_at=event.at, note=event.step.note
     )
 
 
-_REFUSALS: Final[dict[StepKind, Callable[[ActionState, Event], Refusal | None]]] = {
+_REFUSALS: Final[dict[StepKind, Callable[[ActionState, ActionEvent], ActionRefusal | None]]] = {
     "voted": _vote_refusal,
     "withdrawn": _withdrawal_refusal,
     "noticed": _notice_refusal,
@@ -264,15 +264,15 @@ _REFUSALS: Final[dict[StepKind, Callable[[ActionState, Event], Refusal | None]]]
     "failed": _end_refusal,
 }
 
-_APPLIED: Final[dict[StepKind, Callable[[ActionState, Event], ActionState]]] = {
-    "voted": _voted,
-    "withdrawn": _withdrawn,
-    "noticed": _noticed,
-    "approved": _approved,
-    "rejected": _ended("rejected"),
-    "expired": _ended("expired"),
-    "cancelled": _ended("cancelled"),
-    "claimed": _claimed,
-    "executed": _ended("executed"),
-    "failed": _ended("failed"),
+_TRANSITIONS: Final[dict[StepKind, Callable[[ActionState, ActionEvent], ActionState]]] = {
+    "voted": _apply_vote,
+    "withdrawn": _apply_withdrawal,
+    "noticed": _apply_notice,
+    "approved": _apply_approval,
+    "rejected": _apply_end("rejected"),
+    "expired": _apply_end("expired"),
+    "cancelled": _apply_end("cancelled"),
+    "claimed": _apply_claim,
+    "executed": _apply_end("executed"),
+    "failed": _apply_end("failed"),
 }

@@ -1,4 +1,4 @@
-"""What votes come to. One who asked has no vote; nobody has two; an abstention counts for nobody.
+"""The result of votes. A requester has no vote, other actors one; an abstention never counts.
 
 A vote whose key is revoked before the votes have decided counts no longer.
 
@@ -15,7 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from pointsman.governance.action import ActionRequest, Actor, Approval
-from pointsman.governance.refusal import Refusal
+from pointsman.governance.refusal import ActionRefusal
 
 Choice = Literal["approve", "reject", "abstain"]
 Result = Literal["open", "approved", "rejected"]
@@ -25,7 +25,7 @@ VOTERS: dict[Approval, tuple[str, ...]] = {
     "admin_plus_council_notice": ("admin",),
     "council_quorum": ("council",),
 }
-"""Whose votes count for which approval."""
+"""The roles whose votes count for an approval."""
 
 
 class Vote(Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,8 +36,8 @@ class Vote(Struct, frozen=True, forbid_unknown_fields=True):
     choice: Choice
 
 
-class Tally(Struct, frozen=True):
-    """How many votes were cast, and what they come to."""
+class VoteTally(Struct, frozen=True):
+    """The number of votes of each choice, and their result."""
 
     approve: int
     reject: int
@@ -46,33 +46,33 @@ class Tally(Struct, frozen=True):
     result: Result
 
 
-def needed(request: ActionRequest) -> int:
-    """Give how many approvals and rejections decide a request."""
+def votes_needed(request: ActionRequest) -> int:
+    """Return how many approvals and rejections decide a request."""
     return request.quorum if request.required_approval_type == "council_quorum" else 1
 
 
-def tally(request: ActionRequest, votes: Sequence[Vote]) -> Tally:
-    """Count the votes that were let in."""
+def tally(request: ActionRequest, votes: Sequence[Vote]) -> VoteTally:
+    """Count the accepted votes."""
     approve, reject, abstain = (
         sum(each.choice == choice for each in votes) for choice in ("approve", "reject", "abstain")
     )
-    wanted = needed(request)
+    wanted = votes_needed(request)
     result: Result = "open"
     if approve + reject >= wanted:
         result = "approved" if approve > reject else "rejected"
-    return Tally(approve, reject, abstain, wanted, result)
+    return VoteTally(approve, reject, abstain, wanted, result)
 
 
 def vote_refusal(
     request: ActionRequest, votes: Sequence[Vote], by: Actor, action_hash: str
-) -> Refusal | None:
-    """Say why somebody's vote would not count, or nothing where it would."""
+) -> ActionRefusal | None:
+    """Return why an actor's vote would not count, or None where it would."""
     if by.role not in VOTERS[request.required_approval_type]:
-        return Refusal.NOT_A_VOTER
+        return ActionRefusal.NOT_A_VOTER
     if by.is_same_as(request.requester):
-        return Refusal.OWN_REQUEST
+        return ActionRefusal.OWN_REQUEST
     if any(by.is_same_as(each.by) for each in votes):
-        return Refusal.ALREADY_VOTED
+        return ActionRefusal.ALREADY_VOTED
     if action_hash != request.action_hash:
-        return Refusal.OTHER_HASH
-    return None if tally(request, votes).result == "open" else Refusal.NOT_OPEN
+        return ActionRefusal.OTHER_HASH
+    return None if tally(request, votes).result == "open" else ActionRefusal.NOT_OPEN

@@ -1,7 +1,7 @@
-"""Which agent takes a job, and what is on its mind, as a service: gathered, decided, recorded.
+"""The service that chooses agents for jobs and ticks brain states: gather, decide, record.
 
-INVARIANT: what is given back is durable, and every call leaves an entry with its trace id, whether
-it went well or not. Snapshots are read from the ledger and verified; nothing live is looked at.
+INVARIANT: results are durable when they are returned, and every call leaves an entry with its trace
+id, whether it succeeded or not. Snapshots are read from the ledger and verified; no live state is.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ from msgspec import Raw
 
 from pointsman.access.actors import OWNER
 from pointsman.access.roles import ROLES
-from pointsman.agents.compiled import Router
-from pointsman.agents.decide import DECISION_VERSION, routed
+from pointsman.agents.compiled import CompiledAgents
+from pointsman.agents.decide import DECISION_VERSION, decide
 from pointsman.agents.explain import ShownRoute
-from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal
-from pointsman.agents.making import selfrep_of
-from pointsman.agents.mind import mind_view
+from pointsman.agents.facts import FACTS_FORM, GivenJob, JobFacts, facts_of, mind_view, with_seal
+from pointsman.agents.file.agents_file import GivenSelfRep
+from pointsman.agents.modules.making import selfrep_of
+from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.request import GivenJob, facts_of
-from pointsman.agents.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
-from pointsman.agents.written import GivenSelfRep
-from pointsman.approvals.action_making import Wanted, wish_wanted
 from pointsman.approvals.approvals import Approvals
+from pointsman.approvals.proposal import ActionProposal, wish_proposal
 from pointsman.brainstate.constants import DefaultUsed
 from pointsman.brainstate.events import INPUTS_FORM, Inputs
 from pointsman.brainstate.hints import Hints, hinted
@@ -38,30 +36,30 @@ from pointsman.brainstate.snapshot import BRAINSTATE_FORM
 from pointsman.brainstate.state import BrainState
 from pointsman.brainstate.tick import ticked
 from pointsman.brainstate.trace import TRACE_FORM as TICK_TRACE_FORM
-from pointsman.brainstate.trace import ActionWish, TickTrace
+from pointsman.brainstate.trace import TickTrace
 from pointsman.brainstate.written import GivenStart
 from pointsman.errors import ActionRefused, NotFound, PermissionDenied, PointsmanError
 from pointsman.governance.action import Actor
-from pointsman.jobs.agency_record import (
+from pointsman.jobs.entries import (
+    CallEntry,
     Caller,
-    CallTold,
-    TickTold,
+    TickEntry,
+    agent_decision,
     call_draft,
     job_ref,
-    named_snapshot,
+    snapshot_subject,
     tick_draft,
 )
-from pointsman.jobs.agent_privacy import privacy_verdict
-from pointsman.jobs.agent_ruling import agent_made
-from pointsman.jobs.agent_snapshots import AgentSnapshots
 from pointsman.jobs.live_agents import LiveAgents
 from pointsman.jobs.log import STARTED
+from pointsman.jobs.privacy import privacy_verdict
+from pointsman.jobs.snapshots import AgentSnapshots
 from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.content import Sealed, sealed
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.kernel.record import DECISION, Aside, Names, read_recorded
-from pointsman.recording.desk import Desk
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.decision_recorder import DecisionRecorder
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.signals.detectors import detect
 from pointsman.storage.home import Home
 from pointsman.storage.policies.agents_file import AgentsInForce
@@ -71,30 +69,30 @@ from pointsman.version import VERSION
 
 AGENT: Final = DECISION + "agent"
 LOCAL: Final = Caller(OWNER)
-"""Whoever works on the home itself."""
+"""The owner, who works on the home's own files."""
 
 _NULL: Final = Raw(b"null")
 
 
-class KeptSelfRep(NamedTuple):
+class RecordedSelfRep(NamedTuple):
     """A snapshot of the modules, and which defaults were filled in."""
 
     id: ContentId
     warnings: tuple[str, ...]
 
 
-class KeptState(NamedTuple):
-    """A snapshot of a mind, the state, and which defaults were filled in."""
+class RecordedState(NamedTuple):
+    """A snapshot of a brain state, the state, and which defaults were filled in."""
 
     id: ContentId
     state: BrainState
     warnings: tuple[DefaultUsed, ...]
 
 
-class Ticked(NamedTuple):
-    """A state after a tick, its snapshot, what happened, and the actions asked for by it.
+class TickResult(NamedTuple):
+    """A state after a tick, its snapshot, the trace of the tick, and the actions requested by it.
 
-    `refused` are wishes that could not be asked for, one line each; only a job goes on past them.
+    `refused` are wishes that could not be requested, one line each; only a job continues past them.
     """
 
     state: BrainState
@@ -107,13 +105,13 @@ class Ticked(NamedTuple):
 class Agency:
     """The agents of one home. May be shared by threads.
 
-    Ids that name no snapshot raise `RouterNoSnapshot`; `caller` is who the ledger says has asked.
+    Ids that name no snapshot raise `RouterNoSnapshot`; `caller` is recorded as the one who asked.
     """
 
     def __init__(
         self,
         home: Home,
-        desk: Desk,
+        desk: DecisionRecorder,
         sources: tuple[Clock, IdSource],
         live: LiveAgents,
         approvals: Approvals,
@@ -126,97 +124,102 @@ class Agency:
         self.snapshots = AgentSnapshots(home, desk)
 
     def in_force(self) -> AgentsInForce:
-        """Give what is in force now, governed changes included."""
+        """Return the policy in force now, governed changes included."""
         return self._live.current().in_force
 
     def live(self) -> SelfRep:
-        """Give the modules as they are now: the file, and every recorded event."""
+        """Return the modules as they are now: the file, and every recorded event."""
         return self._live.current().selfrep
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with `agents.yaml`, and which events could not be taken in."""
+        """The problems of `agents.yaml`, and the events that could not be folded."""
         live = self._live.current()
         return (*map(str, live.in_force.problems), *live.unfolded)
 
-    def keep_selfrep(
+    def record_selfrep(
         self, given: GivenSelfRep | None = None, caller: Caller = LOCAL
-    ) -> KeptSelfRep:
+    ) -> RecordedSelfRep:
         """Record a snapshot of the given modules, or of the live ones."""
-        with self._told("selfrep.create_snapshot", caller) as about:
+        with self._recording_call("selfrep.create_snapshot", caller) as about:
             in_force = self.in_force()
             at, policy_id = self._clock.now(), in_force.policy_id
             selfrep = in_force.selfrep if given is None else selfrep_of(given, policy_id)
-            # The modules name the router's constants they stand under: those must be there too.
-            self.snapshots.keep(POLICY_FORM, in_force.policy, at)
-            about.subject = name = self.snapshots.keep(SELFREP_FORM, selfrep, at)
-        return KeptSelfRep(name, selfrep.warnings)
+            # The modules name the router's constants they were made under: record those too.
+            self.snapshots.record(POLICY_FORM, in_force.policy, at)
+            about.subject = name = self.snapshots.record(SELFREP_FORM, selfrep, at)
+        return RecordedSelfRep(name, selfrep.warnings)
 
     def selfrep(self, name: str, caller: Caller = LOCAL) -> SelfRep:
-        """Give a recorded snapshot of the modules."""
-        with self._told("selfrep.get", caller, name):
+        """Read a recorded snapshot of the modules."""
+        with self._recording_call("selfrep.get", caller, name):
             return self.snapshots.selfrep(name)
 
-    def keep_brainstate(self, given: GivenStart, caller: Caller = LOCAL) -> KeptState:
+    def record_brainstate(self, given: GivenStart, caller: Caller = LOCAL) -> RecordedState:
         """Record the first state of a job."""
-        with self._told("brainstate.create_snapshot", caller) as about:
+        with self._recording_call("brainstate.create_snapshot", caller) as about:
             state, warnings = started(given)
-            about.subject = name = self.snapshots.keep(BRAINSTATE_FORM, state, self._clock.now())
-        return KeptState(name, state, warnings)
+            about.subject = name = self.snapshots.record(BRAINSTATE_FORM, state, self._clock.now())
+        return RecordedState(name, state, warnings)
 
     def brainstate(self, name: str, caller: Caller = LOCAL) -> BrainState:
-        """Give a recorded state."""
-        with self._told("brainstate.get", caller, name):
+        """Read a recorded state."""
+        with self._recording_call("brainstate.get", caller, name):
             return self.snapshots.brainstate(name)
 
     def query(self, name: str, caller: Caller = LOCAL) -> Hints:
-        """Give what a recorded state advises whoever routes."""
-        with self._told("brainstate.query", caller, name):
+        """Return the hints a recorded state gives to routing."""
+        with self._recording_call("brainstate.query", caller, name):
             return hinted(self.snapshots.brainstate(name))
 
-    def tick(self, name: str, inputs: Inputs, caller: Caller = LOCAL) -> Ticked:
-        """Advance a recorded state by one tick; wishes become requests, and nothing is done."""
-        with self._told("brainstate.tick", caller, name, only_failures=True):
+    def tick(self, name: str, inputs: Inputs, caller: Caller = LOCAL) -> TickResult:
+        """Advance a recorded state by one tick; wishes become requests, and no action is taken."""
+        with self._recording_call("brainstate.tick", caller, name, only_failures=True):
             before = self.snapshots.brainstate(name)
             after, trace = ticked(before, inputs)
-            asked = [
-                self._wanted(each, before.brainstate_id, before, caller) for each in trace.wishes
+            wanted = [
+                wish_proposal(wish, before.brainstate_id, before.job_seed, caller.trace_id)
+                for wish in trace.wishes
             ]
-            requests = tuple(self._requested(each, caller) for each in asked)
-            made = Ticked(after, BRAINSTATE_FORM.id(after), trace, requests)
+            requests = tuple(self._request_action(each, caller) for each in wanted)
+            made = TickResult(after, BRAINSTATE_FORM.id(after), trace, requests)
             self.record_tick(name, inputs, made, caller)
         return made
 
     def tick_for_job(
         self, name: str, before: BrainState, inputs: Inputs, job: tuple[str, str], caller: Caller
-    ) -> Ticked:
-        """Advance a job's state; `job` is its id and its log. A wish that is refused is told."""
+    ) -> TickResult:
+        """Advance a job's state; `job` is its id and its log. A refused wish is reported."""
         job_id, log = job
         after, trace = ticked(before, inputs)
         requests, refused = [], []
         for wish in trace.wishes:
             try:
-                wanted = self._wanted(wish, job_id, before, caller)
-                requests.append(self._requested(wanted, caller))
+                wanted = wish_proposal(wish, job_id, before.job_seed, caller.trace_id)
+                requests.append(self._request_action(wanted, caller))
             except PointsmanError as error:
                 refused.append(f"{wish.action_type} of {wish.origin}: {error.code}")
-        made = Ticked(after, BRAINSTATE_FORM.id(after), trace, tuple(requests), tuple(refused))
+        made = TickResult(after, BRAINSTATE_FORM.id(after), trace, tuple(requests), tuple(refused))
         self.record_tick(name, inputs, made, caller, log)
         return made
 
     def decide(self, given: GivenJob, caller: Caller = LOCAL) -> ShownRoute:
         """Decide which agent takes a job; the decision is durable when this returns."""
-        with self._told("router.decide", caller, given.selfrep_snapshot_id, only_failures=True):
-            policy_id, router, facts = self.gathered(given, caller)
+        with self._recording_call(
+            "router.decide", caller, given.selfrep_snapshot_id, only_failures=True
+        ):
+            policy_id, router, facts = self.gather_facts(given, caller)
             names = Names(self._ids.new_id(), job_ref(given.job_id), self._clock.now())
             trace_id = given.trace_id or caller.trace_id or self._ids.new_id()
             return self.route(policy_id, router, facts, names, trace_id)
 
-    def gathered(self, given: GivenJob, caller: Caller) -> tuple[ContentId, Router, JobFacts]:
-        """Give what rules a job and what its choice may look at, all of it from snapshots.
+    def gather_facts(
+        self, given: GivenJob, caller: Caller
+    ) -> tuple[ContentId, CompiledAgents, JobFacts]:
+        """Return a job's policy id, its router and its facts, all of it from snapshots.
 
         The router's constants are those the modules' snapshot was made under, unless the request
-        names others: what changed since has no part in it (000, snapshot-driven).
+        names others: later changes have no part in it (000, snapshot-driven).
         """
         selfrep_id = given.selfrep_snapshot_id
         policy_id = given.router_snapshot_id or self.snapshots.selfrep(selfrep_id).config_hash
@@ -225,7 +228,7 @@ class Agency:
         facts = facts_of(
             given,
             mind_view(state),
-            user_role=_checked_role(given.user_role or "", caller.actor),
+            user_role=_check_role(given.user_role or "", caller.actor),
             permitted=caller.permitted,
             privacy=privacy_verdict(given.query_text, self.in_force().let_through),
         )
@@ -234,22 +237,23 @@ class Agency:
     def route(
         self,
         policy_id: ContentId,
-        router: Router,
+        router: CompiledAgents,
         facts: JobFacts,
         names: Names,
         trace_id: str,
         linked: str = "",
     ) -> ShownRoute:
-        """Decide on gathered facts, and wait until that is recorded."""
+        """Decide on gathered facts, and wait until the decision is recorded."""
         started_ns = time.perf_counter_ns()
-        found = routed(router, facts)
+        outcome, trace = decide(router, facts)
         elapsed_us = (time.perf_counter_ns() - started_ns) // 1000
-        waits = Blocking()
-        seal = self.sealed_query(facts, waits)
-        made = agent_made(router, facts, found, seal, policy_id, self._home.identity.ledger)
+        waits = BlockingWaiter()
+        seal = self.seal_query(facts, waits)
+        ledger = self._home.identity.ledger
+        made = agent_decision(router, facts, (outcome, trace), seal, policy_id, ledger)
         aside = Aside(elapsed_us, trace_id, "", is_preview=False, product_version=VERSION)
         self._desk.recorder().decide(names, made, aside, waits.expect(), linked)
-        waits.reached()
+        waits.wait()
         return ShownRoute(
             decision_id=names.id,
             job_id=facts.job_id,
@@ -260,12 +264,12 @@ class Agency:
             facts_id=FACTS_FORM.id(with_seal(facts, seal)),
             decision_version=DECISION_VERSION,
             elapsed_us=elapsed_us,
-            outcome=found.outcome,
-            trace=found.trace,
+            outcome=outcome,
+            trace=trace,
         )
 
-    def sealed_query(self, facts: JobFacts, waits: Blocking) -> Sealed:
-        """Seal a query and keep its text; what must not be routed is not kept either."""
+    def seal_query(self, facts: JobFacts, waits: BlockingWaiter) -> Sealed:
+        """Seal a query and store its text; the text of a blocked query is not stored."""
         query = facts.query
         if isinstance(query, Sealed):
             return query
@@ -273,8 +277,8 @@ class Agency:
             return sealed(query, self._home.content_key())
         return self._desk.recorder().hand_in_text(query, waits)
 
-    def shown(self, name: str = "last") -> ShownRoute:
-        """Give a recorded choice by its id, its job's id, or `last`; of a job's, the latest."""
+    def find_route(self, name: str = "last") -> ShownRoute:
+        """Find a recorded choice by its id, its job's id (the latest of it), or `last`."""
         path = self._home.database
         if not path.exists():
             raise NotFound(
@@ -282,7 +286,7 @@ class Agency:
             )
         with told_errors(path), closing(LedgerReader(path)) as ledger:
             if name == "last":
-                found = sorted(ledger.of_kind(AGENT), key=_happened)[-1:]
+                found = sorted(ledger.of_kind(AGENT), key=_ledger_order)[-1:]
             else:
                 named = [*ledger.with_id(name), *ledger.with_ref(job_ref(name))]
                 # The choices of a job that was run belong to its log.
@@ -293,23 +297,23 @@ class Agency:
                 raise NotFound(f"no choice of an agent is recorded as `{name[:100]}`")
             stored = found[-1]
             facts = next(iter(ledger.attachments(stored)), b"")
-        return _shown(stored, FACTS_FORM.decode(facts))
+        return _route_of_entry(stored, FACTS_FORM.decode(facts))
 
     def record_tick(
-        self, name: str, inputs: Inputs, made: Ticked, caller: Caller, log: str = ""
+        self, name: str, inputs: Inputs, made: TickResult, caller: Caller, log: str = ""
     ) -> None:
         """Record a tick and the state it led to; both are durable when this returns."""
-        self.snapshots.keep(BRAINSTATE_FORM, made.state, self._clock.now())
-        recorder, waits = self._desk.recorder(), Blocking()
+        self.snapshots.record(BRAINSTATE_FORM, made.state, self._clock.now())
+        recorder, waits = self._desk.recorder(), BlockingWaiter()
         given, trace = INPUTS_FORM.encode(inputs), TICK_TRACE_FORM.encode(made.trace)
         kinds = tuple(sorted({each.kind for each in found_in(msgspec.json.decode(given), detect)}))
         kept: Sealed | None = None
         if kinds:
-            # What lasts holds a keyed digest only; the text can be erased (004 §7).
+            # The ledger holds a keyed digest only; the text can be erased (004 §7).
             text = b'{"inputs":%b,"trace":%b}' % (given, trace)
             kept = recorder.hand_in_text(text.decode(), waits)
             given = trace = b"null"
-        told = TickTold(
+        told = TickEntry(
             caller.actor,
             caller.trace_id,
             log,
@@ -323,14 +327,11 @@ class Agency:
             made.refused,
         )
         names = Names(self._ids.new_id(), log or made.id, self._clock.now())
-        waits.reached()
+        waits.wait()
         recorder.append(tick_draft(names, told)).result()
 
-    def _wanted(self, wish: ActionWish, job_id: str, before: BrainState, caller: Caller) -> Wanted:
-        return wish_wanted(wish, job_id, before.job_seed, caller.trace_id)
-
-    def _requested(self, wanted: Wanted, caller: Caller) -> str:
-        """Ask for what a state wishes. A seed that was used before names another request."""
+    def _request_action(self, wanted: ActionProposal, caller: Caller) -> str:
+        """Request the action a state wishes for; a seed that was used before gets another id."""
         try:
             made = self._approvals.request(wanted, caller.actor)
         except ActionRefused:
@@ -342,47 +343,47 @@ class Agency:
         return made.request.request_id
 
     @contextmanager
-    def _told(
+    def _recording_call(
         self, call: str, caller: Caller, subject: str = "", *, only_failures: bool = False
-    ) -> Iterator[_About]:
-        """Record a call and how it ended; `only_failures` where success has its own entry."""
-        about = _About(named_snapshot(subject))
+    ) -> Iterator[_CallSubject]:
+        """Record a call and its result; `only_failures` where success has its own entry."""
+        about = _CallSubject(snapshot_subject(subject))
         try:
             yield about
         except PointsmanError as error:
-            self._tell(call, caller, about.subject, error.code)
+            self._record_call(call, caller, about.subject, error.code)
             raise
         if not only_failures:
-            self._tell(call, caller, about.subject, "done")
+            self._record_call(call, caller, about.subject, "done")
 
-    def _tell(self, call: str, caller: Caller, subject: str, result: str) -> None:
+    def _record_call(self, call: str, caller: Caller, subject: str, result: str) -> None:
         names = Names(self._ids.new_id(), subject, self._clock.now())
-        told = CallTold(call, caller.actor, caller.trace_id, subject, result)
+        told = CallEntry(call, caller.actor, caller.trace_id, subject, result)
         self._desk.recorder().append(call_draft(names, told)).result()
 
 
-class _About:
-    """What a call turned out to be about."""
+class _CallSubject:
+    """The snapshot a call is about, known once it is made."""
 
     def __init__(self, subject: str) -> None:
         self.subject = subject
 
 
-def _checked_role(claimed: str, actor: Actor) -> str:
-    """Give the role a job is routed for: the caller's, or the one an application speaks for.
+def _check_role(claimed: str, actor: Actor) -> str:
+    """Return the role a job is routed for: the caller's, or the one an application speaks for.
 
-    A role of this house is nobody's to claim but an admin's: applications name roles of their own.
+    Only an admin may claim another built-in role: applications name roles of their own.
     """
     if claimed in ROLES and actor.role not in {claimed, "admin"}:
         raise PermissionDenied(f"the role `{claimed}` is not yours to ask in")
     return claimed or actor.role
 
 
-def _happened(stored: Stored) -> tuple[int, int, int]:
+def _ledger_order(stored: Stored) -> tuple[int, int, int]:
     return (stored.entry.at, stored.chain, stored.entry.seq)
 
 
-def _shown(stored: Stored, facts: JobFacts) -> ShownRoute:
+def _route_of_entry(stored: Stored, facts: JobFacts) -> ShownRoute:
     _, record, aside = read_recorded(stored.entry.payload)
     return ShownRoute(
         decision_id=stored.entry.id,

@@ -1,7 +1,7 @@
 """Jobs: snapshots, then decide, call, judge and tick until one agent answers or none is left.
 
-INVARIANT: nothing acts before its decision is durable. A job that was cut short is gone on with
-where its record ends, by one process at a time, or closed with the reason why it cannot be.
+INVARIANT: nothing acts before its decision is durable. An interrupted job is resumed where its
+record ends, by one process at a time, or closed with the reason why it cannot be.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from pointsman.brainstate.seeded import seeded_instant
 from pointsman.conversations.conversations import Conversations
 from pointsman.errors import ChainHeld, InputError, MissingSnapshot, NotFound
 from pointsman.jobs.agency import LOCAL, Agency
-from pointsman.jobs.agency_record import Caller, job_ref
-from pointsman.jobs.agent_calling import AgentCalling, Call
-from pointsman.jobs.council_sitting import council_bytes, recorded_council
-from pointsman.jobs.flow import Plan, reflected
+from pointsman.jobs.agent_client import AgentClient, AgentFunction
+from pointsman.jobs.council import council_bytes, read_council
+from pointsman.jobs.course import Plan, run_job
+from pointsman.jobs.entries import Caller, job_ref
+from pointsman.jobs.live_steps import JobServices, LiveSteps, recall_answer
 from pointsman.jobs.log import (
     ABANDONED,
     ABANDONED_FORM,
@@ -38,17 +39,16 @@ from pointsman.jobs.log import (
     finished_name,
 )
 from pointsman.jobs.model_agents import ModelAgents
-from pointsman.jobs.record import JobRecord, job_record, started_jobs, unfinished
+from pointsman.jobs.record import JobRecord, job_record, started_jobs, unfinished_runs
 from pointsman.jobs.replay import JobVerdict, replay_job
-from pointsman.jobs.request import JobRequest, given_job
-from pointsman.jobs.work import LiveDoing, Office, recalled
+from pointsman.jobs.request import JobRequest, freeze_job
 from pointsman.kernel.canonical import ContentId, canonical_json, untagged
 from pointsman.kernel.content import Retain, Sealed, sealed
 from pointsman.kernel.document import Json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
-from pointsman.recording.desk import Desk
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.decision_recorder import DecisionRecorder
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import PolicyFiles
 from pointsman.storage.sqlite.database import told_errors
@@ -66,7 +66,7 @@ class JobResult(Struct, frozen=True):
     hash: str
 
 
-class JobListed(Struct, frozen=True):
+class JobSummary(Struct, frozen=True):
     """A job in a list; without a status it is under way, or was cut short."""
 
     log_id: str
@@ -78,64 +78,64 @@ class JobListed(Struct, frozen=True):
 class Jobs:
     """The jobs of one home. May be shared by threads."""
 
-    def __init__(self, office: Office, retain: Retain, models: ModelAgents) -> None:
-        self._office = office
+    def __init__(self, services: JobServices, retain: Retain, models: ModelAgents) -> None:
+        self._services = services
         self._retain = retain
         self._models = models
 
     @property
-    def here(self) -> dict[str, Call]:
+    def here(self) -> dict[str, AgentFunction]:
         """Agents in this process by their node's id: put one in, and it is called."""
-        return self._office.calling.here
+        return self._services.client.here
 
     def close(self) -> None:
-        """Let go of the models that were asked."""
+        """Close the providers and the thread of model agents."""
         self._models.close()
 
     def replay(self, name: str) -> JobVerdict:
         """Run a recorded job again from its record alone."""
         with self._ledger():
-            return replay_job(self._office.home, name)
+            return replay_job(self._services.home, name)
 
     def run(self, request: JobRequest, caller: Caller = LOCAL) -> JobResult:
-        """Run a job to its end; the same one, cut short on the same facts, is gone on with."""
-        office = self._office
-        given = given_job(office.agency, request, office.ids, caller)
+        """Run a job to its end; an interrupted run of it on the same facts is resumed."""
+        services = self._services
+        given = freeze_job(services.agency, request, services.ids, caller)
         caller = msgspec.structs.replace(caller, trace_id=given.trace_id)
-        policy_id, _, facts = office.agency.gathered(given, caller)
-        payload = None if request.action_payload is UNSET else cast(Json, request.action_payload)
-        open_run = self._cut_short(facts) if request.job_id else None
+        policy_id, _, facts = services.agency.gather_facts(given, caller)
+        payload = None if request.action_payload is UNSET else cast("Json", request.action_payload)
+        open_run = self._find_unfinished(facts) if request.job_id else None
         if open_run is not None:
             return self.resume(open_run)
-        log_id = office.ids.new_id()
-        with self._alone(log_id) as lease:
+        log_id = services.ids.new_id()
+        with self._hold_job(log_id) as lease:
             self._begin(log_id, policy_id, facts, caller, payload)
-            # What is not kept is still at hand here.
+            # Text that is not stored is still in memory here.
             return self._run(lease, self.record(log_id), facts, payload, is_resumed=False)
 
     def resume(self, name: str) -> JobResult:
-        """Go on with a job that was cut short; one that has ended is given as it ended."""
+        """Resume an interrupted job; one that has ended returns its recorded result."""
         log_id = self.record(name).started.log_id
-        with self._alone(log_id) as lease:
+        with self._hold_job(log_id) as lease:
             record = self.record(log_id)
             if record.log is not None:
                 return self._result(record, record.log, is_resumed=True)
             if record.abandoned:
                 raise InputError(f"the job `{log_id}` was given up: {record.abandoned}")
             try:
-                return self._run(lease, record, *self._opened(record), is_resumed=True)
+                return self._run(lease, record, *self._unseal(record), is_resumed=True)
             except MissingSnapshot as error:
                 told = ABANDONED_FORM.encode(JobAbandoned(log_id, error.message))
                 self._append(lease, ABANDONED, abandoned_name(log_id), log_id, told)
                 raise
 
     def record(self, name: str) -> JobRecord:
-        """Give what is recorded of a job, by its log or its own id."""
+        """Read the record of a job, by its log or its own id."""
         with self._ledger() as ledger:
             return job_record(ledger, name)
 
-    def shown(self, name: str) -> JobResult:
-        """Give a job that has ended."""
+    def find_result(self, name: str) -> JobResult:
+        """Read the result of a job that has ended."""
         record = self.record(name)
         if record.log is None:
             why = record.abandoned or "it is under way, or was cut short"
@@ -143,30 +143,30 @@ class Jobs:
             raise NotFound(f"the job `{record.started.log_id}` has not ended: {why}", hint=hint)
         return self._result(record, record.log, is_resumed=False)
 
-    def listed(self, most: int = 100) -> list[JobListed]:
-        """Give the latest jobs, the newest first."""
-        if not self._office.home.database.exists():
+    def list_latest(self, most: int = 100) -> list[JobSummary]:
+        """List the latest jobs, the newest first."""
+        if not self._services.home.database.exists():
             return []
         with self._ledger() as ledger:
             found = started_jobs(ledger)[-most:][::-1]
-            return [self._listed(job_record(ledger, each.entry.id)) for each in found]
+            return [self._summary(job_record(ledger, each.entry.id)) for each in found]
 
-    def _listed(self, record: JobRecord) -> JobListed:
+    def _summary(self, record: JobRecord) -> JobSummary:
         started, log = record.started, record.log
         status: str = "" if log is None else log.status
         if record.abandoned:
             status = "abandoned"
-        return JobListed(started.log_id, started.job_id, record.stored.entry.at, status)
+        return JobSummary(started.log_id, started.job_id, record.stored.entry.at, status)
 
-    def _cut_short(self, facts: JobFacts) -> str | None:
-        """Give the run of the same job on the same facts that has no end, if there is one."""
-        home = self._office.home
+    def _find_unfinished(self, facts: JobFacts) -> str | None:
+        """Find an unfinished run of the same job on the same facts."""
+        home = self._services.home
         if not home.database.exists():
             return None
         seal = sealed(str(facts.query), home.content_key())
         wanted = FACTS_FORM.encode(with_seal(facts, seal))
         with self._ledger() as ledger:
-            for each in unfinished(ledger, facts.job_id):
+            for each in unfinished_runs(ledger, facts.job_id):
                 if FACTS_FORM.encode(each.facts) == wanted:
                     return each.started.log_id
         return None
@@ -174,14 +174,14 @@ class Jobs:
     def _begin(
         self, log_id: str, policy_id: ContentId, facts: JobFacts, caller: Caller, payload: Json
     ) -> None:
-        """Record that a job begins, with all that it stands on."""
-        office, waits = self._office, Blocking()
-        seal = office.agency.sealed_query(facts, waits)
+        """Record the start of a job, with its snapshots, facts and council."""
+        services, waits = self._services, BlockingWaiter()
+        seal = services.agency.seal_query(facts, waits)
         kept: Sealed | None = None
         if payload is not None:
             text = canonical_json(payload).decode()
-            kept = office.desk.recorder().hand_in_text(text, waits)
-        waits.reached()
+            kept = services.desk.recorder().hand_in_text(text, waits)
+        waits.wait()
         snapshots = {
             "selfrep": facts.selfrep_id,
             "brainstate": facts.brainstate_id,
@@ -201,17 +201,17 @@ class Jobs:
         )
         attached = (
             FACTS_FORM.encode(with_seal(facts, seal)),
-            council_bytes(office.agency.in_force().council),
+            council_bytes(services.agency.in_force().council),
         )
         draft = Draft(
             STARTED,
             log_id,
             job_ref(facts.job_id),
-            office.clock.now(),
+            services.clock.now(),
             STARTED_FORM.encode(started),
             attached,
         )
-        office.desk.recorder().append(draft).result()
+        services.desk.recorder().append(draft).result()
 
     def _run(
         self,
@@ -222,8 +222,8 @@ class Jobs:
         *,
         is_resumed: bool,
     ) -> JobResult:
-        office, started = self._office, record.started
-        snapshots, names = office.agency.snapshots, started.snapshot_ids
+        services, started = self._services, record.started
+        snapshots, names = services.agency.snapshots, started.snapshot_ids
         plan = Plan(
             started,
             facts,
@@ -233,18 +233,18 @@ class Jobs:
         )
         router = snapshots.router(names["router"], names["selfrep"])
         caller = Caller(started.by, started.trace_id, facts.permitted)
-        doing = LiveDoing(office, lease, plan, record, router, caller)
-        doing.equip(recorded_council(record.council), payload)
-        log = reflected(plan, doing)
+        steps = LiveSteps(services, lease, plan, record, router, caller)
+        steps.equip(read_council(record.council), payload)
+        log = run_job(plan, steps)
         name, body = finished_name(started.log_id), LOG_FORM.encode(log)
         self._append(lease, FINISHED, name, started.log_id, body)
         made = self._result(self.record(started.log_id), log, is_resumed=is_resumed)
-        return msgspec.structs.replace(made, text=doing.text)
+        return msgspec.structs.replace(made, text=steps.text)
 
-    def _opened(self, record: JobRecord) -> tuple[JobFacts, Json]:
-        """Give a job's facts their query back, and what its action would carry."""
+    def _unseal(self, record: JobRecord) -> tuple[JobFacts, Json]:
+        """Return a job's facts with the text of the query, and the payload of its action."""
         facts, payload = record.facts, record.started.payload
-        home = self._office.home
+        home = self._services.home
         with closing(ContentReader(home.content, home.content_key())) as content:
             if not facts.privacy.is_blocked:
                 facts = with_text(facts, content.text)
@@ -262,21 +262,21 @@ class Jobs:
         if log.final_output is None:
             return None
         try:
-            reply = recalled(record.outputs[log.sequence], self._office.home).reply
+            reply = recall_answer(record.outputs[log.sequence], self._services.home).reply
         except MissingSnapshot:
             return None
         return None if reply is None else reply.text
 
     def _append(self, lease: HeldLease, kind: str, name: str, log_id: str, payload: bytes) -> None:
-        office = self._office
-        draft = Draft(kind, name, log_id, office.clock.now(), payload)
-        office.desk.recorder().append_under(lease, draft)
+        services = self._services
+        draft = Draft(kind, name, log_id, services.clock.now(), payload)
+        services.desk.recorder().append_under(lease, draft)
 
     @contextmanager
-    def _alone(self, log_id: str) -> Iterator[HeldLease]:
+    def _hold_job(self, log_id: str) -> Iterator[HeldLease]:
         name = "job-" + hashlib.sha256(log_id.encode()).hexdigest()[:32]
         try:
-            lease = self._office.home.lease(name)
+            lease = self._services.home.lease(name)
         except ChainHeld:
             raise ChainHeld(f"another process has the job `{log_id}`") from None
         try:
@@ -286,7 +286,7 @@ class Jobs:
 
     @contextmanager
     def _ledger(self) -> Iterator[LedgerReader]:
-        path = self._office.home.database
+        path = self._services.home.database
         if not path.exists():
             raise NotFound("no job was ever run here", hint="`pointsman jobs run --goal TEXT`")
         with told_errors(path), closing(LedgerReader(path)) as ledger:
@@ -296,15 +296,15 @@ class Jobs:
 def open_jobs(  # noqa: PLR0913 - all that an opened home has for them
     home: Home,
     files: PolicyFiles,
-    desk: Desk,
+    desk: DecisionRecorder,
     sources: tuple[Clock, IdSource],
     agency: Agency,
     approvals: Approvals,
     *,
     conversations: Callable[[], Conversations],
 ) -> Jobs:
-    """Open what jobs need in a home; functions of agents are found beside its files."""
+    """Open the jobs of a home; functions of agents are found beside its files."""
     models = ModelAgents(conversations)
-    calling = AgentCalling(home.path, lambda: files.settings().value.workflow, models)
-    office = Office(home, desk, *sources, agency, approvals, calling)
-    return Jobs(office, files.settings().value.retain, models)
+    client = AgentClient(home.path, lambda: files.settings().value.workflow, models)
+    services = JobServices(home, desk, *sources, agency, approvals, client)
+    return Jobs(services, files.settings().value.retain, models)

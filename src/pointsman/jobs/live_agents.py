@@ -1,7 +1,7 @@
 """The agents as they are now: `agents.yaml`, and every recorded event in the ledger's order.
 
-Folded once and then only onwards. What is added behind an entry that was folded already, by a
-process whose clock is behind, has all of it folded again: the order of the ledger counts.
+Folded once and then only onwards. An entry added before one that was folded already, by a process
+whose clock is behind, makes all of it fold again: the order of the ledger counts.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.agents.compiled import ReadyPolicy
-from pointsman.agents.governing import House, house_after
+from pointsman.agents.compiled import compile_policy
+from pointsman.agents.modules.governing import House, house_after
+from pointsman.agents.modules.selfrep import SelfRep, Tail
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.selfrep import SelfRep, Tail
 from pointsman.agents.trust.apt import EVENT_FORM, TrustEvent
 from pointsman.agents.trust.event import SELFREP, SelfRepEvent, read_selfrep
 from pointsman.agents.trust.folding import folded
 from pointsman.errors import InputError, PointsmanError
-from pointsman.jobs.agency_record import TRUST
+from pointsman.jobs.entries import TRUST
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import EPOCH, LATEST, Instant
 from pointsman.storage.home import Home
@@ -38,7 +38,7 @@ _START: Final[_Place] = (-1, -1, -1)
 
 
 class Live(Struct, frozen=True):
-    """What is in force now, and what of the record could not be taken in, one line each."""
+    """The policy and modules in force now; `unfolded` are entries that could not be folded."""
 
     in_force: AgentsInForce
     selfrep: SelfRep
@@ -55,7 +55,7 @@ class LiveAgents:
         self._fold: _Fold | None = None
 
     def current(self) -> Live:
-        """Give what is in force now."""
+        """Return the agents in force now."""
         with self._lock:
             base = self._files.current()
             if self._fold is None or self._fold.base is not base:
@@ -63,18 +63,18 @@ class LiveAgents:
             if self._home.database.exists():
                 path = self._home.database
                 with told_errors(path), closing(LedgerReader(path)) as ledger:
-                    self._fold = _brought_forward(self._fold, ledger)
+                    self._fold = _fold_new_entries(self._fold, ledger)
             return self._fold.live()
 
     def check(self, event: SelfRepEvent) -> None:
-        """Raise an InputError where the agents could not take an event now."""
+        """Raise an InputError where an event could not be folded now."""
         live = self.current()
         house = (live.in_force.policy, live.selfrep)
         house_after(house, event, LATEST)
 
 
 class _Fold:
-    """A fold under way: how far each chain was read, and what it came to."""
+    """A fold under way: how far each chain was read, and the agents so far."""
 
     def __init__(self, base: AgentsInForce) -> None:
         self.base = base
@@ -88,19 +88,19 @@ class _Fold:
         self._live: Live | None = None
 
     def live(self) -> Live:
-        """Give what it came to."""
+        """Return the agents so far."""
         if self._live is None:
             policy, selfrep = self._house
             in_force = self.base
             if policy is not self.base.policy:
-                ready, policy_id = ReadyPolicy(policy), POLICY_FORM.id(policy)
+                ready, policy_id = compile_policy(policy), POLICY_FORM.id(policy)
                 in_force = replace(self.base, ready=ready, policy_id=policy_id)
             in_force = replace(in_force, selfrep=selfrep)
             self._live = Live(in_force, selfrep, tuple(self._unfolded))
         return self._live
 
     def take(self, stored: Stored) -> None:
-        """Take one entry in; one that cannot be is told, and changes nothing."""
+        """Fold one entry; one that cannot be folded is reported, and changes nothing."""
         self.last = _place(stored)
         entry = stored.entry
         try:
@@ -114,7 +114,7 @@ class _Fold:
 
     def _judge(self, event: TrustEvent) -> None:
         policy, selfrep = self._house
-        # An event's id names it: told again by a job that was resumed, it counts once.
+        # An event's id names it: recorded again by a resumed job, it counts once.
         if event.event_id in self._events or selfrep.module(event.node_id) is None:
             return
         self._events.add(event.event_id)
@@ -131,36 +131,36 @@ class _Fold:
             self._house = house_after(self._house, event, entry.at)
 
 
-def _brought_forward(fold: _Fold, ledger: LedgerReader) -> _Fold:
-    """Take in what was recorded since, or begin anew where it does not come last."""
+def _fold_new_entries(fold: _Fold, ledger: LedgerReader) -> _Fold:
+    """Fold the entries recorded since, or begin anew where they do not come last."""
     sizes = {number: ledger.size(number) for number in ledger.chains().values()}
     if sizes == fold.sizes:
         return fold
-    fresh = sorted(_fresh(fold, ledger, sizes), key=_place)
+    fresh = sorted(_new_entries(fold, ledger, sizes), key=_place)
     if fresh and _place(fresh[0]) < fold.last:
         fold = _Fold(fold.base)
-        fresh = sorted(_fresh(fold, ledger, sizes), key=_place)
+        fresh = sorted(_new_entries(fold, ledger, sizes), key=_place)
     for stored in fresh:
         fold.take(stored)
     fold.heads, fold.sizes = _heads(ledger, sizes), sizes
     return fold
 
 
-def _fresh(fold: _Fold, ledger: LedgerReader, sizes: dict[int, int]) -> Iterator[Stored]:
-    """Give what no fold has seen, by the index over kinds: a ledger holds much else.
+def _new_entries(fold: _Fold, ledger: LedgerReader, sizes: dict[int, int]) -> Iterator[Stored]:
+    """Yield the entries no fold has seen, by the index over kinds: a ledger holds much else.
 
     A chain's time never goes back, so nothing new is older than the heads were.
     """
     grown = [number for number, size in sizes.items() if size > fold.sizes.get(number, 0)]
     since = min((fold.heads.get(number, EPOCH) for number in grown), default=EPOCH)
     for each in chain(ledger.of_kind(SELFREP, since), ledger.of_kind(TRUST, since)):
-        # What came after the sizes were read is for the next time.
+        # Entries added after the sizes were read are for the next time.
         if fold.sizes.get(each.chain, 0) <= each.entry.seq < sizes.get(each.chain, 0):
             yield each
 
 
 def _heads(ledger: LedgerReader, sizes: dict[int, int]) -> dict[int, Instant]:
-    """Give the instant of each chain's last entry."""
+    """Return the instant of each chain's last entry."""
     found = {}
     for number, size in sizes.items():
         for entry in ledger.chain_entries(number, size - 1):

@@ -1,7 +1,7 @@
 """The ReflectiveLog of a job and the entries it is made of (companion §4.3).
 
 The ledger is append-only, so the log is a chain of linked entries: one where a job starts, one for
-each iteration with what it led to, and the merged log where it ends. An entry is never rewritten.
+each iteration with its results, and the merged log where it ends. An entry is never rewritten.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ JobStatus = Literal["done", "rejected", "no_match", "privacy_blocked", "requeste
 
 StepName = Literal["load", "snapshots", "decide", "call", "judge", "trust", "tick", "iteration",
                    "result"]  # fmt: skip
-"""What a replay does again, one after the other."""
+"""The steps of a replay, in their order."""
 
 
 class ReplayStep(Struct, frozen=True):
-    """One thing that was done again and came out the same; iterations count from 1."""
+    """One step that was repeated with the same result; iterations count from 1."""
 
     step: StepName
     iteration: int
@@ -52,7 +52,7 @@ class ReplayStep(Struct, frozen=True):
 class JobStarted(Struct, frozen=True, forbid_unknown_fields=True):
     """A job began. Attached: the facts of its first choice, and the council that will judge.
 
-    `payload` seals what an action of the job would carry, where it needs one.
+    `payload` seals the payload of the job's action, where it needs one.
     """
 
     log_id: str
@@ -68,9 +68,9 @@ class JobStarted(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JobOutput(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a call to an agent ended. `reply` seals the whole answer; `reason` quotes nothing found.
+    """How a call to an agent ended. `reply` seals the whole answer; `reason` is redacted.
 
-    `elapsed_us` is what it took here; no decision looks at it.
+    `elapsed_us` is the time the call took here; no decision looks at it.
     """
 
     log_id: str
@@ -93,7 +93,7 @@ class JobVote(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RouterOutput(Struct, frozen=True, forbid_unknown_fields=True):
-    """What was decided, in short; `outcome_id` names the whole, which the decision's entry has."""
+    """The decision in short; `outcome_id` names the whole outcome in the decision's entry."""
 
     selected_agent: str | None
     reason_tag: ReasonTag | None
@@ -119,7 +119,7 @@ class VoteCast(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Iteration(Struct, frozen=True, forbid_unknown_fields=True):
-    """One choice of an agent, and what came of it."""
+    """One choice of an agent, and its results."""
 
     iteration_id: str
     number: int
@@ -141,7 +141,7 @@ class Iteration(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FinalOutput(Struct, frozen=True, forbid_unknown_fields=True):
-    """The answer the job came to; its text is kept apart under `output_id`, and can be erased."""
+    """The answer of the job; its text is stored apart under `output_id`, and can be erased."""
 
     agent_id: str
     output_id: str
@@ -151,7 +151,7 @@ class FinalOutput(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JobFault(Struct, frozen=True, forbid_unknown_fields=True):
-    """Something that went wrong: a code of companion §4.5, and where."""
+    """A fault of a job: a code of companion §4.5, and its iteration."""
 
     code: str
     iteration: int
@@ -159,7 +159,7 @@ class JobFault(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReflectiveLog(Struct, frozen=True, forbid_unknown_fields=True):
-    """All of a job, merged: what a replay must reproduce byte for byte."""
+    """All of a job, merged: a replay must reproduce it byte for byte."""
 
     log_id: str
     job_id: str
@@ -187,7 +187,7 @@ class ReflectiveLog(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JobAbandoned(Struct, frozen=True, forbid_unknown_fields=True):
-    """A job that was cut short and cannot be gone on with, and why."""
+    """An interrupted job that cannot be resumed, and why."""
 
     log_id: str
     reason: str
@@ -222,11 +222,11 @@ def finished_name(log_id: str) -> str:
 
 
 def abandoned_name(log_id: str) -> str:
-    """Name the entry that closes a job which cannot be gone on with."""
+    """Name the entry that closes a job which cannot be resumed."""
     return f"{log_id}.abandoned"
 
 
 def cast_vote(voter: str, vote: CouncilVote) -> VoteCast:
-    """Give a vote as the log holds it."""
+    """Return a vote in the short form of the log."""
     scores = (vote.correctness, vote.relevance, vote.safety, vote.coherence)
     return VoteCast(vote.vote_id, voter, vote.agent_id, *scores, vote.approve)

@@ -1,4 +1,4 @@
-"""What is recorded of one job, read back from the ledger, every entry checked."""
+"""The record of one job, read back from the ledger, every entry checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 from pointsman.agents.facts import FACTS_FORM, JobFacts
 from pointsman.agents.trace import OUTCOME_FORM, AgentOutcome
 from pointsman.errors import IntegrityFailure, NotFound
-from pointsman.jobs.agency_record import TICK, TICK_FORM, TRUST, TickTold, job_ref
+from pointsman.jobs.entries import TICK, TICK_FORM, TRUST, TickEntry, job_ref
 from pointsman.jobs.log import (
     ABANDONED,
     ABANDONED_FORM,
@@ -34,7 +34,7 @@ from pointsman.storage.stores.entries import LedgerReader, Stored
 AGENT = DECISION + "agent"
 
 
-class DecidedBefore(Struct, frozen=True):
+class RecordedDecision(Struct, frozen=True):
     """A recorded choice of a job."""
 
     stored: Stored
@@ -44,16 +44,16 @@ class DecidedBefore(Struct, frozen=True):
 
 
 class JobRecord(Struct):
-    """The entries of one job by what they are about; iterations count from 1."""
+    """The entries of one job by their subject; iterations count from 1."""
 
     stored: Stored
     started: JobStarted
     facts: JobFacts
     council: bytes
-    decisions: dict[int, DecidedBefore]
+    decisions: dict[int, RecordedDecision]
     outputs: dict[int, JobOutput]
     votes: dict[int, list[JobVote]]
-    ticks: dict[str, TickTold]
+    ticks: dict[str, TickEntry]
     trust: dict[str, bytes]
     iterations: dict[int, bytes]
     finished: Stored | None
@@ -63,7 +63,7 @@ class JobRecord(Struct):
 
     @property
     def is_open(self) -> bool:
-        """Whether it was begun, and neither ended nor given up."""
+        """Whether it was begun, and neither finished nor abandoned."""
         return self.finished is None and not self.abandoned
 
     @property
@@ -73,7 +73,7 @@ class JobRecord(Struct):
 
 
 def job_record(ledger: LedgerReader, name: str) -> JobRecord:
-    """Give a job by the id of its log, or the latest run of one by its job's id."""
+    """Read a job by the id of its log, or the latest run of one by its job's id."""
     found = [each for each in ledger.with_id(name) if each.entry.kind == STARTED]
     if not found:
         runs = ledger.with_ref(job_ref(name))
@@ -83,14 +83,14 @@ def job_record(ledger: LedgerReader, name: str) -> JobRecord:
     return _read(ledger, found[0])
 
 
-def unfinished(ledger: LedgerReader, job_id: str) -> list[JobRecord]:
-    """Give the runs of a job that were begun and not ended."""
+def unfinished_runs(ledger: LedgerReader, job_id: str) -> list[JobRecord]:
+    """List the runs of a job that were begun and not finished."""
     runs = [each for each in ledger.with_ref(job_ref(job_id)) if each.entry.kind == STARTED]
     return [each for each in (_read(ledger, run) for run in runs) if each.is_open]
 
 
 def started_jobs(ledger: LedgerReader) -> list[Stored]:
-    """Give the first entries of all jobs, as they happened."""
+    """List the first entries of all jobs, as they happened."""
     return list(ledger.of_kind(STARTED))
 
 
@@ -112,14 +112,14 @@ def _fill(record: JobRecord, ledger: LedgerReader, about: Iterable[Stored]) -> N
         entry = each.entry
         record.entries.append(each)
         if entry.kind.startswith(AGENT):
-            _decided(record, each, next(iter(ledger.attachments(each)), b""))
+            _add_decision(record, each, next(iter(ledger.attachments(each)), b""))
         elif entry.kind.startswith(TRUST):
             record.trust.setdefault(entry.id, entry.payload)
         else:
-            _told(record, each, entry)
+            _add_entry(record, each, entry)
 
 
-def _told(record: JobRecord, stored: Stored, entry: Entry) -> None:
+def _add_entry(record: JobRecord, stored: Stored, entry: Entry) -> None:
     match entry.kind:
         case _ if entry.kind == OUTPUT:
             output = OUTPUT_FORM.decode(entry.payload)
@@ -139,9 +139,9 @@ def _told(record: JobRecord, stored: Stored, entry: Entry) -> None:
             record.finished = record.finished or stored
 
 
-def _decided(record: JobRecord, stored: Stored, facts: bytes) -> None:
+def _add_decision(record: JobRecord, stored: Stored, facts: bytes) -> None:
     _, decision, _ = read_recorded(stored.entry.payload)
     attempt = FACTS_FORM.decode(facts).attempt
     outcome = OUTCOME_FORM.decode(bytes(decision.outcome))
-    found = DecidedBefore(stored, facts, decision.facts_id, outcome)
+    found = RecordedDecision(stored, facts, decision.facts_id, outcome)
     record.decisions.setdefault(attempt, found)

@@ -1,8 +1,8 @@
 """A job run again from its record alone: same snapshots, recorded answers, and the same bytes.
 
 Companion §4.6: load the log, check snapshots and signatures, fold the reducers again, recompute
-what the router said at every iteration and every tick, compare, then compare the result. Fails
-closed. What it gives is a verdict: no word of what was asked or answered is in it.
+the router's output at every iteration and every tick, compare, then compare the result. Fails
+closed. A verdict holds no word of the query or the answers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal, with_text
-from pointsman.agents.selfrep import SELFREP_FORM
+from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.trace import AgentOutcome
 from pointsman.agents.trust.apt import EVENT_FORM, TrustEvent
 from pointsman.audit.replay import HomeReplayer
@@ -31,11 +31,19 @@ from pointsman.errors import (
     ReplayError,
     ResultMismatch,
 )
-from pointsman.governance.council import VOTE_FORM, Question, RuleVoter
-from pointsman.jobs.agency_record import TickTold
-from pointsman.jobs.agent_reply import AgentReply
-from pointsman.jobs.council_sitting import is_rules, recorded_council
-from pointsman.jobs.flow import Answered, Chosen, Gated, Judged, Plan, Thought, reflected
+from pointsman.governance.council import VOTE_FORM, CouncilQuestion, RuleVoter
+from pointsman.jobs.council import read_council, votes_by_rules
+from pointsman.jobs.course import (
+    AgentAnswer,
+    AgentChoice,
+    CouncilVotes,
+    GateRequest,
+    NextState,
+    Plan,
+    run_job,
+)
+from pointsman.jobs.entries import TickEntry
+from pointsman.jobs.live_steps import recall_answer
 from pointsman.jobs.log import (
     ITERATION_FORM,
     LOG_FORM,
@@ -45,7 +53,7 @@ from pointsman.jobs.log import (
     StepName,
 )
 from pointsman.jobs.record import JobRecord, job_record
-from pointsman.jobs.work import recalled
+from pointsman.jobs.reply import AgentReply
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.replay import Verdict
 from pointsman.storage.home import Home
@@ -71,7 +79,7 @@ class JobVerdict(Struct, frozen=True):
 
 
 class _Diverged(Exception):
-    """A step that comes out otherwise: a finding of the replay, not an error of anybody's."""
+    """A step with another result: a finding of the replay, not an error."""
 
 
 def replay_job(home: Home, name: str) -> JobVerdict:
@@ -101,30 +109,30 @@ def replay_job(home: Home, name: str) -> JobVerdict:
 
 
 class _Replay:
-    """One job on its way again; every step is answered from the record and checked against it."""
+    """One job run again; every step is answered from the record and checked against it."""
 
     def __init__(self, home: Home, replayer: HomeReplayer, record: JobRecord) -> None:
         self.steps: list[ReplayStep] = []
         self._home = home
         self._replayer = replayer
         self._record = record
-        self._council = recorded_council(record.council)
+        self._council = read_council(record.council)
         self._attempt = 0
 
     def compare(self) -> None:
-        """Go through all of it; raises where it comes out otherwise or cannot be run."""
+        """Repeat every step; raise where a result differs or a step cannot be run."""
         record = self._record
         if record.finished is None:
             raise JobCutShort(record.abandoned)
         for each in record.entries:
             self._replayer.check(each.chain, each.entry)
-        self._done("load")
+        self._add_step("load")
         plan = self._plan()
-        self._done("snapshots")
-        log, payload = reflected(plan, self), record.finished.entry.payload
+        self._add_step("snapshots")
+        log, payload = run_job(plan, self), record.finished.entry.payload
         if LOG_FORM.encode(log) != payload:
             raise _difference(log, LOG_FORM.decode(payload))
-        self._done("result")
+        self._add_step("result")
 
     def _plan(self) -> Plan:
         record, names = self._record, self._record.started.snapshot_ids
@@ -137,10 +145,10 @@ class _Replay:
             query = str(facts.query)
         return Plan(record.started, facts, query, selfrep, state)
 
-    def decide(self, facts: JobFacts) -> Chosen:
+    def decide(self, facts: JobFacts) -> AgentChoice:
         """Choose again on the recorded facts, and compare."""
         self._attempt = facts.attempt
-        known = self._known(self._record.decisions, "a choice")
+        known = self._from_record(self._record.decisions, "a choice")
         sealed = FACTS_FORM.encode(with_seal(facts, self._record.started.query))
         if sealed != known.facts:
             raise _Diverged(f"attempt {facts.attempt} was decided on other facts")
@@ -150,51 +158,53 @@ class _Replay:
         if again.verdict is Verdict.UNABLE:
             kind = IntegrityFailure if again.code == IntegrityFailure.code else MissingSnapshot
             raise kind(again.reason)
-        self._done("decide")
-        return Chosen(known.stored.entry.id, known.facts_id, known.outcome)
+        self._add_step("decide")
+        return AgentChoice(known.stored.entry.id, known.facts_id, known.outcome)
 
-    def call(self, facts: JobFacts, outcome: AgentOutcome, state: BrainState) -> Answered:
-        """Recall what was answered: no agent is called in a replay."""
+    def call(self, facts: JobFacts, outcome: AgentOutcome, state: BrainState) -> AgentAnswer:
+        """Recall the answer: no agent is called in a replay."""
         del facts, state
-        known = self._known(self._record.outputs, "an answer")
+        known = self._from_record(self._record.outputs, "an answer")
         if known.agent_id != outcome.selected_agent:
             raise _Diverged(f"attempt {self._attempt} called another agent")
         try:
-            answered = recalled(known, self._home)
+            answered = recall_answer(known, self._home)
         except MissingSnapshot as error:
             raise MissingAgentOutput(
                 f"the answer of `{known.agent_id}`: {error.message}"
             ) from error
-        self._done("call")
+        self._add_step("call")
         return answered
 
-    def judge(self, number: int, question: Question, agent_id: str, answered: Answered) -> Judged:
-        """Vote again by the recorded rules; what others voted is recalled."""
+    def judge(
+        self, number: int, question: CouncilQuestion, agent_id: str, answered: AgentAnswer
+    ) -> CouncilVotes:
+        """Vote again by the recorded rules; other votes are recalled."""
         known = {each.voter: each.vote for each in self._record.votes.get(number, [])}
-        output = cast(AgentReply, answered.reply).output(agent_id, answered.found_kinds)
+        output = cast("AgentReply", answered.reply).output(agent_id, answered.found_kinds)
         rules = RuleVoter(self._council.declared)
         votes = []
         for member in self._council.members:
             vote = known.get(member.id)
-            if vote is not None and is_rules(member):
+            if vote is not None and votes_by_rules(member):
                 again = rules.vote(vote.vote_id, question, output)
                 _same(VOTE_FORM, again, vote, f"the vote of `{member.id}`")
             if vote is not None:
                 votes.append((member.id, vote))
-        self._done("judge")
+        self._add_step("judge")
         told = self._iteration().warnings
         absent = tuple(each for each in told if not each.startswith("refused: "))
-        return Judged(tuple(votes), absent)
+        return CouncilVotes(tuple(votes), absent)
 
     def trust(self, event: TrustEvent) -> None:
-        """Compare what happened to a module with what was told."""
+        """Compare a trust event of a module with its entry."""
         known = self._record.trust.get(event.event_id)
         if known is None or known != EVENT_FORM.encode(event):
             raise _Diverged(f"the event `{event.event_id}` is not what was recorded")
-        self._done("trust")
+        self._add_step("trust")
 
-    def tick(self, number: int, before: tuple[str, BrainState], inputs: Inputs) -> Thought:
-        """Tick again, and compare the state and all that happened."""
+    def tick(self, number: int, before: tuple[str, BrainState], inputs: Inputs) -> NextState:
+        """Tick again, and compare the state and the trace."""
         del number
         name, state = before
         told = self._record.ticks.get(name)
@@ -204,45 +214,45 @@ class _Replay:
         if BRAINSTATE_FORM.id(after) != told.brainstate_after:
             raise _Diverged(f"the state after attempt {self._attempt} is another one")
         given = (INPUTS_FORM.encode(inputs), TRACE_FORM.encode(trace))
-        if given != self._told(told):
+        if given != self._recorded_tick(told):
             raise _Diverged(f"the tick of attempt {self._attempt} went otherwise")
         self._replayer.policy(told.brainstate_after)
-        self._done("tick")
-        return Thought(told.brainstate_after, after, told.action_requests, told.refused)
+        self._add_step("tick")
+        return NextState(told.brainstate_after, after, told.action_requests, told.refused)
 
-    def gate(self, outcome: AgentOutcome) -> Gated:
-        """Recall what was asked for: nothing is asked for in a replay."""
+    def gate(self, outcome: AgentOutcome) -> GateRequest:
+        """Recall the action request: none is made in a replay."""
         del outcome
         told = self._iteration()
         requests, warnings = told.action_requests, told.warnings
-        return Gated(next(iter(requests), ""), next(iter(warnings), ""))
+        return GateRequest(next(iter(requests), ""), next(iter(warnings), ""))
 
-    def ended(self, iteration: Iteration) -> None:
+    def record_iteration(self, iteration: Iteration) -> None:
         """Compare an iteration with its entry."""
-        known = self._known(self._record.iterations, "an iteration")
+        known = self._from_record(self._record.iterations, "an iteration")
         if ITERATION_FORM.encode(iteration) != known:
             raise _Diverged(f"iteration {iteration.number} is not what was recorded")
-        self._done("iteration")
+        self._add_step("iteration")
 
     def _iteration(self) -> Iteration:
-        return ITERATION_FORM.decode(self._known(self._record.iterations, "an iteration"))
+        return ITERATION_FORM.decode(self._from_record(self._record.iterations, "an iteration"))
 
-    def _told(self, told: TickTold) -> tuple[bytes, bytes]:
+    def _recorded_tick(self, told: TickEntry) -> tuple[bytes, bytes]:
         if told.sealed is None:
             return bytes(told.inputs), bytes(told.trace)
-        kept = msgspec.json.decode(self._replayer.text(told.sealed), type=_KeptTick)
+        kept = msgspec.json.decode(self._replayer.text(told.sealed), type=_SealedTick)
         return bytes(kept.inputs), bytes(kept.trace)
 
-    def _known(self, found: dict[int, _T], what: str) -> _T:
+    def _from_record(self, found: dict[int, _T], what: str) -> _T:
         if self._attempt not in found:
             raise _Diverged(f"{what} of attempt {self._attempt} is not recorded")
         return found[self._attempt]
 
-    def _done(self, step: StepName) -> None:
+    def _add_step(self, step: StepName) -> None:
         self.steps.append(ReplayStep(step, self._attempt))
 
 
-class _KeptTick(Struct, frozen=True):
+class _SealedTick(Struct, frozen=True):
     inputs: Raw
     trace: Raw
 
@@ -253,7 +263,7 @@ def _same(form: Form[_T], again: _T, recorded: _T, what: str) -> None:
 
 
 def _difference(again: ReflectiveLog, recorded: ReflectiveLog) -> Exception:
-    """Say what kind of difference it is: the result's own, or on the way to it."""
+    """Return the kind of difference: in the result itself, or on the way to it."""
     found = (again.status, again.final_output), (recorded.status, recorded.final_output)
     if found[0] != found[1]:
         return ResultMismatch("the job comes to another result")

@@ -9,9 +9,9 @@ from typing import Annotated, Final
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
-from pointsman.agents.config import Name
-from pointsman.agents.request import GivenJob, Optional
-from pointsman.agents.written import GivenSelfRep, read_selfrep_document
+from pointsman.agents.facts import GivenJob, ShortText
+from pointsman.agents.file.agents_file import GivenSelfRep, read_selfrep_document
+from pointsman.agents.file.config import Name
 from pointsman.brainstate.constants import GivenConstants
 from pointsman.brainstate.reading import start_problems
 from pointsman.brainstate.written import (
@@ -23,7 +23,7 @@ from pointsman.brainstate.written import (
 )
 from pointsman.errors import InputError, Problem
 from pointsman.jobs.agency import Agency
-from pointsman.jobs.agency_record import Caller
+from pointsman.jobs.entries import Caller
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import IdSource
@@ -31,13 +31,13 @@ from pointsman.kernel.schema import conform
 
 DEFAULT_BUDGET: Final = GivenBudget(4_096, 2)
 GOAL: Final = GivenGoal("g1", "answer", priority=Decimal("0.8"))
-"""What somebody wants who only says so in words."""
+"""The goal of a request that is words only."""
 
 
 class GivenMind(Struct, frozen=True, forbid_unknown_fields=True):
     """A state to start from: the body of `POST /brainstate/create_snapshot`, all of it optional."""
 
-    job_seed: Optional = ""
+    job_seed: ShortText = ""
     resource_budget: GivenBudget = DEFAULT_BUDGET
     goals: Annotated[tuple[GivenGoal, ...], Meta(max_length=256)] = ()
     attention: GivenAttention = GivenAttention()
@@ -45,29 +45,29 @@ class GivenMind(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JobRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to do. Without snapshots the live agents and a fresh state are frozen first.
+    """The work to do. Without snapshots the live agents and a fresh state are frozen first.
 
-    `action_payload` is what the action would carry that a high-risk job needs.
+    `action_payload` is the payload of the action that a high-risk job needs.
     """
 
     query_text: str
-    job_id: Optional = ""
-    job_seed: Optional = ""
-    selfrep_snapshot_id: Optional = ""
-    brainstate_snapshot_id: Optional = ""
+    job_id: ShortText = ""
+    job_seed: ShortText = ""
+    selfrep_snapshot_id: ShortText = ""
+    brainstate_snapshot_id: ShortText = ""
     selfrep: GivenSelfRep | None = None
     brainstate: GivenMind | None = None
     candidate_list: Annotated[tuple[Name, ...], Meta(max_length=100_000)] | None = None
-    trace_id: Optional = ""
-    user_role: Optional | None = None
-    intent: Optional | None = None
-    required_action: Optional | None = None
-    router_snapshot_id: Optional | None = None
+    trace_id: ShortText = ""
+    user_role: ShortText | None = None
+    intent: ShortText | None = None
+    required_action: ShortText | None = None
+    router_snapshot_id: ShortText | None = None
     action_payload: Anything | UnsetType = UNSET
 
 
 def goal_request(text: str) -> JobRequest:
-    """Give the job of somebody who only says what they want."""
+    """Return the request for a job that is words only."""
     return JobRequest(text, brainstate=GivenMind(goals=(GOAL,)))
 
 
@@ -84,8 +84,8 @@ def read_job_request(document: Document) -> JobRequest:
     return request if given is None else replace(request, selfrep=given)
 
 
-def given_job(agency: Agency, request: JobRequest, ids: IdSource, caller: Caller) -> GivenJob:
-    """Freeze what a request does not name, and give it with all its snapshots."""
+def freeze_job(agency: Agency, request: JobRequest, ids: IdSource, caller: Caller) -> GivenJob:
+    """Record the snapshots a request does not name, and return it with all of them."""
     if request.selfrep is not None and request.selfrep_snapshot_id:
         raise InputError("give `selfrep` or `selfrep_snapshot_id`, not both")
     if request.brainstate is not None and request.brainstate_snapshot_id:
@@ -95,10 +95,10 @@ def given_job(agency: Agency, request: JobRequest, ids: IdSource, caller: Caller
     seed = request.job_seed or mind.job_seed or f"seed-{name}"
     selfrep_id = request.selfrep_snapshot_id
     if not selfrep_id:
-        selfrep_id = agency.keep_selfrep(request.selfrep, caller).id
+        selfrep_id = agency.record_selfrep(request.selfrep, caller).id
     state_id = request.brainstate_snapshot_id
     if not state_id:
-        state_id = agency.keep_brainstate(_start(mind, seed), caller).id
+        state_id = agency.record_brainstate(_start(mind, seed), caller).id
     return GivenJob(
         job_id=request.job_id or f"job-{name}",
         job_seed=seed,
@@ -121,7 +121,7 @@ def _start(mind: GivenMind, seed: str) -> GivenStart:
 
 
 def _part(document: Document, key: str) -> Document:
-    """Give a member of a document as one of its own, each place kept."""
+    """Return a member of a document as a document of its own, with its places."""
     value = document.value
     return Document(
         document.source,

@@ -10,17 +10,17 @@ from pointsman.agents.explain import number
 from pointsman.jobs.jobs import JobResult
 from pointsman.jobs.log import FinalOutput, Iteration, ReflectiveLog, VoteCast
 from pointsman.jobs.replay import JobVerdict
+from pointsman.kernel.columns import cut_line, pad_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import billionths_text
 
-WIDTH = 80
 SHOWN_TEXT = 2_000
 AXES = ("correctness", "relevance", "safety", "coherence")
 
 
 def job_value(result: JobResult, *, with_text: bool = True) -> dict[str, object]:
-    """Give a job as JSON; without its text for those who may only see how it went."""
+    """Return a job as JSON; without its text for callers who may only see its course."""
     log = result.log
     value = log_value(log)
     value |= {"prev_hash": result.prev_hash, "hash": result.hash, "is_resumed": result.is_resumed}
@@ -30,7 +30,7 @@ def job_value(result: JobResult, *, with_text: bool = True) -> dict[str, object]
 
 
 def log_value(log: ReflectiveLog) -> dict[str, object]:
-    """Give a log as JSON; it holds no text of what was asked or answered."""
+    """Return a log as JSON; it holds no text of the query or the answers."""
     value: dict[str, object] = msgspec.to_builtins(log)
     outcome = log.router_decision
     return value | {
@@ -69,32 +69,32 @@ def _final(final: FinalOutput) -> dict[str, object]:
 
 
 def verdict_value(verdict: JobVerdict) -> dict[str, object]:
-    """Give a verdict as JSON."""
+    """Return a verdict as JSON."""
     value: dict[str, object] = msgspec.to_builtins(verdict)
     return value | {"is_identical": verdict.is_identical}
 
 
 def job_screen(result: JobResult) -> str:
-    """Render a job: each agent that was asked, what became of it, and the answer."""
+    """Render a job: each agent that was called, its result, and the answer."""
     log = result.log
     again = ", resumed" if result.is_resumed else ""
     lines = [f"Job {log.job_id}: {log.status}{again}", ""]
     for each in log.iteration_trace:
-        lines += _told(each)
+        lines += _iteration_lines(each)
     lines += [f"error    {each.code}: {each.detail}" for each in log.errors]
     lines += [f"warning  {each}" for each in log.warnings]
     lines += [f"request  {each}" for each in log.action_requests]
     lines += ["", f"log      {log.log_id}", f"modules  {log.snapshot_ids['selfrep']}"]
     lines += [f"mind     {log.brainstate_before}", f"      -> {log.brainstate_after}"]
-    head = "\n".join(_cut(printable(line)) for line in lines)
+    head = "\n".join(cut_line(printable(line)) for line in lines)
     return head if result.text is None else f"{head}\n\n{_answer(result.text)}"
 
 
-def _told(each: Iteration) -> Iterator[str]:
+def _iteration_lines(each: Iteration) -> Iterator[str]:
     out = each.router_output
     who = each.agent_id or "nobody"
     budget = f"depth {out.depth}, {out.token_budget} tokens" if each.agent_id else ""
-    yield f"{each.number:>3}  {who:<24} {each.status:<16} {budget}"
+    yield f"{each.number:>3}  {pad_line(who, 24)} {each.status:<16} {budget}"
     if each.reason:
         yield f"     {each.reason}"
     for vote in each.council_votes:
@@ -110,15 +110,11 @@ def _answer(text: str) -> str:
 
 
 def verdict_screen(verdict: JobVerdict) -> str:
-    """Render a verdict; it says nothing of what was asked or answered."""
+    """Render a verdict; it holds no text of the query or the answers."""
     said = "identical" if verdict.is_identical else f"{verdict.verdict.value}: {verdict.code}"
     lines = [f"job {verdict.job_id} ({verdict.log_id}): {said}"]
     if verdict.reason:
         lines.append(f"  {verdict.reason}")
     count = len(verdict.steps)
     lines.append(f"  {verdict.iterations} iterations, {count} steps came out the same")
-    return "\n".join(_cut(printable(line)) for line in lines)
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+    return "\n".join(cut_line(printable(line)) for line in lines)

@@ -49,7 +49,7 @@ def conform(document: Document, kind: type[T], *checks: Check[T]) -> T:
     takes any number exactly as written, or the same number as a text; its bounds are given as
     `Meta(extra_json_schema={"minimum": 0})`.
     """
-    form = _form(cast(Hashable, kind))
+    form = _form(cast("Hashable", kind))
     errors = [leaf for each in form.validator.iter_errors(document.value) for leaf in leaves(each)]
     if errors or document.problems:
         found = [problem for error in errors for problem in problems(document, form.schema, error)]

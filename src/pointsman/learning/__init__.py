@@ -1,1 +1,1 @@
-"""Learning from turns: what is counted, judged, tried beside, and reported."""
+"""Learning from turns: counts, verdicts, shadow runs and reports."""

@@ -1,4 +1,4 @@
-"""What somebody thinks of a turn, as an entry linked to it; the comment is kept as texts are."""
+"""Feedback on a turn, as an entry linked to it; the comment is stored as texts are."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FEEDBACK: Final = "event.feedback.given"
 
 
 class Feedback(Struct, frozen=True, forbid_unknown_fields=True):
-    """A verdict on a turn's decision, by whom, with the seal of a comment where there is one.
+    """A verdict on a turn's decision: the key that gave it, and the seal of its comment, if any.
 
-    `confidence` is there where whoever judged said how sure that is.
+    `confidence` is set where the verdict came with one.
     """
 
     decision_id: str
@@ -32,5 +32,5 @@ FEEDBACK_FORM = Form(Feedback)
 
 
 def feedback_draft(names: Names, feedback: Feedback) -> Draft:
-    """Make the entry of a verdict; `ref` is the turn."""
+    """Return the entry of a verdict; `ref` is the turn."""
     return Draft(FEEDBACK, names.id, names.ref, names.at, FEEDBACK_FORM.encode(feedback))

@@ -1,4 +1,4 @@
-"""Learning from turns: a session's at its end, and runs that were made to learn from them."""
+"""Learning from turns: those of a session at its end, and single runs of a turn."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import closing
 from msgspec import Struct
 
 from pointsman.audit.recorded_turns import was_explored_turn
-from pointsman.calls.call_end import CallEnd
+from pointsman.calls.services import CallEnd
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd, billionths_text, microusd_text
-from pointsman.recording.gathering import look_of
+from pointsman.recording.gathering import turn_fingerprint
 from pointsman.sessions.call_events import FINGERPRINT_KIND
 from pointsman.sessions.events.routing import PatternRecorded
 from pointsman.storage.home import Home
@@ -25,26 +25,26 @@ from pointsman.turns.facts import TurnFacts
 from pointsman.turns.learning.fingerprint import FINGERPRINT_FORM
 
 
-def learned(home: Home, turns: Sequence[TurnRow]) -> Iterator[tuple[TurnRow, PatternRecorded]]:
-    """Count the turns that ended by themselves, marked where they were explored; once each."""
+def learn_turns(home: Home, turns: Sequence[TurnRow]) -> Iterator[tuple[TurnRow, PatternRecorded]]:
+    """Record the completed turns in the pattern store, explored ones marked; each turn once."""
     ended = [each for each in turns if each.status == "completed" and not each.is_learned]
     if not ended:
         return
     origins = _origins(home, ended)
     with closing(PatternStore(home.patterns)) as store:
         for each, origin in zip(ended, origins, strict=True):
-            yield each, _recorded(store, each, origin)
+            yield each, _record_turn(store, each, origin)
 
 
-def scored(patterns: Where, turn: TurnRow, eval_id: str) -> None:
-    """Count what was thought of a turn that is learned already."""
+def update_learned_score(patterns: Where, turn: TurnRow, eval_id: str) -> None:
+    """Update the score of a turn that is in the pattern store already."""
     if turn.score is not None and patterns.exists():
         with closing(PatternStore(patterns)) as store:
             store.update_score(turn.id, turn.score, turn.score_confidence, eval_id)
 
 
 def _origins(home: Home, turns: Sequence[TurnRow]) -> list[Origin | None]:
-    """Tell which turns went to the runner-up, as the decisions say by which they were served."""
+    """Return the origin of each turn; its decision says whether it went to the runner-up."""
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
         return [
             "explored" if any(map(was_explored_turn, ledger.with_id(each.decision_id))) else None
@@ -52,7 +52,7 @@ def _origins(home: Home, turns: Sequence[TurnRow]) -> list[Origin | None]:
         ]
 
 
-def _recorded(store: PatternStore, turn: TurnRow, origin: Origin | None) -> PatternRecorded:
+def _record_turn(store: PatternStore, turn: TurnRow, origin: Origin | None) -> PatternRecorded:
     found = store.record(
         FINGERPRINT_FORM.decode(turn.fingerprint),
         turn.vector,
@@ -92,13 +92,13 @@ class Run(Struct, frozen=True):
     origin: Origin | None = None
 
 
-def run_learned(
+def learn_run(
     store: PatternStore, facts: TurnFacts, run: Run, vector_of: Callable[[str], bytes]
 ) -> Recorded:
-    """Count a run for what its turn looked like; a run counts once."""
+    """Record a run under its turn's fingerprint; a run counts once."""
     message = facts.message if isinstance(facts.message, str) else ""
     return store.record(
-        look_of(facts),
+        turn_fingerprint(facts),
         vector_of(message),
         model=run.model,
         turn_id=run.id,
@@ -111,7 +111,7 @@ def run_learned(
 
 
 def run_of_call(name: str, end: CallEnd, at: Instant, origin: Origin | None = None) -> Run:
-    """Give a call that ended as a run."""
+    """Return an ended call as a run."""
     spent = end.spent
     cost = None if spent is None else spent.cost_microusd
     version = "" if spent is None else spent.price_version

@@ -1,4 +1,4 @@
-"""What the pattern store knows, and how far it can be trusted: `pointsman patterns report`."""
+"""The contents of the pattern store and their reliability: `pointsman patterns report`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pointsman.turns.learning.pattern import PatternSettings
 
 
 class TaskCoverage(Struct, frozen=True):
-    """One kind of task: how many looks, who was judged on it how often, and how sure the store is.
+    """One kind of task: its fingerprints, how often each model was judged, the store's confidence.
 
     `leads` is the model it would name most often; `effective_rows` are those behind the first
     choice, in thousandths, on average; `silent` counts the looks about which it would say nothing.
@@ -56,7 +56,7 @@ class PatternReport(Struct, frozen=True):
         return Billionths(divided(off, count)) if count else None
 
 
-class _Seen(Struct, frozen=True):
+class _Estimate(Struct, frozen=True):
     task: str
     judged: dict[str, int]
     success: dict[str, int]
@@ -67,8 +67,8 @@ class _Seen(Struct, frozen=True):
 
 
 def pattern_report(store: PatternStore, settings: PatternSettings) -> PatternReport:
-    """Look at everything that is recorded, under the settings of a policy."""
-    seen: list[_Seen] = []
+    """Summarise the whole pattern store under the settings of a policy."""
+    estimates: list[_Estimate] = []
     pairs: list[tuple[int, int]] = []
     with store.experience() as found:
         if found is not None:
@@ -85,8 +85,8 @@ def pattern_report(store: PatternStore, settings: PatternSettings) -> PatternRep
                 ]
                 weighed = weigh(near, settings)
                 rows = weighed.options[0].effective_rows if weighed.options else 0
-                seen.append(
-                    _Seen(
+                estimates.append(
+                    _Estimate(
                         task_of(looks[known.index.ids[place]]),
                         judged,
                         {model: outcomes[model].success for model in judged},
@@ -99,20 +99,20 @@ def pattern_report(store: PatternStore, settings: PatternSettings) -> PatternRep
     return PatternReport(
         tuple(store.report()),
         store.origins(),
-        tuple(_coverage(seen)),
-        min(len(seen), MOST_TRIED),
+        tuple(_coverage(estimates)),
+        min(len(estimates), MOST_TRIED),
         tuple(reliability(pairs)),
     )
 
 
 def task_of(fingerprint: Fingerprint) -> str:
-    """Name the kind of a task: its workload, else what its words say it is about."""
+    """Return the kind of a task: its workload, else the intents of its words."""
     return fingerprint.workload_id or "+".join(fingerprint.intent_tags) or "other"
 
 
-def _coverage(seen: Sequence[_Seen]) -> Iterable[TaskCoverage]:
-    tasks: dict[str, list[_Seen]] = {}
-    for each in seen:
+def _coverage(estimates: Sequence[_Estimate]) -> Iterable[TaskCoverage]:
+    tasks: dict[str, list[_Estimate]] = {}
+    for each in estimates:
         tasks.setdefault(each.task, []).append(each)
     for task, found in sorted(tasks.items(), key=lambda pair: (-len(pair[1]), pair[0])):
         judged: Counter[str] = Counter()

@@ -1,6 +1,6 @@
 """A judge's question and its answer: a rubric, one digit, and nothing that is not a digit.
 
-Whether a small model judges well is another matter; what it says either is a verdict or is none.
+Whether a small model judges well is another matter; its reply either is a verdict or is none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RUBRIC: Final = (
     "The answer does what the question asks for. What it states is correct. It leaves out nothing "
     "that was asked, and says nothing that has no place there."
 )
-"""The rubric of those who write none."""
+"""The rubric where the operator wrote none."""
 
 _VERDICT = re.compile(rf"\s*([0-{STEPS}])\s*", re.ASCII)
 _TASK = (
@@ -35,18 +35,18 @@ _TASK = (
 
 
 class Rubric(Struct, frozen=True):
-    """What an answer is judged by."""
+    """The criteria of a judge."""
 
     text: str = RUBRIC
 
     @property
     def id(self) -> ContentId:
-        """The name of its words: a verdict says by which it was found."""
+        """The content id of its text: a verdict names the rubric it was reached by."""
         return content_id(self.text.encode("utf-8", "surrogatepass"))
 
 
 def judge_request(rubric: Rubric, question: str, answer: str) -> Request:
-    """Ask for a verdict; of a long text, its beginning and its end are shown."""
+    """Return the request for a verdict; a long text is cut to its beginning and end."""
     shown = (
         f"Rubric:\n{rubric.text}\n\nQuestion:\n{looked_at(question)}\n\n"
         f"Answer:\n{looked_at(answer)}\n\nYour digit:"
@@ -65,12 +65,12 @@ def verdict(said: str) -> Billionths | None:
     return None if match is None else ratio(int(match[1]), STEPS)
 
 
-def words_asked(request: Request) -> str:
-    """Give all words of a question."""
+def question_text(request: Request) -> str:
+    """Return the text of a request, its system prompt included."""
     blocks = [*request.system, *(block for each in request.messages for block in each.content)]
     return "\n".join(block.text for block in blocks if isinstance(block, Text))
 
 
-def words_of(response: Response) -> str:
-    """Give the words of an answer; empty where it only calls tools."""
+def answer_text(response: Response) -> str:
+    """Return the text of a response; empty where it only calls tools."""
     return "".join(block.text for block in response.content if isinstance(block, Text))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from pointsman.agents.explain import route_screen, shown_route
-from pointsman.agents.request import GivenJob, read_job
+from pointsman.agents.explain import to_json, to_screen
+from pointsman.agents.facts import GivenJob, read_facts
 from pointsman.app import Pointsman
-from pointsman.jobs.agency_record import Caller
+from pointsman.jobs.entries import Caller
 from pointsman.mcp.shapes import AgentDecided
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
-from pointsman.mcp.visitor import Need
 from pointsman.mcp.working import in_thread
 
 TOLD: Final = (
@@ -28,8 +27,8 @@ def agent_tool(pointsman: Pointsman) -> Tool[GivenJob]:
         outcome = route.outcome
         if outcome.error_code:
             line = f"{outcome.error_code}: {outcome.cause.meaning}; decision {route.decision_id}"
-            return Answer(shown_route(route), line, is_error=True)
-        return Answer(shown_route(route), route_screen(route))
+            return Answer(to_json(route), line, is_error=True)
+        return Answer(to_json(route), to_screen(route))
 
     return Tool(
         "agents_decide",
@@ -37,8 +36,8 @@ def agent_tool(pointsman: Pointsman) -> Tool[GivenJob]:
         TOLD,
         GivenJob,
         AgentDecided,
-        Need("act", ("POST", "/router/decide")),
+        ("POST", "/router/decide"),
         Hints(is_read_only=False, is_idempotent=False),
         decide,
-        read_job,
+        read_facts,
     )

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from typing import Final
 
 import anyio
 import msgspec
 from msgspec import Raw, Struct
 
-from pointsman.calls.flow import Record
-from pointsman.conversations.conversation_house import House, Kit
-from pointsman.conversations.crew import Boss, Crew
-from pointsman.conversations.driver import Desires, Seat
-from pointsman.conversations.event_stream import Decided, events_of
-from pointsman.conversations.hiring import session_created
-from pointsman.conversations.staging import Standing
-from pointsman.conversations.telling import Telling
+from pointsman.conversations.services import ConversationServices, Kit
+from pointsman.conversations.session_events import (
+    DecisionEvent,
+    SessionEventRecorder,
+    read_session_events,
+    session_created,
+)
+from pointsman.conversations.turn_driver import UNATTENDED, TurnScope
+from pointsman.conversations.turn_preparation import SessionState
+from pointsman.conversations.worker_runner import PlannerTurn, WorkerRunner
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.mcp.service import Service
 from pointsman.mcp.visitor import Admitted
@@ -31,14 +32,11 @@ from pointsman.sessions.delegate_call import (
     DELEGATE,
     DelegateResult,
     Delegation,
-    included,
+    included_items,
     read_delegation,
 )
-from pointsman.sessions.effects import AskEgress, AskRoute, RouteAnswer
 from pointsman.sessions.events.session import SessionEnded
-from pointsman.sessions.include import handed_over
-from pointsman.sessions.tool import DenyAll, NoTools
-from pointsman.sessions.update import Update
+from pointsman.sessions.include import resolve_context
 from pointsman.storage.stores.conversations import SessionRow
 from pointsman.turns.facts import Privacy
 
@@ -82,9 +80,9 @@ class Delegations:
     async def run(self, order: Order, by: Admitted) -> Delegated:
         """Run a worker to its end; a call that is cancelled ends it first."""
         house = self._service.house_for(by.caller)
-        use = ToolUse(house.ground.ids.new_id(), DELEGATE, Raw(msgspec.json.encode(order.written)))
+        use = ToolUse(house.opened.ids.new_id(), DELEGATE, Raw(msgspec.json.encode(order.written)))
         given = read_delegation(use)
-        handed = handed_over(included(given.context), ())
+        handed = resolve_context(included_items(given.context), ())
         planner = await self._planner(house, order, by)
         work = Delegation(use, given, handed, (), planner.event_id)
         try:
@@ -102,7 +100,7 @@ class Delegations:
             await _ended(self._service.house(), self._kept)
             self._kept = None
 
-    async def _planner(self, house: House, order: Order, by: Admitted) -> _Planner:
+    async def _planner(self, house: ConversationServices, order: Order, by: Admitted) -> _Planner:
         if not self._service.keeps_session:
             return await _begun(house, order.privacy, by.workspace)
         async with self._lock:
@@ -111,13 +109,13 @@ class Delegations:
             return self._kept
 
     async def _worked(
-        self, house: House, planner: _Planner, work: Delegation, order: Order
+        self, house: ConversationServices, planner: _Planner, work: Delegation, order: Order
     ) -> DelegateResult:
-        ground = house.ground
-        crew = Crew(house, Kit(worker_s=order.timeout_s), _unseen)
-        seat = Seat(planner.row.id, ground.ids.new_id(), planner.row.workspace)
-        standing = Standing(privacy=order.privacy)
-        boss = Boss(seat, standing, ground.files.in_force(), _DESIRES, order.privacy)
+        ground = house.opened
+        crew = WorkerRunner(house, Kit(worker_s=order.timeout_s), UNATTENDED.show)
+        seat = TurnScope(planner.row.id, ground.ids.new_id(), planner.row.workspace)
+        standing = SessionState(privacy=order.privacy)
+        boss = PlannerTurn(seat, standing, ground.files.in_force(), UNATTENDED, order.privacy)
         running = asyncio.ensure_future(crew.run(boss, [work]))
         try:
             (result,) = await asyncio.shield(running)
@@ -132,53 +130,29 @@ class Delegations:
         return result
 
 
-async def _begun(house: House, privacy: Privacy, workspace: str | None) -> _Planner:
-    ground = house.ground
+async def _begun(house: ConversationServices, privacy: Privacy, workspace: str | None) -> _Planner:
+    ground = house.opened
     now, name = ground.clock.now(), ground.ids.new_id()
     row = SessionRow(name, "", "", workspace, privacy, None, now, now, None)
     await asyncio.wrap_future(house.store.begin(row))
     created = session_created(workspace, None, ground.files.in_force().policy_id)
-    event_id = await Telling(house).tell(created, (name, "", ""))
+    event_id = await SessionEventRecorder(house).record(created, (name, "", ""))
     return _Planner(row, event_id, time.monotonic())
 
 
-async def _ended(house: House, planner: _Planner) -> None:
+async def _ended(house: ConversationServices, planner: _Planner) -> None:
     seconds = f"{time.monotonic() - planner.began:.3f}"
     told = SessionEnded("completed", planner.turns, microusd_text(planner.spent), seconds)
-    await Telling(house).tell(told, (planner.row.id, "", ""), planner.event_id)
-    now = house.ground.clock.now()
+    await SessionEventRecorder(house).record(told, (planner.row.id, "", ""), planner.event_id)
+    now = house.opened.clock.now()
     await asyncio.wrap_future(house.store.end(planner.row.id, now, now))
 
 
-def _decision_id(house: House, session_id: str) -> str:
+def _decision_id(house: ConversationServices, session_id: str) -> str:
     """Name the decision that a worker ran under, or that kept it from running; the latest one."""
     found = [
-        each.id for each in events_of(house.ground.home, session_id) if isinstance(each, Decided)
+        each.id
+        for each in read_session_events(house.opened.home, session_id)
+        if isinstance(each, DecisionEvent)
     ]
     return found[-1] if found else NO_DECISION
-
-
-def _unseen(_update: Update) -> None:
-    return None
-
-
-def _undecided(_effect: Record, _decision_id: str) -> None:
-    return None
-
-
-async def _no_route(_effect: AskRoute) -> RouteAnswer:
-    return "none"
-
-
-async def _no_egress(_effect: AskEgress) -> bool:
-    return False
-
-
-async def _no_workers(_work: Sequence[Delegation]) -> tuple[DelegateResult, ...]:
-    return ()
-
-
-_DESIRES: Final = Desires(
-    _unseen, _no_route, _no_egress, DenyAll(), NoTools(), _no_workers, _undecided
-)
-"""Nobody follows a worker or can be asked for it: what needs a human's yes does not happen."""

@@ -7,10 +7,9 @@ from typing import Final
 from pointsman.app import Pointsman
 from pointsman.mcp.shapes import PlaceAnswer
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
-from pointsman.mcp.visitor import Need
 from pointsman.mcp.working import in_thread
-from pointsman.placement.explain import placement_screen, placement_value
-from pointsman.placement.facts import GivenPlacement, read_placement_facts
+from pointsman.placement.explain import to_json, to_screen
+from pointsman.placement.facts import GivenPlacement, read_facts
 
 TOLD: Final = (
     "Decide whether a question may leave this machine, from the question, the state of the models "
@@ -24,7 +23,7 @@ def place_tool(pointsman: Pointsman) -> Tool[GivenPlacement]:
     async def place(call: Call[GivenPlacement]) -> Answer:
         facts = await in_thread(lambda: pointsman.placement_facts(call.given))
         shown = await in_thread(lambda: pointsman.place(facts))
-        return Answer(placement_value(shown), placement_screen(shown))
+        return Answer(to_json(shown), to_screen(shown))
 
     return Tool(
         "place",
@@ -32,8 +31,8 @@ def place_tool(pointsman: Pointsman) -> Tool[GivenPlacement]:
         TOLD,
         GivenPlacement,
         PlaceAnswer,
-        Need("act", ("POST", "/api/place")),
+        ("POST", "/api/place"),
         Hints(is_read_only=False, is_idempotent=False),
         place,
-        read_placement_facts,
+        read_facts,
     )

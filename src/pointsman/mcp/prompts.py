@@ -13,7 +13,7 @@ from pointsman.mcp.resources import POLICY, TURN, YAML, Resources
 from pointsman.mcp.turn_tools import READ_TURN
 from pointsman.mcp.visitor import Visitor
 from pointsman.operations.starter import starter_text
-from pointsman.turns.screen import why_screen
+from pointsman.turns.explain import to_screen
 
 LONGEST: Final = 4_000
 
@@ -84,7 +84,7 @@ class Prompts:
     def filled(self, name: str, given: Mapping[str, str], visitor: Visitor) -> list[Part]:
         """Fill a prompt, with what its reader may see."""
         if name == WHY.name:
-            visitor.admitted(READ_TURN)
+            visitor.admit(READ_TURN)
             return self._why(given.get("turn") or "last")
         if name == RULE.name:
             return self._rule(given.get("wish", ""), visitor)
@@ -92,7 +92,7 @@ class Prompts:
 
     def _why(self, turn: str) -> list[Part]:
         story = self._pointsman.read_turn(turn)
-        return [Part(_WHY), Part(why_screen(story), TURN + story.first.turn_id)]
+        return [Part(_WHY), Part(to_screen(story), TURN + story.first.turn_id)]
 
     def _rule(self, wish: str, visitor: Visitor) -> list[Part]:
         if not wish.strip():
@@ -103,7 +103,7 @@ class Prompts:
         parts = [Part(_RULE.format(wish=wish)), Part(f"The starter file:\n\n{starter}")]
         found = self._resources.found(POLICY + "routing")
         try:
-            visitor.admitted(found.need)
+            visitor.admit(found.route)
         except AccessError:
             return parts
         return [*parts, Part(found.read().text, POLICY + "routing", YAML)]

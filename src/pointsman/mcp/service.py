@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pointsman.access.keys import Principal
 from pointsman.app import Pointsman
-from pointsman.conversations.conversation_house import House, Patron
+from pointsman.conversations.services import ConversationServices, KeyLimits
 
 
 class Service(Struct, frozen=True):
@@ -20,10 +20,10 @@ class Service(Struct, frozen=True):
     """
 
     pointsman: Pointsman
-    house: Callable[[], House]
+    house: Callable[[], ConversationServices]
     keeps_session: bool = False
 
-    def house_for(self, caller: Principal) -> House:
+    def house_for(self, caller: Principal) -> ConversationServices:
         """Give what calls models for a caller: within its key's models and budgets."""
-        patron = Patron(caller.key_id, caller.allowed_models, caller.caps)
-        return replace(self.house(), patron=patron)
+        key_limits = KeyLimits(caller.key_id, caller.allowed_models, caller.caps)
+        return replace(self.house(), key_limits=key_limits)

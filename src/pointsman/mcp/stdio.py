@@ -45,7 +45,7 @@ def serve(pointsman: Pointsman, workspace: str | None = None) -> None:
 
 async def _served(pointsman: Pointsman, workspace: str | None, source: int, target: int) -> None:
     owner = HomeOwner(workspace)
-    service = Service(pointsman, lambda: pointsman.conversations.house, keeps_session=True)
+    service = Service(pointsman, lambda: pointsman.conversations.services, keeps_session=True)
     made = McpServer(service, lambda _request: owner)
     into, read = anyio.create_memory_object_stream[Incoming](0)
     write, out_of = anyio.create_memory_object_stream[SessionMessage](0)

@@ -22,19 +22,19 @@ from pointsman.mcp.shapes import (
     TurnRow,
 )
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
-from pointsman.mcp.visitor import Admitted, Need
+from pointsman.mcp.visitor import Admitted
 from pointsman.mcp.working import in_thread, with_progress
-from pointsman.recording.gathering import Around
+from pointsman.recording.gathering import CallSurroundings
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.explain import Shown, shown_value
+from pointsman.turns.explain import to_json, to_screen
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.not_asked import preview_story
-from pointsman.turns.screen import why_screen
-from pointsman.turns.story import TurnStory
+from pointsman.turns.story.turn_story import TurnStory
+from pointsman.turns.story.unasked import preview_story
+from pointsman.turns.trace import Shown
 
-READ_TURN: Final = Need("read", ("GET", "/api/turns/{id}"))
-READ_TURNS: Final = Need("read", ("GET", "/api/turns"))
+READ_TURN: Final = ("GET", "/api/turns/{id}")
+READ_TURNS: Final = ("GET", "/api/turns")
 MOST_LISTED: Final = 20
 MOST_DIFFERENCES: Final = 20
 
@@ -62,8 +62,8 @@ class TurnTools:
 
     def tools(self) -> tuple[Tool[PreviewInput], Tool[ExplainInput], Tool[ReplayInput]]:
         """Give them."""
-        preview = Need("act", ("POST", "/api/route/preview"))
-        replay = Need("act", ("POST", "/api/replay"))
+        preview = ("POST", "/api/route/preview")
+        replay = ("POST", "/api/replay")
         return (
             Tool(
                 "route_preview", "Preview a route", PREVIEW, PreviewInput, RouteDecided,
@@ -82,12 +82,12 @@ class TurnTools:
     async def preview(self, call: Call[PreviewInput]) -> Answer:
         """Decide a turn; calls nobody."""
         story = await in_thread(lambda: self._preview(call.given, call.by))
-        return Answer(shown_value(story.first), why_screen(story))
+        return Answer(to_json(story.first), to_screen(story))
 
     async def explain(self, call: Call[ExplainInput]) -> Answer:
         """Show a recorded turn."""
         story = await in_thread(lambda: self._pointsman.read_turn(call.given.turn))
-        return Answer(turn_answer(story), why_screen(story))
+        return Answer(turn_answer(story), to_screen(story))
 
     async def replay(self, call: Call[ReplayInput]) -> Answer:
         """Re-run what was recorded."""
@@ -121,7 +121,7 @@ class TurnTools:
         pointsman, house = self._pointsman, self._service.house_for(by.caller)
         now = pointsman.clock.now()
         owners, caps = Owners(by.caller.key_id, "", by.workspace or ""), house.caps(in_force)
-        around = Around(
+        around = CallSurroundings(
             input_tokens=count_tokens(message),
             workspace_path=by.workspace,
             cost_today_microusd=house.budgets.spent_today(now),

@@ -5,17 +5,28 @@ Pure, and never raises on valid facts. Document 001, companion §1.1 and D-001-*
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, Literal
 
 from pointsman.kernel.content import Texts
+from pointsman.kernel.instant import EPOCH
 from pointsman.kernel.replay import Decided, PureDecider
-from pointsman.placement.compiled import ReadyPlacement, plain_key
-from pointsman.placement.facts import FACTS_FORM, PlacementFacts, with_text
+from pointsman.placement.compiled import CompiledPlacement
+from pointsman.placement.facts import (
+    FACTS_FORM,
+    CountedBy,
+    HumanOverride,
+    Intent,
+    LocalModel,
+    Network,
+    PlacementFacts,
+    with_text,
+)
 from pointsman.placement.policy import POLICY_FORM, PlacementPolicy, Rule
-from pointsman.placement.policy_rule import STRONGEST_FIRST, Action, PolicyRule, texts_of
-from pointsman.placement.sensitivity import staying
-from pointsman.placement.table import ErrorCode, Route
-from pointsman.placement.totality import compared
+from pointsman.placement.rules.policy_rule import STRONGEST_FIRST, Action, PolicyRule, texts_of
+from pointsman.placement.rules.sensitivity import staying
+from pointsman.placement.rules.table import ErrorCode, Privacy, Route
+from pointsman.placement.rules.totality import compared
 from pointsman.placement.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
@@ -33,6 +44,7 @@ DECISION_VERSION = 1
 
 _TELLING: Final[tuple[Action, ...]] = ("require_confirmation", "warn")
 _HOLDING: Final[tuple[Action, ...]] = ("block", "force_local")
+_NOT_COUNTED: Final = CountedBy("given", is_exact=False)
 
 
 class Conclusion:
@@ -72,7 +84,7 @@ class Placement:
         "warnings",
     )  # fmt: skip
 
-    def __init__(self, ready: ReadyPlacement, facts: PlacementFacts) -> None:
+    def __init__(self, ready: CompiledPlacement, facts: PlacementFacts) -> None:
         self.ready = ready
         self.policy = ready.policy
         self.facts = facts
@@ -143,25 +155,70 @@ class Placement:
         self.steps.append(Step(step, outcome, detail))
 
 
-def decide(ready: ReadyPlacement, facts: PlacementFacts) -> tuple[PlacementOutcome, PlacementTrace]:
-    """Decide whether a question may leave this machine, or give again what was decided."""
-    key = plain_key(ready.policy, facts)
-    if key is None:
-        return _decided_anew(ready, facts)
-    found = ready.plain.get(key)
-    if found is None:
-        found = _decided_anew(ready, facts)
-        ready.keep(key, found)
-    return found
-
-
-def _decided_anew(
-    ready: ReadyPlacement, facts: PlacementFacts
+def decide(
+    compiled: CompiledPlacement, facts: PlacementFacts
 ) -> tuple[PlacementOutcome, PlacementTrace]:
-    case = Placement(ready, facts)
+    """Decide whether a question may leave this machine."""
+    if (
+        compiled.is_table_only
+        and facts.taint is None
+        and facts.sensitivity is None
+        and facts.failed is None
+    ):
+        return _decide_by_table(
+            compiled,
+            facts.privacy_level,
+            facts.intent,
+            facts.local_model,
+            facts.cloud_model,
+            facts.network_state,
+            facts.token_count,
+            facts.human_override,
+        )
+    return _decide_by_steps(compiled, facts)
+
+
+@lru_cache(maxsize=1024)
+def _decide_by_table(  # noqa: PLR0913, PLR0917 - the facts the table reads; positional, as the cache is fastest so
+    compiled: CompiledPlacement,
+    privacy_level: Privacy,
+    intent: Intent | None,
+    local_model: LocalModel,
+    cloud_model: str,
+    network_state: Network,
+    token_count: int,
+    human_override: HumanOverride,
+) -> tuple[PlacementOutcome, PlacementTrace]:
+    """Decide where the table alone has a say. Remembered: that saves most of a placement.
+
+    DETERMINISM: the parameters are all the facts that the table and the gates behind it read; the
+    others are left empty, so a decision that read one of them would show.
+    """
+    facts = PlacementFacts(
+        question_id="",
+        session_id="",
+        content="",
+        privacy_level=privacy_level,
+        intent=intent,
+        constraints_id="",
+        asked_at=EPOCH,
+        local_model=local_model,
+        cloud_model=cloud_model,
+        network_state=network_state,
+        token_count=token_count,
+        counted_by=_NOT_COUNTED,
+        human_override=human_override,
+    )
+    return _decide_by_steps(compiled, facts)
+
+
+def _decide_by_steps(
+    compiled: CompiledPlacement, facts: PlacementFacts
+) -> tuple[PlacementOutcome, PlacementTrace]:
+    case = Placement(compiled, facts)
     found = _after_failure(case) if facts.failed is not None else _first(case)
     found = _gated(case, found)
-    policy = ready.policy
+    policy = compiled.policy
     model = ""
     if not found.error:
         model = facts.local_model.model_name if found.route == "local" else facts.cloud_model
@@ -373,16 +430,21 @@ def _must_ask(policy: PlacementPolicy, rule_id: str) -> bool:
     return any(rule.id == rule_id and rule.requires_confirmation for rule in policy.failure_rules)
 
 
-def _decided(ready: ReadyPlacement, facts: PlacementFacts) -> Decided:
+def _decided(ready: CompiledPlacement, facts: PlacementFacts) -> Decided:
     outcome, trace = decide(ready, facts)
     return Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
 
 
-def _opened(ready: ReadyPlacement, facts: PlacementFacts, texts: Texts) -> PlacementFacts:
+def _opened(ready: CompiledPlacement, facts: PlacementFacts, texts: Texts) -> PlacementFacts:
     # Only a policy that reads the text needs it: erasing leaves the others replayable.
     return with_text(facts, texts) if ready.reads_content else facts
 
 
-DECIDER: PureDecider[PlacementPolicy, ReadyPlacement, PlacementFacts] = PureDecider(
-    "placement", DECISION_VERSION, (POLICY_FORM.form, FACTS_FORM), ReadyPlacement, _decided, _opened
+DECIDER: PureDecider[PlacementPolicy, CompiledPlacement, PlacementFacts] = PureDecider(
+    "placement",
+    DECISION_VERSION,
+    (POLICY_FORM.form, FACTS_FORM),
+    CompiledPlacement,
+    _decided,
+    _opened,
 )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from pointsman.kernel.columns import WIDTH, cut_line, fold_line
 from pointsman.kernel.document import printable
 from pointsman.placement.trace import PlacementOutcome, PlacementTrace
 
-WIDTH: Final = 80
 _MOST_LINES: Final = 3
 
 
@@ -27,19 +26,18 @@ class ShownPlacement(Struct, frozen=True):
     trace: PlacementTrace
 
 
-def placement_screen(shown: ShownPlacement) -> str:
+def to_screen(shown: ShownPlacement) -> str:
     """Render a placement."""
     outcome, trace, inputs = shown.outcome, shown.trace, shown.trace.inputs
     where = f"{outcome.route}   {outcome.model}"
     if outcome.error_code:
         where = f"error {outcome.error_code}"
     version = f"version {shown.decision_version} · table {outcome.router_version}"
+    reason = " ".join(outcome.reason.split())
     limit = f"{inputs.token_count} tokens of {inputs.token_limit}"
     lines = [
         f"Route: {where}   ({outcome.rule_id})",
-        *wrap(outcome.reason, WIDTH, initial_indent="       ", subsequent_indent="       ")[
-            :_MOST_LINES
-        ],
+        *fold_line(f"       {reason}", WIDTH, 0)[:_MOST_LINES],
         f"Asked: privacy {inputs.privacy_level}, network {inputs.network_state}, {limit}",
         "",
         "Steps:",
@@ -57,10 +55,10 @@ def placement_screen(shown: ShownPlacement) -> str:
         f"policy   {shown.policy_id}",
         f"facts    {shown.facts_id}",
     ]
-    return "\n".join(_cut(printable(line)) for line in lines)
+    return "\n".join(cut_line(printable(line)) for line in lines)
 
 
-def placement_value(shown: ShownPlacement) -> dict[str, object]:
+def to_json(shown: ShownPlacement) -> dict[str, object]:
     """Give the decision as contracts.md shapes it: a route, or an error."""
     outcome = shown.outcome
     names: dict[str, object] = {
@@ -98,7 +96,3 @@ def _flags(outcome: PlacementOutcome) -> list[str]:
     }
     found = [text for text, holds in told.items() if holds]
     return ["", *found] if found else []
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

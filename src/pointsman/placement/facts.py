@@ -15,8 +15,8 @@ from pointsman.kernel.content import Sealed, Texts
 from pointsman.kernel.document import Document, Json
 from pointsman.kernel.instant import Instant, read_instant
 from pointsman.kernel.schema import conform
-from pointsman.placement.sensitivity import Sensitivity
-from pointsman.placement.table import MAJOR, Privacy, Route
+from pointsman.placement.rules.sensitivity import Sensitivity
+from pointsman.placement.rules.table import MAJOR, Privacy, Route
 
 Intent = Literal["informational", "analytical", "retrieval"]
 Network = Literal["online", "offline", "degraded"]
@@ -148,7 +148,7 @@ class GivenPlacement(Struct, frozen=True, forbid_unknown_fields=True):
     execution_failed: bool | UnsetType = UNSET
 
 
-def read_placement_facts(document: Document) -> GivenPlacement:
+def read_facts(document: Document) -> GivenPlacement:
     """Read facts a caller wrote, or raise with every problem at its place."""
     return conform(document, GivenPlacement, _problems)
 

@@ -14,17 +14,17 @@ from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document
 from pointsman.kernel.nearest import nearest
-from pointsman.kernel.schema import conform
+from pointsman.kernel.schema import Check, conform
 from pointsman.kernel.snapshot import SnapshotForm
 from pointsman.kernel.yaml_text import parse_yaml
-from pointsman.placement.policy_rule import (
+from pointsman.placement.rules.policy_rule import (
     PolicyRule,
     exact_rules,
     reads_content,
 )
-from pointsman.placement.policy_rule import problems as policy_rule_problems
-from pointsman.placement.sensitivity import GROUPS
-from pointsman.placement.table import (
+from pointsman.placement.rules.policy_rule import problems as policy_rule_problems
+from pointsman.placement.rules.sensitivity import GROUPS
+from pointsman.placement.rules.table import (
     INVARIANTS,
     Defaults,
     ErrorCode,
@@ -44,7 +44,7 @@ from pointsman.placement.table import (
     operators,
     problems,
 )
-from pointsman.placement.totality import problems as totality_problems
+from pointsman.placement.rules.totality import problems as totality_problems
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,10 +144,13 @@ BUILT_IN: Final = PlacementFile(
 """The table of document 001, with the corrections of companion §6; the published page is this."""
 
 
-def read_placement(text: bytes, source: str, kinds: Iterable[str]) -> PlacementFile:
+def read_policy(
+    text: bytes, source: str, kinds: Iterable[str], *checks: Check[PlacementFile]
+) -> PlacementFile:
     """Read `placement.yaml`, or raise with every problem at its place.
 
-    `kinds` are what the detector can find: `stays_local` may name them or their groups.
+    `kinds` are what the detector can find: `stays_local` may name them or their groups. `checks`
+    hold the table against other files.
     """
     known = (*GROUPS, *kinds)
 
@@ -167,6 +170,7 @@ def read_placement(text: bytes, source: str, kinds: Iterable[str]) -> PlacementF
         totality_problems,
         kind_problems,
         lambda table, document: policy_rule_problems(table.policy_rules, document),
+        *checks,
     )
 
 

@@ -8,8 +8,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from pointsman.kernel.canonical import Form
 from pointsman.placement.facts import HumanOverride, Network
-from pointsman.placement.policy_rule import Action
-from pointsman.placement.table import ErrorCode, Privacy
+from pointsman.placement.rules.policy_rule import Action
+from pointsman.placement.rules.table import ErrorCode, Privacy
 
 StepName = Literal[
     "failureHandling", "policyEnforcement", "privacyEnforcement", "autoModeLogic", "networkGate"

@@ -6,12 +6,12 @@ A provider makes one call. Which model is called, and what follows a failure, is
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
 from pointsman.errors import PointsmanError
-from pointsman.turns.call_event import Result
+from pointsman.turns.registry.call_event import Result
 
 Dialect = Literal["chat", "responses", "messages"]
 """The wire formats: OpenAI's chat completions and responses, Anthropic's messages."""
@@ -76,6 +76,18 @@ class Answer(Protocol):
     async def close(self) -> None:
         """Let go of the answer, read or not; the connection is kept only when it was read."""
         ...
+
+
+REQUEST_IDS: Final = ("x-request-id", "request-id")
+
+
+def provider_request_id(headers: Mapping[str, str]) -> str:
+    """Return the id that a provider gave a request; empty where it told none that can be kept."""
+    for name in REQUEST_IDS:
+        told = headers.get(name, "")
+        if told:
+            return told if len(told) <= 200 and told.isascii() and told.isprintable() else ""
+    return ""
 
 
 class Provider(Protocol):

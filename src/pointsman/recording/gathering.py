@@ -27,7 +27,8 @@ from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.storage.policies.secrets import is_resolved
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.spend_reading import Asked, SpendReader
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.chain.override import Mode, split_override
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import (
     ANY_MODEL,
     BudgetLeft,
@@ -41,7 +42,6 @@ from pointsman.turns.facts import (
 from pointsman.turns.learning.exploring import explore_draw
 from pointsman.turns.learning.fingerprint import Fingerprint, Surroundings, fingerprint_of
 from pointsman.turns.learning.pattern import PatternSettings
-from pointsman.turns.override import Mode, split_override
 from pointsman.turns.registry.models import (
     EMBEDDED_PROVIDER,
     ModelsFile,
@@ -55,7 +55,7 @@ LOOK_S = 1.0
 """How long a secret counts as found, and a store of patterns as absent, without another look."""
 
 
-class Around(Struct, frozen=True):
+class CallSurroundings(Struct, frozen=True):
     """What a model call says beside its message, and what is known about its caller."""
 
     input_tokens: int
@@ -87,7 +87,7 @@ class Around(Struct, frozen=True):
 class _Configured(Struct, frozen=True):
     """Which models were configured at a moment, and the providers whose secrets were missing."""
 
-    ready: ReadyPolicy
+    ready: CompiledTurnPolicy
     at: float
     missing: tuple[Provider, ...]
     names: tuple[str, ...]
@@ -123,7 +123,7 @@ class Gathering:
     def _patterns(self) -> PatternStore:
         return PatternStore(self._home.patterns, maker=self.vectors.maker)
 
-    async def prepared(
+    async def prepare(
         self, in_force: InForce, message: str, workspace: str | None, mode: Mode
     ) -> None:
         """Make ready, off the event loop, what looking for similar turns will ask for, if it does.
@@ -134,7 +134,7 @@ class Gathering:
         if settings.mode == "off" or settings.method is UNSET or not self._has_patterns():
             return
         _, text = split_override(message, in_force.ready.aliases, mode)
-        await self.vectors.prepared(text)
+        await self.vectors.prepare(text)
 
     def facts(self, in_force: InForce, message: str, now: Instant) -> TurnFacts:
         """Gather what a decision about this message may look at; `warnings` tell what failed."""
@@ -144,7 +144,7 @@ class Gathering:
             self.warnings = (health.trouble,)
         cost_today, budgets = self._spending(in_force, now)
         _, text = split_override(message, in_force.ready.aliases)
-        around = Around(
+        around = CallSurroundings(
             input_tokens=count_tokens(text),
             availability=health.peek(),
             cost_today_microusd=cost_today,
@@ -160,17 +160,19 @@ class Gathering:
             return MicroUsd(0), tuple(BudgetLeft(cap.name, cap.limit_microusd) for cap in caps)
         with closing(SpendReader(place)) as reader:
 
-            def spent(per: Per) -> int:
+            def spent_in(per: Per) -> int:
                 first, end = windows.span(per)
                 asked = Asked(first_day=first, end_day=end)
                 return sum(each.amounts.cost_microusd for each in reader.totals("all", asked))
 
-            left = [MicroUsd(cap.limit_microusd - spent(cap.per)) for cap in caps]
+            left = [MicroUsd(cap.limit_microusd - spent_in(cap.per)) for cap in caps]
             found = zip(caps, left, strict=True)
-            return MicroUsd(spent("day")), tuple(BudgetLeft(cap.name, each) for cap, each in found)
+            return MicroUsd(spent_in("day")), tuple(
+                BudgetLeft(cap.name, each) for cap, each in found
+            )
 
     def facts_of_call(
-        self, in_force: InForce, message: str, around: Around, now: Instant, mode: Mode
+        self, in_force: InForce, message: str, around: CallSurroundings, now: Instant, mode: Mode
     ) -> TurnFacts:
         """Gather what a decision about one model call may look at."""
         override, text = split_override(message, in_force.ready.aliases, mode)
@@ -194,13 +196,13 @@ class Gathering:
             network_state=around.network_state,
             availability=around.availability,
             delegate_tier=around.delegate_tier,
-            configured=self.configured(in_force),
+            configured=self.configured_models(in_force),
             allowed_models=around.allowed_models,
             budgets=around.budgets,
             price_table_id=self._files.prices.id,
             tokenizer=TOKENIZER,
             named_model=around.named_model or UNSET,
-            max_output_tokens=_bound(around.max_output_tokens),
+            max_output_tokens=_output_bound(around.max_output_tokens),
         )
         if around.is_worker or not self._has_patterns():
             return facts
@@ -208,7 +210,7 @@ class Gathering:
         if settings.mode == "off":
             return facts
         draw = explore_draw(around.turn_id, settings)
-        return self._learned(replace(facts, explore_draw=draw), settings, around.touched)
+        return self._add_patterns(replace(facts, explore_draw=draw), settings, around.touched)
 
     def _has_patterns(self) -> bool:
         """Tell whether anything was learned yet; asked anew a second after it was asked last."""
@@ -217,7 +219,7 @@ class Gathering:
             self._patterns_seen = (now, self._home.patterns.exists())
         return self._patterns_seen[1]
 
-    def configured(self, in_force: InForce) -> tuple[str, ...]:
+    def configured_models(self, in_force: InForce) -> tuple[str, ...]:
         """Name the models whose provider has what it needs: its secrets can be found.
 
         A missing secret is looked for at every turn: it counts from the turn after it was set.
@@ -238,10 +240,10 @@ class Gathering:
         Unless the caller says so, a model is configured if its provider's secrets can be found.
         """
         if given.configured is None:
-            given = replace(given, configured=self.configured(in_force))
+            given = replace(given, configured=self.configured_models(in_force))
         return exact_facts(given, in_force.ready, self._files.prices.id)
 
-    def _learned(
+    def _add_patterns(
         self, facts: TurnFacts, settings: PatternSettings, touched: Surroundings = NOTHING_TOUCHED
     ) -> TurnFacts:
         """Add what similar turns say, as the method of the policy asks for it."""
@@ -249,7 +251,7 @@ class Gathering:
         from pointsman.signals.embedding import hashed_letters  # noqa: PLC0415 - see above
 
         message = facts.message if isinstance(facts.message, str) else ""
-        look = look_of(facts, touched)
+        look = turn_fingerprint(facts, touched)
         if settings.method is UNSET:
             rows = self._patterns.found(look, hashed_letters(message), settings.k)
             self._warn(rows.reason)
@@ -270,12 +272,12 @@ class Gathering:
             self._patterns.close()
 
 
-def _bound(asked: int | None) -> int | UnsetType:
+def _output_bound(asked: int | None) -> int | UnsetType:
     """Return how long an answer the request allows; what is no length says nothing."""
     return UNSET if asked is None or not 0 < asked <= MAX_INT else asked
 
 
-def exact_facts(given: GivenFacts, ready: ReadyPolicy, price_table_id: str) -> TurnFacts:
+def exact_facts(given: GivenFacts, ready: CompiledTurnPolicy, price_table_id: str) -> TurnFacts:
     """Return the exact facts of what a caller wrote; the world is not looked at."""
     # A worker's task brief is no user's message: an @ in it is text (document 002 §6.9.1).
     mode: Mode = "off" if given.session.is_worker else "strict"
@@ -290,7 +292,7 @@ def exact_facts(given: GivenFacts, ready: ReadyPolicy, price_table_id: str) -> T
     )
 
 
-def look_of(facts: TurnFacts, touched: Surroundings = NOTHING_TOUCHED) -> Fingerprint:
+def turn_fingerprint(facts: TurnFacts, touched: Surroundings = NOTHING_TOUCHED) -> Fingerprint:
     """Take the fingerprint of a turn as it begins: the one it is looked up and learned by."""
     message = facts.message if isinstance(facts.message, str) else ""
     around = replace(

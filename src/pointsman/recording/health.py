@@ -10,11 +10,18 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
+import msgspec
+
+from pointsman.errors import LedgerError
 from pointsman.kernel.instant import Clock
 from pointsman.recording.rates import ProviderRates
-from pointsman.turns.call_event import CallEvent, Result
+from pointsman.storage.stores.health import NOT_THERE, HealthStore
 from pointsman.turns.facts import Health
-from pointsman.turns.learning.trials import (
+from pointsman.turns.registry.availability import Report, Transition
+from pointsman.turns.registry.call_event import CallEvent, Result
+from pointsman.turns.registry.models import provider_of
+from pointsman.turns.registry.provider_state import THRESHOLDS, Outage, Thresholds
+from pointsman.turns.registry.trials import (
     NOTHING_KNOWN,
     HealthState,
     after_call,
@@ -27,9 +34,6 @@ from pointsman.turns.learning.trials import (
     settle,
     states,
 )
-from pointsman.turns.registry.availability import Report, Transition
-from pointsman.turns.registry.models import provider_of
-from pointsman.turns.registry.provider_state import THRESHOLDS, Outage, Thresholds
 
 T = TypeVar("T")
 Step = Callable[[HealthState], tuple[HealthState, T]]
@@ -94,16 +98,16 @@ class LiveHealth:
     def begin(self, model: str, tokens: int = 0) -> None:
         """Note that a model is called: where it is half open, this call tries it."""
         if self.rates.is_limited:
-            self.rates.began(provider_of(model), tokens)
+            self.rates.note_call(provider_of(model), tokens)
         if self._out or self._known.trials:
             self.claim(model)
 
-    def used(self, model: str, tokens: int) -> None:
-        """Count the tokens that a call took in the end."""
+    def note_tokens(self, model: str, tokens: int) -> None:
+        """Count by how many tokens a call differs in the end from its estimate."""
         if self.rates.is_limited:
-            self.rates.used(provider_of(model), tokens)
+            self.rates.note_tokens(provider_of(model), tokens)
 
-    def ended(
+    def note_call_end(
         self, model: str, result: Result, models: Iterable[str], *, is_policy_refusal: bool = False
     ) -> tuple[Transition, ...]:
         """Take a call's end into account, and return the transitions it caused."""
@@ -189,3 +193,64 @@ class LiveHealth:
     def _tell(self, changes: tuple[Transition, ...]) -> None:
         if changes and self.listener is not None:
             self.listener(changes)
+
+
+_READ = msgspec.json.Decoder(HealthState)
+
+
+class HomeHealth(LiveHealth):
+    """Keeps the state in the store: each change is made there, on the newest state.
+
+    INVARIANT: a store that cannot be read or written fails no turn. Until it can, this process
+    keeps a state of its own, and `trouble` says why.
+    """
+
+    def __init__(
+        self, clock: Clock, store: HealthStore, holder: str, thresholds: Thresholds = THRESHOLDS
+    ) -> None:
+        super().__init__(clock, holder, thresholds)
+        self._store = store
+        self._version = NOT_THERE
+
+    def prepare(self) -> None:
+        """Make the store, so that the first change does not wait for it."""
+        with self._lock:
+            try:
+                self._store.prepare()
+            except LedgerError as error:
+                self.trouble = str(error)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        with self._lock:
+            self._store.close()
+
+    def _look(self) -> None:
+        with self._lock:
+            try:
+                version = self._store.version()
+                if version != self._version:
+                    self._know(_known_in(self._store.read()))
+                    self._version, self.trouble = version, ""
+            except LedgerError as error:
+                self.trouble = str(error)
+
+    def _keep(self, step: Step[T], made: tuple[HealthState, T]) -> tuple[HealthState, T]:
+        def fold(body: bytes) -> tuple[bytes, tuple[HealthState, T]]:
+            known, told = step(_known_in(body))
+            return msgspec.json.encode(known), (known, told)
+
+        try:
+            made = self._store.change(fold)
+            self.trouble = ""
+        except LedgerError as error:
+            self.trouble = str(error)
+        return made
+
+
+def _known_in(body: bytes) -> HealthState:
+    """Decode the stored state; one that another version wrote counts as nothing known."""
+    try:
+        return _READ.decode(body) if body else NOTHING_KNOWN
+    except msgspec.MsgspecError:
+        return NOTHING_KNOWN

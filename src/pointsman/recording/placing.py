@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from functools import cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import Instant
 from pointsman.placement.facts import (
     CountedBy,
@@ -16,14 +18,17 @@ from pointsman.placement.facts import (
     Taint,
     placement_facts,
 )
-from pointsman.placement.sensitivity import Sensitivity
+from pointsman.placement.rules.sensitivity import Sensitivity
+from pointsman.recording.taints import Taints
+from pointsman.signals.sensitivity import sensitivity
 from pointsman.signals.tokens import Counted, counted
+from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
 from pointsman.turns.registry.models import Model, provider_of
 
 
-class Turn(Struct, frozen=True):
+class PlacedTurn(Struct, frozen=True):
     """The names of the turn that a placement is about."""
 
     turn_id: str
@@ -36,7 +41,7 @@ class Turn(Struct, frozen=True):
 def facts_of_turn(
     in_force: InForce,
     facts: TurnFacts,
-    about: Turn,
+    about: PlacedTurn,
     *,
     taint: Taint | None = None,
     sensitivity: Sensitivity | None = None,
@@ -111,3 +116,41 @@ def _is_usable(name: str, facts: TurnFacts) -> bool:
     states = (facts.availability.get(provider_of(name)), facts.availability.get(name))
     is_out = "unavailable" in states or "rate_limited" in states
     return not is_out and name not in facts.excluded_models
+
+
+class PlacementGathering:
+    """Gathers what placements may look at; may be shared by threads."""
+
+    def __init__(self, home: Home, taints: Taints) -> None:
+        self._home = home
+        self._taints = taints
+
+    def gather(
+        self,
+        in_force: InForce,
+        facts: TurnFacts,
+        about: PlacedTurn,
+        text: Callable[[], str] | None = None,
+    ) -> PlacementFacts:
+        """Gather what the placement of a turn may look at.
+
+        `text` gives everything that would leave with the message; without it, that is the message.
+        """
+        taint = None
+        if in_force.placement.policy.taint != "off":
+            taint = self._taints.of(about.session_id, about.items)
+        found = None
+        if in_force.placement.policy.stays_local:
+            found = self._sensitivity(in_force, facts.message if text is None else text())
+        return facts_of_turn(in_force, facts, about, taint=taint, sensitivity=found)
+
+    def given_facts(self, in_force: InForce, given: GivenPlacement) -> PlacementFacts:
+        """Give the exact facts of a placement that a caller wrote; no record is looked at."""
+        facts = facts_given(given)
+        return replace(facts, sensitivity=self._sensitivity(in_force, facts.content))
+
+    def _sensitivity(self, in_force: InForce, content: str | Sealed) -> Sensitivity | None:
+        """Ask the detector, if the policy wants to know what a text holds."""
+        if not in_force.placement.policy.stays_local or isinstance(content, Sealed):
+            return None
+        return sensitivity(content, self._home.content_key())

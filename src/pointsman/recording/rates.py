@@ -39,13 +39,13 @@ class _Buckets:
         self.requests = None if limits.rpm is None else full(limits.rpm, now)
         self.tokens = None if limits.tpm is None else full(limits.tpm, now)
 
-    def began(self, tokens: int, now: Instant) -> None:
+    def note_call(self, tokens: int, now: Instant) -> None:
         if self.requests is not None:
             self.requests = taken(self.requests, 1, now)
         if self.tokens is not None:
             self.tokens = taken(self.tokens, tokens, now)
 
-    def used(self, tokens: int, now: Instant) -> None:
+    def note_tokens(self, tokens: int, now: Instant) -> None:
         if self.tokens is not None:
             self.tokens = taken(self.tokens, tokens, now)
 
@@ -72,21 +72,22 @@ class ProviderRates:
             if each.rpm is not None or each.tpm is not None
         }
         self._buckets = {
-            name: self._kept(name, each) or _Buckets(each, now) for name, each in limits.items()
+            name: self._unchanged_buckets(name, each) or _Buckets(each, now)
+            for name, each in limits.items()
         }
         self.is_limited = bool(limits)
 
-    def began(self, provider: str, tokens: int) -> None:
+    def note_call(self, provider: str, tokens: int) -> None:
         """Count a call, and the tokens it sends."""
         found = self._buckets.get(provider)
         if found is not None:
-            found.began(tokens, self._clock.now())
+            found.note_call(tokens, self._clock.now())
 
-    def used(self, provider: str, tokens: int) -> None:
-        """Count tokens that came on top of those sent."""
+    def note_tokens(self, provider: str, tokens: int) -> None:
+        """Count tokens that came on top of those sent; fewer than zero were not taken after all."""
         found = self._buckets.get(provider)
         if found is not None:
-            found.used(tokens, self._clock.now())
+            found.note_tokens(tokens, self._clock.now())
 
     def out(self) -> dict[str, Health]:
         """Give the providers of which nothing is left now."""
@@ -113,6 +114,6 @@ class ProviderRates:
             for name, each in self._buckets.items()
         ]
 
-    def _kept(self, name: str, limits: _Limits) -> _Buckets | None:
+    def _unchanged_buckets(self, name: str, limits: _Limits) -> _Buckets | None:
         found = self._buckets.get(name)
         return found if found is not None and found.limits == limits else None

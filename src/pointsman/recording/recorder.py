@@ -18,7 +18,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Aside, DecisionRecord, Names, Room, decision_draft
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, snapshot_draft
-from pointsman.recording.waiting import Waits
+from pointsman.recording.waiting import DurabilityWaiter
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.content import ContentStore
@@ -37,14 +37,14 @@ SHARED_ARTIFACT = 16 * 1024
 """From so many bytes on, an artifact is an entry of its own; smaller ones go with the decision."""
 
 
-class Pinned(Struct, frozen=True):
+class PinnedSnapshot(Struct, frozen=True):
     """A snapshot that facts name; without `make` it is recorded already."""
 
     id: ContentId
     make: Callable[[SigningKey], Snapshot] | None = None
 
 
-class Made(Struct, frozen=True):
+class MadeDecision(Struct, frozen=True):
     """A decision of some room, as canonical bytes, with the policy it was made under.
 
     `snapshots` are what its facts name beside the policy; `artifacts` what its trace only names.
@@ -57,7 +57,7 @@ class Made(Struct, frozen=True):
     facts: bytes
     outcome: bytes
     trace: bytes
-    snapshots: dict[str, Pinned] = {}
+    snapshots: dict[str, PinnedSnapshot] = {}
     artifacts: tuple[bytes, ...] = ()
 
     @property
@@ -143,7 +143,7 @@ class Recorder:
             self._snapshots.add(name)
 
     def decide(
-        self, names: Names, made: Made, aside: Aside, waiter: Waiter, linked: str = ""
+        self, names: Names, made: MadeDecision, aside: Aside, waiter: Waiter, linked: str = ""
     ) -> None:
         """Hand in a decision, and before it the policy it was made under if that is new."""
         if made.policy_id not in self._snapshots:
@@ -167,7 +167,7 @@ class Recorder:
             self._ensure(name, ARTIFACT, lambda: Draft(ARTIFACT, name, "", at, b"{}", (artifact,)))
         return True
 
-    def _ensure_pinned(self, pinned: Pinned, at: Instant) -> None:
+    def _ensure_pinned(self, pinned: PinnedSnapshot, at: Instant) -> None:
         make = pinned.make
         if make is not None and pinned.id not in self._snapshots:
             self.ensure_snapshot(pinned.id, lambda: snapshot_draft(make(self.key), at))
@@ -187,7 +187,7 @@ class Recorder:
         """Hand in an entry that nobody waits for: it is durable a moment later."""
         self._ledger.note(draft)
 
-    def hand_in_text(self, text: str, waits: Waits) -> Sealed:
+    def hand_in_text(self, text: str, waits: DurabilityWaiter) -> Sealed:
         """Seal a text and hand in what the home retains of it."""
         return self._content.hand_in(text, waits.expect)
 

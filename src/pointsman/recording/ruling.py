@@ -5,12 +5,24 @@ from __future__ import annotations
 from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
-from pointsman.kernel.canonical import ContentId
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.kernel.canonical import ContentId, content_id
+from pointsman.kernel.content import Sealed
+from pointsman.kernel.entry import Draft
+from pointsman.kernel.record import Aside, Names, plain_bytes
+from pointsman.placement import decide as placement
+from pointsman.placement import facts as placement_facts
+from pointsman.placement import policy as placement_policy
+from pointsman.placement import trace as placement_trace
+from pointsman.placement.compiled import CompiledPlacement
 from pointsman.placement.decide import decide as place
 from pointsman.placement.facts import Failed, PlacementFacts
 from pointsman.placement.trace import Placed, PlacementOutcome, PlacementTrace
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.recording.recorder import MadeDecision
+from pointsman.storage.policies.policies import InForce
+from pointsman.turns import decide as turns
+from pointsman.turns import facts as turn_facts
+from pointsman.turns import policy as turn_policy
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import TurnFacts, with_placement
 from pointsman.turns.trace import Trace, TurnOutcome
@@ -19,13 +31,13 @@ from pointsman.turns.trace import Trace, TurnOutcome
 class Policies(Struct, frozen=True):
     """The policies that rule a turn, under the names they are recorded by."""
 
-    placement: ReadyPlacement
+    placement: CompiledPlacement
     placement_id: ContentId
-    turns: ReadyPolicy
+    turns: CompiledTurnPolicy
     turns_id: ContentId
 
 
-class Placing(Struct, frozen=True):
+class PlacementRuling(Struct, frozen=True):
     """A placement with what it looked at."""
 
     facts: PlacementFacts
@@ -53,7 +65,7 @@ class Placing(Struct, frozen=True):
 class Ruling(Struct, frozen=True):
     """Both decisions about a turn. `is_placed_anew` is false where an earlier placement stands."""
 
-    placing: Placing
+    placing: PlacementRuling
     facts: TurnFacts
     outcome: TurnOutcome
     trace: Trace
@@ -65,24 +77,24 @@ class Ruling(Struct, frozen=True):
         return self.outcome.chosen_model
 
 
-def placed(policies: Policies, asked: PlacementFacts) -> Placing:
+def decide_placement(policies: Policies, asked: PlacementFacts) -> PlacementRuling:
     """Decide whether a turn may leave."""
-    return Placing(asked, *place(policies.placement, asked))
+    return PlacementRuling(asked, *place(policies.placement, asked))
 
 
-def ruled(policies: Policies, asked: PlacementFacts, facts: TurnFacts) -> Ruling:
+def decide_turn(policies: Policies, asked: PlacementFacts, facts: TurnFacts) -> Ruling:
     """Decide whether a turn may leave, then which model takes it."""
-    return ruled_under(policies, placed(policies, asked), facts)
+    return decide_model(policies, decide_placement(policies, asked), facts)
 
 
-def ruled_under(policies: Policies, placing: Placing, facts: TurnFacts) -> Ruling:
+def decide_model(policies: Policies, placing: PlacementRuling, facts: TurnFacts) -> Ruling:
     """Decide which model takes a turn whose placement is decided."""
     own = policies.placement.policy.local_model
     facts = with_placement(facts, placing.as_fact(policies.placement_id, own))
     return Ruling(placing, facts, *decide(policies.turns, facts))
 
 
-def ruled_after_failure(policies: Policies, before: Ruling) -> Ruling:
+def decide_after_failure(policies: Policies, before: Ruling) -> Ruling:
     """Decide again after the chosen model failed: it is excluded, and what must stay still stays.
 
     A placement that binds to this machine gives way only where its stored `fallback_allowed` says
@@ -93,7 +105,59 @@ def ruled_after_failure(policies: Policies, before: Ruling) -> Ruling:
     outcome = before.placing.outcome
     if outcome.gate == "local" and outcome.route == "local" and outcome.fallback_allowed:
         stored = Failed(outcome.route, outcome.rule_id, outcome.fallback_allowed)
-        again = placed(policies, replace(before.placing.facts, failed=stored))
-        return ruled_under(policies, again, facts)
-    kept = ruled_under(policies, before.placing, facts)
+        again = decide_placement(policies, replace(before.placing.facts, failed=stored))
+        return decide_model(policies, again, facts)
+    kept = decide_model(policies, before.placing, facts)
     return replace(kept, is_placed_anew=False)
+
+
+def policies_in_force(in_force: InForce) -> Policies:
+    """Give what rules a turn now."""
+    return Policies(in_force.placement, in_force.placement_id, in_force.ready, in_force.policy_id)
+
+
+def placement_record(
+    policies: Policies, placing: PlacementRuling, seal: Sealed, ledger: str
+) -> MadeDecision:
+    """Give a placement as it is recorded."""
+    facts = placement_facts.with_seal(placing.facts, seal)
+    return MadeDecision(
+        "placement",
+        placement.DECISION_VERSION,
+        policies.placement_id,
+        lambda key: placement_policy.POLICY_FORM.make(policies.placement.policy, ledger, key),
+        placement_facts.FACTS_FORM.encode(facts),
+        placement_trace.OUTCOME_FORM.encode(placing.outcome),
+        placement_trace.TRACE_FORM.encode(placing.trace),
+    )
+
+
+def turn_draft(
+    names: Names, policies: Policies, ruling: Ruling, seal: Sealed, aside: Aside, linked: str
+) -> Draft:
+    """Give the entry of a turn's decision whose policy is recorded: as `turn_record` leads to."""
+    facts = turn_facts.FACTS_FORM.encode(turn_facts.with_seal(ruling.facts, seal))
+    decided = turns.written(ruling.outcome, ruling.trace)
+    payload = plain_bytes(
+        ("turn", turns.DECISION_VERSION, policies.turns_id),
+        content_id(facts),
+        decided.outcome,
+        decided.trace,
+        aside,
+    )
+    kind = f"decision.turn.{linked}" if linked else "decision.turn"
+    return Draft(kind, names.id, names.ref, names.at, payload, (facts,))
+
+
+def turn_record(policies: Policies, ruling: Ruling, seal: Sealed, ledger: str) -> MadeDecision:
+    """Give a turn's decision as it is recorded."""
+    decided = turns.written(ruling.outcome, ruling.trace)
+    return MadeDecision(
+        "turn",
+        turns.DECISION_VERSION,
+        policies.turns_id,
+        lambda key: turn_policy.POLICY_FORM.make(policies.turns.policy, ledger, key),
+        turn_facts.FACTS_FORM.encode(turn_facts.with_seal(ruling.facts, seal)),
+        decided.outcome,
+        decided.trace,
+    )

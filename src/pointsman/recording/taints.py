@@ -15,8 +15,8 @@ from pointsman.kernel.instant import EPOCH, SECOND, Instant
 from pointsman.kernel.record import Names
 from pointsman.placement.facts import Taint
 from pointsman.placement.policy import PlacementPolicy
-from pointsman.placement.sensitivity import staying
-from pointsman.recording.ruling import Placing
+from pointsman.placement.rules.sensitivity import staying
+from pointsman.recording.ruling import PlacementRuling
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import LedgerReader, Stored
@@ -50,7 +50,7 @@ class TaintedSession(Struct, frozen=True):
     taint: Taint
 
 
-def held_by(policy: PlacementPolicy, placing: Placing) -> str:
+def taint_rule(policy: PlacementPolicy, placing: PlacementRuling) -> str:
     """Name the rule by which a placement's text must stay; empty where it merely fits here.
 
     A text that a human wanted to send out all the same stays, and the session still held it.
@@ -145,7 +145,7 @@ class Taints:
                 return
             self._reader = LedgerReader(self._database)
         since = Instant(max(EPOCH, self._seen_until - OVERLAP))
-        for stored in _ordered(self._reader.of_kind(_EVENTS, since)):
+        for stored in _in_order(self._reader.of_kind(_EVENTS, since)):
             entry = stored.entry
             self._seen_until = max(self._seen_until, entry.at)
             if entry.kind == TAINTED:
@@ -157,7 +157,7 @@ class Taints:
 def tainted_sessions(ledger: LedgerReader) -> list[TaintedSession]:
     """Give all sessions that stay, by when it began."""
     newest: dict[str, Stored] = {}
-    for stored in _ordered(ledger.of_kind(_EVENTS)):
+    for stored in _in_order(ledger.of_kind(_EVENTS)):
         newest[stored.entry.ref] = stored
     return [
         TaintedSession(ref, each.entry.at, TAINT_FORM.decode(each.entry.payload))
@@ -166,6 +166,6 @@ def tainted_sessions(ledger: LedgerReader) -> list[TaintedSession]:
     ]
 
 
-def _ordered(found: Iterable[Stored]) -> list[Stored]:
+def _in_order(found: Iterable[Stored]) -> list[Stored]:
     # DETERMINISM: several processes may write at one instant; then the chain and place decide.
     return sorted(found, key=lambda each: (each.entry.at, each.chain, each.entry.seq))

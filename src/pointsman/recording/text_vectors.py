@@ -61,7 +61,7 @@ class TextVectors:
         if self.is_slow:
             self._model  # noqa: B018 - loaded by being asked for
 
-    async def prepared(self, text: str) -> None:
+    async def prepare(self, text: str) -> None:
         """Make the tokens of a text in a thread, one text at a time, so that `of` finds them."""
         if looked_at(text) not in self._kept:
             # Imported here: whoever waits has it, and most commands never do.
@@ -98,15 +98,15 @@ class TextVectors:
 
     def _tokens(self, text: str) -> bytes:
         seen = looked_at(text)
-        found = self._found(seen)
+        found = self._cached(seen)
         if found is not None:
             return found
         with self._making:
             # Who held the lock may have made the same.
-            found = self._found(seen)
+            found = self._cached(seen)
             return self._keep(seen, self._model.tokens(text)) if found is None else found
 
-    def _found(self, seen: str) -> bytes | None:
+    def _cached(self, seen: str) -> bytes | None:
         with self._keeping:
             if seen in self._kept:
                 self._kept.move_to_end(seen)

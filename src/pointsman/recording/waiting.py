@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import Future
 from typing import Protocol
 
 from pointsman.storage.writer.group import Waiter
 
 
-class Waits(Protocol):
+class DurabilityWaiter(Protocol):
     """Whoever waits for entries and texts."""
 
     def expect(self) -> Waiter:
@@ -16,24 +17,34 @@ class Waits(Protocol):
         ...
 
 
-class Expecting:
+class PendingResults:
     """What is waited for, in the order it was expected."""
 
     def __init__(self) -> None:
-        self._futures: list[Future[object]] = []
+        self._pending: list[Future[object]] = []
 
     def expect(self) -> Waiter:
         """Wait for one thing more."""
         future: Future[object] = Future()
         # Running, so that a cancelled waiter cannot cancel it under the commit thread.
         future.set_running_or_notify_cancel()
-        self._futures.append(future)
+        self._pending.append(future)
         return future
 
 
-class Blocking(Expecting):
+class BlockingWaiter(PendingResults):
     """Waits by blocking the thread."""
 
-    def reached(self) -> list[object]:
+    def wait(self) -> list[object]:
         """Give the results in the order they were expected, or raise the first error."""
-        return [future.result() for future in self._futures]
+        return [future.result() for future in self._pending]
+
+
+class AsyncWaiter(PendingResults):
+    """Everything that must be on disk before what follows from it may be shown or done."""
+
+    async def wait(self) -> None:
+        """Return once all of it is durable; raises what the ledger raised."""
+        while self._pending:
+            await asyncio.wrap_future(self._pending[0])
+            self._pending.pop(0)

@@ -1,7 +1,7 @@
-"""Redis counts under an epoch; this joins one, and builds the next where Redis lost what it held.
+"""Redis counts under an epoch; this joins one, and builds the next where Redis lost its data.
 
-INVARIANT: nothing is set aside in an epoch before every replica that lives has brought what it
-holds into it, or has said that it holds nothing and belongs to no epoch.
+INVARIANT: nothing is reserved in an epoch before every living replica has restored its
+reservations in it, or has reported that it holds nothing and belongs to no epoch.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class EpochKeeper:
         self._restored: tuple[str, frozenset[str]] = ("", frozenset())
 
     @property
-    def told(self) -> str:
-        """The epoch this replica has joined, or has brought what it holds into; empty for none."""
+    def current_epoch(self) -> str:
+        """The epoch this replica has joined or restored its reservations in; empty for none."""
         return self._quick.epoch or self._restored[0]
 
     def tend(self, beat: Callable[[], object]) -> None:
-        """Stay in the epoch that is open, or go on with building one. Raises where Redis is out.
+        """Stay in the open epoch, or continue building one. Raises where Redis is down.
 
-        `beat` tells the others where this replica stands.
+        `beat` reports this replica's state to the others.
         """
         try:
             current = self._quick.current()
@@ -61,17 +61,17 @@ class EpochKeeper:
         self._restored = ("", frozenset())
 
     def _join(self, epoch: str) -> None:
-        """Count in an epoch that is open, with what this process holds and no more."""
+        """Join an open epoch with the reservations of this process and no more."""
         named, restored = self._restored
         self._restored = ("", frozenset())
         self._quick.join(epoch)
         try:
             held = self._budgets.held
             if named == epoch:
-                # What ended while the epoch was built is in its seeds already.
+                # Calls that ended while the epoch was built are in its seeds already.
                 self._quick.give_back(sorted(restored - {each.id for each in held}))
                 return
-            # It was opened without this replica, which was thought dead: it holds all the same.
+            # The epoch was opened without this replica, which was thought dead: restore its holds.
             for each in held:
                 self._quick.reserve(each, ())
         except PointsmanError:
@@ -80,8 +80,8 @@ class EpochKeeper:
 
     def _build(self, beat: Callable[[], object]) -> None:
         self._quick.join("")
-        # INVARIANT: the time is asked for after the loss was noticed, so that whoever gave a sign
-        # of life later than that knows of no epoch that was lost.
+        # INVARIANT: the time is read after the loss was noticed, so that a replica with a later
+        # heartbeat knows of no epoch that was lost.
         since = self._state.now_us()
         found = self._quick.begun(f"{self._ids.new_id()}@{since}")
         if found.is_open:
@@ -99,7 +99,7 @@ class EpochKeeper:
 
 
 def is_complete(epoch: str, peers: Iterable[Peer]) -> bool:
-    """Tell whether everybody alive has brought what they hold into an epoch, or holds nothing."""
+    """Return whether every living replica has restored its holds in an epoch, or has none."""
     since_us = int(epoch.rpartition("@")[2])
     return all(
         peer.beat.epoch == epoch

@@ -1,6 +1,6 @@
-"""One replica among several: gives signs of life, counts what ended, and cleans up after the dead.
+"""One replica among several: sends heartbeats, counts ended calls, cleans up after dead replicas.
 
-A thread of its own does all of it; what fails is told by `trouble` and tried again.
+A thread of its own does all of it; `trouble` holds the failures, and each step is retried.
 """
 
 from __future__ import annotations
@@ -26,13 +26,9 @@ from pointsman.kernel.record import OUTCOME, Names, Outcome, outcome_draft
 from pointsman.recording.recorder import Recorder
 from pointsman.replicas.epoch import EpochKeeper
 from pointsman.replicas.shared_health import SharedHealth
-from pointsman.storage.postgres.shared.pool import Pool
-from pointsman.storage.postgres.shared.reserves import PostgresReserves
-from pointsman.storage.postgres.shared.state import SharedState
+from pointsman.replicas.shared_stores import SharedStores
 from pointsman.storage.redis.eviction import Eviction
-from pointsman.storage.redis.reserves import RedisReserves
-from pointsman.storage.redis.state import RedisState
-from pointsman.storage.sharing import Beat, Claims, Events, Peer
+from pointsman.storage.sharing import Beat, Peer
 
 TICK_S: Final = 0.05
 EVENTS_S: Final = 0.1
@@ -47,7 +43,7 @@ TURNS_KEPT: Final = 7 * DAY
 
 
 class LostEnd(Struct, frozen=True, forbid_unknown_fields=True):
-    """The detail of an outcome whose entry was lost: what was charged is all that is known."""
+    """The detail of an outcome whose entry was lost: only the charge is known."""
 
     spent: Spent | None
 
@@ -55,35 +51,12 @@ class LostEnd(Struct, frozen=True, forbid_unknown_fields=True):
 LOST_FORM = Form(LostEnd)
 
 
-class Shared(Struct, frozen=True):
-    """Where replicas keep what they share."""
-
-    process: str
-    pool: Pool
-    durable: PostgresReserves
-    state: SharedState
-    quick: RedisReserves | None = None
-    redis: RedisState | None = None
-    lease_s: float = 10.0
-    """A replica that gave no sign of life for so long is dead: what it holds is free again."""
-
-    @property
-    def events(self) -> Events:
-        """The stream of how calls ended."""
-        return self.redis or self.state
-
-    @property
-    def claims(self) -> Claims:
-        """What one replica at a time may do."""
-        return self.redis or self.state
-
-
 class Replica:
     """The housekeeping of one replica."""
 
     def __init__(
         self,
-        shared: Shared,
+        shared: SharedStores,
         budgets: SharedBudgets,
         health: SharedHealth,
         recorder: Recorder,
@@ -107,9 +80,9 @@ class Replica:
         self._place = ""
         self._was_known = self._was_freed = False
         self._life, self._alive_until = 1, 0.0
-        budgets.life = self._living
+        budgets.life = self._current_life
         self._silent: dict[str, int] = {}
-        """Who was found dead at the last look, with its last sign of life."""
+        """Replicas found dead at the last sweep, each with its last heartbeat."""
         self._missing: dict[str, int] = {}
         """Calls whose end the ledger did not show at the last look, each with how many entries had
         been handed in when it was first missed."""
@@ -117,18 +90,18 @@ class Replica:
         self._is_ending = False
         self._due: dict[str, float] = {}
         self.trouble: dict[str, str] = {}
-        """What fails now, by part."""
+        """The error message of each failing part."""
         self.peers: tuple[Peer, ...] = ()
         self.following: list[Callable[[], None]] = []
-        """What else is done with every tick, in this thread; may raise our own errors."""
+        """Further steps of every tick, run in this thread; they may raise our own errors."""
         self.eviction: Eviction | None = None
-        """What Redis says it forgets; None before it was asked."""
-        self.warned: Callable[[str], None] = _unheard
-        """Is told once of what an operator should see to, as long as it stays the same."""
+        """The eviction policy of Redis; None before it was read."""
+        self.warn: Callable[[str], None] = _ignore_warning
+        """Called once for each new state that needs an operator."""
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
 
     def begin(self) -> None:
-        """Join the others; what this chain recorded before is counted first."""
+        """Join the other replicas; count the earlier outcomes of this chain first."""
         self._shared.durable.adopt()
         self._mark = self._folding.catch_up(self._chain)
         self._beat()
@@ -137,29 +110,29 @@ class Replica:
         self._try("eviction", self._look_at_eviction)
         self._thread.start()
 
-    def observed(self, entries: Sequence[Entry]) -> None:
-        """Take what the ledger made durable; from its commit thread."""
-        # They wait for the next tick: what ends within it is counted in one go.
+    def enqueue_outcomes(self, entries: Sequence[Entry]) -> None:
+        """Queue the outcomes among durable entries; called by the ledger's commit thread."""
+        # They wait for the next tick, which counts all of them at once.
         self._outcomes.extend(
             (each.seq, each.id, each.payload) for each in entries if each.kind == OUTCOME
         )
 
     def wake(self) -> None:
-        """Have the next tick at once."""
+        """Start the next tick at once."""
         self._bell.set()
 
     def end(self) -> None:
-        """Count what ended, give back what is held, and leave. Blocks."""
+        """Count the ended calls, release the reservations, and leave. Blocks."""
         self._is_ending = True
         self._bell.set()
         if self._thread.is_alive():
             self._thread.join()
         self._try("spending", self._fold_last)
-        self._try("events", self._speak)
+        self._try("events", self._publish_events)
         self._try("leave", self._leave)
 
     def _fold_last(self) -> None:
-        """Count what ended, the last entries of the ledger included."""
+        """Count the ended calls, the last entries of the ledger included."""
         until = time.monotonic() + LAST_S
         while True:
             self._fold()
@@ -169,8 +142,8 @@ class Replica:
             time.sleep(TICK_S / 5)
 
     def _leave(self) -> None:
-        # INVARIANT: what ended is counted before what is held for it is freed. What the ledger did
-        # not take is left to the others: they find this replica dead.
+        # INVARIANT: a call is counted before its reservation is released. Entries that the ledger
+        # did not take are left to the other replicas, which find this one dead.
         if not self._budgets.overdue(LATEST):
             counts = self._shared.quick or self._shared.durable
             counts.lapse(self._shared.process)
@@ -193,7 +166,7 @@ class Replica:
         self._try("counts", self._folding.count)
         if self._budgets.has_strays:
             self._try("counts", self._give_back)
-        self._try("events", self._speak)
+        self._try("events", self._publish_events)
         if self._is_due("events", EVENTS_S):
             self._try("events", self._read_events)
         if self._is_due("beat", BEAT_S):
@@ -204,7 +177,7 @@ class Replica:
             self._try("redis", self._tend_epoch)
         if self._is_due("sweep", SWEEP_S):
             self._try("sweep", self._sweep)
-            self._try("ledger", self._tell_lost)
+            self._try("ledger", self._record_lost_outcomes)
             self._try("look", self._look)
             self._try("eviction", self._look_at_eviction)
         if self._is_due("tidy", TIDY_S):
@@ -231,7 +204,7 @@ class Replica:
         return self._shared.quick is not None and bool(self._shared.quick.epoch)
 
     def _fold(self) -> None:
-        """Count what ended since the last time."""
+        """Count the calls that ended since the last tick."""
         if not self._outcomes:
             return
         taken, chain = [*self._outcomes], self._recorder.chain
@@ -247,16 +220,16 @@ class Replica:
             self._mark = self._folding.fold(chain, self._mark, found)
         for _ in taken:
             self._outcomes.popleft()
-        # What is in the sums is part of every seed; counts that exist already follow.
+        # The sums are part of every new seed; the counts that exist already follow.
         self._budgets.counted(name for _, name, _ in taken)
 
-    def _speak(self) -> None:
-        """Tell how calls ended; while nobody can be told, this replica believes itself."""
-        for body in (untold := self._health.untold()):
+    def _publish_events(self) -> None:
+        """Publish how calls ended; while the stream is down, this replica believes itself."""
+        for body in (unsent := self._health.pop_unsent()):
             try:
                 self._shared.events.tell(body)
             except PointsmanError:
-                self._health.read(untold[untold.index(body) :])
+                self._health.read(unsent[unsent.index(body) :])
                 raise
 
     def _read_events(self) -> None:
@@ -266,8 +239,8 @@ class Replica:
 
     def _beat(self) -> None:
         quick = self._shared.quick
-        # The epoch is looked at first: who is in none sets nothing aside any more.
-        epoch = "" if quick is None or self._epochs is None else self._epochs.told
+        # The epoch is read first: a replica in no epoch reserves nothing more.
+        epoch = "" if quick is None or self._epochs is None else self._epochs.current_epoch
         holding = self._budgets.holding
         policy_id, version = self._about()
         began = _awake_s()
@@ -277,21 +250,21 @@ class Replica:
             ),
             self._shared.lease_s,
         )
-        if self._was_known and (is_new or not self._living()):
+        if self._was_known and (is_new or not self._current_life()):
             self._was_freed = True
             self._life += 1
         self._was_known = True
         if self._was_freed and (quick is None or quick.epoch):
-            # It was thought dead, and what it holds was freed: it holds it all the same.
+            # This replica was thought dead and its reservations were released: restore them.
             durable = self._shared.durable
             hold_again(self._budgets, self._folding, durable, quick or durable)
             self._was_freed = False
         if not self._was_freed:
-            # INVARIANT: counted from before the sign was given, so that this replica ceases to
-            # set money aside before anybody may think it dead.
+            # INVARIANT: counted from before the heartbeat, so that this replica stops reserving
+            # money before another may think it dead.
             self._alive_until = began + self._shared.lease_s
 
-    def _living(self) -> int:
+    def _current_life(self) -> int:
         return self._life if _awake_s() < self._alive_until else 0
 
     def _tend_epoch(self) -> None:
@@ -299,26 +272,26 @@ class Replica:
             self._epochs.tend(self._beat)
 
     def _look_at_eviction(self) -> None:
-        """Ask Redis whether it forgets what must stay; raise where it does."""
+        """Raise if Redis may evict keys that must stay."""
         if self._shared.redis is None:
             return
         try:
             found = self._shared.redis.eviction()
         except RedisUnavailable:
-            return  # told where the counts are
+            return  # the counts report it
         if found != self.eviction:
             self.eviction = found
             if found.is_harmful or not found.is_known:
-                self.warned(f"{found.told}: {found.hint}")
+                self.warn(f"{found.told}: {found.hint}")
         if found.is_harmful:
             raise RedisEvicts(f"{found.told}: {found.hint}")
 
     def _sweep(self) -> None:
-        """Clean up after the dead, and count what nobody else will."""
+        """Bury dead replicas, after counting the outcomes they left."""
         self.peers = tuple(self._shared.state.peers())
         alive = [each.beat.process for each in self.peers if each.is_alive]
         self._health.is_speaker = not alive or min(alive) == self._shared.process
-        # INVARIANT: what ended is counted before what is held for it is freed.
+        # INVARIANT: a call is counted before its reservation is released.
         self._folding.catch_up_all()
         known, self._silent = self._silent, {}
         counts = self._shared.quick or self._shared.durable
@@ -326,7 +299,7 @@ class Replica:
             name = peer.beat.process
             if peer.is_alive or name == self._shared.process:
                 continue
-            # After a standstill of the database all look dead: who lives says so by the next look.
+            # After a database stall all look dead: a living replica beats before the next sweep.
             if known.get(name) != peer.beat_at_us:
                 self._silent[name] = peer.beat_at_us
             else:
@@ -341,21 +314,21 @@ class Replica:
     def _tidy(self) -> None:
         now = self._clock.now()
         self._budgets.tidy(now)
-        # INVARIANT: what ended is counted before what is held for it is freed.
+        # INVARIANT: a call is counted before its reservation is released.
         self._folding.catch_up_all()
         self._budgets.audit()
         self._shared.durable.forget(now // DAY - 2)
         self._shared.state.forget(Instant(max(0, now - TURNS_KEPT)))
 
-    def _tell_lost(self) -> None:
-        """Record the ends of calls that the ledger did not take when they happened."""
+    def _record_lost_outcomes(self) -> None:
+        """Record the ends of calls whose entries the ledger did not take."""
         overdue = self._budgets.overdue(Instant(self._clock.now() - LOST_AFTER))
         known, submitted = self._missing, self._recorder.submitted_count
         self._missing = {name: known.get(name, submitted) for name, _ in overdue}
         settled = self._recorder.settled_count
         for name, spent in overdue:
-            # INVARIANT: entries are settled in the order they came, so that what the ledger still
-            # works at is never taken for lost: it would be recorded, and charged, twice.
+            # INVARIANT: entries are settled in order, so that an entry the ledger still writes is
+            # never taken for lost: it would be recorded, and charged, twice.
             if name not in known or known[name] > settled:
                 continue
             if self._shared.durable.is_recorded(name):
@@ -364,21 +337,21 @@ class Replica:
                 continue
             if not self._recorder.health.is_writable:
                 raise LedgerError("the ledger takes nothing now")
-            self._recorder.append(_lost(name, spent, self._clock.now())).result()
+            self._recorder.append(_lost_outcome_draft(name, spent, self._clock.now())).result()
 
 
 def _awake_s() -> float:
-    """Give seconds that go on while the machine sleeps, where it can tell."""
+    """Return monotonic seconds that include the machine's sleep, where the system counts it."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-def _unheard(message: str) -> None:
-    """Tell nobody."""
+def _ignore_warning(message: str) -> None:
+    """Drop a warning: no operator listens."""
     del message
 
 
-def _lost(name: str, spent: Spent | None, now: Instant) -> Draft:
-    """Make the entry of a call's end that was lost; of the rest nobody knows any more."""
+def _lost_outcome_draft(name: str, spent: Spent | None, now: Instant) -> Draft:
+    """Return the entry of a lost call end; only its charge is still known."""
     detail = LOST_FORM.encode(LostEnd(spent))
     return outcome_draft(Names(name, "", now), Outcome("unknown", Raw(detail)))

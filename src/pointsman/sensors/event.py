@@ -1,4 +1,4 @@
-"""One thing that happened, and whether and when it fires: filter, debounce, duplicates. Pure."""
+"""A sensor's event, and whether and when it fires: filter, debounce, duplicates. Pure."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from pointsman.storage.policies.sensor_file import Sensor
 
 MILLISECOND = 1_000
 
-_TOLD_APART = frozenset({"schedule", "manual"})
-"""Sensors whose events are never duplicates: each was meant."""
+_NEVER_DUPLICATES = frozenset({"schedule", "manual"})
+"""Sensors whose events are never duplicates: each is intended."""
 
 
-class Happened(Struct, frozen=True):
-    """What a source saw. Later ones with the same `key` take its place while it is debounced."""
+class Observation(Struct, frozen=True):
+    """A change a source saw. A later one with the same `key` replaces it while it is debounced."""
 
     event_type: str
     data: dict[str, Value]
     key: str = ""
 
 
-class Event(Struct, frozen=True):
-    """What decisions see of it, as `event`."""
+class SensorEvent(Struct, frozen=True):
+    """An observation as decisions see it, as `event`."""
 
     sensor_id: str
     sensor_type: str
@@ -60,36 +60,38 @@ class Event(Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """The same for what happened twice."""
+        """The content id of type and data: equal for duplicates."""
         what: list[Value] = [self.event_type, self.data]
         return content_id(canonical_json(what))
 
 
-def passes(sensor: Sensor, event: Event) -> bool:
+def passes(sensor: Sensor, event: SensorEvent) -> bool:
     """Tell whether a sensor's filter lets an event pass: only true does."""
     if sensor.trigger.filter is None:
         return True
     return _condition(sensor.trigger.filter).answer(Scope(event.context)).value is True
 
 
-def debounced_until(sensor: Sensor, event: Event) -> Instant:
-    """Give when an event fires, if no other takes its place before."""
+def fire_time(sensor: Sensor, event: SensorEvent) -> Instant:
+    """Return when an event fires, if no other replaces it before."""
     return Instant(event.occurred_at + milliseconds(sensor.trigger.debounce) * MILLISECOND)
 
 
-def is_duplicate(sensor: Sensor, event: Event, fired: Mapping[str, int], now: Instant) -> bool:
-    """Tell whether the same happened within the sensor's window."""
-    last = None if sensor.type in _TOLD_APART else fired.get(event.fingerprint)
+def is_duplicate(
+    sensor: Sensor, event: SensorEvent, fired: Mapping[str, int], now: Instant
+) -> bool:
+    """Tell whether an equal event fired within the sensor's window."""
+    last = None if sensor.type in _NEVER_DUPLICATES else fired.get(event.fingerprint)
     return last is not None and now - last < window(sensor)
 
 
-def remembered(sensor: Sensor, fired: Mapping[str, int], now: Instant) -> dict[str, int]:
-    """Forget what lies behind the window; it would grow for ever otherwise."""
+def forget_old(sensor: Sensor, fired: Mapping[str, int], now: Instant) -> dict[str, int]:
+    """Return the fired events within the window; the rest would grow for ever."""
     return {name: at for name, at in fired.items() if now - at < window(sensor)}
 
 
 def window(sensor: Sensor) -> int:
-    """Give how long the same counts as a duplicate, in microseconds."""
+    """Return how long an equal event counts as a duplicate, in microseconds."""
     return milliseconds(sensor.trigger.dedup) * MILLISECOND
 
 

@@ -1,6 +1,6 @@
-"""Where events come from: folders, git references, schedules, assets. Each looks when it is asked.
+"""The sources of events: folders, git references, schedules, assets. Each is polled.
 
-A source gives what is new since its cursor, and the cursor to look from next time.
+A source returns the observations since its cursor, and the next cursor.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pointsman.branches.policy import milliseconds
 from pointsman.errors import InputError
 from pointsman.expressions.values import Value
 from pointsman.kernel.instant import EPOCH, SECOND, Instant, instant_text, read_instant
-from pointsman.sensors.event import MILLISECOND, Happened
+from pointsman.sensors.event import MILLISECOND, Observation
 from pointsman.storage.place import Where
 from pointsman.storage.policies.cron import read_cron
 from pointsman.storage.policies.sensor_file import Sensor
 from pointsman.storage.stores.entries import LedgerReader
-from pointsman.workflows.record import MATERIALIZED, MATERIALIZED_FORM, mapping
+from pointsman.workflows.record import MATERIALIZED, MATERIALIZED_FORM, read_mapping
 
 MOST_FILES = 10_000
 MOST_COMMITS = 100
@@ -35,15 +35,17 @@ OVERLAP = 60 * SECOND
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-pager")
 
 
-class Looked(Struct, frozen=True):
-    """What a source saw, and where it goes on."""
+class SourceReading(Struct, frozen=True):
+    """The observations of a source, and its next cursor."""
 
-    happened: tuple[Happened, ...]
+    happened: tuple[Observation, ...]
     cursor: Value
 
 
-def looked(sensor: Sensor, cursor: Value, home: Path, now: Instant, ledger: Where) -> Looked:
-    """Look at a sensor's source; None as the cursor means that it was never looked at."""
+def read_source(
+    sensor: Sensor, cursor: Value, home: Path, now: Instant, ledger: Where
+) -> SourceReading:
+    """Read a sensor's source; None as the cursor means that it was never read."""
     match sensor.type:
         case "file_change":
             return _files(sensor, cursor, home)
@@ -53,32 +55,34 @@ def looked(sensor: Sensor, cursor: Value, home: Path, now: Instant, ledger: Wher
             return _schedule(sensor, cursor, now)
         case "asset_materialized":
             return _assets(sensor, cursor, ledger, now)
-    return Looked((), cursor)
+    return SourceReading((), cursor)
 
 
 def next_look(sensor: Sensor, cursor: Value) -> Instant | None:
-    """Give when a schedule comes next; None for what must be looked at anyway."""
+    """Return when a schedule fires next; None for sources that must be polled."""
     if sensor.type != "schedule" or not isinstance(cursor, str):
         return None
     return _after(sensor, read_instant(cursor))
 
 
-def _files(sensor: Sensor, cursor: Value, home: Path) -> Looked:
+def _files(sensor: Sensor, cursor: Value, home: Path) -> SourceReading:
     now = dict(_stamps(sensor, home))
     is_new = cursor is None
-    before = cast(dict[str, str], cursor) if isinstance(cursor, dict) else {}
+    before = cast("dict[str, str]", cursor) if isinstance(cursor, dict) else {}
     if is_new and sensor.trigger.initial == "ignore":
         before = now
     found = [
-        _changed(name, "added" if name not in before else "modified", stamp)
+        _file_change(name, "added" if name not in before else "modified", stamp)
         for name, stamp in sorted(now.items())
         if before.get(name) != stamp
     ]
-    gone = [_changed(name, "deleted", before[name]) for name in sorted(before) if name not in now]
-    return Looked((*found, *gone), cast(Value, now))
+    gone = [
+        _file_change(name, "deleted", before[name]) for name in sorted(before) if name not in now
+    ]
+    return SourceReading((*found, *gone), cast("Value", now))
 
 
-def _changed(name: str, how: str, stamp: str) -> Happened:
+def _file_change(name: str, how: str, stamp: str) -> Observation:
     path = Path(name)
     data: dict[str, Value] = {
         "file_path": name,
@@ -87,12 +91,12 @@ def _changed(name: str, how: str, stamp: str) -> Happened:
         "change_type": how,
         "version": stamp,
     }
-    return Happened("file_change", data, name)
+    return Observation("file_change", data, name)
 
 
 def _stamps(sensor: Sensor, home: Path) -> Iterator[tuple[str, str]]:
     count = 0
-    for path in _walked([home / Path(each).expanduser() for each in sensor.trigger.paths]):
+    for path in _walk([home / Path(each).expanduser() for each in sensor.trigger.paths]):
         if not fnmatch.fnmatch(path.name, sensor.trigger.pattern):
             continue
         try:
@@ -105,7 +109,7 @@ def _stamps(sensor: Sensor, home: Path) -> Iterator[tuple[str, str]]:
         yield str(path), f"{status.st_mtime_ns}-{status.st_size}"
 
 
-def _walked(roots: list[Path]) -> Iterator[Path]:
+def _walk(roots: list[Path]) -> Iterator[Path]:
     for root in roots:
         if root.is_file():
             yield root
@@ -114,23 +118,23 @@ def _walked(roots: list[Path]) -> Iterator[Path]:
             yield from (Path(folder, each) for each in sorted(files) if not each.startswith("."))
 
 
-def _schedule(sensor: Sensor, cursor: Value, now: Instant) -> Looked:
-    """Fire once for all that was missed: a schedule says when, not how often."""
+def _schedule(sensor: Sensor, cursor: Value, now: Instant) -> SourceReading:
+    """Fire once for all missed times: a schedule says when, not how often."""
     if not isinstance(cursor, str):
         happened = _tick(now) if sensor.trigger.initial == "fire" else ()
-        return Looked(happened, instant_text(now))
+        return SourceReading(happened, instant_text(now))
     due = _after(sensor, read_instant(cursor))
     if due is None or due > now:
-        return Looked((), cursor)
+        return SourceReading((), cursor)
     last = now
     if sensor.trigger.every is not None:
         step = _step(sensor)
         last = Instant(due + (now - due) // step * step)
-    return Looked(_tick(due), instant_text(last))
+    return SourceReading(_tick(due), instant_text(last))
 
 
-def _tick(at: Instant) -> tuple[Happened, ...]:
-    return (Happened("schedule", {"scheduled_at": instant_text(at)}),)
+def _tick(at: Instant) -> tuple[Observation, ...]:
+    return (Observation("schedule", {"scheduled_at": instant_text(at)}),)
 
 
 def _after(sensor: Sensor, last: Instant) -> Instant | None:
@@ -143,33 +147,33 @@ def _step(sensor: Sensor) -> int:
     return max(milliseconds(sensor.trigger.every or "1ms"), 1) * MILLISECOND
 
 
-def _assets(sensor: Sensor, cursor: Value, database: Where, now: Instant) -> Looked:
-    before = cast(dict[str, int], cursor) if isinstance(cursor, dict) else {}
+def _assets(sensor: Sensor, cursor: Value, database: Where, now: Instant) -> SourceReading:
+    before = cast("dict[str, int]", cursor) if isinstance(cursor, dict) else {}
     since = Instant(max([*before.values(), EPOCH]) - OVERLAP) if before else EPOCH
     found: dict[str, int] = {}
-    happened: list[Happened] = []
+    happened: list[Observation] = []
     if database.exists():
         with closing(LedgerReader(database)) as ledger:
             for each in ledger.of_kind(MATERIALIZED, Instant(max(since, EPOCH))):
                 made = MATERIALIZED_FORM.decode(each.entry.payload)
                 found[each.entry.id] = each.entry.at
                 if made.asset_id == sensor.trigger.asset and each.entry.id not in before:
-                    values = mapping(bytes(made.values))
+                    values = read_mapping(bytes(made.values))
                     data: dict[str, Value] = {"asset_id": made.asset_id, **values}
                     happened.append(
-                        Happened("asset_materialized", data | {"entry_id": each.entry.id})
+                        Observation("asset_materialized", data | {"entry_id": each.entry.id})
                     )
     is_first = cursor is None and sensor.trigger.initial == "ignore"
     newest = max([*found.values(), *before.values()], default=now)
     kept = {name: at for name, at in (before | found).items() if at >= newest - 2 * OVERLAP}
-    return Looked(() if is_first else tuple(happened), cast(Value, kept))
+    return SourceReading(() if is_first else tuple(happened), cast("Value", kept))
 
 
-def _commits(sensor: Sensor, cursor: Value, home: Path) -> Looked:
+def _commits(sensor: Sensor, cursor: Value, home: Path) -> SourceReading:
     folder = home / Path(sensor.trigger.repository or "").expanduser()
     lines = _git(folder, "for-each-ref", "--format=%(objectname) %(refname)", sensor.trigger.refs)
     now = {name: sha for sha, _, name in (line.partition(" ") for line in lines.splitlines())}
-    before = cast(dict[str, str], cursor) if isinstance(cursor, dict) else {}
+    before = cast("dict[str, str]", cursor) if isinstance(cursor, dict) else {}
     if cursor is None and sensor.trigger.initial == "ignore":
         before = now
     happened = [
@@ -178,7 +182,7 @@ def _commits(sensor: Sensor, cursor: Value, home: Path) -> Looked:
         if before.get(name) != end
         for sha in _between(folder, before.get(name, ""), end)
     ]
-    return Looked(tuple(happened), cast(Value, now))
+    return SourceReading(tuple(happened), cast("Value", now))
 
 
 def _between(folder: Path, start: str, end: str) -> list[str]:
@@ -187,7 +191,7 @@ def _between(folder: Path, start: str, end: str) -> list[str]:
     return _git(folder, "rev-list", "--reverse", most, which, "--").split()
 
 
-def _commit(folder: Path, sha: str, ref: str) -> Happened:
+def _commit(folder: Path, sha: str, ref: str) -> Observation:
     author, _, subject = _git(folder, "show", "-s", "--format=%an%n%s", sha, "--").partition("\n")
     listed = ("diff-tree", "--root", "--no-commit-id", "--name-only", "-r", "-z", sha, "--")
     files: list[Value] = [each for each in _git(folder, *listed).split("\0") if each]
@@ -198,7 +202,7 @@ def _commit(folder: Path, sha: str, ref: str) -> Happened:
         "ref": ref,
         "files_changed": files,
     }
-    return Happened("git_commit", data, sha)
+    return Observation("git_commit", data, sha)
 
 
 def _git(folder: Path, *words: str) -> str:

@@ -1,4 +1,4 @@
-"""What a sensor remembers between two looks: one small file a sensor, replaced as a whole."""
+"""The state of a sensor between two polls: one small file a sensor, replaced as a whole."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pointsman.errors import InputError
 from pointsman.expressions.values import Value
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.instant import Instant
-from pointsman.sensors.event import Event
+from pointsman.sensors.event import SensorEvent
 from pointsman.storage.files import make_folder, replace_file
-from pointsman.workflows.record import mapping, read_back
+from pointsman.workflows.record import read_mapping, read_value
 
 FOLDER = "sensor-state"
 
 SensorStatus = Literal["active", "disabled", "error"]
 
 
-class KeptEvent(Struct, frozen=True, forbid_unknown_fields=True):
-    """An event as it is kept; its data may hold exact decimals."""
+class StoredEvent(Struct, frozen=True, forbid_unknown_fields=True):
+    """An event as it is stored; its data may hold exact decimals."""
 
     sensor_id: str
     sensor_type: str
@@ -31,30 +31,30 @@ class KeptEvent(Struct, frozen=True, forbid_unknown_fields=True):
     occurred_at: int
     data: Raw
 
-    def opened(self) -> Event:
-        """Give the event."""
-        return Event(
+    def to_event(self) -> SensorEvent:
+        """Return the event."""
+        return SensorEvent(
             self.sensor_id,
             self.sensor_type,
             self.event_type,
             self.seq,
             Instant(self.occurred_at),
-            mapping(bytes(self.data)),
+            read_mapping(bytes(self.data)),
         )
 
 
 class Pending(Struct, frozen=True, forbid_unknown_fields=True):
-    """An event that waits for its debounce; a later one with the same key takes its place."""
+    """An event that waits for its debounce; a later one with the same key replaces it."""
 
     key: str
     until: int
-    event: KeptEvent
+    event: StoredEvent
 
 
-class Work(Struct, frozen=True, forbid_unknown_fields=True):
+class TargetWork(Struct, frozen=True, forbid_unknown_fields=True):
     """A target that must still run for an event; `attempt` counts those made."""
 
-    event: KeptEvent
+    event: StoredEvent
     target: str
     evaluation_id: str
     attempt: int
@@ -62,14 +62,14 @@ class Work(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SensorState(Struct, forbid_unknown_fields=True):
-    """Everything that is remembered of one sensor."""
+    """The whole state of one sensor."""
 
     seq: int = 0
     cursor: Raw = Raw(b"null")
     fired: dict[str, int] = {}
     pending: list[Pending] = []
-    undecided: list[KeptEvent] = []
-    work: list[Work] = []
+    undecided: list[StoredEvent] = []
+    work: list[TargetWork] = []
     status: SensorStatus = "active"
     message: str = ""
     last_triggered: int = 0
@@ -79,18 +79,18 @@ class SensorState(Struct, forbid_unknown_fields=True):
     consecutive_failures: int = 0
 
     def cursor_value(self) -> Value:
-        """Give the cursor; None where the source was never looked at."""
-        return read_back(self.cursor)
+        """Return the cursor; None where the source was never read."""
+        return read_value(self.cursor)
 
     def next_due(self) -> Instant | None:
-        """Give when something must be done next."""
+        """Return when the next work is due."""
         times = [each.until for each in self.pending] + [each.due for each in self.work]
         return Instant(0 if self.undecided else min(times)) if times or self.undecided else None
 
 
-def kept_event(event: Event) -> KeptEvent:
-    """Give an event as it is kept."""
-    return KeptEvent(
+def to_stored(event: SensorEvent) -> StoredEvent:
+    """Return an event as it is stored."""
+    return StoredEvent(
         event.sensor_id,
         event.sensor_type,
         event.event_type,
@@ -107,7 +107,7 @@ class SensorStates:
         self._folder = home / FOLDER
 
     def load(self, sensor_id: str) -> SensorState:
-        """Read what is remembered of a sensor."""
+        """Read the state of a sensor."""
         path = self._folder / f"{sensor_id}.json"
         try:
             return msgspec.json.decode(path.read_bytes(), type=SensorState)
@@ -118,6 +118,6 @@ class SensorStates:
             raise InputError(f"cannot be read: {error}", where=str(path), hint=hint) from None
 
     def save(self, sensor_id: str, state: SensorState) -> None:
-        """Remember a sensor; the file is the old one or the new one, never half of it."""
+        """Store the state of a sensor; the file is the old one or the new one, never half of it."""
         make_folder(self._folder)
         replace_file(self._folder / f"{sensor_id}.json", msgspec.json.encode(state))

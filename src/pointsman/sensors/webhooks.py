@@ -1,4 +1,4 @@
-"""Webhooks: what an HTTP surface mounts at `POST /hooks/{name}`. Knows nothing of any framework.
+"""Webhooks, served by an HTTP surface at `POST /hooks/{name}`. Independent of any framework.
 
 A hook is answered once its event is on disk; its targets run when `work` is called after that.
 """
@@ -9,7 +9,6 @@ import hashlib
 import hmac
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,7 +17,7 @@ from pointsman.errors import DocumentError, InputError
 from pointsman.expressions.values import Value
 from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
-from pointsman.sensors.event import Happened
+from pointsman.sensors.event import Observation
 from pointsman.sensors.sensors import SensorService
 from pointsman.storage.policies.sensor_file import Sensor
 
@@ -31,25 +30,17 @@ _SHOWN = ("content-type", "user-agent", "x-github-event", "x-gitlab-event", "x-e
 
 
 class HookAnswer(Struct, frozen=True):
-    """A status, a JSON value, and what is left to do once it was sent."""
+    """A status, a JSON value, and the work left once it was sent."""
 
     status: int
     value: dict[str, object]
     work: Callable[[], object] | None = None
 
 
-Hook = Callable[[str, Mapping[str, str], bytes], HookAnswer]
-
-
-def webhook_routes(service: SensorService) -> dict[tuple[str, str], Hook]:
-    """Give what is served where: the name, lower-case headers and the body in, an answer out."""
-    return {("POST", "/hooks/{name}"): partial(hooked, service)}
-
-
-def hooked(
+def receive_hook(
     service: SensorService, name: str, headers: Mapping[str, str], body: bytes
 ) -> HookAnswer:
-    """Take one hook. Whoever cannot sign is told no more than that there is nothing."""
+    """Receive one hook. A caller that cannot sign learns only that there is no such hook."""
     found = [each for each in service.files.current().sensors if each.id == name]
     sensor = next((each for each in found if each.type == "webhook"), None)
     if sensor is None or not sensor.enabled or not _is_signed(sensor, service.home, headers, body):
@@ -57,7 +48,7 @@ def hooked(
     if len(body) > MOST_BODY:
         return HookAnswer(413, {"error": f"the body is larger than {MOST_BODY} bytes"})
     try:
-        event = service.offer(sensor, Happened("webhook", _data(headers, body)))
+        event = service.offer(sensor, Observation("webhook", _data(headers, body)))
     except DocumentError as error:
         return HookAnswer(400, {"error": error.message})
     except InputError as error:
@@ -74,7 +65,7 @@ def _data(headers: Mapping[str, str], body: bytes) -> dict[str, Value]:
 
 
 def _is_signed(sensor: Sensor, home: Path, headers: Mapping[str, str], body: bytes) -> bool:
-    """Tell whether the sensor's secret signed the body; one without a secret takes nothing."""
+    """Tell whether the sensor's secret signed the body; one without a secret accepts nothing."""
     secret = _secret(sensor, home)
     if not secret:
         return False

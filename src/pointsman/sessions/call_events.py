@@ -5,7 +5,7 @@ from __future__ import annotations
 from pointsman.kernel.number import ZERO, billionths_text
 from pointsman.providers.messages import RedactedThinking, Thinking, ToolUse
 from pointsman.recording.ruling import Ruling
-from pointsman.sessions.effects import Replied
+from pointsman.sessions.effects import ModelReply
 from pointsman.sessions.events.calls import LlmCallCompleted, LlmCallFailed
 from pointsman.sessions.events.routing import PatternMatched
 from pointsman.sessions.message import MessageUsage, Metadata, Status, cost_text, routing_record
@@ -14,7 +14,7 @@ from pointsman.turns.registry.models import provider_of
 FINGERPRINT_KIND = "v1"
 
 
-def llm_completed(model: str, reply: Replied) -> LlmCallCompleted:
+def llm_completed(model: str, reply: ModelReply) -> LlmCallCompleted:
     """Tell of a call that was answered."""
     used, content = _usage(reply), reply.response.content
     return LlmCallCompleted(
@@ -35,7 +35,7 @@ def llm_completed(model: str, reply: Replied) -> LlmCallCompleted:
     )
 
 
-def llm_failed(model: str, reply: Replied) -> LlmCallFailed:
+def llm_failed(model: str, reply: ModelReply) -> LlmCallFailed:
     """Tell of a call that was not answered, or cut off."""
     return LlmCallFailed(
         model=model,
@@ -47,13 +47,15 @@ def llm_failed(model: str, reply: Replied) -> LlmCallFailed:
     )
 
 
-def answer_message(model: str, reply: Replied, ruling: Ruling | None, decision_id: str) -> Metadata:
+def answer_message(
+    model: str, reply: ModelReply, ruling: Ruling | None, decision_id: str
+) -> Metadata:
     """Give what is known about an answer."""
     routing = None if ruling is None else routing_record(ruling, decision_id)
     return Metadata("complete", model, provider_of(model), routing, _usage(reply))
 
 
-def cut_message(model: str, reply: Replied, ruling: Ruling | None, decision_id: str) -> Metadata:
+def cut_message(model: str, reply: ModelReply, ruling: Ruling | None, decision_id: str) -> Metadata:
     """Give what is known about an answer that was cut off."""
     whole = answer_message(model, reply, ruling, decision_id)
     status: Status = "cancelled" if reply.is_cancelled else "error"
@@ -76,7 +78,7 @@ def pattern_matched(ruling: Ruling) -> PatternMatched:
     )
 
 
-def _usage(reply: Replied) -> MessageUsage:
+def _usage(reply: ModelReply) -> MessageUsage:
     spent = reply.spent
     if spent is None:
         told = reply.response.usage

@@ -7,9 +7,18 @@ conversation stand in fields that `words` names, and are sealed before they reac
 
 from __future__ import annotations
 
-from pointsman.sessions.events.calls import LlmCallCompleted, LlmCallFailed, LlmCallStarted
+from pointsman.sessions.events.calls import (
+    LlmCallCompleted,
+    LlmCallFailed,
+    LlmCallStarted,
+    ToolCalled,
+    ToolCompleted,
+    ToolConfirmationRequested,
+    ToolConfirmationResolved,
+    ToolFailed,
+    ToolInputInvalid,
+)
 from pointsman.sessions.events.delegation import DelegateCompleted, DelegateFailed, DelegateStarted
-from pointsman.sessions.events.feedback import FeedbackExplicit, FeedbackImplicit
 from pointsman.sessions.events.routing import (
     PatternMatched,
     PatternOverrideDismissed,
@@ -17,6 +26,8 @@ from pointsman.sessions.events.routing import (
     RouteOverridden,
 )
 from pointsman.sessions.events.session import (
+    FeedbackExplicit,
+    FeedbackImplicit,
     SessionCreated,
     SessionEnded,
     SessionResumed,
@@ -31,14 +42,6 @@ from pointsman.sessions.events.state import (
     SkillLoaded,
     SkillModified,
     SkillSearch,
-)
-from pointsman.sessions.events.tools import (
-    ToolCalled,
-    ToolCompleted,
-    ToolConfirmationRequested,
-    ToolConfirmationResolved,
-    ToolFailed,
-    ToolInputInvalid,
 )
 
 Payload = (

@@ -52,18 +52,18 @@ def _rows(kind: type[Payload]) -> Iterator[str]:
     assert isinstance(info, inspect.StructType)  # noqa: S101 - payloads are structs
     for field in info.fields:
         words = " (words, sealed)" if field.name in kind.words else ""
-        yield f"| `{field.name}` | {_said(field.type)}{words} |"
+        yield f"| `{field.name}` | {_type_text(field.type)}{words} |"
 
 
-def _said(kind: inspect.Type) -> str:
+def _type_text(kind: inspect.Type) -> str:
     match kind:
         case inspect.LiteralType():
             return " or ".join(f"`{each}`" for each in kind.values)
         case inspect.UnionType():
-            shown = [_said(each) for each in kind.types if not _is_seal(each)]
+            shown = [_type_text(each) for each in kind.types if not _is_seal(each)]
             return " or ".join(dict.fromkeys(shown))
         case inspect.VarTupleType():
-            return f"list of {_said(kind.item_type)}"
+            return f"list of {_type_text(kind.item_type)}"
         case _:
             return _NAMES.get(type(kind), "text")
 

@@ -75,7 +75,7 @@ class Explicit(Struct, frozen=True, forbid_unknown_fields=True, tag_field="mode"
     include: tuple[Include, ...]
 
 
-class DelegateInput(Struct, frozen=True, forbid_unknown_fields=True):
+class DelegateRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """What a planner says when it delegates."""
 
     tier: Tier
@@ -86,7 +86,7 @@ class DelegateInput(Struct, frozen=True, forbid_unknown_fields=True):
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
 
 
-class HandedOver(Struct, frozen=True):
+class WorkerContext(Struct, frozen=True):
     """The context of a worker: one line an item for its prompt, and what is inlined."""
 
     summary: str
@@ -97,8 +97,8 @@ class Delegation(Struct, frozen=True):
     """One call of `delegate`, understood; `parent` is the event it follows from."""
 
     use: ToolUse
-    given: DelegateInput
-    handed: HandedOver
+    given: DelegateRequest
+    handed: WorkerContext
     tools: tuple[ToolDefinition, ...]
     """What the planner itself is offered."""
     parent: str = ""
@@ -126,7 +126,7 @@ class DelegateResult(Struct, frozen=True, forbid_unknown_fields=True):
     worker_session_id: str
     failure_mode: FailureMode | None = None
 
-    def told(self) -> bytes:
+    def to_planner_json(self) -> bytes:
         """Give the result as the planner reads it: the five fields of the document."""
         return msgspec.json.encode(
             {
@@ -139,11 +139,11 @@ class DelegateResult(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-_DECODER = msgspec.json.Decoder(DelegateInput)
+_DECODER = msgspec.json.Decoder(DelegateRequest)
 _REQUEST_DECODER = msgspec.json.Decoder(InsufficientContextRequest)
 
 
-def read_delegation(use: ToolUse) -> DelegateInput:
+def read_delegation(use: ToolUse) -> DelegateRequest:
     """Read what a planner asks for, or raise saying what is wrong with it."""
     try:
         given = _DECODER.decode(use.input)
@@ -161,10 +161,10 @@ def output_validator(schema: dict[str, object]) -> jsonschema_rs.Validator:
 
     INVARIANT: no schema makes us read a file or ask the network; what it refers to is inside it.
     """
-    return jsonschema_rs.Draft202012Validator(schema, retriever=_nothing)
+    return jsonschema_rs.Draft202012Validator(schema, retriever=_refuse_lookup)
 
 
-def _nothing(uri: str) -> NoReturn:
+def _refuse_lookup(uri: str) -> NoReturn:
     raise ValueError(f"`{uri}` is not looked up")
 
 
@@ -279,7 +279,7 @@ CONTEXT_TOOL: Final = ToolDefinition(
 )
 
 
-def offered_to_worker(
+def worker_tools(
     planners: tuple[ToolDefinition, ...], allowed: tuple[str, ...] | None
 ) -> tuple[tuple[ToolDefinition, ...], tuple[str, ...]]:
     """Give the tools a worker gets, and those that were asked for and dropped."""
@@ -298,11 +298,11 @@ def offered_to_worker(
 Mode = Literal["minimal", "explicit"]
 
 
-def mode_of(context: Minimal | Explicit) -> Mode:
+def context_mode(context: Minimal | Explicit) -> Mode:
     """Name the way the context is handed over."""
     return "minimal" if isinstance(context, Minimal) else "explicit"
 
 
-def included(context: Minimal | Explicit) -> tuple[Include, ...]:
+def included_items(context: Minimal | Explicit) -> tuple[Include, ...]:
     """Give what is handed over beside the task."""
     return () if isinstance(context, Minimal) else context.include

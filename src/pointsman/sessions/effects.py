@@ -12,20 +12,19 @@ from typing import Literal, TypeAlias, TypeVar, cast
 from msgspec import Struct
 
 from pointsman.access.spent import Spent
-from pointsman.calls.flow import Called, Record, RecordPlacement
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import CallResult, Record, RecordPlacement, TurnLock
 from pointsman.kernel.instant import Instant
 from pointsman.placement.facts import PlacementFacts
 from pointsman.providers.messages import Block, Request, Response, Role, ToolUse
-from pointsman.recording.ruling import Placing, Ruling
+from pointsman.recording.ruling import Ruling
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import DelegateResult, Delegation
 from pointsman.sessions.events.session import CancelReason
 from pointsman.sessions.message import Metadata, SessionMessage
 from pointsman.sessions.tool import (
-    Answered,
-    Asked,
+    ConfirmationAnswer,
     ConfirmationRequest,
+    PendingConfirmation,
     ToolDefinition,
     ToolOutcome,
 )
@@ -33,7 +32,7 @@ from pointsman.sessions.tool import (
 T = TypeVar("T")
 
 
-class Tell(Struct, frozen=True):
+class TellEvent(Struct, frozen=True):
     """Record an event; answered by its id. `to_parent` tells it in the planner's session."""
 
     payload: Payload
@@ -41,7 +40,7 @@ class Tell(Struct, frozen=True):
     to_parent: bool = False
 
 
-class Keep(Struct, frozen=True):
+class KeepMessage(Struct, frozen=True):
     """Keep a message; answered by the `SessionMessage` it became."""
 
     role: Role
@@ -49,10 +48,10 @@ class Keep(Struct, frozen=True):
     metadata: Metadata
 
 
-class Ask(Struct, frozen=True):
-    """Put a tool's request to a human; answered by an `Answered`, None when cancelled."""
+class AskHuman(Struct, frozen=True):
+    """Put a tool's request to a human; answered by an `ConfirmationAnswer`, None when cancelled."""
 
-    asked: Asked
+    asked: PendingConfirmation
 
 
 class AskRoute(Struct, frozen=True):
@@ -67,12 +66,13 @@ RouteAnswer = Literal["override", "ignore", "none"]
 
 
 class AskEgress(Struct, frozen=True):
-    """Ask for the human's yes that a policy wants; answered by a bool."""
+    """Ask for the human's yes that a policy wants before a call; answered by a bool."""
 
-    placing: Placing
+    ruling: Ruling
+    number: int
 
 
-class Gather(Struct, frozen=True):
+class GatherPlacement(Struct, frozen=True):
     """Look at everything the next call would send; answered by `PlacementFacts`."""
 
     request: Request
@@ -80,7 +80,7 @@ class Gather(Struct, frozen=True):
 
 
 class CallModel(Struct, frozen=True):
-    """Call a model and show what it says; answered by a `Replied`."""
+    """Call a model and show what it says; answered by a `ModelReply`."""
 
     model: str
     number: int
@@ -89,10 +89,10 @@ class CallModel(Struct, frozen=True):
     input_tokens: int = 0
 
 
-class Replied(Struct, frozen=True):
+class ModelReply(Struct, frozen=True):
     """How a call went. A cancelled or broken one brings what had come; `spent` what it cost."""
 
-    called: Called
+    called: CallResult
     response: Response
     latency_ms: int = 0
     attempts: int = 1
@@ -101,7 +101,7 @@ class Replied(Struct, frozen=True):
     is_cancelled: bool = False
 
 
-class GoOn(Struct, frozen=True):
+class CanContinue(Struct, frozen=True):
     """Ask whether the turn may go on; answered by a bool, False when it was cancelled."""
 
 
@@ -109,26 +109,26 @@ class CancelledBy(Struct, frozen=True):
     """Ask why the turn was cancelled; answered by a `CancelReason`."""
 
 
-class NeedsAsking(Struct, frozen=True):
+class NeedsConfirmation(Struct, frozen=True):
     """Ask whether a human must allow a call; answered by a `ConfirmationRequest` or None."""
 
     use: ToolUse
 
 
 class RunTool(Struct, frozen=True):
-    """Run a tool; answered by a `Ran`."""
+    """Run a tool; answered by a `ToolRun`."""
 
     use: ToolUse
     definition: ToolDefinition
 
 
 class RunTools(Struct, frozen=True):
-    """Run tools that change nothing side by side; answered by a tuple of `Ran` in their order."""
+    """Run tools that change nothing side by side; answered by their `ToolRun`s in order."""
 
     uses: tuple[ToolUse, ...]
 
 
-class Ran(Struct, frozen=True):
+class ToolRun(Struct, frozen=True):
     """How a tool went; a cancelled one has no outcome of its own."""
 
     outcome: ToolOutcome
@@ -153,16 +153,16 @@ class NewId(Struct, frozen=True):
 Effect: TypeAlias = (
     Record
     | RecordPlacement
-    | Tell
-    | Keep
-    | Ask
+    | TellEvent
+    | KeepMessage
+    | AskHuman
     | AskRoute
     | AskEgress
-    | Gather
+    | GatherPlacement
     | CallModel
-    | GoOn
+    | CanContinue
     | CancelledBy
-    | NeedsAsking
+    | NeedsConfirmation
     | RunTool
     | RunTools
     | Delegate
@@ -174,81 +174,81 @@ Steps: TypeAlias = Generator[Effect, object, T]
 """A part of a conversation: yields effects, is sent their answers, returns what came of it."""
 
 
-def told(payload: Payload, parent: str = "", *, to_parent: bool = False) -> Steps[str]:
+def tell(payload: Payload, parent: str = "", *, to_parent: bool = False) -> Steps[str]:
     """Record an event and give its id."""
-    return cast(str, (yield Tell(payload, parent, to_parent)))
+    return cast("str", (yield TellEvent(payload, parent, to_parent)))
 
 
-def kept(role: Role, content: tuple[Block, ...], metadata: Metadata) -> Steps[SessionMessage]:
+def keep(role: Role, content: tuple[Block, ...], metadata: Metadata) -> Steps[SessionMessage]:
     """Keep a message."""
-    return cast(SessionMessage, (yield Keep(role, content, metadata)))
+    return cast("SessionMessage", (yield KeepMessage(role, content, metadata)))
 
 
-def asked_of_human(asked: Asked) -> Steps[Answered | None]:
+def ask_human(asked: PendingConfirmation) -> Steps[ConfirmationAnswer | None]:
     """Put a tool's request to a human; None when the turn was cancelled meanwhile."""
-    return cast("Answered | None", (yield Ask(asked)))
+    return cast("ConfirmationAnswer | None", (yield AskHuman(asked)))
 
 
-def recorded(effect: Record | RecordPlacement) -> Steps[str]:
+def record(effect: Record | RecordPlacement) -> Steps[str]:
     """Record a decision and give its id."""
-    return cast(str, (yield effect))
+    return cast("str", (yield effect))
 
 
-def route_answered(effect: AskRoute) -> Steps[RouteAnswer]:
+def ask_route(effect: AskRoute) -> Steps[RouteAnswer]:
     """Ask which model the user wants."""
-    return cast(RouteAnswer, (yield effect))
+    return cast("RouteAnswer", (yield effect))
 
 
-def egress_allowed(placing: Placing) -> Steps[bool]:
-    """Ask for the human's yes that a policy wants."""
-    return bool((yield AskEgress(placing)))
+def ask_egress(ruling: Ruling, number: int) -> Steps[bool]:
+    """Ask for the human's yes that a policy wants before the call with this number."""
+    return bool((yield AskEgress(ruling, number)))
 
 
-def gathered(request: Request, lock: TurnLock) -> Steps[PlacementFacts]:
+def gather_placement(request: Request, lock: TurnLock) -> Steps[PlacementFacts]:
     """Look at what the next call would send."""
-    return cast(PlacementFacts, (yield Gather(request, lock)))
+    return cast("PlacementFacts", (yield GatherPlacement(request, lock)))
 
 
-def replied(effect: CallModel) -> Steps[Replied]:
+def call_model(effect: CallModel) -> Steps[ModelReply]:
     """Call a model."""
-    return cast(Replied, (yield effect))
+    return cast("ModelReply", (yield effect))
 
 
-def may_go_on() -> Steps[bool]:
+def can_continue() -> Steps[bool]:
     """Ask whether the turn may go on."""
-    return bool((yield GoOn()))
+    return bool((yield CanContinue()))
 
 
-def cancelled_by() -> Steps[CancelReason]:
+def cancel_reason() -> Steps[CancelReason]:
     """Ask why the turn was cancelled."""
-    return cast(CancelReason, (yield CancelledBy()))
+    return cast("CancelReason", (yield CancelledBy()))
 
 
-def asking_needed(use: ToolUse) -> Steps[ConfirmationRequest | None]:
+def confirmation_needed(use: ToolUse) -> Steps[ConfirmationRequest | None]:
     """Ask whether a human must allow a call."""
-    return cast("ConfirmationRequest | None", (yield NeedsAsking(use)))
+    return cast("ConfirmationRequest | None", (yield NeedsConfirmation(use)))
 
 
-def ran(use: ToolUse, definition: ToolDefinition) -> Steps[Ran]:
+def run_tool(use: ToolUse, definition: ToolDefinition) -> Steps[ToolRun]:
     """Run a tool."""
-    return cast(Ran, (yield RunTool(use, definition)))
+    return cast("ToolRun", (yield RunTool(use, definition)))
 
 
-def ran_together(uses: tuple[ToolUse, ...]) -> Steps[tuple[Ran, ...]]:
+def run_tools(uses: tuple[ToolUse, ...]) -> Steps[tuple[ToolRun, ...]]:
     """Run tools that change nothing."""
-    return cast("tuple[Ran, ...]", (yield RunTools(uses)))
+    return cast("tuple[ToolRun, ...]", (yield RunTools(uses)))
 
 
-def delegated(delegations: tuple[Delegation, ...]) -> Steps[tuple[DelegateResult, ...]]:
+def delegate(delegations: tuple[Delegation, ...]) -> Steps[tuple[DelegateResult, ...]]:
     """Run workers."""
     return cast("tuple[DelegateResult, ...]", (yield Delegate(delegations)))
 
 
 def now() -> Steps[Instant]:
     """Ask for the time."""
-    return cast(Instant, (yield Now()))
+    return cast("Instant", (yield Now()))
 
 
 def new_id() -> Steps[str]:
     """Ask for an id."""
-    return cast(str, (yield NewId()))
+    return cast("str", (yield NewId()))

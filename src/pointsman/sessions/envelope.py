@@ -62,12 +62,14 @@ def _form(name: str) -> Form[Payload]:
 
 def sealed_payload(payload: Payload, seal: Callable[[str], Sealed]) -> Payload:
     """Give a payload whose words are sealed."""
-    return _changed(payload, lambda words: seal(words) if isinstance(words, str) else words)
+    return _replace_words(payload, lambda words: seal(words) if isinstance(words, str) else words)
 
 
 def opened_payload(payload: Payload, texts: Texts) -> Payload:
     """Give a payload its words back."""
-    return _changed(payload, lambda words: texts(words) if isinstance(words, Sealed) else words)
+    return _replace_words(
+        payload, lambda words: texts(words) if isinstance(words, Sealed) else words
+    )
 
 
 def event_draft(event: Envelope) -> Draft:
@@ -107,7 +109,7 @@ def read_event(entry: Entry) -> Envelope:
     )
 
 
-def _changed(payload: Payload, change: Callable[[object], object]) -> Payload:
+def _replace_words(payload: Payload, change: Callable[[object], object]) -> Payload:
     new: dict[str, object] = {}
     for name in payload.words:
         value = getattr(payload, name)

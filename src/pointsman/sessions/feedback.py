@@ -16,21 +16,21 @@ LIKE: Final = Billionths(800_000_000)
 """From this likeness on, a message says again what the one before it said."""
 
 
-class Verdict(Struct, frozen=True):
+class TurnVerdict(Struct, frozen=True):
     """How good a turn was, and how sure that is."""
 
     score: Billionths
     confidence: Billionths
 
 
-SAID: Final[dict[Rating, Verdict]] = {
-    "thumbs_up": Verdict(ONE, ONE),
-    "thumbs_down": Verdict(ZERO, ONE),
+RATING_VERDICTS: Final[dict[Rating, TurnVerdict]] = {
+    "thumbs_up": TurnVerdict(ONE, ONE),
+    "thumbs_down": TurnVerdict(ZERO, ONE),
 }
-SHOWN: Final[dict[Signal, Verdict]] = {
-    "retry": Verdict(Billionths(100_000_000), Billionths(600_000_000)),
-    "manual_swap": Verdict(Billionths(250_000_000), Billionths(600_000_000)),
-    "edit_followup": Verdict(Billionths(400_000_000), Billionths(500_000_000)),
+SIGNAL_VERDICTS: Final[dict[Signal, TurnVerdict]] = {
+    "retry": TurnVerdict(Billionths(100_000_000), Billionths(600_000_000)),
+    "manual_swap": TurnVerdict(Billionths(250_000_000), Billionths(600_000_000)),
+    "edit_followup": TurnVerdict(Billionths(400_000_000), Billionths(500_000_000)),
 }
 """What each signal is taken for: weaker than a rating, and less sure."""
 

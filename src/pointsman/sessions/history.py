@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from pointsman.providers.capabilities import estimate_message_tokens
 from pointsman.providers.messages import Message, Passage
-from pointsman.sessions.context import Touched, Touching
 from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.rollup import ModelShare, Shares
+from pointsman.sessions.touched_files import TouchedFiles, TouchTracker
 from pointsman.sessions.transcript import transcript
 from pointsman.signals.tokens import count_tokens
 
@@ -27,7 +27,7 @@ _MESSAGE = msgspec.json.Decoder(SessionMessage)
 Write = Callable[[Sequence[Message]], Passage]
 
 
-class Manner(Struct, frozen=True):
+class TranscriptStyle(Struct, frozen=True):
     """How a session is told to a model."""
 
     sees_images: bool = True
@@ -39,11 +39,11 @@ class History(Sequence[SessionMessage]):
 
     def __init__(self, messages: Iterable[SessionMessage] = ()) -> None:
         self._kept: list[bytes | SessionMessage] = []
-        self._touching = Touching()
+        self._tracker = TouchTracker()
         self._shares = Shares()
-        self._pasts: dict[Manner, Past] = {}
+        self._transcripts: dict[TranscriptStyle, ModelTranscript] = {}
         self._last_asked = ""
-        self._wires = Wires()
+        self._dialects = DialectCache()
         self.extend(messages)
 
     @overload
@@ -72,45 +72,45 @@ class History(Sequence[SessionMessage]):
         added = tuple(messages)
         if not added:
             return
-        self._kept += map(_packed, added)
-        self._touching.look(added)
+        self._kept += map(_pack, added)
+        self._tracker.look(added)
         self._shares.add(added)
         asked = [each.text for each in added if each.role == "user"]
         self._last_asked = asked[-1] if asked else self._last_asked
-        for past in self._pasts.values():
+        for past in self._transcripts.values():
             past.extend(added)
 
     @property
-    def touched(self) -> Touched:
+    def touched(self) -> TouchedFiles:
         """What its tools touched."""
-        return self._touching.found
+        return self._tracker.files
 
     @property
     def shares(self) -> tuple[ModelShare, ...]:
         """What its models cost."""
-        return self._shares.listed()
+        return self._shares.by_model()
 
     @property
     def last_asked(self) -> str:
         """What the user said last."""
         return self._last_asked
 
-    def told(self, manner: Manner) -> Past:
+    def transcript_for(self, style: TranscriptStyle) -> ModelTranscript:
         """Give the session as a model is told it; it holds until the history is extended."""
-        found = self._pasts.get(manner)
+        found = self._transcripts.get(style)
         if found is None:
-            found = self._pasts[manner] = Past(self, manner, self._wires)
+            found = self._transcripts[style] = ModelTranscript(self, style, self._dialects)
             found.extend(tuple(self))
         return found
 
 
-class Past:
+class ModelTranscript:
     """A session as one kind of model is told it."""
 
-    def __init__(self, history: History, manner: Manner, wires: Wires) -> None:
+    def __init__(self, history: History, style: TranscriptStyle, wires: DialectCache) -> None:
         self._history = history
-        self._manner = manner
-        self._wires = wires
+        self._style = style
+        self._dialects = wires
         self._count = 0
         self._tokens: dict[str, int] = {}
         self.open: tuple[Message, ...] = ()
@@ -118,22 +118,22 @@ class Past:
 
     def extend(self, added: Sequence[SessionMessage]) -> None:
         """Take messages that were added to the history."""
-        told = (*self.open, *self.sent(added))
+        told = (*self.open, *self.to_messages(added))
         border = _border(told)
         final, self.open = told[:border], told[border:]
         self._count += border
         for name in self._tokens:
             self._tokens[name] += _tokens(final, name)
-        self._wires.extend(self._manner, final)
+        self._dialects.extend(self._style, final)
 
-    def sent(self, messages: Sequence[SessionMessage]) -> tuple[Message, ...]:
+    def to_messages(self, messages: Sequence[SessionMessage]) -> tuple[Message, ...]:
         """Give further messages in the same manner."""
-        manner = self._manner
-        return transcript(messages, sees_images=manner.sees_images, shows_ids=manner.shows_ids)
+        style = self._style
+        return transcript(messages, sees_images=style.sees_images, shows_ids=style.shows_ids)
 
     def messages(self) -> tuple[Message, ...]:
         """Give those that change no more."""
-        return self.sent(tuple(self._history))[: self._count]
+        return self.to_messages(tuple(self._history))[: self._count]
 
     def tokens(self, tokenizer: str) -> int:
         """Estimate the tokens of those that change no more."""
@@ -143,58 +143,58 @@ class Past:
 
     def written(self, dialect: str, write: Write) -> Passage:
         """Give those that change no more as a dialect writes them."""
-        wire = self._wires.of(self._manner, dialect)
+        wire = self._dialects.of(self._style, dialect)
         if wire is None:
-            wire = self._wires.begin(self._manner, dialect, write)
+            wire = self._dialects.begin(self._style, dialect, write)
             wire.extend(self.messages())
         return wire.passage
 
 
-class Wire:
+class DialectBytes:
     """A session in the bytes of one dialect, written on as it grows."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
         self._items = bytearray()
-        self._lost: dict[str, None] = {}
+        self._lost_features: dict[str, None] = {}
 
     def extend(self, messages: Sequence[Message]) -> None:
         """Write more."""
         found = self._write(messages)
         if found.items:
             self._items += b"," + found.items if self._items else found.items
-        self._lost |= dict.fromkeys(found.lost)
+        self._lost_features |= dict.fromkeys(found.lost)
 
     @property
     def passage(self) -> Passage:
         """All of it."""
-        return Passage(bytes(self._items), tuple(self._lost))
+        return Passage(bytes(self._items), tuple(self._lost_features))
 
 
-class Wires:
+class DialectCache:
     """The forms a session stands written in; what was not asked for longest is let go of."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Manner, str], Wire] = {}
+        self._found: dict[tuple[TranscriptStyle, str], DialectBytes] = {}
 
-    def of(self, manner: Manner, dialect: str) -> Wire | None:
+    def of(self, style: TranscriptStyle, dialect: str) -> DialectBytes | None:
         """Give a form, if it is kept."""
-        key = (manner, dialect)
+        key = (style, dialect)
         if key in self._found:
             self._found[key] = self._found.pop(key)
         return self._found.get(key)
 
-    def begin(self, manner: Manner, dialect: str, write: Write) -> Wire:
+    def begin(self, style: TranscriptStyle, dialect: str, write: Write) -> DialectBytes:
         """Begin a form."""
-        self._found[manner, dialect] = wire = Wire(write)
+        self._found[style, dialect] = wire = DialectBytes(write)
         while len(self._found) > MOST_WRITTEN:
             del self._found[next(iter(self._found))]
         return wire
 
-    def extend(self, manner: Manner, messages: Sequence[Message]) -> None:
+    def extend(self, style: TranscriptStyle, messages: Sequence[Message]) -> None:
         """Write on, in every form of a manner."""
         for (known, _), wire in self._found.items():
-            if known == manner and messages:
+            if known == style and messages:
                 wire.extend(messages)
 
 
@@ -214,7 +214,7 @@ def _tokens(messages: Iterable[Message], tokenizer: str) -> int:
     )
 
 
-def _packed(message: SessionMessage) -> bytes | SessionMessage:
+def _pack(message: SessionMessage) -> bytes | SessionMessage:
     try:
         return msgspec.json.encode(message)
     except UnicodeEncodeError:

@@ -9,31 +9,31 @@ from pointsman.providers.messages import Image, Text, ToolResult
 from pointsman.sessions.delegate_call import (
     File,
     FileRange,
-    HandedOver,
     Include,
     Inline,
     PastMessage,
     PastResult,
+    WorkerContext,
 )
 from pointsman.sessions.message import SessionMessage
 
 NOTHING = "No further context was given."
 
 
-def handed_over(items: Sequence[Include], history: Sequence[SessionMessage]) -> HandedOver:
+def resolve_context(items: Sequence[Include], history: Sequence[SessionMessage]) -> WorkerContext:
     """Resolve what a planner includes, or raise naming what does not exist in its session."""
     lines: list[str] = []
     blocks: list[Text | Image] = []
     for number, item in enumerate(items, 1):
-        line, inlined = _resolved(item, history)
+        line, inlined = _resolve(item, history)
         lines.append(f"[{number}] {line}")
         if inlined:
             blocks += [Text(f"[{number}] {line}\n"), *inlined]
     summary = "\n".join(["Context:", *lines]) if lines else NOTHING
-    return HandedOver(summary, tuple(blocks))
+    return WorkerContext(summary, tuple(blocks))
 
 
-def _resolved(
+def _resolve(
     item: Include, history: Sequence[SessionMessage]
 ) -> tuple[str, tuple[Text | Image, ...]]:
     match item:
@@ -49,7 +49,7 @@ def _resolved(
             return f"result of the tool call {item.tool_use_id}, below", found.content
         case PastMessage():
             message = _message(item.message_id, history)
-            return f"message {item.message_id} of the {message.role}, below", _shown(message)
+            return f"message {item.message_id} of the {message.role}, below", _contents(message)
         case Inline():
             return f"note of the planner: {item.label}, below", (Text(item.text),)
 
@@ -69,7 +69,7 @@ def _message(name: str, history: Sequence[SessionMessage]) -> SessionMessage:
     return found
 
 
-def _shown(message: SessionMessage) -> tuple[Text | Image, ...]:
+def _contents(message: SessionMessage) -> tuple[Text | Image, ...]:
     shown: list[Text | Image] = []
     for block in message.content:
         if isinstance(block, Text | Image):

@@ -109,6 +109,11 @@ class SessionMessage(Struct, frozen=True, forbid_unknown_fields=True):
         """The calls it asks for."""
         return tuple(each for each in self.content if isinstance(each, ToolUse))
 
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        """The results of calls that it holds."""
+        return tuple(each for each in self.content if isinstance(each, ToolResult))
+
 
 class InvalidMessage(InputError):
     """this message breaks the rules of its role"""
@@ -146,16 +151,12 @@ def _check_answer(message: SessionMessage, earlier: Iterable[SessionMessage]) ->
     if len(message.content) != 1:
         raise InvalidMessage("a tool's message holds exactly one result")
     asked = {use.id for each in earlier for use in each.tool_uses}
-    answered = {result.tool_use_id for each in earlier for result in _results(each)}
-    for result in _results(message):
+    answered = {result.tool_use_id for each in earlier for result in each.tool_results}
+    for result in message.tool_results:
         if result.tool_use_id not in asked:
             raise InvalidMessage(f"nobody called `{result.tool_use_id}`")
         if result.tool_use_id in answered:
             raise InvalidMessage(f"`{result.tool_use_id}` is answered already")
-
-
-def _results(message: SessionMessage) -> list[ToolResult]:
-    return [each for each in message.content if isinstance(each, ToolResult)]
 
 
 def _kind(block: Block) -> str:
@@ -182,8 +183,8 @@ def cost_text(amount: MicroUsd | None) -> str | None:
     return None if amount is None else microusd_text(amount)
 
 
-def unanswered(messages: Iterable[SessionMessage]) -> tuple[ToolUse, ...]:
+def unanswered_calls(messages: Iterable[SessionMessage]) -> tuple[ToolUse, ...]:
     """Give the calls that no result answers, in their order."""
     listed = [*messages]
-    answered = {result.tool_use_id for each in listed for result in _results(each)}
+    answered = {result.tool_use_id for each in listed for result in each.tool_results}
     return tuple(use for each in listed for use in each.tool_uses if use.id not in answered)

@@ -64,7 +64,7 @@ def rollup(
 ) -> Rollup:
     """Add up the usage of a session's messages, and of its workers'."""
     shares = tuple(worker_share(each) for each in workers)
-    return Rollup(session_id, Shares(messages).listed(), shares)
+    return Rollup(session_id, Shares(messages).by_model(), shares)
 
 
 def rollup_text(found: Rollup) -> str:
@@ -107,14 +107,14 @@ class Shares:
             self._found[model] = ModelShare(model, MicroUsd(cost), turns)
             self._turn[model] = message.turn_id
 
-    def listed(self) -> tuple[ModelShare, ...]:
+    def by_model(self) -> tuple[ModelShare, ...]:
         """Give what each model took, in the order they first spoke."""
         return tuple(self._found.values())
 
 
 def worker_share(found: WorkerMessages) -> WorkerShare:
     """Give what one worker took."""
-    shares = Shares(found.messages).listed()
+    shares = Shares(found.messages).by_model()
     cost = MicroUsd(sum(each.cost_microusd for each in shares))
     turns = len({each.turn_id for each in found.messages})
     model = shares[-1].model if shares else ""

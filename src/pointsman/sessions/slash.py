@@ -1,25 +1,28 @@
 """Slash commands: what can be typed, as data, and reading a line of it. 002 §9.1.
 
-Nothing is done here. A line that begins with `/` but means no command, such as `/commit fix it` or
-a path, is a message like any other; only what looks like a mistyped command is a problem.
+Nothing is done here. A line that begins with `/` and a word is a command or a problem, never a
+message that costs money, unless a routing rule asks for that word (`message_matches: "^/commit"`).
+A path such as `/etc/hosts` is a message.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from pointsman.kernel.document import escaped
 from pointsman.kernel.nearest import nearest
+from pointsman.turns.policy import TurnPolicy
+from pointsman.turns.rules.condition import message_patterns
 
 Candidates = Literal["none", "models", "commands", "files"]
 """What an argument can be completed from, beside the words of the table."""
 
 
-class Form(Struct, frozen=True):
+class CommandForm(Struct, frozen=True):
     """One way to use a command: the words that stand for themselves, or an argument."""
 
     usage: str
@@ -28,54 +31,62 @@ class Form(Struct, frozen=True):
     candidates: Candidates = "none"
 
 
-class Described(Struct, frozen=True):
+class CommandSpec(Struct, frozen=True):
     """A command with all its forms; the one without a word takes any argument, or none at all.
 
     `takes` says whether that form needs an argument; a text is everything that follows.
     """
 
     name: str
-    forms: tuple[Form, ...]
+    forms: tuple[CommandForm, ...]
     takes: Literal["word", "argument", "nothing", "optional", "text", "optional_text"]
 
 
 COMMANDS: Final = (
-    Described(
+    CommandSpec(
         "model",
         (
-            Form("/model <id>", "use this model from now on, whatever rules say", "", "models"),
-            Form("/model -", "take that back: rules and defaults count again", "-"),
-            Form("/model show", "print the active model and the last turn's whole chain", "show"),
+            CommandForm(
+                "/model <id>", "use this model from now on, whatever rules say", "", "models"
+            ),
+            CommandForm("/model -", "take that back: rules and defaults count again", "-"),
+            CommandForm(
+                "/model show", "print the active model and the last turn's whole chain", "show"
+            ),
         ),
         "argument",
     ),
-    Described(
+    CommandSpec(
         "route",
         (
-            Form("/route override", "use the model that the pattern store suggests", "override"),
-            Form("/route ignore", "dismiss the pattern store's suggestion", "ignore"),
+            CommandForm(
+                "/route override", "use the model that the pattern store suggests", "override"
+            ),
+            CommandForm("/route ignore", "dismiss the pattern store's suggestion", "ignore"),
         ),
         "word",
     ),
-    Described(
+    CommandSpec(
         "rules",
         (
-            Form("/rules check", "check routing.yaml: print what is wrong, or `ok`", "check"),
-            Form("/rules show", "print the rules in force, with their names", "show"),
-            Form("/rules reload", "read routing.yaml again now", "reload"),
+            CommandForm(
+                "/rules check", "check routing.yaml: print what is wrong, or `ok`", "check"
+            ),
+            CommandForm("/rules show", "print the rules in force, with their names", "show"),
+            CommandForm("/rules reload", "read routing.yaml again now", "reload"),
         ),
         "word",
     ),
-    Described(
+    CommandSpec(
         "cost",
-        (Form("/cost", "print what this session cost, by model and by role"),),
+        (CommandForm("/cost", "print what this session cost, by model and by role"),),
         "nothing",
     ),
-    Described(
+    CommandSpec(
         "history",
         (
-            Form("/history", "list earlier sessions"),
-            Form(
+            CommandForm("/history", "list earlier sessions"),
+            CommandForm(
                 "/history --include-workers",
                 "list them with the workers each has sent out",
                 "--include-workers",
@@ -83,37 +94,46 @@ COMMANDS: Final = (
         ),
         "optional",
     ),
-    Described(
+    CommandSpec(
         "providers",
-        (Form("/providers", "print which providers and models are out, why, and until when"),),
+        (
+            CommandForm(
+                "/providers", "print which providers and models are out, why, and until when"
+            ),
+        ),
         "nothing",
     ),
-    Described(
+    CommandSpec(
         "image",
-        (Form("/image <path>", "send a picture with the next message", "", "files"),),
+        (CommandForm("/image <path>", "send a picture with the next message", "", "files"),),
         "text",
     ),
-    Described("good", (Form("/good [why]", "say that the last answer was good"),), "optional_text"),
-    Described("bad", (Form("/bad [why]", "say that the last answer was bad"),), "optional_text"),
-    Described(
+    CommandSpec(
+        "good", (CommandForm("/good [why]", "say that the last answer was good"),), "optional_text"
+    ),
+    CommandSpec(
+        "bad", (CommandForm("/bad [why]", "say that the last answer was bad"),), "optional_text"
+    ),
+    CommandSpec(
         "theme",
         (
-            Form("/theme dark", "light letters on a dark ground", "dark"),
-            Form("/theme light", "dark letters on a light ground", "light"),
+            CommandForm("/theme dark", "light letters on a dark ground", "dark"),
+            CommandForm("/theme light", "dark letters on a light ground", "light"),
         ),
         "word",
     ),
-    Described(
+    CommandSpec(
         "help",
-        (Form("/help [command]", "print what can be typed here", "", "commands"),),
+        (CommandForm("/help [command]", "print what can be typed here", "", "commands"),),
         "optional",
     ),
-    Described("quit", (Form("/quit", "end the session"),), "nothing"),
-)  # fmt: skip
+    CommandSpec("quit", (CommandForm("/quit", "end the session"),), "nothing"),
+)
 """Every command, in the order in which help shows them."""
 
 _BY_NAME: Final = {each.name: each for each in COMMANDS}
-_LINE: Final = re.compile(r"/([A-Za-z][A-Za-z_-]*)(?:[ \t]+(.*))?", re.DOTALL)
+_LINE: Final = re.compile(r"/([A-Za-z][A-Za-z0-9_-]*)(?:\s+(.*))?", re.DOTALL)
+_RULE_WORD: Final = re.compile(r"/([A-Za-z][A-Za-z0-9_-]*)")
 
 
 class SlashCommand(Struct, frozen=True):
@@ -133,8 +153,15 @@ class SlashProblem(Struct, frozen=True):
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
 
-def parsed(line: str) -> SlashCommand | SlashProblem | None:
-    """Read a line; None when it is a message."""
+def rule_words(policy: TurnPolicy) -> frozenset[str]:
+    """Return the words after a `/` that rules ask for in a message, in lower case."""
+    rules = (*policy.rules, *(rule for place in policy.workspaces for rule in place.rules))
+    patterns = (pattern for rule in rules for pattern in message_patterns(rule.when))
+    return frozenset(word.lower() for each in patterns for word in _RULE_WORD.findall(each))
+
+
+def parse_line(line: str, words: Collection[str] = ()) -> SlashCommand | SlashProblem | None:
+    """Read a line; None when it is a message. `words` begin messages: see `rule_words`."""
     match = _LINE.fullmatch(line.strip())
     if match is None:
         return _alone() if line.strip() == "/" else None
@@ -142,10 +169,12 @@ def parsed(line: str) -> SlashCommand | SlashProblem | None:
     command = _BY_NAME.get(name)
     if command is not None:
         return _read(command, argument)
-    meant = nearest(name, _BY_NAME)
-    if meant is None:
+    if name in words:
         return None
-    hint = f"did you mean `/{meant}`? Put a backslash before it to send it as a message"
+    names = (*_BY_NAME, *sorted(words))
+    meant = nearest(name, names)
+    hint = f"did you mean `/{meant}`?" if meant else f"known are /{', /'.join(names)}."
+    hint += " Put a backslash before it to send it as a message"
     return SlashProblem(f"there is no command `/{escaped(name)}`", hint)
 
 
@@ -181,7 +210,7 @@ def help_lines(names: Iterable[str] = ()) -> tuple[str, ...]:
     return tuple(f"{form.usage:<{width}}  {form.help}" for form in forms)
 
 
-def _read(command: Described, argument: str) -> SlashCommand | SlashProblem:
+def _read(command: CommandSpec, argument: str) -> SlashCommand | SlashProblem:
     words = [form.word for form in command.forms if form.word]
     if not argument:
         if command.takes in ("nothing", "optional", "optional_text"):
@@ -198,11 +227,11 @@ def _read(command: Described, argument: str) -> SlashCommand | SlashProblem:
     return SlashProblem(f"`/{command.name}` does not take `{escaped(argument)}`", hint)
 
 
-def _takes_any(command: Described) -> bool:
+def _takes_any(command: CommandSpec) -> bool:
     return any(not form.word and form.candidates != "none" for form in command.forms)
 
 
-def _usage(command: Described) -> str:
+def _usage(command: CommandSpec) -> str:
     return "write " + " or ".join(f"`{form.usage}`" for form in command.forms)
 
 

@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import Image, Text, ToolUse
 from pointsman.sessions.catalogue import Payload
-from pointsman.sessions.events.tools import SideEffects, ToolErrorClass
+from pointsman.sessions.events.calls import SideEffects, ToolErrorClass
 
 Decision = Literal["allow", "deny", "timeout"]
 Scope = Literal["once", "session"]
@@ -75,7 +75,7 @@ class ConfirmationRequest(Struct, frozen=True):
     command_summary: str = ""
 
 
-class Asked(Struct, frozen=True):
+class PendingConfirmation(Struct, frozen=True):
     """One request put to a human, under its own id."""
 
     id: str
@@ -87,7 +87,7 @@ class Asked(Struct, frozen=True):
     is_worker: bool = False
 
 
-class Answered(Struct, frozen=True):
+class ConfirmationAnswer(Struct, frozen=True):
     """What the human said; no answer in time is `timeout`."""
 
     decision: Decision
@@ -120,12 +120,12 @@ class ToolSet(Protocol):
 class Confirmer(Protocol):
     """Who is asked before a tool acts."""
 
-    async def ask(self, asked: Asked) -> Answered:
+    async def ask(self, asked: PendingConfirmation) -> ConfirmationAnswer:
         """Put a request to a human and wait for the answer."""
         ...
 
 
-class Prompted(Struct, frozen=True):
+class PromptPart(Struct, frozen=True):
     """A part of the system prompt, and what was loaded to write it."""
 
     text: str = ""
@@ -135,7 +135,7 @@ class Prompted(Struct, frozen=True):
 class Skills(Protocol):
     """The skills of one session, indexed when it began from their descriptions (002 §5.3.1)."""
 
-    def prompt(self) -> Prompted:
+    def prompt(self) -> PromptPart:
         """Give what the model is told of the skills."""
         ...
 
@@ -144,10 +144,10 @@ class Skills(Protocol):
         ...
 
 
-class Memory(Protocol):
+class SessionMemory(Protocol):
     """What is remembered between sessions: `MEMORY.md` and `USER.md`."""
 
-    def prompt(self) -> Prompted:
+    def prompt(self) -> PromptPart:
         """Give what is remembered, as the model is told."""
         ...
 
@@ -175,9 +175,9 @@ class NoTools:
 class NoPrompt:
     """No skills, or no memory."""
 
-    def prompt(self) -> Prompted:
+    def prompt(self) -> PromptPart:
         """Say nothing."""
-        return Prompted()
+        return PromptPart()
 
     def matching(self, message: str, extensions: tuple[str, ...] = ()) -> tuple[str, ...]:  # noqa: ARG002 - the port's
         """Match nothing."""
@@ -187,6 +187,6 @@ class NoPrompt:
 class DenyAll:
     """Nobody is there to be asked."""
 
-    async def ask(self, asked: Asked) -> Answered:  # noqa: ARG002 - the port's
+    async def ask(self, asked: PendingConfirmation) -> ConfirmationAnswer:  # noqa: ARG002 - the port's
         """Deny."""
-        return Answered("deny")
+        return ConfirmationAnswer("deny")

@@ -21,13 +21,12 @@ from pointsman.sessions.delegate_call import (
     REQUEST_CONTEXT,
     DelegateResult,
     Delegation,
-    included,
+    included_items,
     read_context_request,
     read_delegation,
 )
-from pointsman.sessions.effects import Ran, Steps
-from pointsman.sessions.events.delegation import InsufficientContextRequest
-from pointsman.sessions.events.tools import (
+from pointsman.sessions.effects import Steps, ToolRun
+from pointsman.sessions.events.calls import (
     ToolCalled,
     ToolCompleted,
     ToolConfirmationRequested,
@@ -36,10 +35,17 @@ from pointsman.sessions.events.tools import (
     ToolFailed,
     ToolInputInvalid,
 )
-from pointsman.sessions.include import handed_over
+from pointsman.sessions.events.delegation import InsufficientContextRequest
+from pointsman.sessions.include import resolve_context
 from pointsman.sessions.message import Metadata, SessionMessage, Status
-from pointsman.sessions.tool import Asked, ConfirmationRequest, Scope, ToolDefinition, ToolOutcome
-from pointsman.sessions.tools.validation import input_problems, unknown_tool
+from pointsman.sessions.tool import (
+    ConfirmationRequest,
+    PendingConfirmation,
+    Scope,
+    ToolDefinition,
+    ToolOutcome,
+)
+from pointsman.sessions.validation import input_problems, unknown_tool
 
 CONFIRM_S: Final = 300
 CANCELLED: Final = "cancelled by the user"
@@ -49,7 +55,7 @@ _DENIED: Final[dict[str, tuple[ToolErrorClass, str]]] = {
 }
 
 
-class Scene(Struct, frozen=True):
+class ToolScope(Struct, frozen=True):
     """For whom tools run, and which there are."""
 
     session_id: str
@@ -63,8 +69,8 @@ class Scene(Struct, frozen=True):
 class ToolCycle:
     """Runs the tools of one turn; what the user allowed for the session is remembered."""
 
-    def __init__(self, scene: Scene, granted: Iterable[str] = ()) -> None:
-        self._scene = scene
+    def __init__(self, scene: ToolScope, granted: Iterable[str] = ()) -> None:
+        self._scope = scene
         self.granted = set(granted)
         self.messages: list[SessionMessage] = []
         self.calls = 0
@@ -76,7 +82,7 @@ class ToolCycle:
 
     def offer(self, tools: Iterable[ToolDefinition]) -> None:
         """Say which tools there are; they change with the model."""
-        self._scene = replace(self._scene, tools={each.name: each for each in tools})
+        self._scope = replace(self._scope, tools={each.name: each for each in tools})
 
     def run(self, uses: Sequence[ToolUse], parent: str) -> Steps[None]:
         """Run what one answer asks for; `parent` is the event of that answer."""
@@ -86,13 +92,13 @@ class ToolCycle:
         are_delegated = False
         waiting = [*uses]
         while waiting:
-            together = yield from self._reading(waiting)
-            if len(together) > 1 and not self.is_cancelled and (yield from effects.may_go_on()):
+            together = yield from self._leading_reads(waiting)
+            if len(together) > 1 and not self.is_cancelled and (yield from effects.can_continue()):
                 del waiting[: len(together)]
                 yield from self._side_by_side(together, parent)
                 continue
             use = waiting.pop(0)
-            if self.is_cancelled or not (yield from effects.may_go_on()):
+            if self.is_cancelled or not (yield from effects.can_continue()):
                 yield from self._cancel(use, parent)
             elif use in delegations:
                 if not are_delegated:
@@ -101,9 +107,9 @@ class ToolCycle:
             elif use.name == REQUEST_CONTEXT and self._offers(use):
                 yield from self._request_context(use, parent)
             else:
-                yield from self._one(use, parent)
+                yield from self._run_one(use, parent)
 
-    def _reading(self, uses: Sequence[ToolUse]) -> Steps[tuple[ToolUse, ...]]:
+    def _leading_reads(self, uses: Sequence[ToolUse]) -> Steps[tuple[ToolUse, ...]]:
         """Give the first calls that only read and need nobody's yes: their order is of no account.
 
         Nothing is asked where there are not two of them.
@@ -111,14 +117,14 @@ class ToolCycle:
         reading = [*takewhile(self._reads, uses)]
         found: list[ToolUse] = []
         for use in reading if len(reading) > 1 else ():
-            request = yield from effects.asking_needed(use)
+            request = yield from effects.confirmation_needed(use)
             if request is not None and request.scope_key not in self.granted:
                 break
             found.append(use)
         return tuple(found)
 
     def _reads(self, use: ToolUse) -> bool:
-        definition = self._scene.tools.get(use.name)
+        definition = self._scope.tools.get(use.name)
         if definition is None or use.name in (DELEGATE, REQUEST_CONTEXT):
             return False
         return definition.side_effects == "read" and not input_problems(use, definition)
@@ -127,52 +133,52 @@ class ToolCycle:
         """Run calls at once; they are told and answered in the order they were made."""
         told = {}
         for use in uses:
-            told[use.id] = yield from self._called(use, self._scene.tools[use.name], parent)
-        results = yield from effects.ran_together(uses)
+            told[use.id] = yield from self._record_call(use, self._scope.tools[use.name], parent)
+        results = yield from effects.run_tools(uses)
         for use, ran in zip(uses, results, strict=True):
-            yield from self._ended(use, told[use.id], ran)
+            yield from self._record_end(use, told[use.id], ran)
 
     def _offers(self, use: ToolUse) -> bool:
-        return use.name in self._scene.tools
+        return use.name in self._scope.tools
 
-    def _one(self, use: ToolUse, parent: str) -> Steps[None]:
-        definition = self._scene.tools.get(use.name)
+    def _run_one(self, use: ToolUse, parent: str) -> Steps[None]:
+        definition = self._scope.tools.get(use.name)
         if definition is None:
-            message = unknown_tool(use.name, self._scene.tools)
+            message = unknown_tool(use.name, self._scope.tools)
             yield from self._fail(use, parent, "not_found", message)
             return
         problems = input_problems(use, definition)
         if problems:
             yield from self._refuse(use, parent, problems)
             return
-        request = yield from effects.asking_needed(use)
+        request = yield from effects.confirmation_needed(use)
         if request is not None and request.scope_key not in self.granted:
-            is_allowed = yield from self._allowed(use, definition, request, parent)
+            is_allowed = yield from self._ask_permission(use, definition, request, parent)
             if not is_allowed:
                 return
         yield from self._run(use, definition, parent)
 
     def _run(self, use: ToolUse, definition: ToolDefinition, parent: str) -> Steps[None]:
-        called_id = yield from self._called(use, definition, parent)
-        ran = yield from effects.ran(use, definition)
-        yield from self._ended(use, called_id, ran)
+        called_id = yield from self._record_call(use, definition, parent)
+        ran = yield from effects.run_tool(use, definition)
+        yield from self._record_end(use, called_id, ran)
 
-    def _called(self, use: ToolUse, definition: ToolDefinition, parent: str) -> Steps[str]:
+    def _record_call(self, use: ToolUse, definition: ToolDefinition, parent: str) -> Steps[str]:
         self.calls += 1
         given = bytes(use.input).decode("utf-8", "surrogatepass")
         called = ToolCalled(use.id, use.name, given, len(use.input), definition.side_effects)
-        return (yield from effects.told(called, parent))
+        return (yield from effects.tell(called, parent))
 
-    def _ended(self, use: ToolUse, called_id: str, ran: Ran) -> Steps[None]:
+    def _record_end(self, use: ToolUse, called_id: str, ran: ToolRun) -> Steps[None]:
         if ran.is_cancelled:
             self.is_cancelled = True
             yield from self._fail(use, called_id, "cancelled", CANCELLED, ran.latency_ms)
         elif ran.outcome.error_class is not None:
-            yield from self._failed(use, called_id, ran)
+            yield from self._record_failure(use, called_id, ran)
         else:
-            yield from self._completed(use, called_id, ran)
+            yield from self._record_success(use, called_id, ran)
 
-    def _completed(self, use: ToolUse, called_id: str, ran: Ran) -> Steps[None]:
+    def _record_success(self, use: ToolUse, called_id: str, ran: ToolRun) -> Steps[None]:
         outcome = ran.outcome
         completed = ToolCompleted(
             use.id,
@@ -182,20 +188,20 @@ class ToolCycle:
             files_modified=outcome.files_modified,
             command_executed=outcome.command_executed or None,
         )
-        self.last_event = yield from effects.told(completed, called_id)
+        self.last_event = yield from effects.tell(completed, called_id)
         for each in outcome.events:
-            yield from effects.told(each, self.last_event)
+            yield from effects.tell(each, self.last_event)
         yield from self._answer(ToolResult(use.id, outcome.content))
 
-    def _failed(self, use: ToolUse, called_id: str, ran: Ran) -> Steps[None]:
+    def _record_failure(self, use: ToolUse, called_id: str, ran: ToolRun) -> Steps[None]:
         outcome = ran.outcome
         kind = outcome.error_class or "execution_error"
         failed = ToolFailed(use.id, kind, outcome.error_message, ran.latency_ms)
-        self.last_event = yield from effects.told(failed, called_id)
+        self.last_event = yield from effects.tell(failed, called_id)
         content = outcome.content or (Text(outcome.error_message),)
         yield from self._answer(ToolResult(use.id, content, is_error=True))
 
-    def _allowed(
+    def _ask_permission(
         self,
         use: ToolUse,
         definition: ToolDefinition,
@@ -204,27 +210,27 @@ class ToolCycle:
     ) -> Steps[bool]:
         """Ask a human; what is not allowed is told and answered here."""
         started = yield from effects.now()
-        asked = Asked(
+        asked = PendingConfirmation(
             id=(yield from effects.new_id()),
             use=use,
             side_effects=definition.side_effects,
             request=request,
-            expires_at=Instant(started + self._scene.confirm_s * SECOND),
-            session_id=self._scene.session_id,
-            is_worker=self._scene.is_worker,
+            expires_at=Instant(started + self._scope.confirm_s * SECOND),
+            session_id=self._scope.session_id,
+            is_worker=self._scope.is_worker,
         )
-        asked_id = yield from effects.told(_requested(asked), parent)
-        answered = yield from effects.asked_of_human(asked)
+        asked_id = yield from effects.tell(_confirmation_event(asked), parent)
+        answered = yield from effects.ask_human(asked)
         if answered is None:
             self.is_cancelled = True
             yield from self._cancel(use, asked_id)
             return False
         is_allowed = answered.decision == "allow"
         # What a worker is allowed ends with it (companion §2.6).
-        given: Scope = "once" if self._scene.is_worker else answered.scope
+        given: Scope = "once" if self._scope.is_worker else answered.scope
         scope = given if is_allowed else None
         resolved = ToolConfirmationResolved(use.id, asked.id, answered.decision, scope)
-        self.last_event = yield from effects.told(resolved, asked_id)
+        self.last_event = yield from effects.tell(resolved, asked_id)
         if is_allowed:
             if scope == "session" and request.scope_key:
                 self.granted.add(request.scope_key)
@@ -237,22 +243,22 @@ class ToolCycle:
         understood: list[Delegation] = []
         for use in uses:
             try:
-                understood.append(self._understood(use, parent))
+                understood.append(self._read_delegation(use, parent))
             except InputError as error:
                 yield from self._refuse(use, parent, (error.message,))
         if not understood:
             return
         self.calls += len(understood)
-        results = yield from effects.delegated(tuple(understood))
+        results = yield from effects.delegate(tuple(understood))
         for each, result in zip(understood, results, strict=True):
             if result.failure_mode == "cancelled_by_user":
                 self.is_cancelled = True
                 self.cut += 1
             yield from self._answer(_delegate_result(each, result))
 
-    def _understood(self, use: ToolUse, parent: str) -> Delegation:
-        given, scene = read_delegation(use), self._scene
-        handed = handed_over(included(given.context), scene.history())
+    def _read_delegation(self, use: ToolUse, parent: str) -> Delegation:
+        given, scene = read_delegation(use), self._scope
+        handed = resolve_context(included_items(given.context), scene.history())
         return Delegation(use, given, handed, tuple(scene.tools.values()), parent)
 
     def _request_context(self, use: ToolUse, parent: str) -> Steps[None]:
@@ -265,7 +271,7 @@ class ToolCycle:
 
     def _refuse(self, use: ToolUse, parent: str, problems: tuple[str, ...]) -> Steps[None]:
         """Tell a model that its input does not fit the tool."""
-        invalid = yield from effects.told(ToolInputInvalid(use.name, problems), parent)
+        invalid = yield from effects.tell(ToolInputInvalid(use.name, problems), parent)
         message = f"the input of `{use.name}` does not fit: {'; '.join(problems)}"
         yield from self._fail(use, invalid, "validation_error", message)
 
@@ -277,7 +283,7 @@ class ToolCycle:
     def _fail(
         self, use: ToolUse, parent: str, kind: ToolErrorClass, message: str, latency_ms: int = 0
     ) -> Steps[None]:
-        self.last_event = yield from effects.told(
+        self.last_event = yield from effects.tell(
             ToolFailed(use.id, kind, message, latency_ms), parent
         )
         status: Status = "complete"
@@ -288,10 +294,10 @@ class ToolCycle:
 
     def _answer(self, result: ToolResult, status: Status = "complete") -> Steps[None]:
         metadata = Metadata(status, parent_tool_use_id=result.tool_use_id)
-        self.messages.append((yield from effects.kept("tool", (result,), metadata)))
+        self.messages.append((yield from effects.keep("tool", (result,), metadata)))
 
 
-def _requested(asked: Asked) -> ToolConfirmationRequested:
+def _confirmation_event(asked: PendingConfirmation) -> ToolConfirmationRequested:
     request = asked.request
     return ToolConfirmationRequested(
         tool_use_id=asked.use.id,
@@ -306,7 +312,7 @@ def _requested(asked: Asked) -> ToolConfirmationRequested:
 
 
 def _delegate_result(delegation: Delegation, result: DelegateResult) -> ToolResult:
-    text = Text(result.told().decode("utf-8", "surrogatepass"))
+    text = Text(result.to_planner_json().decode("utf-8", "surrogatepass"))
     return ToolResult(delegation.use.id, (text,), is_error=not result.success)
 
 

@@ -23,17 +23,17 @@ def transcript(
     there was an image.
     """
     called = {use.id for each in messages for use in each.tool_uses if _is_whole(each)}
-    answered = {each.tool_use_id for message in messages for each in _results(message)}
+    answered = {each.tool_use_id for message in messages for each in message.tool_results}
     paired = called & answered
     sent = []
     for each in messages:
-        blocks = tuple(_sent(each, paired, sees_images=sees_images))
+        blocks = tuple(_sendable_blocks(each, paired, sees_images=sees_images))
         if blocks:
-            sent.append(Message(each.role, _named(each, blocks) if shows_ids else blocks))
+            sent.append(Message(each.role, _with_ids(each, blocks) if shows_ids else blocks))
     return tuple(sent)
 
 
-def _named(message: SessionMessage, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+def _with_ids(message: SessionMessage, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """Say behind a message how `delegate` can include it; an answer's own words are left alone."""
     if message.role == "user":
         return (*blocks, Text(f"[message_id: {message.id}]"))
@@ -49,7 +49,7 @@ def _named(message: SessionMessage, blocks: tuple[Block, ...]) -> tuple[Block, .
     )
 
 
-def everything(request: Request) -> str:
+def request_text(request: Request) -> str:
     """Give every word that a request sends: what is looked at before it leaves."""
     said = [each.text for each in request.system]
     earlier = () if request.earlier is None else request.earlier.messages()
@@ -83,11 +83,9 @@ def _is_whole(message: SessionMessage) -> bool:
     return message.metadata.status == "complete"
 
 
-def _results(message: SessionMessage) -> list[ToolResult]:
-    return [each for each in message.content if isinstance(each, ToolResult)]
-
-
-def _sent(message: SessionMessage, paired: set[str], *, sees_images: bool) -> Iterator[Block]:
+def _sendable_blocks(
+    message: SessionMessage, paired: set[str], *, sees_images: bool
+) -> Iterator[Block]:
     is_cut = message.role == "assistant" and not _is_whole(message)
     for block in message.content:
         match block:

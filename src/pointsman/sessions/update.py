@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
 
 from pointsman.calls.flow import RuleKind
 from pointsman.providers.messages import ToolResult, ToolUse
+from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.envelope import Envelope
+from pointsman.sessions.events.calls import (
+    ToolCalled,
+    ToolCompleted,
+    ToolConfirmationRequested,
+    ToolFailed,
+)
+from pointsman.sessions.events.delegation import (
+    DelegateCompleted,
+    DelegateFailed,
+    DelegateStarted,
+)
 from pointsman.sessions.events.session import TurnStop
 from pointsman.sessions.message import MessageUsage
-from pointsman.sessions.tool import Asked
+from pointsman.sessions.tool import PendingConfirmation
 from pointsman.sessions.turn import EndStatus
 
 ToolProgress = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 
-class Routed(Struct, frozen=True):
+class RouteUpdate(Struct, frozen=True):
     """Which model takes the turn, and why; told again when another takes over."""
 
     turn_id: str
@@ -104,7 +117,7 @@ class WorkerState(Struct, frozen=True):
 class Confirm(Struct, frozen=True):
     """A tool wants to act: answer with `Conversation.answer`."""
 
-    asked: Asked
+    asked: PendingConfirmation
 
 
 class ChooseRoute(Struct, frozen=True):
@@ -121,7 +134,7 @@ class ConfirmEgress(Struct, frozen=True):
     text: str
 
 
-class Used(Struct, frozen=True):
+class UsageUpdate(Struct, frozen=True):
     """What a call used, and what the session has cost so far, workers included."""
 
     model: str
@@ -129,7 +142,7 @@ class Used(Struct, frozen=True):
     session_cost_usd: str
 
 
-class Told(Struct, frozen=True):
+class EventUpdate(Struct, frozen=True):
     """An event was recorded."""
 
     event: Envelope
@@ -148,7 +161,7 @@ class TurnOver(Struct, frozen=True):
 
 
 Update = (
-    Routed
+    RouteUpdate
     | Notice
     | TextDelta
     | ThinkingDelta
@@ -162,7 +175,52 @@ Update = (
     | Confirm
     | ChooseRoute
     | ConfirmEgress
-    | Used
-    | Told
+    | UsageUpdate
+    | EventUpdate
     | TurnOver
 )
+
+
+def update_of_event(event: Envelope, names: Mapping[str, str]) -> Update | None:
+    """Give what an event shows; `names` are the tools by their calls."""
+    payload = event.payload
+    worker = event.session_id if event.parent_session_id else ""
+    return _tool_state(payload, names, worker) or _worker_state(payload)
+
+
+def _tool_state(payload: Payload, names: Mapping[str, str], worker: str) -> ToolState | None:
+    match payload:
+        case ToolConfirmationRequested():
+            summary = str(payload.input_summary)
+            return ToolState(payload.tool_use_id, payload.tool_name, "waiting", summary, 0, worker)
+        case ToolCalled():
+            return ToolState(payload.tool_use_id, payload.tool_name, "running", "", 0, worker)
+        case ToolCompleted():
+            name = names.get(payload.tool_use_id, "")
+            return ToolState(payload.tool_use_id, name, "done", "", payload.latency_ms, worker)
+        case ToolFailed():
+            name = names.get(payload.tool_use_id, "")
+            state: ToolProgress = "cancelled" if payload.error_class == "cancelled" else "failed"
+            detail = str(payload.error_message)
+            latency_ms = payload.latency_ms
+            return ToolState(payload.tool_use_id, name, state, detail, latency_ms, worker)
+        case _:
+            return None
+
+
+def _worker_state(payload: Payload) -> WorkerState | None:
+    match payload:
+        case DelegateStarted():
+            return WorkerState(
+                payload.tool_use_id, payload.worker_session_id, "started", payload.resolved_model
+            )
+        case DelegateCompleted():
+            cost = payload.worker_total_cost_usd
+            names = (payload.tool_use_id, payload.worker_session_id)
+            return WorkerState(*names, "completed", payload.model, "", cost)
+        case DelegateFailed():
+            names = (payload.tool_use_id, payload.worker_session_id or "")
+            detail, cost = str(payload.error_message), payload.worker_total_cost_usd
+            return WorkerState(*names, "failed", "", detail, cost)
+        case _:
+            return None

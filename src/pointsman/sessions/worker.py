@@ -10,13 +10,12 @@ from msgspec import Raw, Struct
 
 from pointsman.calls.flow import Record
 from pointsman.sessions import effects
-from pointsman.sessions.conversation import conversation_turn
 from pointsman.sessions.delegate_call import (
     DelegateResult,
     Delegation,
     UsageSummary,
-    included,
-    mode_of,
+    context_mode,
+    included_items,
     output_validator,
 )
 from pointsman.sessions.effects import Steps
@@ -27,49 +26,54 @@ from pointsman.sessions.events.delegation import (
     FailureMode,
 )
 from pointsman.sessions.events.session import Disposition, SessionCreated, SessionEnded
-from pointsman.sessions.turn import Turn, TurnEnd
+from pointsman.sessions.turn import TurnEnd, TurnPlan
+from pointsman.sessions.turn_flow import run_turn
 
 _FENCE: Final = "```"
 
 
-class Hire(Struct, frozen=True):
+class WorkerOrder(Struct, frozen=True):
     """One worker, before it begins: the turn it will run, and what its planner is told of it."""
 
     delegation: Delegation
-    turn: Turn
+    turn: TurnPlan
     created: SessionCreated
     task_tokens: int
     dropped_tools: tuple[str, ...]
 
 
-class _Judged(Struct, frozen=True):
+class _Verdict(Struct, frozen=True):
     mode: FailureMode | None
     error: str | None
     output: str | Raw
 
 
-def worker(hire: Hire) -> Steps[DelegateResult]:
+def run_worker(order: WorkerOrder) -> Steps[DelegateResult]:
     """Run a worker and tell its planner how it went."""
-    created = yield from effects.told(hire.created)
-    end = yield from _run(hire)
-    judged = _judged(hire, end)
+    created = yield from effects.tell(order.created)
+    end = yield from _run(order)
+    verdict = _judge(order, end)
     result = DelegateResult(
-        success=judged.mode is None,
-        output=judged.output,
-        error=judged.error,
+        success=verdict.mode is None,
+        output=verdict.output,
+        error=verdict.error,
         usage_summary=_summary(end),
-        worker_session_id=hire.turn.session_id,
-        failure_mode=judged.mode,
+        worker_session_id=order.turn.session_id,
+        failure_mode=verdict.mode,
     )
-    yield from effects.told(_session_ended(end), created)
-    told = _completed(hire, end, result) if result.success else _failed(hire, end, judged)
-    yield from effects.told(told, hire.delegation.parent, to_parent=True)
+    yield from effects.tell(_ended_event(end), created)
+    told = (
+        _completed_event(order, end, result)
+        if result.success
+        else _failed_event(order, end, verdict)
+    )
+    yield from effects.tell(told, order.delegation.parent, to_parent=True)
     return result
 
 
-def _run(hire: Hire) -> Steps[TurnEnd]:
+def _run(order: WorkerOrder) -> Steps[TurnEnd]:
     """Run the worker's turn; once it is routed, its planner is told that it begins."""
-    turn = conversation_turn(hire.turn)
+    turn = run_turn(order.turn)
     answer: object = None
     while True:
         try:
@@ -78,33 +82,33 @@ def _run(hire: Hire) -> Steps[TurnEnd]:
             return end.value  # type: ignore[no-any-return] # what the turn returns
         answer = yield effect
         if isinstance(effect, Record) and effect.kind == "turn" and effect.ruling.model:
-            started = _started(hire, effect.ruling.model)
-            yield from effects.told(started, hire.delegation.parent, to_parent=True)
+            started = _started_event(order, effect.ruling.model)
+            yield from effects.tell(started, order.delegation.parent, to_parent=True)
 
 
-def _judged(hire: Hire, end: TurnEnd) -> _Judged:
+def _judge(order: WorkerOrder, end: TurnEnd) -> _Verdict:
     """Say whether a worker did its task, and if not, in which of the document's ways."""
     if end.status == "no_model":
         mode: FailureMode = "no_model_available_for_tier"
-        return _Judged(mode, mode, "")
+        return _Verdict(mode, mode, "")
     if end.status == "cancelled":
         mode = "timeout" if end.cancelled_by == "timeout" else "cancelled_by_user"
-        return _Judged(mode, mode, end.text)
+        return _Verdict(mode, mode, end.text)
     if end.context_request is not None:
         wanted = Raw(msgspec.json.encode(end.context_request))
-        return _Judged("insufficient_context", "insufficient_context", wanted)
+        return _Verdict("insufficient_context", "insufficient_context", wanted)
     if end.stop_reason == "max_tokens":
-        return _Judged("max_tokens_exceeded", "max_tokens_exceeded", end.text)
+        return _Verdict("max_tokens_exceeded", "max_tokens_exceeded", end.text)
     if end.status != "completed" or end.stop_reason not in {"end_turn", "stop_sequence"}:
         message = end.error or f"the turn ended with {end.stop_reason}"
-        return _Judged("worker_error", f"worker_error: {message}", end.text)
-    return _conforming(hire, end)
+        return _Verdict("worker_error", f"worker_error: {message}", end.text)
+    return _check_schema(order, end)
 
 
-def _conforming(hire: Hire, end: TurnEnd) -> _Judged:
-    schema = hire.delegation.given.output_schema
+def _check_schema(order: WorkerOrder, end: TurnEnd) -> _Verdict:
+    schema = order.delegation.given.output_schema
     if schema is None:
-        return _Judged(None, None, end.text)
+        return _Verdict(None, None, end.text)
     validator = output_validator(schema)
     for text in _candidates(end.text):
         try:
@@ -112,9 +116,9 @@ def _conforming(hire: Hire, end: TurnEnd) -> _Judged:
         except msgspec.MsgspecError:
             continue
         if validator.is_valid(value):
-            return _Judged(None, None, Raw(text.encode()))
+            return _Verdict(None, None, Raw(text.encode()))
     failed: FailureMode = "output_schema_validation_failed"
-    return _Judged(failed, failed, end.text)
+    return _Verdict(failed, failed, end.text)
 
 
 def _candidates(text: str) -> Iterator[str]:
@@ -125,27 +129,27 @@ def _candidates(text: str) -> Iterator[str]:
         yield bare.partition("\n")[2].removesuffix(_FENCE).strip()
 
 
-def _started(hire: Hire, model: str) -> DelegateStarted:
-    given = hire.delegation.given
+def _started_event(order: WorkerOrder, model: str) -> DelegateStarted:
+    given = order.delegation.given
     return DelegateStarted(
-        tool_use_id=hire.delegation.use.id,
-        worker_session_id=hire.turn.session_id,
+        tool_use_id=order.delegation.use.id,
+        worker_session_id=order.turn.session_id,
         tier=given.tier,
         resolved_model=model,
-        context_mode=mode_of(given.context),
-        context_reference_count=len(included(given.context)),
-        task_size_tokens=hire.task_tokens,
-        allowed_tool_count=len(hire.turn.tools) - 1,
-        dropped_tools=hire.dropped_tools,
+        context_mode=context_mode(given.context),
+        context_reference_count=len(included_items(given.context)),
+        task_size_tokens=order.task_tokens,
+        allowed_tool_count=len(order.turn.tools) - 1,
+        dropped_tools=order.dropped_tools,
     )
 
 
-def _completed(hire: Hire, end: TurnEnd, result: DelegateResult) -> DelegateCompleted:
+def _completed_event(order: WorkerOrder, end: TurnEnd, result: DelegateResult) -> DelegateCompleted:
     output = result.output
     size = len(output.encode("utf-8", "surrogatepass") if isinstance(output, str) else output)
     return DelegateCompleted(
-        tool_use_id=hire.delegation.use.id,
-        worker_session_id=hire.turn.session_id,
+        tool_use_id=order.delegation.use.id,
+        worker_session_id=order.turn.session_id,
         success=True,
         output_size_bytes=size,
         worker_total_cost_usd=end.tally.cost_usd,
@@ -158,15 +162,15 @@ def _completed(hire: Hire, end: TurnEnd, result: DelegateResult) -> DelegateComp
     )
 
 
-def _failed(hire: Hire, end: TurnEnd, judged: _Judged) -> DelegateFailed:
+def _failed_event(order: WorkerOrder, end: TurnEnd, verdict: _Verdict) -> DelegateFailed:
     wanted = None
     if end.context_request is not None:
         wanted = msgspec.json.encode(end.context_request).decode()
     return DelegateFailed(
-        tool_use_id=hire.delegation.use.id,
-        worker_session_id=hire.turn.session_id,
-        failure_mode=judged.mode or "worker_error",
-        error_message=judged.error or "",
+        tool_use_id=order.delegation.use.id,
+        worker_session_id=order.turn.session_id,
+        failure_mode=verdict.mode or "worker_error",
+        error_message=verdict.error or "",
         worker_total_cost_usd=end.tally.cost_usd,
         pricing_version=end.tally.pricing_version,
         insufficient_context_request=wanted,
@@ -186,7 +190,7 @@ def _summary(end: TurnEnd) -> UsageSummary:
     )
 
 
-def _session_ended(end: TurnEnd) -> SessionEnded:
+def _ended_event(end: TurnEnd) -> SessionEnded:
     disposition: Disposition = "completed" if end.status == "completed" else "error"
     return SessionEnded(
         disposition="abandoned" if end.status == "cancelled" else disposition,

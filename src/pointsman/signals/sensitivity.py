@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pointsman.kernel.content import sealed
-from pointsman.placement.sensitivity import Finding, Sensitivity
+from pointsman.placement.rules.sensitivity import Finding, Sensitivity
 from pointsman.signals.detectors import DETECTOR, detect
 from pointsman.signals.hit import Hit
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from pointsman.governance.action import Finding
+from pointsman.governance.action import SensitiveFinding
 from pointsman.kernel.document import Json
 from pointsman.signals.detectors import detect
 from pointsman.signals.hit import Hit
@@ -26,7 +26,7 @@ class Withheld(Struct, frozen=True):
     """A value as it may be kept, and what was found in it."""
 
     value: Json
-    found: tuple[Finding, ...]
+    found: tuple[SensitiveFinding, ...]
 
 
 class Withholding:
@@ -42,18 +42,18 @@ class Withholding:
 
     def value(self, value: Json, place: str) -> Withheld:
         """Give a value as it may be kept; raises whatever the detector raises."""
-        found: list[Finding] = []
+        found: list[SensitiveFinding] = []
         return Withheld(self._kept(value, place, found), tuple(found))
 
     def texts(
         self, texts: Sequence[str], place: str
-    ) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
+    ) -> tuple[tuple[str, ...], tuple[SensitiveFinding, ...]]:
         """Give texts as they may be kept."""
-        found: list[Finding] = []
+        found: list[SensitiveFinding] = []
         kept = tuple(self._text(each, f"{place}[{n}]", found) for n, each in enumerate(texts))
         return kept, tuple(found)
 
-    def _kept(self, value: Json, place: str, found: list[Finding]) -> Json:
+    def _kept(self, value: Json, place: str, found: list[SensitiveFinding]) -> Json:
         if isinstance(value, str):
             return self._text(value, place, found)
         if isinstance(value, dict):
@@ -72,14 +72,14 @@ class Withholding:
         kept = self._text(written, place, found)
         return value if kept == written else kept
 
-    def _text(self, text: str, place: str, found: list[Finding]) -> str:
+    def _text(self, text: str, place: str, found: list[SensitiveFinding]) -> str:
         hits = self._find(text)
         if not hits:
             return text
         digest = self._digest(text)
         kinds = "+".join(sorted({each.kind for each in hits}))
         found.extend(
-            Finding(place, f"{each.group}.{each.kind}", digest, each.reason, self._keeps)
+            SensitiveFinding(place, f"{each.group}.{each.kind}", digest, each.reason, self._keeps)
             for each in hits
         )
         return text if self._keeps else f"[{kinds} {digest}]"

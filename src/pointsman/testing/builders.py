@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from pointsman.app import Pointsman
 from pointsman.testing.time import CountedIds, FrozenClock
-from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.explain import Shown
+from pointsman.turns.compiled import CompiledTurnPolicy, compile_policy
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.policy import NO_ROUTING, turn_policy
 from pointsman.turns.registry.models import (
@@ -20,9 +19,12 @@ from pointsman.turns.registry.models import (
     ModelsFile,
     registry,
 )
+from pointsman.turns.trace import Shown
 
 
-def a_policy(default: str | None = EMBEDDED_MODEL, *others: str, **changes: object) -> ReadyPolicy:
+def a_policy(
+    default: str | None = EMBEDDED_MODEL, *others: str, **changes: object
+) -> CompiledTurnPolicy:
     """Give a policy with a global default; the models named are known, and run in the cloud.
 
     Further keywords replace parts of the policy: `rules`, `tiers`, `models`, …
@@ -30,7 +32,7 @@ def a_policy(default: str | None = EMBEDDED_MODEL, *others: str, **changes: obje
     cloud = GivenModel(location="cloud", price=GivenPrice(Decimal(1), Decimal(5)))
     models = registry(ModelsFile(1, models=dict.fromkeys(others, cloud)), lambda _name: None)
     policy = turn_policy(NO_ROUTING, models, "/")
-    return ReadyPolicy(replace(policy, **{"global_default": default, **changes}))
+    return compile_policy(replace(policy, **{"global_default": default, **changes}))
 
 
 def some_facts(message: str = "hello", **changes: object) -> TurnFacts:

@@ -20,13 +20,20 @@ from textual.worker import Worker
 
 from pointsman.app import Pointsman
 from pointsman.conversations.conversation import SWAP_PENDING, Conversation
-from pointsman.conversations.conversation_house import Kit
 from pointsman.conversations.conversations import Conversations
+from pointsman.conversations.services import Kit
 from pointsman.errors import PointsmanError
+from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import Image
 from pointsman.sessions.events.session import CancelReason, Disposition
-from pointsman.sessions.slash import SlashCommand, SlashProblem, message_text, parsed
+from pointsman.sessions.slash import (
+    SlashCommand,
+    SlashProblem,
+    message_text,
+    parse_line,
+    rule_words,
+)
 from pointsman.tui.banner_strip import BannerStrip
 from pointsman.tui.commands import Commands
 from pointsman.tui.composer import Composer
@@ -42,7 +49,6 @@ from pointsman.tui.top_line import TopLine, place_text
 from pointsman.tui.transcript import Earlier, Transcript
 from pointsman.tui.turn_view import RouteLabel
 from pointsman.tui.welcome import welcome_text
-from pointsman.turns.screen import WIDTH
 
 LOOK_S: Final = 1.0
 """How often what changes by itself is looked at: outages that clear, files that were edited."""
@@ -199,7 +205,7 @@ class ChatApp(App[int]):
     async def on_composer_sent(self, event: Composer.Sent) -> None:
         """Take a message or a command."""
         self._is_warned = False
-        read = parsed(event.text)
+        read = parse_line(event.text, self._rule_words())
         if isinstance(read, SlashCommand):
             self.run_worker(self._obey(read, event.text.strip()), exit_on_error=False)
         elif isinstance(read, SlashProblem):
@@ -375,7 +381,7 @@ class ChatApp(App[int]):
         """Look at what changes by itself, and say what the session does now."""
         if self.conversations is None or self.conversation is None or self._farewell.is_near:
             return
-        house, in_force = self.conversations.house, self._pointsman.in_force()
+        house, in_force = self.conversations.services, self._pointsman.in_force()
         reports = house.health.reports(in_force.ready.models)
         await self.banners.refresh_state(reports, self.now)
         await self.banners.put_policy(in_force.invalid)
@@ -419,6 +425,11 @@ class ChatApp(App[int]):
 
     def _files(self, begun: str) -> tuple[str, ...]:
         return near_files(self._folder, begun)
+
+    def _rule_words(self) -> frozenset[str]:
+        with contextlib.suppress(PointsmanError):
+            return rule_words(self._pointsman.in_force().ready.policy)
+        return frozenset()
 
     def _aliases(self) -> tuple[str, ...]:
         with contextlib.suppress(PointsmanError):

@@ -11,22 +11,22 @@ from pointsman.app import Pointsman
 from pointsman.conversations.conversation import Conversation
 from pointsman.conversations.conversations import Conversations
 from pointsman.errors import InputError
-from pointsman.operations.rules_view import (
-    checked,
-    checked_text,
+from pointsman.operations.rules.check import (
+    check_files,
+    check_text,
     files_to_check,
-    kept_files,
+    last_good_files,
     origin_lines,
     other_files,
-    reloaded,
-    reloaded_text,
+    reload_text,
+    reloaded_files,
     rules_text,
 )
 from pointsman.sessions.feedback import Rating
 from pointsman.sessions.slash import SlashCommand, help_lines
 from pointsman.sessions.update import Notice
 from pointsman.tui.reports import cost_text, providers_text, sessions_text
-from pointsman.turns.screen import why_screen
+from pointsman.turns.explain import to_screen
 
 
 class Carried(Struct, frozen=True):
@@ -66,7 +66,7 @@ class Commands:
             case "cost":
                 return Carried(cost_text(self._conversation.cost()))
             case "history":
-                listed = self._conversations.listed(include_workers=bool(command.argument))
+                listed = self._conversations.list_sessions(include_workers=bool(command.argument))
                 return Carried(sessions_text(listed))
             case "providers":
                 return Carried(providers_text(self._conversations))
@@ -81,7 +81,7 @@ class Commands:
 
     def why(self, turn_id: str) -> str:
         """Return the why-screen of a turn, as `pointsman why` prints it."""
-        return why_screen(self._pointsman.read_turn(turn_id), self._width())
+        return to_screen(self._pointsman.read_turn(turn_id), self._width())
 
     def active_text(self) -> str:
         """Say which model the session is bound to, or that rules count."""
@@ -123,11 +123,11 @@ class Commands:
             return Carried("\n".join([text, *origin_lines(in_force)]))
         if argument == "check":
             others = other_files(pointsman.home.path)
-            return Carried(checked_text(checked(files_to_check(pointsman.files), others)))
-        before = kept_files(pointsman.home)
+            return Carried(check_text(check_files(files_to_check(pointsman.files), others)))
+        before = last_good_files(pointsman.home)
         in_force = pointsman.reload()
-        files = reloaded(pointsman.home, before, in_force)
-        return Carried(reloaded_text(files, in_force))
+        files = reloaded_files(pointsman.home, before, in_force)
+        return Carried(reload_text(files, in_force))
 
     async def _judge(self, rating: Rating, comment: str) -> Carried:
         if self._conversation.is_busy:

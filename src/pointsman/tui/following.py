@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 from pointsman.conversations.conversation import NO_TOOLS, Conversation
 from pointsman.sessions.envelope import Envelope
-from pointsman.sessions.events.tools import ToolConfirmationResolved
+from pointsman.sessions.events.calls import ToolConfirmationResolved
 from pointsman.sessions.update import (
     ChooseRoute,
     Confirm,
     ConfirmEgress,
+    EventUpdate,
     Notice,
-    Routed,
+    RouteUpdate,
     TextDelta,
     ThinkingDelta,
-    Told,
     ToolAnswered,
     ToolAsked,
     ToolState,
     ToolUseBegun,
     TurnOver,
     Update,
-    Used,
+    UsageUpdate,
     WorkerState,
 )
 from pointsman.tui.question import (
@@ -54,7 +54,7 @@ class Following:
         """Show one thing that happened."""
         view = self.view
         match update:
-            case Routed():
+            case RouteUpdate():
                 await self._routed(update)
             case Notice():
                 await self._noticed(update)
@@ -78,16 +78,16 @@ class Following:
                 await self._ask(route_question(update, self._conversation))
             case ConfirmEgress():
                 await self._ask(egress_question(update, self._conversation))
-            case Used():
+            case UsageUpdate():
                 self._app.put_cost(update.session_cost_usd)
-            case Told():
+            case EventUpdate():
                 await self._told(update.event)
             case TurnOver():
                 await view.over(update, self._app.took())
             case _:
                 pass
 
-    async def _routed(self, update: Routed) -> None:
+    async def _routed(self, update: RouteUpdate) -> None:
         if update.kind == "turn":
             # What was said of the last turn holds no longer; this one says its own.
             await self._app.banners.take("turns.choice_rejected", "turns.budget_breaker")
@@ -103,15 +103,11 @@ class Following:
             await self._app.banners.put(update.code, update.text, self._app.now)
 
     async def _ask(self, question: Question) -> None:
-        app = self._app
-        await app.panel.ask(question)
-        # Somebody who is writing goes on writing: F5 leads to the question.
-        if not app.composer.text:
-            app.panel.seize()
+        # The composer keeps the focus: a letter typed as text must never be an answer. F5 leads
+        # to the question.
+        await self._app.panel.ask(question)
 
     async def _told(self, event: Envelope) -> None:
         payload = event.payload
         if isinstance(payload, ToolConfirmationResolved):
             await self._app.panel.withdraw(payload.confirmation_request_id)
-            if self._app.panel.current is None:
-                self._app.composer.focus()

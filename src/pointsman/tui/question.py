@@ -14,7 +14,7 @@ from textual.widgets import Button, Static
 
 from pointsman.conversations.conversation import Conversation
 from pointsman.errors import PointsmanError
-from pointsman.sessions.tool import Answered
+from pointsman.sessions.tool import ConfirmationAnswer
 from pointsman.sessions.update import ChooseRoute, Confirm, ConfirmEgress
 from pointsman.tui.plain import plain
 
@@ -43,15 +43,15 @@ def tool_question(update: Confirm, conversation: Conversation) -> Question:
     asked = update.asked
     request = asked.request
 
-    def answer(answered: Answered) -> Callable[[], None]:
+    def answer(answered: ConfirmationAnswer) -> Callable[[], None]:
         return lambda: conversation.answer(asked.id, answered)
 
     who = "a worker's " if asked.is_worker else ""
     parts = [request.command_summary or request.input_summary, *request.projected_modifications]
     choices = [
-        Choice("a", "Allow once", answer(Answered("allow"))),
-        Choice("s", "For this session", answer(Answered("allow", "session"))),
-        Choice("d", "Deny", answer(Answered("deny")), is_safe=True),
+        Choice("a", "Allow once", answer(ConfirmationAnswer("allow"))),
+        Choice("s", "For this session", answer(ConfirmationAnswer("allow", "session"))),
+        Choice("d", "Deny", answer(ConfirmationAnswer("deny")), is_safe=True),
     ]
     if not request.scope_key:
         del choices[1]
@@ -145,6 +145,9 @@ class QuestionPanel(Vertical):
         question = self.current
         self.display = question is not None
         choices = self.query_one("#question-choices", Horizontal)
+        if self.has_focus_within:
+            # The next question does not inherit the focus: what is typed now is text again.
+            self.screen.focus_next("#composer")
         await choices.remove_children()
         if question is None:
             return

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pointsman.audit.columns import table
-from pointsman.conversations.conversations import Conversations, Listed
+from pointsman.conversations.conversations import Conversations, SessionSummary
+from pointsman.kernel.columns import table
 from pointsman.kernel.document import escaped
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import MicroUsd
-from pointsman.operations.provider_view import (
+from pointsman.operations.providers import (
     ALL_MODELS,
     ProviderRow,
     clears_text,
@@ -21,17 +21,17 @@ from pointsman.tui.plain import usd_text
 _HEADINGS = ("SESSION", "STARTED", "TURNS", "COST", "OPENING")
 
 
-def sessions_text(sessions: Iterable[Listed]) -> str:
+def sessions_text(sessions: Iterable[SessionSummary]) -> str:
     """List sessions, their workers nested below them."""
     rows = [row for each in sessions for row in (_row(each), *_workers(each))]
     return table([_HEADINGS, *rows]) if rows else "no sessions yet"
 
 
-def _workers(session: Listed) -> list[tuple[str, ...]]:
+def _workers(session: SessionSummary) -> list[tuple[str, ...]]:
     return [_row(each, "└ ") for each in session.workers]
 
 
-def _row(session: Listed, mark: str = "") -> tuple[str, ...]:
+def _row(session: SessionSummary, mark: str = "") -> tuple[str, ...]:
     return (
         f"{mark}{session.id}",
         instant_text(session.started_at)[:16].replace("T", " "),
@@ -58,9 +58,9 @@ def cost_text(found: Rollup) -> str:
 
 def providers_text(conversations: Conversations) -> str:
     """List providers and models with their state, its cause, and when it clears."""
-    house = conversations.house
-    models = house.ground.files.in_force().ready.models
-    rows = provider_rows(house.health.reports(models), house.ground.clock.now())
+    house = conversations.services
+    models = house.opened.files.in_force().ready.models
+    rows = provider_rows(house.health.reports(models), house.opened.clock.now())
     cells = [(_scope(row), row.state, row.why, clears_text(row)) for row in rows]
     return table([("PROVIDER OR MODEL", "STATE", "CAUSE", "CLEARS"), *cells])
 

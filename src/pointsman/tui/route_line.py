@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from pointsman.kernel.document import printable
 from pointsman.sessions.message import RoutingRecord
-from pointsman.sessions.update import Routed
+from pointsman.sessions.update import RouteUpdate
 
 _SLOTS: Final = {
     "per_message_override": "@ override",
@@ -40,7 +40,7 @@ class RouteLine(Struct, frozen=True):
         return " · ".join(printable(part) for part in parts if part)
 
 
-def why_text(routed: Routed) -> str:
+def why_text(routed: RouteUpdate) -> str:
     """Give why a model takes a turn, in a few words."""
     kind = _KINDS[routed.kind]
     slot = slot_text(routed.policy, routed.rule_name)

@@ -7,6 +7,7 @@ from typing import Final
 from textual.content import Content
 from textual.widgets import Static
 
+from pointsman.kernel.columns import cut_line
 from pointsman.sessions.update import ToolProgress
 from pointsman.tui.fold import Fold
 from pointsman.tui.plain import plain
@@ -65,4 +66,4 @@ def _cut(text: str) -> str:
 def _short(text: str) -> str:
     """Give a text on one short line; the braces of a JSON object say nothing."""
     line = " ".join(text.strip().removeprefix("{").removesuffix("}").split())
-    return line if len(line) <= MOST_BRIEF else f"{line[: MOST_BRIEF - 1]}…"
+    return cut_line(line, MOST_BRIEF)

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from pointsman.providers.messages import Image, Text, ToolResult, ToolUse
 from pointsman.sessions.message import SessionMessage
-from pointsman.sessions.update import Routed, ToolProgress, ToolState, TurnOver, WorkerState
+from pointsman.sessions.update import RouteUpdate, ToolProgress, ToolState, TurnOver, WorkerState
 from pointsman.tui.answer import Answer
 from pointsman.tui.fold import Fold
 from pointsman.tui.plain import plain, usd_text
@@ -87,7 +87,7 @@ class TurnView(Vertical):
         """The workers it sent out."""
         return tuple(self._workers.values())
 
-    def routed(self, update: Routed) -> None:
+    def routed(self, update: RouteUpdate) -> None:
         """Show who takes the turn."""
         self._route.turn_id = update.turn_id
         self._put_route(model=update.model, why=why_text(update), state="")

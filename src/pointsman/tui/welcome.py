@@ -33,7 +33,7 @@ class Welcome(Static):
 
 def welcome_text(pointsman: Pointsman) -> str:
     """Say who can answer in a home, and how to begin."""
-    names = pointsman.gathering.configured(pointsman.in_force())
+    names = pointsman.gathering.configured_models(pointsman.in_force())
     lines = [_ready(names), *HINTS]
     if all(provider_of(name) == EMBEDDED_PROVIDER for name in names):
         lines += ["", *ONLY_EMBEDDED]

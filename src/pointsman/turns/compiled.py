@@ -1,4 +1,4 @@
-"""A policy made ready: rules as functions, patterns as one matcher, workspaces as scopes.
+"""A policy, compiled: rules as functions, patterns as one matcher, workspaces as scopes.
 
 Made once when a policy is loaded, used for every turn under it.
 """
@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping
 from msgspec import UNSET, Struct
 
 from pointsman.kernel.number import MicroUsd
-from pointsman.turns.condition import Condition, Test, needed_patterns, reads_text, ready
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.learning.look import Look, Patterns
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.policy import Default, Rule, TurnPolicy, Workspace, model_names, normal_path
 from pointsman.turns.registry.models import EMBEDDED_MODEL, aliases
-from pointsman.turns.text_patterns import TextPatterns
+from pointsman.turns.rules.condition import Condition, Test, needed_patterns, reads_text, ready
+from pointsman.turns.rules.look import Look, Patterns
+from pointsman.turns.rules.text_patterns import TextPatterns
 
 
-class ReadyRule(Struct, frozen=True):
+class CompiledRule(Struct, frozen=True):
     """A rule and its condition as a function."""
 
     rule: Rule
@@ -43,11 +43,11 @@ class Scope(Struct, frozen=True):
     defaults: tuple[str, ...]
     pattern: PatternSettings
     tiers: Mapping[str, str]
-    rules: tuple[ReadyRule, ...]
-    always: tuple[ReadyRule, ...]
+    rules: tuple[CompiledRule, ...]
+    always: tuple[CompiledRule, ...]
     by_pattern: Mapping[int, tuple[int, ...]]
 
-    def worth_asking(self, look: Look) -> Iterable[ReadyRule]:
+    def worth_asking(self, look: Look) -> Iterable[CompiledRule]:
         """Give the rules that can hold, in their order."""
         if not self.by_pattern or not look.hits:
             return self.always
@@ -55,8 +55,8 @@ class Scope(Struct, frozen=True):
         return (each for n, each in enumerate(self.rules) if n in found or not each.needs_pattern)
 
 
-class ReadyPolicy:
-    """A policy that can decide."""
+class CompiledTurnPolicy:
+    """A policy of turns with everything that is the same for all turns under it."""
 
     def __init__(self, policy: TurnPolicy) -> None:
         self.policy = policy
@@ -97,7 +97,7 @@ class ReadyPolicy:
                     return scope
         return self._anywhere
 
-    def _scope(self, workspace: Workspace, shared: tuple[ReadyRule, ...]) -> Scope:
+    def _scope(self, workspace: Workspace, shared: tuple[CompiledRule, ...]) -> Scope:
         policy = self.policy
         return self._made(
             workspace.default,
@@ -111,7 +111,7 @@ class ReadyPolicy:
         default: Default | None,
         pattern: PatternSettings,
         tiers: Mapping[str, str],
-        rules: tuple[ReadyRule, ...],
+        rules: tuple[CompiledRule, ...],
     ) -> Scope:
         always = tuple(each for each in rules if not each.needs_pattern)
         by_pattern: dict[int, tuple[int, ...]] = {}
@@ -120,14 +120,19 @@ class ReadyPolicy:
                 by_pattern[hit] = (*by_pattern.get(hit, ()), number)
         return Scope(model_names(default), pattern, tiers, rules, always, by_pattern)
 
-    def _rules(self, rules: tuple[Rule, ...]) -> tuple[ReadyRule, ...]:
+    def _rules(self, rules: tuple[Rule, ...]) -> tuple[CompiledRule, ...]:
         patterns = self._patterns
         return tuple(
-            ReadyRule(
+            CompiledRule(
                 rule, ready(rule.when, rule.use, patterns), needed_patterns(rule.when, patterns)
             )
             for rule in rules
         )
+
+
+def compile_policy(policy: TurnPolicy) -> CompiledTurnPolicy:
+    """Compile a policy once, for every turn under it."""
+    return CompiledTurnPolicy(policy)
 
 
 def _is_learning(settings: PatternSettings) -> bool:

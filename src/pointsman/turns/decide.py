@@ -14,16 +14,17 @@ from msgspec.structs import replace
 from pointsman.kernel.content import Texts
 from pointsman.kernel.number import billionths_text
 from pointsman.kernel.replay import Decided, PureDecider
-from pointsman.turns.banners import banners
-from pointsman.turns.compiled import ReadyPolicy, Scope
+from pointsman.turns.chain.banners import banners
+from pointsman.turns.chain.validation import Rejection, is_plain, rejection
+from pointsman.turns.compiled import CompiledTurnPolicy, Scope, compile_policy
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 from pointsman.turns.learning.evidence import evidence_of_rows
 from pointsman.turns.learning.evidence_choice import Weighed, weigh
 from pointsman.turns.learning.exploring import is_explored
-from pointsman.turns.learning.look import Look
 from pointsman.turns.learning.pattern import PatternSettings, Recommendation, recommend
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.registry.models import TIERS, model_id
+from pointsman.turns.rules.look import Look
 from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
@@ -35,7 +36,6 @@ from pointsman.turns.trace import (
     Trace,
     TurnOutcome,
 )
-from pointsman.turns.validation import Rejection, is_plain, rejection
 
 DECISION_VERSION = 1
 
@@ -53,7 +53,7 @@ class Turn:
 
     __slots__ = ("facts", "local_choice", "look", "ready", "scope")
 
-    def __init__(self, ready: ReadyPolicy, facts: TurnFacts) -> None:
+    def __init__(self, ready: CompiledTurnPolicy, facts: TurnFacts) -> None:
         self.ready = ready
         self.facts = facts
         self.look: Look = ready.look(facts)
@@ -103,19 +103,19 @@ class _ByHand(Struct, frozen=True):
     written: Decided
 
 
-def decide(ready: ReadyPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]:
+def decide(compiled: CompiledTurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]:
     """Run the chain; a model chosen by hand that no veto looks at is taken without it."""
     named = facts.named_model
     chosen = facts.sticky_model if named is UNSET else named
     if chosen is not None and facts.override is None and not facts.is_worker:
-        model = ready.models.get(chosen)
+        model = compiled.models.get(chosen)
         if model is not None and is_plain(chosen, model, facts):
             found = _chosen_by_hand(chosen, _STICKY if named is UNSET else _NAMED)
             return found.outcome, found.trace
-    return run_chain(ready, facts)
+    return run_chain(compiled, facts)
 
 
-def run_chain(ready: ReadyPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]:
+def run_chain(ready: CompiledTurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]:
     """Ask slot after slot, until one has a candidate that validates."""
     turn = Turn(ready, facts)
     chain: list[Evaluation] = []
@@ -390,15 +390,15 @@ def _written(outcome: TurnOutcome, trace: Trace) -> Decided:
     return Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
 
 
-def _decided(ready: ReadyPolicy, facts: TurnFacts) -> Decided:
+def _decided(ready: CompiledTurnPolicy, facts: TurnFacts) -> Decided:
     return written(*decide(ready, facts))
 
 
-def _opened(ready: ReadyPolicy, facts: TurnFacts, texts: Texts) -> TurnFacts:
+def _opened(ready: CompiledTurnPolicy, facts: TurnFacts, texts: Texts) -> TurnFacts:
     # Only a policy that reads the text needs it: erasing leaves the others replayable.
     return with_text(facts, texts) if ready.reads_text else facts
 
 
-DECIDER: PureDecider[TurnPolicy, ReadyPolicy, TurnFacts] = PureDecider(
-    "turn", DECISION_VERSION, (POLICY_FORM.form, FACTS_FORM), ReadyPolicy, _decided, _opened
+DECIDER: PureDecider[TurnPolicy, CompiledTurnPolicy, TurnFacts] = PureDecider(
+    "turn", DECISION_VERSION, (POLICY_FORM.form, FACTS_FORM), compile_policy, _decided, _opened
 )

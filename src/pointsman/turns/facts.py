@@ -14,11 +14,11 @@ from pointsman.kernel.document import Document
 from pointsman.kernel.number import MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.text import ascii_lower
+from pointsman.kernel.written_numbers import ClockTime, Count, Fraction, SignedUsd, Usd
 from pointsman.placement.trace import Placed
 from pointsman.turns.learning.evidence import Evidence
 from pointsman.turns.learning.pattern_row import PatternRow, Share, nearest_first
 from pointsman.turns.registry.models import Tier, model_id
-from pointsman.turns.written import ClockTime, Count, Fraction, SignedUsd, Usd
 
 Health = Literal["healthy", "degraded", "unavailable", "half_open", "rate_limited"]
 """`half_open` is a scope that this turn may try; it passes the vetoes like a healthy one."""

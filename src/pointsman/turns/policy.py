@@ -17,9 +17,8 @@ from pointsman.kernel.document import Document, Path
 from pointsman.kernel.number import Billionths, MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.snapshot import SnapshotForm
+from pointsman.kernel.written_numbers import AtLeastOne, Fraction, Usd
 from pointsman.kernel.yaml_text import parse_yaml
-from pointsman.turns import condition
-from pointsman.turns.condition import Condition, When
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.learning.pattern_written import (
     GivenPattern,
@@ -33,7 +32,8 @@ from pointsman.turns.registry.models import (
     meant,
     model_id,
 )
-from pointsman.turns.written import AtLeastOne, Fraction, Usd
+from pointsman.turns.rules import condition
+from pointsman.turns.rules.condition import Condition, When
 
 
 class GivenDisagreement(Struct, frozen=True, forbid_unknown_fields=True):
@@ -156,7 +156,7 @@ class TurnPolicy(Struct, frozen=True, forbid_unknown_fields=True):
 NO_ROUTING = RoutingFile(schema_version=1)
 
 
-def read_routing(text: bytes, source: str, models: Mapping[str, Model], home: str) -> RoutingFile:
+def read_policy(text: bytes, source: str, models: Mapping[str, Model], home: str) -> RoutingFile:
     """Read `routing.yaml` against the models there are; `home` is what `~` stands for."""
     check = _Check(models, home)
     return conform(parse_yaml(text, source), RoutingFile, check.problems)
@@ -356,10 +356,18 @@ class _Check:
             seen.add(model_id(name))
 
     def _known(self, name: str | None, document: Document, at: Path) -> Iterable[Problem]:
-        if name is not None and model_id(name) not in self._models:
-            message = f"`{name}` is not a model of models.yaml"
-            hint = meant(name, self._models) or f"known: {', '.join([*self._models][:8])}"
-            yield document.problem(at, Code.UNKNOWN_VALUE, message, hint)
+        if name is not None:
+            yield from unknown_model_problems(name, self._models, document, at)
+
+
+def unknown_model_problems(
+    name: str, models: Mapping[str, Model], document: Document, at: Path
+) -> Iterable[Problem]:
+    """Report a name that is no model, with the nearest one that is."""
+    if model_id(name) not in models:
+        message = f"`{name}` is not a model of models.yaml"
+        hint = meant(name, models) or f"known: {', '.join([*models][:8])}"
+        yield document.problem(at, Code.UNKNOWN_VALUE, message, hint)
 
 
 def _budget_problems(budgets: tuple[GivenBudget, ...], document: Document) -> Iterable[Problem]:

@@ -7,7 +7,9 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from pointsman.kernel.canonical import Form
+from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import Billionths, MicroUsd
+from pointsman.placement.trace import Placed
 
 Slot = Literal[
     "per_message_override",
@@ -110,6 +112,23 @@ class Trace(Struct, frozen=True, forbid_unknown_fields=True):
     """Every slot that ran, in order."""
 
     chain: tuple[Evaluation, ...]
+
+
+class Shown(Struct, frozen=True):
+    """A turn's decision with the names it goes by."""
+
+    turn_id: str
+    session_id: str
+    decision_id: str
+    at: Instant
+    policy_id: str
+    facts_id: str
+    decision_version: int
+    is_preview: bool
+    elapsed_us: int
+    outcome: TurnOutcome
+    trace: Trace
+    placed: Placed | None = None
 
 
 OUTCOME_FORM = Form(TurnOutcome)

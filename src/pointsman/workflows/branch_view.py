@@ -2,56 +2,41 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import msgspec
 from msgspec import Raw
 
-from pointsman.branches.compiled import plain
-from pointsman.branches.explain import ShownBranch, branch_screen
+from pointsman.branches.explain import (
+    ShownBranch,
+    case_values,
+    plain_numbers,
+    to_json,
+    to_screen,
+    weight_number,
+)
 from pointsman.branches.policy import Case, Decision
-from pointsman.branches.trace import BranchOutcome, CaseResult, Trace
 from pointsman.expressions.values import Value
 from pointsman.kernel.instant import instant_text
 from pointsman.workflows.branch_log import LogEntry
-from pointsman.workflows.branching import Evaluation
+from pointsman.workflows.branching import BranchEvaluation
 
 _NUMBERS = msgspec.json.Encoder(decimal_format="number")
 _MS_UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 
-def evaluation_value(made: Evaluation) -> dict[str, object]:
-    """Give an evaluation as `decision evaluate --json` shows it."""
-    outcome = made.outcome
+def evaluation_value(made: BranchEvaluation) -> dict[str, object]:
+    """Return an evaluation as `decision evaluate --json` shows it."""
     return {
-        "decision_id": outcome.decision_id,
-        "selected_targets": outcome.selected_targets,
-        "selected_labels": outcome.selected_labels,
-        "is_default": outcome.is_default,
-        "input_value": shown(outcome.input_value),
-        "evaluation_details": details(made.trace),
-        "weighted": outcome.weighted,
-        "guardrails": guardrails(outcome),
-        "blocked": outcome.blocked,
-        "timestamp": instant_text(made.at),
+        **to_json(_as_shown(made)),
         "cached": made.is_cached,
-        "reason": outcome.reason,
-        "verdict": outcome.verdict,
-        "chosen_targets": outcome.chosen_targets,
-        "approval_required": outcome.approval_required,
-        "output": shown(outcome.output),
-        "input_missing": made.trace.input_missing,
         "evaluated_at": instant_text(made.evaluated_at),
         "evaluation_id": made.evaluation_id,
-        "workflow_id": made.asked.workflow_id,
-        "stage_id": made.asked.stage_id,
-        "policy_id": made.policy_id,
-        "facts_id": made.facts_id,
+        "workflow_id": made.request.workflow_id,
+        "stage_id": made.request.stage_id,
     }
 
 
-def dry_run_value(made: Evaluation) -> dict[str, object]:
-    """Give a dry run: the same, and what would follow from it."""
+def dry_run_value(made: BranchEvaluation) -> dict[str, object]:
+    """Return a dry run: the same, and its would-be consequences."""
     value = evaluation_value(made)
     for name in ("evaluation_id", "evaluated_at", "workflow_id", "stage_id"):
         del value[name]
@@ -62,35 +47,37 @@ def dry_run_value(made: Evaluation) -> dict[str, object]:
     }
 
 
-def evaluation_screen(made: Evaluation) -> str:
-    """Give an evaluation as the why-screen."""
-    name = made.evaluation_id or "not recorded"
-    text = branch_screen(
-        ShownBranch(
-            f"{name} (cached)" if made.is_cached else name,
-            made.at,
-            made.policy_id,
-            made.facts_id,
-            1,
-            made.decision.name,
-            made.outcome,
-            made.trace,
-        )
-    )
+def evaluation_screen(made: BranchEvaluation) -> str:
+    """Render an evaluation as the why-screen."""
+    text = to_screen(_as_shown(made))
     return f"Dry run: nothing is recorded\n{text}" if made.is_dry_run else text
 
 
+def _as_shown(made: BranchEvaluation) -> ShownBranch:
+    name = made.evaluation_id or "not recorded"
+    return ShownBranch(
+        f"{name} (cached)" if made.is_cached else name,
+        made.at,
+        made.policy_id,
+        made.facts_id,
+        1,
+        made.decision.name,
+        made.outcome,
+        made.trace,
+    )
+
+
 def log_value(entry: LogEntry) -> dict[str, object]:
-    """Give an entry of the decision log; what the decision's `logging` hides is left out."""
+    """Return an entry of the decision log, without the parts the decision's `logging` hides."""
     logging, outcome = entry.decision.logging, entry.outcome
     return {
         "decision_id": outcome.decision_id,
         "decision_name": entry.decision.name,
         "timestamp": instant_text(entry.at),
-        "input_value": shown(outcome.input_value) if logging.include_inputs else None,
+        "input_value": plain_numbers(outcome.input_value) if logging.include_inputs else None,
         "selected_targets": outcome.selected_targets,
         "selected_labels": outcome.selected_labels,
-        "evaluation_details": details(entry.trace) if logging.include_evaluation else [],
+        "evaluation_details": case_values(entry.trace) if logging.include_evaluation else [],
         "cached": entry.is_cached,
         "workflow_id": entry.about.workflow_id,
         "stage_id": entry.about.stage_id,
@@ -104,7 +91,7 @@ def log_value(entry: LogEntry) -> dict[str, object]:
 
 
 def decision_value(decision: Decision, source: str, policy_id: str) -> dict[str, object]:
-    """Give a decision as it is in force, with every default filled in."""
+    """Return a decision in force, with every default filled in."""
     return {
         "id": decision.id,
         "name": decision.name,
@@ -122,33 +109,8 @@ def decision_value(decision: Decision, source: str, policy_id: str) -> dict[str,
     }
 
 
-def details(trace: Trace) -> list[dict[str, object]]:
-    """Give what every case said, in order."""
-    return [_detail(each) for each in trace.cases]
-
-
-def guardrails(outcome: BranchOutcome) -> list[dict[str, object]]:
-    """Give what the guardrails said."""
-    return [
-        {
-            "check_name": each.check_name,
-            "passed": each.passed,
-            "message": each.message,
-            "decision_id": each.decision_id,
-            "action": each.action,
-            "escalation_target": each.escalation_target,
-        }
-        for each in outcome.guardrails
-    ]
-
-
-def shown(raw: Raw) -> Raw:
-    """Give a recorded value with its decimals as ordinary numbers."""
-    return Raw(_NUMBERS.encode(plain(raw)))
-
-
-def shown_value(value: Value) -> Raw:
-    """Give a value with its decimals as ordinary numbers."""
+def value_to_json_numbers(value: Value) -> Raw:
+    """Return a value with its decimals as ordinary numbers."""
     return Raw(_NUMBERS.encode(value))
 
 
@@ -160,31 +122,13 @@ def duration(milliseconds: int) -> str:
     return f"{milliseconds}ms"
 
 
-def _detail(case: CaseResult) -> dict[str, object]:
-    return {
-        "index": case.index,
-        "label": case.label,
-        "condition": case.condition,
-        "result": case.result,
-        "priority": case.priority,
-        "weight": _number(case.weight),
-        "evaluated": case.evaluated,
-        "missing": case.missing,
-        "reason": case.reason,
-    }
-
-
 def _case(case: Case) -> dict[str, object]:
     return {
         "target": case.target,
         "label": case.label,
         "condition": case.condition,
-        "weight": _number(case.weight),
+        "weight": weight_number(case.weight),
         "priority": case.priority,
         "ranges": case.ranges,
-        "output": shown(case.output),
+        "output": plain_numbers(case.output),
     }
-
-
-def _number(text: str | None) -> Raw | None:
-    return None if text is None else Raw(_NUMBERS.encode(Decimal(text)))

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from pointsman.kernel.instant import Instant
-from pointsman.recording.desk import Desk
+from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.taints import Taints
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import PolicyFiles
@@ -16,7 +16,7 @@ from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
 from pointsman.workflows.branch_log import BranchLog, Distribution
 from pointsman.workflows.branch_view import log_value
-from pointsman.workflows.branching import Asked, Branching
+from pointsman.workflows.branching import Branching, EvaluationRequest
 
 GATE = """
 decision:
@@ -41,7 +41,7 @@ def branching(home: Home, clock: FrozenClock) -> Iterator[Branching]:
     folder.mkdir()
     (folder / "gate.yaml").write_text(GATE)
     taints, sources = Taints(home.database), (clock, CountedIds())
-    desk = Desk(home, PolicyFiles(home, ("routing.yaml",)), "cli", sources, taints)
+    desk = DecisionRecorder(home, PolicyFiles(home, ("routing.yaml",)), "cli", sources, taints)
     found = Branching(home, desk, *sources)
     yield found
     found.close()
@@ -53,7 +53,9 @@ def test_evaluations_are_logged_in_their_order(
     home: Home, clock: FrozenClock, branching: Branching
 ) -> None:
     for number, score in enumerate((90, 60, 10, 85)):
-        branching.evaluate("gate", {"score": score}, Asked(workflow_id=f"w{number % 2}"))
+        branching.evaluate(
+            "gate", {"score": score}, EvaluationRequest(workflow_id=f"w{number % 2}")
+        )
         clock.advance(seconds=1)
     with closing(LedgerReader(home.database)) as ledger:
         log = BranchLog(ledger)
@@ -70,7 +72,9 @@ def test_evaluations_are_logged_in_their_order(
 def test_an_entry_of_the_log_shows_the_same_wherever_it_is_kept(
     home: Home, branching: Branching
 ) -> None:
-    evaluation = branching.evaluate("gate", {"score": 60}, Asked(workflow_id="w", stage_id="s"))
+    evaluation = branching.evaluate(
+        "gate", {"score": 60}, EvaluationRequest(workflow_id="w", stage_id="s")
+    )
     with closing(LedgerReader(home.database)) as ledger:
         (entry,) = BranchLog(ledger).query()
         value = log_value(entry)

@@ -15,14 +15,14 @@ import pytest
 from tests.gateway.house import eventually
 
 from pointsman.app import Pointsman
-from pointsman.approvals.action_making import Wanted
-from pointsman.approvals.approvals import TURNSTILE
+from pointsman.approvals.approvals import LOCK
+from pointsman.approvals.proposal import ActionProposal
 from pointsman.cli.sensor import _for_ever, service_of
 from pointsman.errors import ChainHeld, LeaseLost, PolicyMoved
 from pointsman.governance.action import Actor
 from pointsman.jobs.request import JobRequest
 from pointsman.kernel.entry import Draft
-from pointsman.operations.publishing import LEASE, Press
+from pointsman.operations.rules.publishing import LEASE, Publisher
 from pointsman.storage.home import open_home
 from pointsman.storage.place import Store
 from pointsman.storage.policies.publications import PUBLISHED, succession
@@ -257,9 +257,9 @@ def test_a_publisher_that_lost_its_right_midway_cannot_fork_the_succession(
         quick.publishing().look()
         given = quick.publishing().replaced("routing.yaml", routing("acme:two") + b"# hers\n")
         second = quick.publish(given, "berta")
-        press = Press(slow.home, slow.desk.recorder(), sources, reader, lease)
+        publisher = Publisher(slow.home, slow.desk.recorder(), sources, reader, lease)
         with pytest.raises(LeaseLost):
-            press.printed(late, before, "anna")
+            publisher.publish(late, before, "anna")
         after = succession(reader, slow.home)
     lease.release()
     assert second.publication.previous == first.id
@@ -338,8 +338,8 @@ def test_what_happens_to_requests_waits_its_turn_over_all_machines(
     server: Server, machines: Callable[[str], Pointsman]
 ) -> None:
     one, two = machines("first"), machines("second")
-    wanted = Wanted("sem_write", {"namespace": "n", "key": "k", "value": 1}, "it is so")
-    inside = two.home.lease(TURNSTILE)
+    wanted = ActionProposal("sem_write", {"namespace": "n", "key": "k", "value": 1}, "it is so")
+    inside = two.home.lease(LOCK)
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(one.approvals.request, wanted, Actor("key-ann", "ann", "operator"))
         eventually(server.waits)

@@ -146,3 +146,19 @@ def test_what_is_not_stored_is_not_made_up(recorder: Recorder, ledger: LedgerRea
     assert ledger.with_id("unknown") == []
     with pytest.raises(MissingSnapshot):
         ledger.snapshot(f"sha256:{receipt.entry.hash.hex()}")
+
+
+def test_the_newest_entry_that_mentions_some_bytes_is_found(
+    recorder: Recorder, ledger: LedgerReader
+) -> None:
+    told = [
+        Draft("outcome", "a", "", Instant(5), b'{"request_id":"req_1"}'),
+        Draft("outcome", "b", "", Instant(7), b'{"request_id":"req_1"}'),
+        Draft("outcome", "c", "", Instant(8), b'{"request_id":"req_12"}'),
+        Draft("decision.turn", "d", "", Instant(9), b'{"request_id":"req_1"}'),
+    ]
+    appended(recorder, *told)
+    newest = ledger.mentioning("outcome", b'"request_id":"req_1"')
+    assert newest is not None
+    assert newest.entry.id == "b"
+    assert ledger.mentioning("outcome", b'"request_id":"req_%"') is None

@@ -18,7 +18,7 @@ from pointsman.kernel.canonical import content_id
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
-from pointsman.recording.desk import POLICY_REFUSED
+from pointsman.recording.decision_recorder import POLICY_REFUSED
 from pointsman.storage.policies.publications import (
     ANNOUNCEMENT_FORM,
     PUBLICATION_FORM,

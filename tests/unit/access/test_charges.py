@@ -14,7 +14,7 @@ from pointsman.access.charges import (
 )
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
-from pointsman.turns.estimate import DEFAULT_OUTPUT_TOKENS, output_bound
+from pointsman.turns.registry.estimate import DEFAULT_OUTPUT_TOKENS, output_bound
 from pointsman.turns.registry.prices import Price
 
 PRICE = Price(

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from pointsman.agents.request import GivenJob
+from pointsman.agents.facts import GivenJob
 from pointsman.app import Pointsman
 from pointsman.brainstate.events import ActionWished, Inputs
 from pointsman.brainstate.reading import read_start
 from pointsman.governance.action import Actor
 from pointsman.jobs.agency import Agency
-from pointsman.jobs.agency_record import Caller
+from pointsman.jobs.entries import Caller
 from pointsman.jobs.jobs import JobResult, Jobs
 from pointsman.jobs.request import JobRequest, read_job_request
 from pointsman.kernel.canonical import ContentId
@@ -97,11 +97,11 @@ class Fleet:
             **more,
         }
         start = read_start(read_json(json.dumps(given).encode(), "start"))
-        return self.agency.keep_brainstate(start).id
+        return self.agency.record_brainstate(start).id
 
     def job(self, query: str = "what is it", **more: object) -> GivenJob:
         names = {
-            "selfrep_snapshot_id": self.agency.keep_selfrep().id,
+            "selfrep_snapshot_id": self.agency.record_selfrep().id,
             "brainstate_snapshot_id": self.state(),
         }
         return GivenJob(

@@ -3,7 +3,7 @@
 from tests.unit.agency.fleet import Fleet
 
 from pointsman.agents.trust.apt import EVENT_FORM
-from pointsman.jobs.agency_record import TRUST
+from pointsman.jobs.entries import TRUST
 
 GOAL = {"goals": [{"goal_id": "g1", "type": "plan", "priority": "0.5"}]}
 

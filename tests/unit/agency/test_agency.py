@@ -20,7 +20,7 @@ from pointsman.errors import (
     RouterNoSnapshot,
 )
 from pointsman.governance.action import Actor
-from pointsman.jobs.agent_privacy import found_kinds, privacy_verdict
+from pointsman.jobs.privacy import found_kinds, privacy_verdict
 from pointsman.storage.stores.entries import ContentReader, LedgerReader
 
 NOWHERE = "sha256:" + "0" * 64
@@ -40,7 +40,7 @@ def test_a_choice_is_recorded_with_its_snapshots_and_trace(fleet: Fleet) -> None
         "selfrep": job.selfrep_snapshot_id,
         "brainstate": job.brainstate_snapshot_id,
     }
-    assert fleet.agency.shown("job-1") == fleet.agency.shown("last") == shown
+    assert fleet.agency.find_route("job-1") == fleet.agency.find_route("last") == shown
     again = fleet.agency.decide(job)
     assert (again.outcome, again.trace, again.facts_id) == (
         shown.outcome,
@@ -96,7 +96,7 @@ def test_a_home_without_a_ledger_has_no_snapshot(folder: Path) -> None:
         with pytest.raises(RouterNoSnapshot):
             pointsman.agency.snapshots.selfrep(NOWHERE)
         with pytest.raises(NotFound, match="nothing is recorded yet"):
-            pointsman.agency.shown()
+            pointsman.agency.find_route()
 
 
 @pytest.mark.req(68)
@@ -222,7 +222,7 @@ def test_every_call_leaves_an_entry_with_its_trace(fleet: Fleet) -> None:
     name = fleet.state()
     fleet.agency.brainstate(name, caller)
     fleet.agency.query(name, caller)
-    selfrep = fleet.agency.keep_selfrep(None, caller).id
+    selfrep = fleet.agency.record_selfrep(None, caller).id
     fleet.agency.selfrep(selfrep, caller)
     with pytest.raises(RouterNoSnapshot):
         fleet.agency.query(NOWHERE, caller)
@@ -238,5 +238,5 @@ def test_every_call_leaves_an_entry_with_its_trace(fleet: Fleet) -> None:
 @pytest.mark.parametrize("job_id", ["grüße", "x" * 200, "tab\there"])
 def test_a_job_of_any_name_is_found_again(fleet: Fleet, job_id: str) -> None:
     shown = fleet.agency.decide(fleet.job(job_id=job_id))
-    assert fleet.agency.shown(job_id) == shown
+    assert fleet.agency.find_route(job_id) == shown
     assert shown.job_id == job_id

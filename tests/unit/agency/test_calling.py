@@ -15,8 +15,8 @@ import pytest
 from tests.processes import is_soon_gone
 from tests.unit.agency.fleet import FLEET, Fleet, opened
 
-from pointsman.agents.run_written import GivenRun, RunHttp, RunModel
-from pointsman.jobs.agent_calling import AgentCalling
+from pointsman.agents.file.run_section import GivenRun, RunHttp, RunModel
+from pointsman.jobs.agent_client import AgentClient
 from pointsman.jobs.log import OUTPUT, STARTED
 from pointsman.storage.policies.settings import WorkflowSettings
 
@@ -157,7 +157,7 @@ def test_an_address_is_posted_the_work_and_nothing_in_it_is_a_template(folder: P
 def test_an_address_that_answers_badly_has_failed(
     tmp_path: Path, answer: bytes, status: int, reason: str
 ) -> None:
-    calling = AgentCalling(tmp_path, WorkflowSettings)
+    calling = AgentClient(tmp_path, WorkflowSettings)
     with served(answer, status) as (url, _asked):
         called = calling.call("agent:a", GivenRun(http=RunHttp(url)), {"query": "x"})
     assert called.status == "exception"
@@ -165,7 +165,7 @@ def test_an_address_that_answers_badly_has_failed(
 
 
 def test_an_address_that_does_not_answer_is_late(tmp_path: Path) -> None:
-    calling = AgentCalling(tmp_path, WorkflowSettings)
+    calling = AgentClient(tmp_path, WorkflowSettings)
     with served(b"{}", wait_s=30) as (url, _asked):
         run = GivenRun(http=RunHttp(url), timeout_ms=200)
         assert calling.call("agent:a", run, {"query": "x"}).status == "timeout"
@@ -174,7 +174,7 @@ def test_an_address_that_does_not_answer_is_late(tmp_path: Path) -> None:
 
 
 def test_without_models_a_model_agent_is_out_of_reach(tmp_path: Path) -> None:
-    calling = AgentCalling(tmp_path, WorkflowSettings)
+    calling = AgentClient(tmp_path, WorkflowSettings)
     assert calling.call("agent:a", GivenRun(model=RunModel()), {}).status == "unreachable"
 
 

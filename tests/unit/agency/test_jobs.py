@@ -7,7 +7,7 @@ from tests.unit.agency.fleet import ANSWER, FLEET, Fleet, a_caller
 from tests.unit.agency.job_entries import GOAL, Crash, die_after, kinds, trust
 
 from pointsman.errors import DocumentError, InputError, NotFound
-from pointsman.jobs.agency_record import TICK
+from pointsman.jobs.entries import TICK
 from pointsman.jobs.log import (
     FINISHED,
     ITERATION,
@@ -135,7 +135,7 @@ def test_memory_of_an_agent_comes_into_the_state(fleet: Fleet) -> None:
 @pytest.mark.req(2)
 def test_a_job_runs_on_its_snapshots_whatever_is_live(fleet: Fleet) -> None:
     fleet.answers()
-    selfrep, mind = fleet.agency.keep_selfrep().id, fleet.state()
+    selfrep, mind = fleet.agency.record_selfrep().id, fleet.state()
     fleet.write({"modules": {"agent:c": {"apt": "0.9", "status": "healthy"}}})
     names = {"selfrep_snapshot_id": selfrep, "brainstate_snapshot_id": mind}
     assert fleet.run(**names).log.agents_invoked == ("agent:a",)
@@ -151,12 +151,12 @@ def test_a_log_tells_everything_and_no_words(fleet: Fleet) -> None:
     assert b"sky" not in entry.payload
     assert result.log.query_text_hash.startswith("hmac-sha256:")
     assert result.log.snapshot_ids.keys() == {"selfrep", "brainstate", "router"}
-    assert fleet.jobs.shown(result.log.log_id).log == result.log
+    assert fleet.jobs.find_result(result.log.log_id).log == result.log
 
 
 def test_unknown_and_unfinished_jobs_are_told_so(fleet: Fleet) -> None:
     with pytest.raises(NotFound, match="no job was ever run"):
-        fleet.jobs.shown("job-1")
+        fleet.jobs.find_result("job-1")
     fleet.answers()
     fleet.run()
     with pytest.raises(NotFound, match="no job is recorded as `nothing`"):
@@ -165,7 +165,7 @@ def test_unknown_and_unfinished_jobs_are_told_so(fleet: Fleet) -> None:
     with pytest.raises(Crash):
         fleet.run(job_id="job-2")
     with pytest.raises(NotFound, match="has not ended"):
-        fleet.jobs.shown("job-2")
+        fleet.jobs.find_result("job-2")
 
 
 @pytest.mark.parametrize(

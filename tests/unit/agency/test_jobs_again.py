@@ -16,7 +16,7 @@ from pointsman.errors import ChainHeld, InputError, MissingSnapshot
 from pointsman.governance.council import CouncilRules, RuleVoter
 from pointsman.governance.state import REQUESTED
 from pointsman.jobs import replay as job_replay
-from pointsman.jobs.agency_record import TICK, TRUST
+from pointsman.jobs.entries import TICK, TRUST
 from pointsman.jobs.log import FINISHED, ITERATION, OUTPUT, STARTED, VOTE
 from pointsman.kernel.replay import Verdict
 from pointsman.storage.stores.entries import LedgerReader
@@ -38,7 +38,7 @@ def test_a_job_that_was_cut_short_anywhere_is_gone_on_with(folder: Path, at: str
         # Ids count from the start in every process here: these must not meet those before.
         again.ids._count = 500
         again.answers(a=WISH)
-        (listed,) = again.jobs.listed()
+        (listed,) = again.jobs.list_latest()
         assert listed.status == ""
         result = again.jobs.resume("job-1")
         assert result.is_resumed
@@ -56,7 +56,7 @@ def test_the_same_request_goes_on_with_its_run_and_another_begins_its_own(folder
     names: dict[str, object] = {}
     with opened(folder) as fleet:
         fleet.answers()
-        names["selfrep_snapshot_id"] = fleet.agency.keep_selfrep().id
+        names["selfrep_snapshot_id"] = fleet.agency.record_selfrep().id
         names["brainstate_snapshot_id"] = fleet.state()
         die_after(fleet, OUTPUT)
         with pytest.raises(Crash):
@@ -77,7 +77,7 @@ def test_a_job_whose_words_were_not_kept_is_closed_with_the_reason(folder: Path)
         fleet.answers()
         done = fleet.run()
         assert (done.text, done.log.replayable) == (ANSWER["text"], False)
-        assert fleet.jobs.shown("job-1").text is None
+        assert fleet.jobs.find_result("job-1").text is None
         verdict = fleet.jobs.replay("job-1")
         assert (verdict.code, verdict.is_identical) == ("MISSING_SNAPSHOT", False)
         die_after(fleet, OUTPUT)
@@ -89,7 +89,7 @@ def test_a_job_whose_words_were_not_kept_is_closed_with_the_reason(folder: Path)
             again.jobs.resume("job-2")
         with pytest.raises(InputError, match="was given up"):
             again.jobs.resume("job-2")
-        assert [each.status for each in again.jobs.listed()] == ["abandoned", "done"]
+        assert [each.status for each in again.jobs.list_latest()] == ["abandoned", "done"]
         assert again.jobs.replay("job-2").code == "FORCE_CONTINUE_REQUIRED"
 
 
@@ -123,7 +123,7 @@ def test_a_changed_entry_fails_the_replay_closed(folder: Path, kind: str) -> Non
     with opened(folder) as fleet:
         fleet.answers()
         fleet.run()
-        log_id = fleet.jobs.shown("job-1").log.log_id
+        log_id = fleet.jobs.find_result("job-1").log.log_id
     _changed(fleet, kind, b"agent:a", b"agent:b")
     _changed(fleet, kind, b'"trace_id":"', b'"trace_id":"x')
     with opened(folder) as again:
@@ -147,8 +147,8 @@ def test_code_that_ticks_or_decides_otherwise_is_found_out(
         patched.setattr(job_replay, "RuleVoter", lambda _rules: RuleVoter(rules))
         assert fleet.jobs.replay("job-1").reason == "the vote of `rules` is not what was recorded"
     with monkeypatch.context() as patched:
-        otherwise = msgspec.structs.replace(fleet.jobs.shown("job-1").log, status="rejected")
-        patched.setattr(job_replay, "reflected", lambda _plan, _doing: otherwise)
+        otherwise = msgspec.structs.replace(fleet.jobs.find_result("job-1").log, status="rejected")
+        patched.setattr(job_replay, "run_job", lambda _plan, _steps: otherwise)
         assert fleet.jobs.replay("job-1").code == "RESULT_MISMATCH"
     assert fleet.jobs.replay("job-1").is_identical
 

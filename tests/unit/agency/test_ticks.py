@@ -9,7 +9,7 @@ from tests.unit.agency.fleet_told import calls
 
 from pointsman.brainstate.events import Inputs, Insertion
 from pointsman.errors import InputError
-from pointsman.jobs.agency_record import TICK, TICK_FORM
+from pointsman.jobs.entries import TICK, TICK_FORM
 from pointsman.storage.stores.entries import ContentReader
 
 
@@ -61,7 +61,7 @@ def test_the_same_tick_asks_once_and_another_under_its_seed_asks_for_itself(flee
     assert fleet.agency.tick(name, wish()).action_requests == first
     other = fleet.agency.tick(name, wish('{"key":"sea","namespace":"facts","value":2}'))
     assert other.action_requests != first
-    assert len(fleet.pointsman.approvals.listed()) == 2
+    assert len(fleet.pointsman.approvals.list_since()) == 2
 
 
 def test_a_wish_that_cannot_be_asked_for_refuses_the_tick(fleet: Fleet) -> None:

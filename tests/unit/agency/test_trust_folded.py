@@ -8,6 +8,7 @@ from msgspec import Raw
 from tests.unit.agency.fleet import COUNCIL, OPERATOR, Fleet, opened
 from tests.unit.agency.fleet_told import judge
 
+from pointsman.agents.file.agents_file import GivenModule, GivenSelfRep
 from pointsman.agents.trust.event import (
     ModuleAptSet,
     ModuleStatusSet,
@@ -15,9 +16,8 @@ from pointsman.agents.trust.event import (
     SelfRepEvent,
     selfrep_payload,
 )
-from pointsman.agents.written import GivenModule, GivenSelfRep
 from pointsman.app import Pointsman
-from pointsman.approvals.action_making import Wanted
+from pointsman.approvals.proposal import ActionProposal
 from pointsman.errors import NotFound
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.entry import Draft
@@ -31,7 +31,7 @@ def tell(fleet: Fleet, event: SelfRepEvent) -> None:
 
 
 def test_trust_goes_down_by_events_of_the_ledger_and_each_counts_once(fleet: Fleet) -> None:
-    fleet.agency.keep_selfrep()
+    fleet.agency.record_selfrep()
     judge(fleet, "agent:a")
     judge(fleet, "agent:a")
     found = fleet.agency.live().module("agent:a")
@@ -47,7 +47,7 @@ def test_trust_goes_down_by_events_of_the_ledger_and_each_counts_once(fleet: Fle
 
 def test_events_fold_the_same_at_once_and_one_by_one(folder: Path) -> None:
     with opened(folder) as fleet:
-        fleet.agency.keep_selfrep()
+        fleet.agency.record_selfrep()
         for index, node in enumerate(["agent:a", "agent:b", "agent:a", "agent:c"]):
             judge(fleet, node, index=index, at=index)
             step = fleet.agency.live()
@@ -89,7 +89,7 @@ def test_changed_constants_rule_from_then_on_under_another_id(fleet: Fleet) -> N
 
 
 def test_an_event_that_cannot_be_taken_in_is_told_and_passed_over(fleet: Fleet) -> None:
-    fleet.agency.keep_selfrep()
+    fleet.agency.record_selfrep()
     tell(fleet, ModuleStatusSet("r-1", "agent:gone", "offline", ""))
     tell(fleet, ModuleAptSet("r-2", "agent:a", Billionths(1), ""))
     (told,) = fleet.agency.problems
@@ -100,13 +100,13 @@ def test_an_event_that_cannot_be_taken_in_is_told_and_passed_over(fleet: Fleet) 
 
 
 def test_what_the_agents_cannot_take_is_refused_when_asked_for(fleet: Fleet) -> None:
-    wanted = Wanted("set_module_status", {"node_id": "agent:x", "status": "quarantined"})
+    wanted = ActionProposal("set_module_status", {"node_id": "agent:x", "status": "quarantined"})
     with pytest.raises(NotFound, match="no module `agent:x`"):
         fleet.pointsman.approvals.request(wanted, OPERATOR)
 
 
 def test_an_approved_quarantine_takes_a_module_out(fleet: Fleet) -> None:
-    wanted = Wanted("set_module_status", {"node_id": "agent:a", "status": "quarantined"})
+    wanted = ActionProposal("set_module_status", {"node_id": "agent:a", "status": "quarantined"})
     state = fleet.pointsman.approvals.request(wanted, OPERATOR)
     assert fleet.agency.decide(fleet.job()).outcome.selected_agent == "agent:a"
     assert fleet.approve(state.request.request_id) == "executed"
@@ -115,6 +115,6 @@ def test_an_approved_quarantine_takes_a_module_out(fleet: Fleet) -> None:
 
 
 def test_given_modules_are_frozen_with_what_was_filled_in(fleet: Fleet) -> None:
-    kept = fleet.agency.keep_selfrep(GivenSelfRep({"agent:z": GivenModule()}))
+    kept = fleet.agency.record_selfrep(GivenSelfRep({"agent:z": GivenModule()}))
     assert "modules.agent:z.apt: default 0.5" in kept.warnings
     assert [each.node_id for each in fleet.agency.selfrep(kept.id).modules] == ["agent:z"]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from pointsman.agents.file.agents_file import AgentsFile
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.written import AgentsFile
 from pointsman.kernel.number import billionths
 from pointsman.kernel.schema import json_schema
 from pointsman.storage.policies.agents_file import AgentsFiles

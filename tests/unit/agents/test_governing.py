@@ -6,10 +6,10 @@ import pytest
 from msgspec import Raw
 from tests.models.agents_jobs import a_job, a_router
 
-from pointsman.agents.compiled import ReadyPolicy, Router
+from pointsman.agents.compiled import CompiledAgents, compile_policy
 from pointsman.agents.decide import decide
-from pointsman.agents.governing import House, governed, house_after
-from pointsman.agents.module import Metrics, ModulePolicy, edge
+from pointsman.agents.modules.governing import House, governed, house_after
+from pointsman.agents.modules.module import Metrics, ModulePolicy, edge
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.trust.event import (
     Dependency,
@@ -73,7 +73,7 @@ def test_a_registered_module_is_in_the_next_snapshot_and_can_be_chosen() -> None
     assert (module.registration.registered_at, module.last_updated) == (AT, AT)
     assert (module.capabilities, module.dependencies) == (("answer", "plan"), ("service:db",))
     assert selfrep.edges == (edge("agent:n", "service:db", required=True),)
-    router = Router(ReadyPolicy(policy), selfrep)
+    router = CompiledAgents(compile_policy(policy), selfrep)
     assert decide(router, a_job(router))[0].selected_agent == "agent:n"
 
 

@@ -7,9 +7,7 @@ import pytest
 from tests.models.agents_jobs import a_router
 
 from pointsman.agents.decide import decide
-from pointsman.agents.facts import GoalView, PrivacyVerdict
-from pointsman.agents.mind import mind_view
-from pointsman.agents.request import facts_of, read_job
+from pointsman.agents.facts import GoalView, PrivacyVerdict, facts_of, mind_view, read_facts
 from pointsman.brainstate.created import StartingAttention, created
 from pointsman.brainstate.events import NewGoal
 from pointsman.brainstate.hints import hinted
@@ -43,7 +41,7 @@ def test_depth_is_scaled_by_attention_once() -> None:
     view = mind_view(state)
     assert view.max_depth_allowed == 3
     router = a_router({"modules": {"a": {"apt": "0.9", "status": "healthy"}}})
-    given = read_job(read_json(json.dumps(REQUEST).encode(), "body"))
+    given = read_facts(read_json(json.dumps(REQUEST).encode(), "body"))
     facts = facts_of(given, view)
     outcome, _ = decide(router, _about(facts, router))
     assert outcome.depth == 1
@@ -62,7 +60,7 @@ def test_a_mind_is_seen_with_its_goals_and_its_own_thresholds() -> None:
 @pytest.mark.req(49)
 def test_a_request_has_the_documents_seven_fields_and_four_of_ours() -> None:
     more = {"user_role": "operator", "intent": "math", "required_action": "read"}
-    given = read_job(read_json(json.dumps(REQUEST | more).encode(), "body"))
+    given = read_facts(read_json(json.dumps(REQUEST | more).encode(), "body"))
     verdict = PrivacyVerdict(is_blocked=True, reason="pii")
     facts = facts_of(given, mind_view(a_state()), permitted=["z", "a"], privacy=verdict)
     assert (facts.job_id, facts.job_seed, facts.query) == ("j", "s", "hello world")
@@ -80,20 +78,20 @@ def test_a_request_has_the_documents_seven_fields_and_four_of_ours() -> None:
 def test_a_request_without_what_it_needs_is_refused(name: str) -> None:
     given: dict[str, Any] = {key: value for key, value in REQUEST.items() if key != name}
     with pytest.raises(DocumentError, match=f"missing_key.*{name}"):
-        read_job(read_json(json.dumps(given).encode(), "body"))
+        read_facts(read_json(json.dumps(given).encode(), "body"))
 
 
 @pytest.mark.parametrize("wrong", [{"mood": 1}, {"candidate_list": "a"}, {"job_id": ""}])
 def test_a_request_with_anything_else_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(DocumentError):
-        read_job(read_json(json.dumps(REQUEST | wrong).encode(), "body"))
+        read_facts(read_json(json.dumps(REQUEST | wrong).encode(), "body"))
 
 
 @pytest.mark.req(9)
 @pytest.mark.parametrize("given", [{}, {"candidate_list": None}, {"candidate_list": []}])
 def test_no_candidates_and_an_empty_list_of_them_are_the_same(given: dict[str, Any]) -> None:
     request = {key: value for key, value in REQUEST.items() if key != "candidate_list"} | given
-    facts = facts_of(read_job(read_json(json.dumps(request).encode(), "b")), mind_view(a_state()))
+    facts = facts_of(read_facts(read_json(json.dumps(request).encode(), "b")), mind_view(a_state()))
     assert facts.candidate_list == ()
 
 

@@ -9,20 +9,20 @@ import msgspec
 import pytest
 from tests.models.agents_jobs import a_job, a_router
 
-from pointsman.agents.compiled import Router
-from pointsman.agents.decide import routed
+from pointsman.agents.compiled import CompiledAgents
+from pointsman.agents.decide import artifacts, decide
 from pointsman.agents.facts import JobFacts, after_failure
+from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.selfrep import SELFREP_FORM
 from pointsman.audit.replay import replay_all, replay_named
-from pointsman.jobs.agent_ruling import agent_made
+from pointsman.jobs.entries import agent_decision
 from pointsman.kernel.content import Retain
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Aside, Names, read_recorded
 from pointsman.kernel.replay import Verdict
 from pointsman.recording.recorder import ARTIFACT, SHARED_ARTIFACT, Recorder
-from pointsman.recording.waiting import Blocking
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.stores.entries import LedgerReader
 
@@ -44,14 +44,16 @@ def recorder_of(home: Home, retain: Retain = "full") -> Iterator[Recorder]:
         yield recorder
 
 
-def recorded(home: Home, recorder: Recorder, router: Router, facts: JobFacts, name: str) -> None:
-    waits = Blocking()
+def recorded(
+    home: Home, recorder: Recorder, router: CompiledAgents, facts: JobFacts, name: str
+) -> None:
+    waits = BlockingWaiter()
     seal = recorder.hand_in_text(str(facts.query), waits)
     policy_id = POLICY_FORM.id(router.policy.policy)
-    found = routed(router, facts)
-    made = agent_made(router, facts, found, seal, policy_id, home.identity.ledger)
+    found = decide(router, facts)
+    made = agent_decision(router, facts, found, seal, policy_id, home.identity.ledger)
     recorder.decide(Names(name, facts.job_id, Instant(5)), made, ASIDE, waits.expect())
-    waits.reached()
+    waits.wait()
 
 
 @pytest.fixture
@@ -101,7 +103,7 @@ def test_what_a_trace_only_names_is_attached_to_its_entry(home: Home) -> None:
     facts = a_job(router, {"required_action": "z" * 150})
     with recorder_of(home) as recorder:
         recorded(home, recorder, router, facts, "d1")
-    (artifact,) = routed(router, facts).artifacts
+    (artifact,) = artifacts(router, facts, decide(router, facts)[1])
     reader = LedgerReader(home.database)
     with closing(reader):
         (stored,) = reader.with_id("d1")
@@ -118,7 +120,7 @@ def test_a_large_artifact_is_recorded_once_however_many_decisions_name_it(home: 
             recorded(home, recorder, router, facts, name)
     with recorder_of(home) as recorder:
         recorded(home, recorder, router, facts, "d4")
-    (artifact,) = routed(router, facts).artifacts
+    (artifact,) = artifacts(router, facts, decide(router, facts)[1])
     assert len(artifact.body) > SHARED_ARTIFACT
     reader = LedgerReader(home.database)
     with closing(reader):
@@ -155,17 +157,15 @@ def test_a_query_is_needed_only_where_a_pattern_reads_it(
 def test_a_changed_outcome_is_a_divergence(home: Home) -> None:
     router = a_router(HOUSE)
     facts = a_job(router)
-    found = routed(router, facts)
-    forged = msgspec.structs.replace(found.outcome, selected_agent="agent:b")
+    outcome, trace = decide(router, facts)
+    forged = msgspec.structs.replace(outcome, selected_agent="agent:b")
     with recorder_of(home) as recorder:
-        waits = Blocking()
+        waits = BlockingWaiter()
         seal = recorder.hand_in_text(str(facts.query), waits)
         policy_id = POLICY_FORM.id(router.policy.policy)
-        made = agent_made(
-            router, facts, found._replace(outcome=forged), seal, policy_id, home.identity.ledger
-        )
+        made = agent_decision(router, facts, (forged, trace), seal, policy_id, home.identity.ledger)
         recorder.decide(Names("d1", "job-1", Instant(5)), made, ASIDE, waits.expect())
-        waits.reached()
+        waits.wait()
     (report,) = replay_all(home).others
     assert report.verdict is Verdict.DIVERGED
     assert [each.path for each in report.differences] == ["outcome.selected_agent"]
@@ -174,15 +174,15 @@ def test_a_changed_outcome_is_a_divergence(home: Home) -> None:
 def test_a_choice_whose_modules_are_gone_cannot_be_run_again(home: Home) -> None:
     router = a_router(HOUSE)
     facts = a_job(router)
-    found = routed(router, facts)
+    found = decide(router, facts)
     with recorder_of(home) as recorder:
-        waits = Blocking()
+        waits = BlockingWaiter()
         seal = recorder.hand_in_text(str(facts.query), waits)
         policy_id = POLICY_FORM.id(router.policy.policy)
-        made = agent_made(router, facts, found, seal, policy_id, home.identity.ledger)
+        made = agent_decision(router, facts, found, seal, policy_id, home.identity.ledger)
         made = msgspec.structs.replace(made, snapshots={})
         recorder.decide(Names("d1", "job-1", Instant(5)), made, ASIDE, waits.expect())
-        waits.reached()
+        waits.wait()
     (report,) = replay_all(home).others
     assert (report.verdict, report.code) == (Verdict.UNABLE, "MISSING_SNAPSHOT")
     assert router.selfrep_id in report.reason

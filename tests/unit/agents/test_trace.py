@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from tests.models.agents_jobs import a_job, a_router, decided
 
 from pointsman.agents.codes import USER_MESSAGES, Cause, DepthReason, Excluded, ReasonTag
-from pointsman.agents.decide import decide, routed
-from pointsman.agents.explain import ShownRoute, answer, route_screen, shown_route
+from pointsman.agents.decide import artifacts, decide
+from pointsman.agents.explain import ShownRoute, answer, to_json, to_screen
 from pointsman.agents.facts import FACTS_FORM, after_failure, normalised, with_seal
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM, AgentOutcome, RouteTrace
 from pointsman.errors import IntegrityFailure, MissingSnapshot
@@ -42,7 +42,7 @@ def many(count: int, **given: Any) -> dict[str, Any]:
 
 @pytest.mark.req(11, 49, 50, 69)
 def test_the_answer_has_the_documents_shape_with_ordinary_numbers() -> None:
-    value = json.loads(msgspec.json.encode(shown_route(shown(*decided(TWO)))))
+    value = json.loads(msgspec.json.encode(to_json(shown(*decided(TWO)))))
     assert value["ordered_candidates"] == [
         {
             "node_id": node_id,
@@ -86,7 +86,7 @@ def test_an_answer_without_an_agent_has_its_code_cause_and_fixed_sentence(
 
 
 def test_the_screen_tells_who_takes_it_and_why_the_others_do_not() -> None:
-    screen = route_screen(shown(*decided(TWO)))
+    screen = to_screen(shown(*decided(TWO)))
     assert screen.splitlines()[:3] == [
         "Job job-1",
         "Chose: agent:a   (availability)",
@@ -99,7 +99,7 @@ def test_the_screen_tells_who_takes_it_and_why_the_others_do_not() -> None:
 
 def test_the_screen_of_a_blocked_job_says_why_and_quotes_nothing() -> None:
     job = {"query": "mail me at ada@example.org", "blocked": "holds pii.email"}
-    screen = route_screen(shown(*decided({**TWO, "job": job})))
+    screen = to_screen(shown(*decided({**TWO, "job": job})))
     assert "Chose: nobody   (PRIVACY_BLOCKED: the query holds what must not be routed)" in screen
     assert "holds pii.email" in screen
     assert "ada@example.org" not in screen
@@ -107,7 +107,7 @@ def test_the_screen_of_a_blocked_job_says_why_and_quotes_nothing() -> None:
 
 @pytest.mark.parametrize("count", [1, 12, 13, 14, 300])
 def test_the_screen_stays_one_screen(count: int) -> None:
-    lines = route_screen(shown(*decided(many(count)))).splitlines()
+    lines = to_screen(shown(*decided(many(count)))).splitlines()
     assert len(lines) <= 24
     assert all(len(line) <= 80 for line in lines)
     if count > 14:
@@ -118,42 +118,47 @@ def test_the_screen_stays_one_screen(count: int) -> None:
 @pytest.mark.req(65)
 def test_a_long_list_is_cut_and_the_whole_of_it_is_an_artifact() -> None:
     router = a_router(many(2_000, router_config={"trace_rows": 50}))
-    found = routed(router, a_job(router))
-    assert len(found.trace.excluded) == 50
-    assert found.trace.excluded_total == 1_990
-    (artifact,) = found.artifacts
-    assert found.trace.excluded_artifact == f"artifact:{artifact.id}"
+    facts = a_job(router)
+    _, trace = decide(router, facts)
+    assert len(trace.excluded) == 50
+    assert trace.excluded_total == 1_990
+    (artifact,) = artifacts(router, facts, trace)
+    assert trace.excluded_artifact == f"artifact:{artifact.id}"
     assert artifact.id == content_id(artifact.body)
     rows = json.loads(artifact.body)
     assert len(rows) == 1_990
-    assert rows[:50] == [[e.node_id, e.reason, e.detail] for e in found.trace.excluded]
+    assert rows[:50] == [[e.node_id, e.reason, e.detail] for e in trace.excluded]
 
 
 def test_a_list_that_just_fits_is_whole() -> None:
     router = a_router(many(60, router_config={"trace_rows": 50}))
-    found = routed(router, a_job(router))
-    assert len(found.trace.excluded) == found.trace.excluded_total == 50
-    assert (found.trace.excluded_artifact, found.artifacts) == ("", ())
+    facts = a_job(router)
+    _, trace = decide(router, facts)
+    assert len(trace.excluded) == trace.excluded_total == 50
+    assert (trace.excluded_artifact, artifacts(router, facts, trace)) == ("", ())
 
 
 @pytest.mark.req(65)
 def test_a_long_text_is_cut_and_the_whole_of_it_is_an_artifact() -> None:
     router = a_router({**TWO, "router_config": {"trace_chars": 100}})
-    short = routed(router, a_job(router, {"intent": "x" * 100}))
-    assert (short.trace.intent, short.artifacts) == ("x" * 100, ())
-    found = routed(router, a_job(router, {"intent": "ü" * 101}))
-    (artifact,) = found.artifacts
+    short = a_job(router, {"intent": "x" * 100})
+    _, trace = decide(router, short)
+    assert (trace.intent, artifacts(router, short, trace)) == ("x" * 100, ())
+    facts = a_job(router, {"intent": "ü" * 101})
+    outcome, trace = decide(router, facts)
+    (artifact,) = artifacts(router, facts, trace)
     assert artifact.body.decode() == "ü" * 101
-    assert len(found.trace.intent) == 100
-    assert found.trace.intent.endswith(f"… artifact:{artifact.id}")
-    assert found.outcome.intent == found.trace.intent
+    assert len(trace.intent) == 100
+    assert trace.intent.endswith(f"… artifact:{artifact.id}")
+    assert outcome.intent == trace.intent
 
 
 def test_a_long_reason_of_privacy_is_cut_as_well() -> None:
     router = a_router({**TWO, "router_config": {"trace_chars": 100}})
-    found = routed(router, a_job(router, {"blocked": "y" * 500}))
-    assert len(found.trace.privacy_reason) == 100
-    assert found.artifacts[0].body == b"y" * 500
+    facts = a_job(router, {"blocked": "y" * 500})
+    _, trace = decide(router, facts)
+    assert len(trace.privacy_reason) == 100
+    assert artifacts(router, facts, trace)[0].body == b"y" * 500
 
 
 @pytest.mark.req(2)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.models.agents_jobs import a_router
 
-from pointsman.agents.module import Metrics
-from pointsman.agents.selfrep import SelfRep
+from pointsman.agents.modules.module import Metrics
+from pointsman.agents.modules.selfrep import SelfRep
 from pointsman.agents.trust.apt import DEFAULT_TRUST, EventType, TrustEvent, apt_after, event_id
 from pointsman.agents.trust.folding import folded
 from pointsman.agents.trust.status import status_after

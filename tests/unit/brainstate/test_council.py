@@ -16,35 +16,33 @@ from pointsman.governance.council import (
     ConfidenceAtLeast,
     ContainsAny,
     ContainsNone,
+    CouncilQuestion,
     CouncilRule,
     CouncilRules,
     CouncilVote,
     Delivers,
     EvidenceAtLeast,
     FindsNone,
-    Finished,
+    IsFinished,
     IsJson,
     LengthBetween,
     MentionsQuestion,
-    Question,
     RuleVoter,
-    Voter,
     council_approval,
-    is_kept,
-    read_council,
-    rules_id,
-    voted,
+    passes_check,
+    rule_problems,
 )
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import ONE, billionths
+from pointsman.kernel.schema import conform
 from pointsman.signals.detectors import detect
 
-QUESTION = Question("How large is the proton radius?", "answer")
+QUESTION = CouncilQuestion("How large is the proton radius?", "answer")
 GOOD = AgentOutput("agent:a", "The proton radius is 0.84 fm.", billionths("0.9"), "answer")
 
 
 def _vote(output: AgentOutput = GOOD, rules: CouncilRules = BUILT_IN) -> CouncilVote:
-    return voted(rules, "v1", QUESTION, output)
+    return RuleVoter(rules).vote("v1", QUESTION, output)
 
 
 def _with(**changes: Any) -> AgentOutput:
@@ -137,7 +135,7 @@ def test_scores_are_weighed_exactly_and_compared_at_the_threshold() -> None:
         (FindsNone(("email", "iban")), {"found_kinds": ("iban",)}, False),
         (LengthBetween(0, 5), {}, False),
         (LengthBetween(3, 3), {"text": " abc\n"}, True),
-        (Finished(), {}, True),
+        (IsFinished(), {}, True),
         (IsJson(), {}, False),
         (IsJson(), {"text": ' {"a": [1, null]} '}, True),
         (IsJson(), {"text": "[" * 100_000}, False),
@@ -145,20 +143,20 @@ def test_scores_are_weighed_exactly_and_compared_at_the_threshold() -> None:
     ],
 )
 def test_a_check_is_kept_or_broken(check: Any, changes: dict[str, Any], *, kept: bool) -> None:
-    assert is_kept(check, QUESTION, _with(**changes)) is kept
+    assert passes_check(check, QUESTION, _with(**changes)) is kept
 
 
 def test_a_question_without_long_words_is_mentioned_by_anything() -> None:
-    assert is_kept(MentionsQuestion(Decimal(1)), Question("is it so?"), GOOD)
+    assert passes_check(MentionsQuestion(Decimal(1)), CouncilQuestion("is it so?"), GOOD)
 
 
 def test_words_of_four_letters_are_mentioned_and_shorter_ones_are_not_asked_for() -> None:
-    assert not is_kept(MentionsQuestion(Decimal(1)), Question("the mass"), GOOD)
-    assert is_kept(MentionsQuestion(Decimal(1)), Question("the sun"), GOOD)
+    assert not passes_check(MentionsQuestion(Decimal(1)), CouncilQuestion("the mass"), GOOD)
+    assert passes_check(MentionsQuestion(Decimal(1)), CouncilQuestion("the sun"), GOOD)
 
 
 def test_a_question_that_wants_no_deliverable_takes_any() -> None:
-    assert is_kept(Delivers(), Question("x"), GOOD)
+    assert passes_check(Delivers(), CouncilQuestion("x"), GOOD)
 
 
 def test_without_rules_nothing_speaks_against_an_output() -> None:
@@ -166,8 +164,7 @@ def test_without_rules_nothing_speaks_against_an_output() -> None:
 
 
 def test_a_vote_has_the_same_bytes_every_time() -> None:
-    voter: Voter = RuleVoter()
-    first = VOTE_FORM.encode(voter.vote("v1", QUESTION, GOOD))
+    first = VOTE_FORM.encode(RuleVoter().vote("v1", QUESTION, GOOD))
     assert VOTE_FORM.encode(RuleVoter().vote("v1", QUESTION, GOOD)) == first
     assert VOTE_FORM.decode(first) == _vote()
 
@@ -181,15 +178,18 @@ def test_votes_come_to_an_approval_by_more_than_half_and_to_nothing_without_any(
     assert council_approval([yes, no, yes]) is True
 
 
-def test_rules_are_read_and_named_by_their_content() -> None:
+def _read_rules(text: str) -> CouncilRules:
+    return conform(read_json(text.encode(), "council"), CouncilRules, rule_problems)
+
+
+def test_rules_are_read_from_json() -> None:
     text = (
         '{"approve_at": 0.80, "rules": [{"id": "a", "axis": "safety", "is_veto": true,'
         ' "check": {"check": "contains_none", "terms": ["x"]}, "suggestion": "no x"}]}'
     )
-    rules = read_council(read_json(text.encode(), "council"))
+    rules = _read_rules(text)
     assert rules.rules[0].check == ContainsNone(("x",))
-    same = read_council(read_json(text.replace("0.80", "0.8").encode(), "council"))
-    assert rules_id(rules) == rules_id(same) != rules_id(BUILT_IN)
+    assert rules.approve_at == Decimal("0.8")
 
 
 def test_rules_with_mistakes_are_refused_all_at_once() -> None:
@@ -197,7 +197,7 @@ def test_rules_with_mistakes_are_refused_all_at_once() -> None:
     one = {"id": "a", "axis": "coherence", "check": length}
     text = json.dumps({"rules": [one, one]})
     with pytest.raises(DocumentError) as caught:
-        read_council(read_json(text.encode(), "council"))
+        _read_rules(text)
     assert [str(each.code) for each in caught.value.problems] == [
         "config.out_of_range",
         "config.invalid_value",
@@ -216,4 +216,4 @@ def test_rules_with_mistakes_are_refused_all_at_once() -> None:
 )
 def test_a_rule_nobody_knows_is_refused(rule: dict[str, Any]) -> None:
     with pytest.raises(DocumentError):
-        read_council(read_json(json.dumps({"rules": [rule]}).encode(), "council"))
+        _read_rules(json.dumps({"rules": [rule]}))

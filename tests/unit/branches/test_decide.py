@@ -8,17 +8,18 @@ import msgspec
 import pytest
 
 from pointsman.audit.replay import REGISTRY
-from pointsman.branches.compiled import ReadyDecisions, plain
+from pointsman.branches.compiled import compile_policy, plain
 from pointsman.branches.decide import DECIDER, DECISION_VERSION, decide
-from pointsman.branches.facts import FACTS_FORM, branch_facts
+from pointsman.branches.facts import FACTS_FORM, read_facts
 from pointsman.branches.policy import (
     POLICY_FORM,
     BranchPolicy,
     branch_policy,
     definition_id,
     milliseconds,
+    read_document,
+    read_policy,
 )
-from pointsman.branches.reading import decisions_of, read_decisions
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
 from pointsman.errors import DocumentError, InputError, NotFound, ValueRefused
 from pointsman.kernel.content import no_texts
@@ -38,11 +39,11 @@ def a_policy(**fields: Any) -> BranchPolicy:
     if given["type"] != "rule_table" and "cases" in given:
         given.pop("rules")
     document = Document("d.yaml", {"decision": given}, {}, {("decision",): (1, 1)})
-    return branch_policy([decisions_of(document)])
+    return branch_policy([read_document(document)])
 
 
 def decided(context: dict[str, Any], **fields: Any) -> tuple[BranchOutcome, Trace]:
-    return decide(ReadyDecisions(a_policy(**fields)), branch_facts("d", context))
+    return decide(compile_policy(a_policy(**fields)), read_facts("d", context))
 
 
 @pytest.mark.req(308)
@@ -104,8 +105,8 @@ def test_without_evaluation_only_what_fired_or_is_unknown_is_told() -> None:
 def test_the_context_of_the_caller_stays_his_own() -> None:
     context = {"kind": "x", "list": [1, {"a": Decimal("1.0")}]}
     before = repr(context)
-    facts = branch_facts("d", context)
-    ready = ReadyDecisions(a_policy())
+    facts = read_facts("d", context)
+    ready = compile_policy(a_policy())
     first = decide(ready, facts)
     assert repr(context) == before
     context["kind"] = "y"
@@ -121,8 +122,8 @@ def test_the_context_of_the_caller_stays_his_own() -> None:
 ])  # fmt: skip
 def test_live_and_replayed_bytes_are_equal(context: dict[str, Any]) -> None:
     policy = a_policy(input="{{ context }}", variables=None)
-    facts = branch_facts("d", context)
-    outcome, trace = decide(ReadyDecisions(policy), facts)
+    facts = read_facts("d", context)
+    outcome, trace = decide(compile_policy(policy), facts)
     again = DECIDER.under(POLICY_FORM.form.encode(policy))
     found = again(FACTS_FORM.encode(facts.recorded()), no_texts)
     assert found == (OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
@@ -154,7 +155,7 @@ def test_an_input_without_an_exact_form_is_unknown() -> None:
 @pytest.mark.parametrize("context", [{"x": 1.5}, {"x": 2**53}, {"x": float("nan")}, {"x": {1: 2}}])
 def test_a_context_that_is_not_exact_is_refused(context: dict[str, Any]) -> None:
     with pytest.raises(ValueRefused):
-        branch_facts("d", context)
+        read_facts("d", context)
 
 
 def test_recorded_facts_must_hold_a_mapping() -> None:
@@ -164,9 +165,9 @@ def test_recorded_facts_must_hold_a_mapping() -> None:
 
 
 def test_an_unknown_decision_is_not_found_with_the_nearest_name() -> None:
-    ready = ReadyDecisions(a_policy(id="quality-gate"))
+    ready = compile_policy(a_policy(id="quality-gate"))
     with pytest.raises(NotFound) as caught:
-        decide(ready, branch_facts("quality-gat", {}))
+        decide(ready, read_facts("quality-gat", {}))
     assert caught.value.hint == "did you mean `quality-gate`?"
 
 
@@ -177,32 +178,32 @@ def test_the_registry_of_replay_knows_branches() -> None:
 def test_ids_are_unique_over_files() -> None:
     cases = b"cases: [{condition: 'true', target: y}]"
     text = b"decision: {id: d, type: switch, default: {target: x}, %s}" % cases
-    read_decisions(text, "a.yaml")
+    read_policy(text, "a.yaml")
     with pytest.raises(DocumentError, match="is taken"):
-        read_decisions(text, "b.yaml", taken=["d"])
+        read_policy(text, "b.yaml", taken=["d"])
     with pytest.raises(DocumentError, match="not a known target"):
-        read_decisions(text, "b.yaml", targets=["x"])
+        read_policy(text, "b.yaml", targets=["x"])
 
 
 @pytest.mark.req(312, 313)
 def test_weighted_shares_and_stickiness_over_10000_ids() -> None:
     cases = [{"target": t, "weight": w} for t, w in (("v1", 70), ("v2", 20), ("v3", 10))]
-    ready = ReadyDecisions(a_policy(type="weighted", input="{{ request.id }}", cases=cases))
+    ready = compile_policy(a_policy(type="weighted", input="{{ request.id }}", cases=cases))
     ids = [f"r{n}" for n in range(10_000)]
-    found = {i: decide(ready, branch_facts("d", {"request": {"id": i}}))[0] for i in ids}
+    found = {i: decide(ready, read_facts("d", {"request": {"id": i}}))[0] for i in ids}
     counts = [sum(o.selected_targets == (t,) for o in found.values()) for t in ("v1", "v2", "v3")]
     for count, share in zip(counts, (0.7, 0.2, 0.1), strict=True):
         assert abs(count - 10_000 * share) < 4 * (10_000 * share * (1 - share)) ** 0.5
     random.Random(1).shuffle(ids)
     assert all(
-        decide(ready, branch_facts("d", {"request": {"id": i}}))[0] == found[i] for i in ids[:500]
+        decide(ready, read_facts("d", {"request": {"id": i}}))[0] == found[i] for i in ids[:500]
     )
 
 
 def test_ranges_move_only_the_slots_that_move() -> None:
     def placed(cases: list[dict[str, Any]]) -> list[str]:
-        ready = ReadyDecisions(a_policy(type="weighted", input="id", slots=100, cases=cases))
-        facts = [branch_facts("d", {"id": n}) for n in range(2_000)]
+        ready = compile_policy(a_policy(type="weighted", input="id", slots=100, cases=cases))
+        facts = [read_facts("d", {"id": n}) for n in range(2_000)]
         return [decide(ready, each)[0].selected_targets[0] for each in facts]
 
     before = placed([{"target": "a", "ranges": [[0, 70]]}, {"target": "b", "ranges": [[70, 90]]},

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from pointsman.branches.compiled import ReadyDecisions
+from pointsman.branches.compiled import CompiledDecisions
 from pointsman.branches.decide import decide
-from pointsman.branches.explain import HEIGHT, WIDTH, ShownBranch, branch_screen
-from pointsman.branches.facts import branch_facts
-from pointsman.branches.policy import branch_policy
-from pointsman.branches.reading import decisions_of
+from pointsman.branches.explain import HEIGHT, ShownBranch, to_screen
+from pointsman.branches.facts import read_facts
+from pointsman.branches.policy import branch_policy, read_document
+from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import Instant
 
@@ -18,10 +18,10 @@ from pointsman.kernel.instant import Instant
 def screen(context: dict[str, Any], **fields: Any) -> str:
     given = {"id": "gate", "type": "switch", "default": {"target": "otherwise"}} | fields
     document = Document("d.yaml", {"decision": given}, {}, {("decision",): (1, 1)})
-    policy = branch_policy([decisions_of(document)])
-    outcome, trace = decide(ReadyDecisions(policy), branch_facts(given["id"], context))
+    policy = branch_policy([read_document(document)])
+    outcome, trace = decide(CompiledDecisions(policy), read_facts(given["id"], context))
     shown = ShownBranch("01J", Instant(0), "sha256:p", "sha256:f", 1, "Gate", outcome, trace)
-    text = branch_screen(shown)
+    text = to_screen(shown)
     lines = text.split("\n")
     assert len(lines) <= HEIGHT
     assert all(len(line) <= WIDTH for line in lines)

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from pointsman.branches import cells
-from pointsman.branches.compiled import ReadyDecisions
+from pointsman.branches.compiled import compile_policy
 from pointsman.branches.decide import decide
-from pointsman.branches.facts import branch_facts
-from pointsman.branches.policy import BranchPolicy, branch_policy
-from pointsman.branches.reading import decisions_of
-from pointsman.branches.review import Concern, Finding, review
+from pointsman.branches.facts import read_facts
+from pointsman.branches.policy import BranchPolicy, branch_policy, read_document
+from pointsman.branches.rules import cells
+from pointsman.branches.rules.review import Concern, Finding, review
 from pointsman.kernel.document import Document
 
 SHOWN = {Concern.SHADOWED, Concern.OVERLAP, Concern.CONFLICT, Concern.GAP}
@@ -23,7 +22,7 @@ def a_table(*conditions: str, **fields: Any) -> BranchPolicy:
              for n, text in enumerate(conditions)]  # fmt: skip
     given = {"id": "d", "type": "rule_table", "default": {"target": "none"}, "rules": rules}
     document = Document("d", {"decision": given | fields}, {}, {("decision",): (1, 1)})
-    return branch_policy([decisions_of(document)])
+    return branch_policy([read_document(document)])
 
 
 def found(*conditions: str, **fields: Any) -> list[tuple[Concern, int | None, tuple[int, ...]]]:
@@ -39,8 +38,8 @@ def check_example(policy: BranchPolicy, finding: Finding) -> None:
     assert (finding.example is not None) == (finding.code in SHOWN)
     if finding.example is None:
         return
-    ready = ReadyDecisions(policy)
-    facts = branch_facts("d", finding.example)
+    ready = compile_policy(policy)
+    facts = read_facts("d", finding.example)
     outcome, _ = decide(ready, facts)
     scope = cells.Cell(finding.example, is_open=False).scope(ready.decision("d"))
     true = ready.decision("d").table.every(scope).hits
@@ -142,7 +141,7 @@ def test_weights_that_break_their_guardrail_are_found() -> None:
         "guardrails": [{"type": "weight_bounds", "min_weight": 5, "escalation_target": "h"}],
     }  # fmt: skip
     document = Document("d", {"decision": given}, {}, {("decision",): (1, 1)})
-    policy = branch_policy([decisions_of(document)])
+    policy = branch_policy([read_document(document)])
     (finding,) = review(policy)
     assert finding.code is Concern.GUARDED
     assert finding.message == "weight 1 of `A` is below 5: goes to `h`"
@@ -169,10 +168,10 @@ def test_random_tables_keep_what_their_review_promises() -> None:
         has_gap = any(f.code is Concern.GAP for f in findings)
         shadowed += bool(never)
         complete += not has_gap
-        ready = ReadyDecisions(policy)
+        ready = compile_policy(policy)
         for x in range(-1, 12):
             for kind in ("a", "b"):
-                facts = branch_facts("d", {"x": Decimal(x) / 2, "k": kind, "f": x % 2 == 0})
+                facts = read_facts("d", {"x": Decimal(x) / 2, "k": kind, "f": x % 2 == 0})
                 outcome, _ = decide(ready, facts)
                 assert not set(outcome.selected_indexes) & never
                 named = "'b'" in "".join(texts) and "'a'" in "".join(texts)

@@ -11,7 +11,7 @@ from tests.unit.branches.watched_home import House
 
 from pointsman.errors import InputError
 from pointsman.kernel.instant import instant_text, read_instant
-from pointsman.sensors.sources import looked
+from pointsman.sensors.sources import read_source
 from pointsman.storage.policies.cron import read_cron
 from pointsman.storage.policies.sensor_file import read_sensors
 
@@ -110,15 +110,15 @@ def test_new_commits_are_seen_one_by_one_with_what_they_changed(tmp_path: Path) 
     text = f"sensor: {{id: g, type: git_commit, trigger: {trigger}, target: {{workflow: w}}}}"
     (sensor,) = read_sensors(text.encode(), "s.yaml").every
     now = read_instant("2026-01-01T00:00:00Z")
-    first = looked(sensor, None, tmp_path, now, tmp_path / "ledger.db")
+    first = read_source(sensor, None, tmp_path, now, tmp_path / "ledger.db")
     assert first.happened == ()
     commit("two.txt")
     commit("three.txt")
-    second = looked(sensor, first.cursor, tmp_path, now, tmp_path / "ledger.db")
+    second = read_source(sensor, first.cursor, tmp_path, now, tmp_path / "ledger.db")
     assert [each.data["files_changed"] for each in second.happened] == [["two.txt"], ["three.txt"]]
     assert second.happened[0].data["author"] == "ada"
     assert second.happened[0].data["ref"] == "refs/heads/main"
-    assert looked(sensor, second.cursor, tmp_path, now, tmp_path / "ledger.db").happened == ()
+    assert read_source(sensor, second.cursor, tmp_path, now, tmp_path / "ledger.db").happened == ()
 
 
 def test_a_source_that_cannot_be_looked_at_is_an_error_of_its_sensor_alone(house: House) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.models import expression_model
 from tests.property.test_expressions_against_model import Draw
 
-from pointsman.branches.table import Table
+from pointsman.branches.rules.table import Table
 from pointsman.expressions.evaluate import Scope
 from pointsman.expressions.expression import condition
 from pointsman.expressions.syntax import ExpressionRefused

@@ -6,13 +6,12 @@ from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 
-from pointsman.branches.compiled import ReadyDecisions, plain
+from pointsman.branches.compiled import compile_policy, plain
 from pointsman.branches.decide import decide
 from pointsman.branches.dmn.csv_table import csv_decision
 from pointsman.branches.dmn.document import dmn_decisions
-from pointsman.branches.facts import branch_facts
-from pointsman.branches.policy import branch_policy
-from pointsman.branches.reading import decisions_of
+from pointsman.branches.facts import read_facts
+from pointsman.branches.policy import branch_policy, read_document
 from pointsman.branches.trace import BranchOutcome
 from pointsman.errors import DocumentError
 from pointsman.expressions.syntax import ExpressionRefused
@@ -23,9 +22,9 @@ NAMESPACE = "https://www.omg.org/spec/DMN/20230324/MODEL/"
 
 
 def decided(document: Document, context: dict[str, Any]) -> BranchOutcome:
-    policy = branch_policy([decisions_of(document)])
-    facts = branch_facts(policy.decisions[0].id, context)
-    return decide(ReadyDecisions(policy), facts)[0]
+    policy = branch_policy([read_document(document)])
+    facts = read_facts(policy.decisions[0].id, context)
+    return decide(compile_policy(policy), facts)[0]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +226,7 @@ def test_a_single_output_is_the_target_and_unique_is_the_policy_where_none_is_na
 
 def problems(text: bytes) -> list[str]:
     with pytest.raises(DocumentError) as caught:
-        decisions_of(dmn_decisions(text, "a.dmn"))
+        read_document(dmn_decisions(text, "a.dmn"))
     return [str(each) for each in caught.value.problems]
 
 

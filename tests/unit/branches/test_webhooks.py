@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.branches.watched_home import House
 
-from pointsman.sensors.webhooks import webhook_routes
+from pointsman.sensors.webhooks import receive_hook
 
 
 @pytest.fixture
@@ -33,8 +33,7 @@ class TestWebhooks:
     def hook(self, house: House, body: bytes, secret: str = "s3cret", name: str = "push") -> Any:
         signature = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
         headers = {"x-hub-signature-256": signature, "authorization": "Bearer x"}
-        routes = webhook_routes(house.service)
-        return routes["POST", "/hooks/{name}"](name, headers, body)
+        return receive_hook(house.service, name, headers, body)
 
     def test_a_signed_hook_is_taken_and_its_target_runs_afterwards(
         self, house: House, monkeypatch: pytest.MonkeyPatch

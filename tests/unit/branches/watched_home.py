@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from pointsman.app import Pointsman
-from pointsman.sensors.event import Happened
-from pointsman.sensors.sensors import Heard, SensorService
+from pointsman.sensors.event import Observation
+from pointsman.sensors.sensors import SensorService, TargetReport
 from pointsman.storage.policies.settings import WorkflowSettings
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
@@ -37,15 +37,15 @@ class House:
         one = self.pointsman
         sources = (self.clock, one.ids)
         self.service = SensorService(one.home, one.desk, one.branching, sources, lambda: ALL)
-        self.heard: list[Heard] = []
-        self.service.told = self.heard.append
+        self.heard: list[TargetReport] = []
+        self.service.on_report = self.heard.append
 
     def sensor(self, text: str) -> None:
         (self.path / "sensors" / "s.yaml").write_text(text)
 
     def manual(self, **data: Any) -> Any:
         sensor = self.service.files.current().sensors[0]
-        return self.service.offer(sensor, Happened("manual", data))
+        return self.service.offer(sensor, Observation("manual", data))
 
     def said(self) -> list[tuple[str, str, str]]:
         return [(each.event, each.target, each.status) for each in self.heard]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pointsman.audit.ranges import ChainSize, Range, entries_in, planned
+from pointsman.audit.ranges import ChainSize, Range, count_entries, plan_ranges
 
 SIZES = st.lists(st.integers(0, 5_000), max_size=5).map(
     lambda found: [ChainSize(f"c{n}", n, size) for n, size in enumerate(found)]
@@ -21,8 +21,8 @@ def of_chain(ranges: list[Range], chain: str) -> list[Range]:
 @settings(deadline=None)
 @given(SIZES, LENGTHS)
 def test_every_entry_stands_in_one_range(sizes: list[ChainSize], length: int) -> None:
-    found = planned(sizes, length)
-    assert entries_in(found) == sum(each.size for each in sizes)
+    found = plan_ranges(sizes, length)
+    assert count_entries(found) == sum(each.size for each in sizes)
     for size in sizes:
         mine = of_chain(found, size.chain)
         assert [each.first for each in mine[:1]] in ([], [0])
@@ -36,8 +36,8 @@ def test_every_entry_stands_in_one_range(sizes: list[ChainSize], length: int) ->
 def test_a_longer_chain_has_the_same_ranges_but_for_the_last(
     size: int, more: int, length: int
 ) -> None:
-    before = planned([ChainSize("c", 1, size)], length)
-    after = planned([ChainSize("c", 1, size + more)], length)
+    before = plan_ranges([ChainSize("c", 1, size)], length)
+    after = plan_ranges([ChainSize("c", 1, size + more)], length)
     assert after[: max(0, len(before) - 1)] == before[:-1]
     assert [each.first for each in after[: len(before)]] == [each.first for each in before]
 
@@ -46,8 +46,8 @@ def test_a_longer_chain_has_the_same_ranges_but_for_the_last(
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=40), st.integers(1, 2_000))
 def test_ranges_begin_and_end_where_they_may_be_cut(steps: list[int], length: int) -> None:
     cuts = tuple(sum(steps[: n + 1]) for n in range(len(steps)))
-    found = planned([ChainSize("c", 1, cuts[-1], cuts)], length)
-    assert entries_in(found) == cuts[-1]
+    found = plan_ranges([ChainSize("c", 1, cuts[-1], cuts)], length)
+    assert count_entries(found) == cuts[-1]
     assert {each.end for each in found} <= set(cuts)
     assert {each.first for each in found} <= {0, *cuts}
     assert all(each.entries < length + 300 for each in found)
@@ -55,4 +55,4 @@ def test_ranges_begin_and_end_where_they_may_be_cut(steps: list[int], length: in
 
 @pytest.mark.parametrize("size", [0, 1, 2_000, 2_001])
 def test_a_chain_without_entries_has_no_range(size: int) -> None:
-    assert len(planned([ChainSize("c", 1, size)])) == -(-size // 2_000)
+    assert len(plan_ranges([ChainSize("c", 1, size)])) == -(-size // 2_000)

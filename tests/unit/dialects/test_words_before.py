@@ -11,7 +11,7 @@ from tests.unit.dialects import sdk
 from tests.unit.dialects.test_answers import FULL, expected, read_stream, streamed
 from tests.unit.dialects.values import DIALECTS, responses
 
-from pointsman.gateway.turns.carriage import Edited, Passed
+from pointsman.gateway.turns.stream_carriers import EditedStream, PassThroughStream
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.whole import fold, unfold
@@ -24,7 +24,7 @@ WRITTEN = json.dumps(WORDS, ensure_ascii=False)[1:-1].encode()
 
 
 def edited(dialect, data, size=1000):
-    carried = Edited(Passed(dialect), (WordsBefore(dialect, WORDS).taken,))
+    carried = EditedStream(PassThroughStream(dialect), (WordsBefore(dialect, WORDS).taken,))
     return b"".join([*map(carried.fed, sdk.pieces(data, size)), carried.ended()])
 
 

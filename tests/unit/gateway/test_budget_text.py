@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from pointsman.gateway.api.budget_text import with_budgets
-from pointsman.turns.policy import GivenBudget, RoutingFile, read_routing
+from pointsman.gateway.api.budgets.text import with_budgets
+from pointsman.turns.policy import GivenBudget, RoutingFile, read_policy
 from pointsman.turns.registry.models import NO_MODELS, registry
 
 DAY = GivenBudget("day", Decimal("1.50"))
@@ -28,7 +28,7 @@ TEXTS = [
 
 
 def read(text: str) -> RoutingFile:
-    return read_routing(text.encode(), "routing.yaml", MODELS, "/")
+    return read_policy(text.encode(), "routing.yaml", MODELS, "/")
 
 
 @pytest.mark.parametrize("text", TEXTS)

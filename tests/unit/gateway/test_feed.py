@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from pointsman.errors import TooManyReaders
-from pointsman.gateway.api.feed import Feed, Reader, sse
-from pointsman.gateway.api.feed_events import EVENT_NAMES, event_of
+from pointsman.gateway.api.feed.events import EVENT_NAMES, event_of
+from pointsman.gateway.api.feed.live import Feed, Reader, sse
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
 

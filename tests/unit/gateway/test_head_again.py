@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pointsman.errors import NotFound
-from pointsman.gateway.wire.again import Again, again
+from pointsman.gateway.wire.head_cache import HeadCache, learn_head
 from pointsman.gateway.wire.reply import Reply
-from pointsman.gateway.wire.request import Request
+from pointsman.gateway.wire.request import IncomingRequest
 
 MOST_HEAD = 65_536
 MOST_BODY = 1_000_000
@@ -34,17 +34,17 @@ def _bytes(body: bytes, more: bytes = b"", length: bytes | None = None) -> bytes
     ) % (more, b"%d" % len(body) if length is None else length, body)
 
 
-def _request(body: bytes = b"{}", **headers: bytes) -> Request:
+def _request(body: bytes = b"{}", **headers: bytes) -> IncomingRequest:
     found = {name.replace("_", "-").encode(): value for name, value in headers.items()}
     reply = Reply(_Line(), True, False, True)
-    request = Request("POST", ("/v1/chat/completions", ""), found, reply)
+    request = IncomingRequest("POST", ("/v1/chat/completions", ""), found, reply)
     request.handler = _handler
     request.add(body)
     return request
 
 
-def _known() -> Again:
-    found = again(_bytes(b"{}"), _request(), MOST_HEAD)
+def _known() -> HeadCache:
+    found = learn_head(_bytes(b"{}"), _request(), MOST_HEAD)
     assert found is not None
     return found
 
@@ -56,13 +56,13 @@ def test_the_same_head_with_another_length_gives_its_body() -> None:
 
 def test_a_request_with_a_known_head_is_what_the_first_was() -> None:
     first = _request(host=b"here")
-    known = again(_bytes(b"{}"), first, MOST_HEAD)
+    known = learn_head(_bytes(b"{}"), first, MOST_HEAD)
     assert known is not None
     found = known.request(first.reply, b'{"b":2}')
     assert (found.method, found.path, found.query) == (first.method, first.path, first.query)
     assert found.headers == first.headers
     assert found.handler is first.handler
-    assert found.asked("127.0.0.1").body == b'{"b":2}'
+    assert found.to_asked("127.0.0.1").body == b'{"b":2}'
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_only_a_plain_head_of_an_admitted_request_is_learnt() -> None:
     refused.handler = NotFound()
     read = _request()
     read.method = "GET"
-    assert again(_bytes(b"{}"), refused, MOST_HEAD) is None
-    assert again(_bytes(b"{}"), read, MOST_HEAD) is None
+    assert learn_head(_bytes(b"{}"), refused, MOST_HEAD) is None
+    assert learn_head(_bytes(b"{}"), read, MOST_HEAD) is None
     for name in ("expect", "transfer_encoding", "upgrade", "connection"):
-        assert again(_bytes(b"{}"), _request(**{name: b"x"}), MOST_HEAD) is None
+        assert learn_head(_bytes(b"{}"), _request(**{name: b"x"}), MOST_HEAD) is None
 
 
 @pytest.mark.parametrize(
@@ -120,11 +120,11 @@ def test_only_a_plain_head_of_an_admitted_request_is_learnt() -> None:
     ],
 )
 def test_bytes_that_are_not_one_plain_request_are_not_learnt(data: bytes) -> None:
-    assert again(data, _request(), MOST_HEAD) is None
+    assert learn_head(data, _request(), MOST_HEAD) is None
 
 
 def test_a_head_that_a_longer_number_would_make_too_large_is_not_learnt() -> None:
     data = _bytes(b"{}")
     size = len(data) - 2
-    assert again(data, _request(), size + 8) is None
-    assert again(data, _request(), size + 9) is not None
+    assert learn_head(data, _request(), size + 8) is None
+    assert learn_head(data, _request(), size + 9) is not None

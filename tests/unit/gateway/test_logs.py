@@ -4,13 +4,13 @@ import asyncio
 import json
 
 from pointsman.gateway.telemetry import logs
-from pointsman.gateway.telemetry.logs import Line, Log
+from pointsman.gateway.telemetry.logs import Log, LogLine
 from pointsman.kernel.instant import Instant
 from pointsman.testing import FrozenClock
 
 
-def line(**more) -> Line:
-    return Line(Instant(0), "chat", **{"status": 200, "elapsed_us": 1500, **more})
+def line(**more) -> LogLine:
+    return LogLine(Instant(0), "chat", **{"status": 200, "elapsed_us": 1500, **more})
 
 
 def test_lines_are_written_together_a_moment_later(monkeypatch):

@@ -22,7 +22,7 @@ class _Line:
     def write(self, data: bytes) -> None:
         self.writes.append(data)
 
-    def answered(self, keeps: bool, /) -> None:
+    def end_reply(self, keeps: bool, /) -> None:
         self.ended.append(keeps)
 
 

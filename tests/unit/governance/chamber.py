@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from msgspec.structs import replace
 
 from pointsman.app import Pointsman
-from pointsman.approvals.action_making import Wanted
 from pointsman.approvals.approvals import Approvals
+from pointsman.approvals.proposal import ActionProposal
 from pointsman.governance.action import (
     BY_USER,
     QUORUM,
@@ -23,7 +23,7 @@ from pointsman.governance.action import (
     approval_of,
     subject_of,
 )
-from pointsman.governance.state import ActionState, Event, Step, StepKind
+from pointsman.governance.state import ActionEvent, ActionState, ActionStep, StepKind
 from pointsman.governance.votes import Choice
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Json
@@ -82,7 +82,7 @@ class Story:
     def __init__(self, request: ActionRequest) -> None:
         self.request = request
         self.at = request.created_at
-        self.events: list[Event] = []
+        self.events: list[ActionEvent] = []
 
     def then(
         self,
@@ -96,8 +96,8 @@ class Story:
     ) -> Story:
         place = len(self.events) + 1 if number is None else number
         name = self.request.action_hash if action_hash is None else action_hash
-        step = Step(self.request.request_id, place, by, name, choice, claim, "")
-        self.events.append(Event(kind, f"e-{len(self.events)}", self.at, step))
+        step = ActionStep(self.request.request_id, place, by, name, choice, claim, "")
+        self.events.append(ActionEvent(kind, f"e-{len(self.events)}", self.at, step))
         return self
 
     def votes(self, *choices: Choice) -> Story:
@@ -127,7 +127,7 @@ class Chamber:
     def asked(
         self, payload: Json = NOTE, kind: ActionType = "sem_write", by: Actor = ANN
     ) -> ActionState:
-        return self.approvals.request(Wanted(kind, payload, "it is so"), by)
+        return self.approvals.request(ActionProposal(kind, payload, "it is so"), by)
 
     def vote(self, state: ActionState, by: Actor, choice: Choice = "approve") -> ActionState:
         request = state.request

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.unit.governance.chamber import ANN, COUNCIL, Chamber
 
-from pointsman.approvals.action_view import GivenAction, GivenVote, action_value, wanted_of
+from pointsman.approvals.view import ActionFields, VoteFields, action_value, to_proposal
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import SECOND
@@ -23,9 +23,9 @@ def read(body: bytes) -> Document:
 
 def asked(chamber: Chamber) -> str:
     document = read(BODY)
-    given = conform(document, GivenAction)
+    given = conform(document, ActionFields)
     assert isinstance(document.value, dict)
-    wanted = wanted_of(given, document.value["payload"], "trace-1")
+    wanted = to_proposal(given, document.value["payload"], "trace-1")
     assert (wanted.window, wanted.origin.trace_id) == (60 * SECOND, "trace-1")
     return chamber.approvals.request(wanted, ANN).request.request_id
 
@@ -76,11 +76,11 @@ def test_a_view_tells_the_status_of_its_instant(chamber: Chamber) -> None:
 )
 def test_a_body_names_no_requester_and_no_unknown_action(body: bytes) -> None:
     with pytest.raises(DocumentError):
-        conform(read(body), GivenAction)
+        conform(read(body), ActionFields)
 
 
 def test_a_vote_says_what_it_is_about() -> None:
     with pytest.raises(DocumentError):
-        conform(read(b'{"vote": "approve"}'), GivenVote)
+        conform(read(b'{"vote": "approve"}'), VoteFields)
     with pytest.raises(DocumentError):
-        conform(read(b'{"vote": "maybe", "action_hash": "sha256:0"}'), GivenVote)
+        conform(read(b'{"vote": "maybe", "action_hash": "sha256:0"}'), VoteFields)

@@ -19,8 +19,8 @@ from pointsman.agents.trust.event import (
     RouterConfigSet,
     read_selfrep,
 )
-from pointsman.approvals.action_making import Wanted, wish_wanted
 from pointsman.approvals.effects import Effects
+from pointsman.approvals.proposal import ActionProposal, wish_proposal
 from pointsman.brainstate.trace import ActionWish
 from pointsman.errors import (
     ActionRefused,
@@ -31,8 +31,8 @@ from pointsman.errors import (
     SemNotFound,
     VoteDenied,
 )
-from pointsman.governance.action import QUORUM, VOTE_WINDOW, Actor, Origin
-from pointsman.governance.refusal import Refusal
+from pointsman.governance.action import QUORUM, VOTE_WINDOW, Actor, RequestOrigin
+from pointsman.governance.refusal import ActionRefusal
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import SECOND, Instant
@@ -52,10 +52,10 @@ def test_a_write_is_requested_and_not_done_before_the_council_approved_it(chambe
         justification="`agent:scribe` wishes `sem_write` at tick 3",
         timestamp_seeded=Instant(1_735_689_600 * SECOND),
     )
-    wanted = wish_wanted(wish, "job-1", "seed-1", "trace-1")
+    wanted = wish_proposal(wish, "job-1", "seed-1", "trace-1")
     state = chamber.approvals.request(wanted, ANN)
     assert state.request.request_id == wish.action_id
-    assert state.request.origin == Origin(
+    assert state.request.origin == RequestOrigin(
         "brainstate", "agent:scribe", "job-1", "seed-1", "trace-1"
     )
     assert state.request.seeded_at == wish.timestamp_seeded
@@ -75,7 +75,7 @@ def test_a_write_is_requested_and_not_done_before_the_council_approved_it(chambe
 
 @pytest.mark.req(383)
 def test_a_job_that_is_run_again_asks_for_nothing_twice(chamber: Chamber) -> None:
-    wanted = Wanted("sem_write", NOTE, request_id="job-1/1")
+    wanted = ActionProposal("sem_write", NOTE, request_id="job-1/1")
     first = chamber.approvals.request(wanted, ANN)
     chamber.clock.advance(seconds=5)
     assert chamber.approvals.request(wanted, ANN).request == first.request
@@ -103,13 +103,13 @@ def test_the_ledger_of_a_chamber_verifies(chamber: Chamber) -> None:
 @pytest.mark.parametrize(
     ("by", "reason", "error"),
     [
-        (replace(ANN, role="council"), Refusal.OWN_REQUEST, VoteDenied),
-        (Actor("another key", "ann", "council"), Refusal.OWN_REQUEST, VoteDenied),
-        (ROOT, Refusal.NOT_A_VOTER, VoteDenied),
-        (COUNCIL[0], Refusal.ALREADY_VOTED, ActionRefused),
+        (replace(ANN, role="council"), ActionRefusal.OWN_REQUEST, VoteDenied),
+        (Actor("another key", "ann", "council"), ActionRefusal.OWN_REQUEST, VoteDenied),
+        (ROOT, ActionRefusal.NOT_A_VOTER, VoteDenied),
+        (COUNCIL[0], ActionRefusal.ALREADY_VOTED, ActionRefused),
         (
             Actor("another key", COUNCIL[0].name, "council"),
-            Refusal.ALREADY_VOTED,
+            ActionRefusal.ALREADY_VOTED,
             ActionRefused,
         ),
     ],
@@ -129,7 +129,7 @@ def test_a_vote_for_another_action_is_refused(chamber: Chamber, named: str) -> N
     state = chamber.asked()
     with pytest.raises(ActionRefused) as raised:
         chamber.approvals.vote(state.request.request_id, "approve", named, COUNCIL[0])
-    assert raised.value.reason == Refusal.OTHER_HASH
+    assert raised.value.reason == ActionRefusal.OTHER_HASH
 
 
 def test_an_approval_of_one_request_is_none_of_another_that_wants_the_same(
@@ -141,7 +141,7 @@ def test_an_approval_of_one_request_is_none_of_another_that_wants_the_same(
         chamber.approvals.vote(
             second.request.request_id, "approve", first.request.action_hash, COUNCIL[0]
         )
-    assert raised.value.reason == Refusal.OTHER_HASH
+    assert raised.value.reason == ActionRefusal.OTHER_HASH
 
 
 def test_after_its_time_a_request_takes_no_vote_and_is_not_carried_out(chamber: Chamber) -> None:
@@ -149,7 +149,7 @@ def test_after_its_time_a_request_takes_no_vote_and_is_not_carried_out(chamber: 
     chamber.clock.advance(microseconds=VOTE_WINDOW)
     with pytest.raises(ActionRefused) as raised:
         chamber.vote(state, COUNCIL[2])
-    assert raised.value.reason == Refusal.TOO_LATE
+    assert raised.value.reason == ActionRefusal.TOO_LATE
     assert chamber.approvals.state(state.request.request_id).status == "expired"
     assert chamber.approvals.expire() == [state.request.request_id]
     assert chamber.approvals.expire() == []
@@ -166,7 +166,7 @@ def test_a_clock_set_back_does_not_open_a_request_again(chamber: Chamber) -> Non
     chamber.clock.advance(microseconds=-VOTE_WINDOW)
     with pytest.raises(ActionRefused) as raised:
         chamber.vote(state, COUNCIL[0])
-    assert raised.value.reason == Refusal.NOT_OPEN
+    assert raised.value.reason == ActionRefusal.NOT_OPEN
 
 
 def test_the_instant_of_the_ledger_decides_not_the_clock(chamber: Chamber) -> None:
@@ -176,7 +176,7 @@ def test_the_instant_of_the_ledger_decides_not_the_clock(chamber: Chamber) -> No
     chamber.clock.advance(microseconds=-VOTE_WINDOW)
     with pytest.raises(ActionRefused) as raised:
         chamber.vote(state, COUNCIL[0])
-    assert raised.value.reason == Refusal.TOO_LATE, "recorded after its time, so it is void"
+    assert raised.value.reason == ActionRefusal.TOO_LATE, "recorded after its time, so it is void"
     assert chamber.approvals.record(state.request.request_id).state.votes == ()
     assert other.request.created_at == state.request.created_at + VOTE_WINDOW
 
@@ -200,7 +200,7 @@ def test_a_cancelled_request_is_not_carried_out(chamber: Chamber) -> None:
     state = chamber.vote(chamber.asked(), COUNCIL[0])
     with pytest.raises(ActionRefused) as raised:
         chamber.approvals.cancel(state.request.request_id, COUNCIL[1])
-    assert raised.value.reason == Refusal.NOT_ALLOWED
+    assert raised.value.reason == ActionRefusal.NOT_ALLOWED
     assert chamber.approvals.cancel(state.request.request_id, ANN).status == "cancelled"
     with pytest.raises(ActionRefused):
         chamber.vote(state, COUNCIL[1])
@@ -241,14 +241,14 @@ def test_a_payload_that_could_never_be_carried_out_is_refused_at_once(
     chamber: Chamber, payload: object
 ) -> None:
     with pytest.raises(InputError):
-        chamber.approvals.request(Wanted("sem_write", payload), ANN)  # type: ignore[arg-type]
+        chamber.approvals.request(ActionProposal("sem_write", payload), ANN)  # type: ignore[arg-type]
     assert not chamber.pointsman.home.database.exists()
 
 
 @pytest.mark.parametrize("window", [0, -1, 31 * 24 * 3600 * SECOND])
 def test_a_window_has_limits(chamber: Chamber, window: int) -> None:
     with pytest.raises(InputError):
-        chamber.approvals.request(Wanted("sem_write", NOTE, window=window), ANN)
+        chamber.approvals.request(ActionProposal("sem_write", NOTE, window=window), ANN)
 
 
 def test_weights_are_checked_when_they_are_asked_for(chamber: Chamber) -> None:
@@ -364,9 +364,9 @@ def test_a_disputed_request_takes_nothing_more(chamber: Chamber) -> None:
 def test_requests_are_listed_as_they_stand_now(chamber: Chamber) -> None:
     chamber.carried(chamber.asked())
     chamber.asked()
-    assert [each.status for each in chamber.approvals.listed()] == ["executed", "pending"]
+    assert [each.status for each in chamber.approvals.list_since()] == ["executed", "pending"]
     chamber.clock.advance(microseconds=VOTE_WINDOW)
-    assert [each.status for each in chamber.approvals.listed()] == ["executed", "expired"]
+    assert [each.status for each in chamber.approvals.list_since()] == ["executed", "expired"]
 
 
 def test_who_acts_is_who_called() -> None:

@@ -13,7 +13,7 @@ from pointsman.agents.trust.event import SELFREP
 from pointsman.app import Pointsman
 from pointsman.errors import ActionRefused, PermissionDenied, SemWriteFail
 from pointsman.governance.action import VOTE_WINDOW
-from pointsman.governance.refusal import Refusal
+from pointsman.governance.refusal import ActionRefusal
 from pointsman.governance.state import ActionState
 from pointsman.testing import CountedIds, FrozenClock
 
@@ -25,12 +25,12 @@ def approved(
 ) -> ActionState:  # fmt: skip
     """Have a request approved, with nobody there to carry it out."""
     state = chamber.asked(payload, kind)  # type: ignore[arg-type]
-    real = chamber.approvals._executed
-    chamber.approvals._executed = lambda record, _by: record  # type: ignore[method-assign]
+    real = chamber.approvals._execute
+    chamber.approvals._execute = lambda record, _by: record  # type: ignore[method-assign]
     try:
         return chamber.carried(state)
     finally:
-        chamber.approvals._executed = real  # type: ignore[method-assign]
+        chamber.approvals._execute = real  # type: ignore[method-assign]
 
 
 def raced(who: Pointsman, name: str, found: list[str], gate: threading.Barrier) -> None:
@@ -55,7 +55,7 @@ def test_four_threads_on_two_chains_that_race_carry_it_out_once(chamber: Chamber
                 each.start()
             for each in threads:
                 each.join()
-            assert sorted(found) == [Refusal.OTHER_CLAIM] * 3 + ["executed"]
+            assert sorted(found) == [ActionRefusal.OTHER_CLAIM] * 3 + ["executed"]
             assert chamber.written() == before + 1
 
 
@@ -73,7 +73,7 @@ def test_who_dies_between_claim_and_outcome_leaves_it_to_a_human(
     assert (chamber.written() == 1) == is_written
     with pytest.raises(ActionRefused):
         chamber.approvals.execute(name, ROOT)
-    assert chamber.approvals.carry_on() == [], "what was begun is not begun again by itself"
+    assert chamber.approvals.resume_all() == [], "what was begun is not begun again by itself"
     chamber.clock.advance(microseconds=2 * VOTE_WINDOW)
     assert chamber.approvals.expire() == [], "time does not say what happened"
     with pytest.raises(PermissionDenied):
@@ -111,10 +111,10 @@ def test_a_store_that_fails_leaves_the_request_begun_and_not_failed(
 
 def test_a_crash_before_the_claim_loses_nothing(chamber: Chamber) -> None:
     state = approved(chamber)
-    (found,) = chamber.approvals.carry_on()
+    (found,) = chamber.approvals.resume_all()
     assert (found.request.request_id, found.status) == (state.request.request_id, "executed")
     assert chamber.written() == 1
-    assert chamber.approvals.carry_on() == []
+    assert chamber.approvals.resume_all() == []
 
 
 def test_an_effect_that_is_carried_out_again_finds_what_it_did(chamber: Chamber) -> None:

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 from tests.unit.governance.chamber import ANN, COUNCIL, QUORUM, Chamber
 
-from pointsman.approvals.action_making import Wanted
+from pointsman.approvals.proposal import ActionProposal
 from pointsman.errors import SemPrivate
 from pointsman.governance.action import OptIn
 from pointsman.kernel.document import Json
@@ -78,7 +78,7 @@ def test_a_detector_that_fails_lets_nothing_through() -> None:
 @pytest.mark.req(386)
 def test_no_byte_of_it_reaches_ledger_or_memory(chamber: Chamber) -> None:
     payload: Json = {"namespace": "people", "key": "b", "value": {"mail": MAIL, "card": int(CARD)}}
-    wanted = Wanted("sem_write", payload, f"asked by {MAIL}", (f"mail of {MAIL}",))
+    wanted = ActionProposal("sem_write", payload, f"asked by {MAIL}", (f"mail of {MAIL}",))
     state = chamber.approvals.request(wanted, ANN)
     request = state.request
     for by in COUNCIL[:QUORUM]:
@@ -97,7 +97,7 @@ def test_no_byte_of_it_reaches_ledger_or_memory(chamber: Chamber) -> None:
 @pytest.mark.req(387)
 def test_a_logged_opt_in_lets_it_be_kept(chamber: Chamber) -> None:
     payload: Json = {"namespace": "people", "key": "b", "value": MAIL}
-    wanted = Wanted("sem_write", payload, opt_in="the user said so in the session")
+    wanted = ActionProposal("sem_write", payload, opt_in="the user said so in the session")
     state = chamber.approvals.request(wanted, ANN)
     assert state.request.opt_in == OptIn(ANN, "the user said so in the session")
     assert [each.is_kept for each in state.request.found] == [True]

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from pointsman.turns.compiled import ReadyPolicy
-from pointsman.turns.policy import read_routing, turn_policy
+from pointsman.turns.compiled import CompiledTurnPolicy, compile_policy
+from pointsman.turns.policy import read_policy, turn_policy
 from pointsman.turns.registry.models import read_models, registry
 
 HAIKU = "anthropic:claude-haiku-4-5"
@@ -41,9 +41,9 @@ MODELS: Any = {
 }
 
 
-def a_policy(routing: Any = None, models: Any = MODELS) -> ReadyPolicy:
+def a_policy(routing: Any = None, models: Any = MODELS) -> CompiledTurnPolicy:
     known = registry(read_models(msgspec.json.encode(models), "models.yaml"), lambda _name: None)
     if routing is None:
         routing = {"schema_version": 1, "global_default": OPUS}
-    read = read_routing(msgspec.json.encode(routing), "routing.yaml", known, "/")
-    return ReadyPolicy(turn_policy(read, known, "/"))
+    read = read_policy(msgspec.json.encode(routing), "routing.yaml", known, "/")
+    return compile_policy(turn_policy(read, known, "/"))

@@ -10,11 +10,11 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from pointsman.access.spent import Spent
-from pointsman.calls.flow import Called, Fallback, Record, RecordPlacement
+from pointsman.calls.flow import CallResult, Fallback, Record, RecordPlacement
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import compile_policy
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.providers.messages import (
@@ -29,43 +29,48 @@ from pointsman.providers.messages import (
 )
 from pointsman.recording.ruling import Policies
 from pointsman.sessions.catalogue import Payload
-from pointsman.sessions.conversation import conversation_turn
 from pointsman.sessions.delegate_call import (
     CONTEXT_TOOL,
     DelegateResult,
     Delegation,
-    offered_to_worker,
+    worker_tools,
 )
 from pointsman.sessions.effects import (
-    Ask,
     AskEgress,
+    AskHuman,
     AskRoute,
     CallModel,
     CancelledBy,
+    CanContinue,
     Delegate,
     Effect,
-    Gather,
-    GoOn,
-    Keep,
-    NeedsAsking,
+    GatherPlacement,
+    KeepMessage,
+    ModelReply,
+    NeedsConfirmation,
     NewId,
     Now,
-    Ran,
-    Replied,
     RouteAnswer,
     RunTool,
     RunTools,
     Steps,
-    Tell,
+    TellEvent,
+    ToolRun,
 )
 from pointsman.sessions.events.session import CancelReason, SessionCreated
 from pointsman.sessions.history import History
 from pointsman.sessions.message import SessionMessage, check_message
 from pointsman.sessions.prompts import worker_prompt
-from pointsman.sessions.tool import Answered, ConfirmationRequest, ToolDefinition, ToolOutcome
-from pointsman.sessions.turn import Turn, TurnEnd, TurnLimits
-from pointsman.sessions.worker import Hire, worker
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.sessions.tool import (
+    ConfirmationAnswer,
+    ConfirmationRequest,
+    ToolDefinition,
+    ToolOutcome,
+)
+from pointsman.sessions.turn import TurnEnd, TurnLimits, TurnPlan
+from pointsman.sessions.turn_flow import run_turn
+from pointsman.sessions.worker import WorkerOrder, run_worker
+from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import Override, TurnFacts
 
 T = TypeVar("T")
@@ -73,18 +78,18 @@ ID = ContentId("sha256:" + "0" * 64)
 PICTURE = Image("base64", "aGk=", "image/png")
 
 
-def answer(*blocks: Block | str, stop: StopReason = "end", cost: int = 10) -> Replied:
+def answer(*blocks: Block | str, stop: StopReason = "end", cost: int = 10) -> ModelReply:
     """A whole answer of a model; texts may be given as they are."""
     content = tuple(Text(each) if isinstance(each, str) else each for each in blocks)
-    return Replied(
-        Called(is_done=True),
+    return ModelReply(
+        CallResult(is_done=True),
         Response("r", content, stop, Usage(5, 7)),
         latency_ms=3,
         spent=a_spending(cost),
     )
 
 
-def wants(name: str, given: Mapping[str, Any] | None = None, *, id: str = "") -> Replied:  # noqa: A002 - the field's name
+def wants(name: str, given: Mapping[str, Any] | None = None, *, id: str = "") -> ModelReply:  # noqa: A002 - the field's name
     """An answer that asks for one tool."""
     return answer(a_use(name, given, id=id), stop="tool_use")
 
@@ -93,10 +98,10 @@ def a_use(name: str, given: Mapping[str, Any] | None = None, *, id: str = "") ->
     return ToolUse(id or f"tu_{name}", name, Raw(msgspec.json.encode(given or {})))
 
 
-def failure(error_class: str = "server_error", *, text: str = "") -> Replied:
+def failure(error_class: str = "server_error", *, text: str = "") -> ModelReply:
     content = (Text(text),) if text else ()
-    called = Called(is_done=False, error_class=error_class, has_content=bool(text))
-    return Replied(called, Response("", content, "error", Usage()), error_message="it broke")
+    called = CallResult(is_done=False, error_class=error_class, has_content=bool(text))
+    return ModelReply(called, Response("", content, "error", Usage()), error_message="it broke")
 
 
 def a_spending(cost: int = 10) -> Spent:
@@ -125,13 +130,13 @@ class Play:
 
     def __init__(
         self,
-        *replies: Replied,
+        *replies: ModelReply,
         tools: Mapping[str, ToolOutcome] | None = None,
         needs: Mapping[str, ConfirmationRequest] | None = None,
-        says: Sequence[Answered] = (),
+        says: Sequence[ConfirmationAnswer] = (),
         route: RouteAnswer = "none",
         egress: bool = True,
-        workers: Mapping[str, Sequence[Replied]] | None = None,
+        workers: Mapping[str, Sequence[ModelReply]] | None = None,
         cancel_at: Callable[[Effect], bool] = lambda _effect: False,
         reason: CancelReason = "user_cancel",
         on: Callable[[Effect], None] = lambda _effect: None,
@@ -154,14 +159,14 @@ class Play:
         self.ran: list[str] = []
         self.messages: list[SessionMessage] = []
         self.results: list[DelegateResult] = []
-        self.hires: list[Hire] = []
+        self.hires: list[WorkerOrder] = []
         self.policies: Policies | None = None
         self._count = 0
 
-    def turn(self, turn: Turn) -> TurnEnd:
+    def turn(self, turn: TurnPlan) -> TurnEnd:
         self.policies = turn.policies
         self.messages = [*turn.history]
-        return self.run(conversation_turn(turn))
+        return self.run(run_turn(turn))
 
     def run(self, steps: Steps[T]) -> T:
         reply: object = None
@@ -181,7 +186,7 @@ class Play:
 
     def answered(self, effect: Effect) -> object:  # noqa: C901, PLR0911, PLR0912 - one each
         match effect:
-            case Tell():
+            case TellEvent():
                 name = self.new("e")
                 self.told.append((name, effect.payload, effect.parent))
                 self.log.append(effect.payload.type)
@@ -193,7 +198,7 @@ class Play:
             case RecordPlacement():
                 self.log.append("placement")
                 return self.new("d")
-            case Keep():
+            case KeepMessage():
                 message = SessionMessage(
                     self.new("m"),
                     "s",
@@ -215,15 +220,15 @@ class Play:
             case Delegate():
                 self.results += [self.work(each) for each in effect.delegations]
                 return tuple(self.results[-len(effect.delegations) :])
-            case Gather():
+            case GatherPlacement():
                 return asked()
-            case GoOn():
+            case CanContinue():
                 return not self.is_cancelled
             case CancelledBy():
                 return self.reason
-            case NeedsAsking():
+            case NeedsConfirmation():
                 return self.needs.get(effect.use.name)
-            case Ask():
+            case AskHuman():
                 return None if self.is_cancelled else self.says.pop(0)
             case AskRoute():
                 return self.route
@@ -234,24 +239,24 @@ class Play:
             case NewId():
                 return self.new("id")
 
-    def called(self, effect: CallModel) -> Replied:
+    def called(self, effect: CallModel) -> ModelReply:
         self.calls.append(effect)
         if self.is_cancelled:
             cut = failure("cancelled", text="half an ans")
             return replace(cut, is_cancelled=True, spent=a_spending(4))
         return self.replies.pop(0)
 
-    def run_tool(self, use: ToolUse) -> Ran:
+    def run_tool(self, use: ToolUse) -> ToolRun:
         if self.is_cancelled:
-            return Ran(ToolOutcome((), "cancelled"), 2, is_cancelled=True)
+            return ToolRun(ToolOutcome((), "cancelled"), 2, is_cancelled=True)
         self.ran.append(use.id)
-        return Ran(self.tools.get(use.name, ToolOutcome((Text("ok"),))), 2)
+        return ToolRun(self.tools.get(use.name, ToolOutcome((Text("ok"),))), 2)
 
     def work(self, work: Delegation) -> DelegateResult:
         """Run a worker with a hand of its own; what it tells its planner is told here."""
         assert self.policies is not None
         given = work.given
-        offered, dropped = offered_to_worker(work.tools, given.allowed_tools)
+        offered, dropped = worker_tools(work.tools, given.allowed_tools)
         tools = (*offered, CONTEXT_TOOL)
         names = [each.name for each in tools]
         turn = a_turn(
@@ -269,12 +274,12 @@ class Play:
             most_output_tokens=given.max_tokens,
             session_id="w",
         )
-        hire = Hire(work, turn, SessionCreated(None, "", None, ""), 3, dropped)
+        hire = WorkerOrder(work, turn, SessionCreated(None, "", None, ""), 3, dropped)
         self.hires.append(hire)
         hand = _Hand(self, *self.workers.get(given.task, ()), tools=self.tools)
         hand.is_cancelled, hand.reason = self.is_cancelled, self.reason
         hand.cancel_at = self.cancel_at
-        result = hand.run(worker(hire))
+        result = hand.run(run_worker(hire))
         self.is_cancelled = self.is_cancelled or (hand.is_cancelled and hand.reason != "timeout")
         return result
 
@@ -295,15 +300,15 @@ class Play:
 class _Hand(Play):
     """The hand of a worker."""
 
-    def __init__(self, planner: Play, *replies: Replied, **more: Any) -> None:
+    def __init__(self, planner: Play, *replies: ModelReply, **more: Any) -> None:
         super().__init__(*replies, **more)
         self.planner = planner
 
     def answered(self, effect: Effect) -> object:
-        if isinstance(effect, Tell) and effect.to_parent:
+        if isinstance(effect, TellEvent) and effect.to_parent:
             return self.planner.answered(replace(effect, to_parent=False))
         found = super().answered(effect)
-        if isinstance(effect, Tell | Record):
+        if isinstance(effect, TellEvent | Record):
             self.planner.log.append(f"worker {self.log[-1]}")
         if isinstance(effect, CallModel):
             self.planner.calls.append(effect)
@@ -321,7 +326,7 @@ def asked(**changes: Any) -> PlacementFacts:
 
 
 def a_turn(
-    ready: ReadyPolicy,
+    ready: CompiledTurnPolicy,
     message: str = "hello",
     *more: Text | Image,
     history: Sequence[SessionMessage] = (),
@@ -335,7 +340,7 @@ def a_turn(
     fallback: Fallback = Fallback(),  # noqa: B008 - it is frozen
     override: str | None = None,
     **facts: Any,
-) -> Turn:
+) -> TurnPlan:
     """A turn that can begin; further keywords are facts."""
     given = TurnFacts(
         message,
@@ -345,14 +350,14 @@ def a_turn(
         has_system_prompt=True,
         estimated_input_tokens={"*": 9},
     )
-    return Turn(
+    return TurnPlan(
         session_id=session_id,
         turn_id="t",
         content=(Text(message), *more),
         history=History(history),
         tools=tuple(tools),
         system=system,
-        policies=Policies(ReadyPlacement(placement_policy(BUILT_IN)), ID, ready, ID),
+        policies=Policies(compile_policy(placement_policy(BUILT_IN)), ID, ready, ID),
         asked=asked(),
         facts=replace(given, **facts),
         fallback=fallback,

@@ -8,10 +8,17 @@ import pytest
 from tests.unit.sessions.models import HAIKU, a_policy
 from tests.unit.sessions.play import Play, a_tool, a_turn, a_use, answer, nth, wants
 
-from pointsman.sessions.effects import Ask, CallModel, Effect, GoOn, Keep, RunTool
+from pointsman.sessions.effects import (
+    AskHuman,
+    CallModel,
+    CanContinue,
+    Effect,
+    KeepMessage,
+    RunTool,
+)
+from pointsman.sessions.events.calls import ToolFailed
 from pointsman.sessions.events.session import TurnCancelled
-from pointsman.sessions.events.tools import ToolFailed
-from pointsman.sessions.message import unanswered
+from pointsman.sessions.message import unanswered_calls
 from pointsman.sessions.tool import ConfirmationRequest
 from pointsman.sessions.transcript import transcript
 
@@ -49,7 +56,7 @@ def test_while_a_tool_runs_every_scheduled_tool_fails_and_no_call_does() -> None
 
 @pytest.mark.req(116, 118)
 def test_at_the_seam_pending_tools_fail_and_nothing_runs() -> None:
-    play = Play(answer(*BOTH, stop="tool_use"), cancel_at=nth(GoOn, 2))
+    play = Play(answer(*BOTH, stop="tool_use"), cancel_at=nth(CanContinue, 2))
     play.turn(a_turn(a_policy(), tools=[LOOK, ACT]))
     assert play.log == [
         *STARTED, "llm.call_completed", "tool.failed", "tool.failed", "turn.cancelled",
@@ -64,7 +71,7 @@ def test_in_a_later_call_it_is_as_in_the_first() -> None:
 
 
 def test_between_tools_and_the_next_call_only_the_turn_is_told() -> None:
-    play = Play(wants("look"), cancel_at=nth(GoOn, 3))
+    play = Play(wants("look"), cancel_at=nth(CanContinue, 3))
     end = play.turn(a_turn(a_policy(), tools=[LOOK]))
     assert play.log[-2:] == ["tool.completed", "turn.cancelled"]
     assert end.status == "cancelled"
@@ -72,32 +79,34 @@ def test_between_tools_and_the_next_call_only_the_turn_is_told() -> None:
 
 
 def test_before_the_first_call_nothing_is_called() -> None:
-    play = Play(cancel_at=nth(Keep))
+    play = Play(cancel_at=nth(KeepMessage))
     play.turn(a_turn(a_policy()))
     assert play.log == ["turn.started", "route.decided", "turn.cancelled"]
     assert play.calls == []
 
 
 def test_while_a_human_is_asked_the_tool_fails_as_cancelled() -> None:
-    play = Play(wants("act"), needs={"act": ConfirmationRequest("act", "act")}, cancel_at=nth(Ask))
+    play = Play(
+        wants("act"), needs={"act": ConfirmationRequest("act", "act")}, cancel_at=nth(AskHuman)
+    )
     play.turn(a_turn(a_policy(), tools=[ACT]))
     assert play.log[-3:] == ["tool.confirmation_requested", "tool.failed", "turn.cancelled"]
     assert play.ran == []
 
 
 def test_after_the_last_word_a_cancel_comes_too_late() -> None:
-    play = Play(answer("all said"), cancel_at=nth(Keep, 2))
+    play = Play(answer("all said"), cancel_at=nth(KeepMessage, 2))
     assert play.turn(a_turn(a_policy())).status == "completed"
 
 
-@pytest.mark.parametrize("at", [nth(CallModel), nth(RunTool), nth(GoOn, 2)])
+@pytest.mark.parametrize("at", [nth(CallModel), nth(RunTool), nth(CanContinue, 2)])
 @pytest.mark.req(116)
 def test_the_next_turn_routes_afresh_over_a_history_that_providers_take(
     at: Callable[[Effect], bool],
 ) -> None:
     play = Play(answer(*BOTH, stop="tool_use"), cancel_at=at)
     end = play.turn(a_turn(a_policy(), tools=[LOOK, ACT]))
-    assert unanswered(end.messages) == ()
+    assert unanswered_calls(end.messages) == ()
     following = Play(answer("a new turn"))
     again = following.turn(
         a_turn(a_policy(), "again", override=HAIKU, history=end.messages, tools=[LOOK])

@@ -14,18 +14,18 @@ from pointsman.errors import InputError
 from pointsman.providers.messages import Text
 from pointsman.sessions.delegate_call import (
     DELEGATE_TOOL,
-    DelegateInput,
+    DelegateRequest,
     File,
     FileRange,
     Inline,
     PastMessage,
     PastResult,
-    offered_to_worker,
     read_delegation,
+    worker_tools,
 )
 from pointsman.sessions.effects import Effect
 from pointsman.sessions.events.delegation import DelegateFailed, DelegateStarted
-from pointsman.sessions.include import handed_over
+from pointsman.sessions.include import resolve_context
 from pointsman.sessions.tool import ToolOutcome
 
 MEMORY = a_tool("memory_add")
@@ -38,7 +38,7 @@ def test_delegate_takes_six_arguments_and_no_more() -> None:
         "tier", "task", "context", "output_schema", "allowed_tools", "max_tokens",
     ]  # fmt: skip
     assert schema["required"] == ["tier", "task", "context"]
-    assert [*DelegateInput.__struct_fields__] == [*schema["properties"]]
+    assert [*DelegateRequest.__struct_fields__] == [*schema["properties"]]
 
 
 @pytest.mark.req(221, 222)
@@ -200,7 +200,7 @@ def test_workers_keep_files_and_shell_but_neither_delegate_nor_remember() -> Non
 @pytest.mark.req(216)
 def test_without_a_list_a_worker_gets_what_its_planner_has_less_what_changes_state() -> None:
     planner_only = msgspec.structs.replace(a_tool("skill_create"), is_planner_only=True)
-    offered, dropped = offered_to_worker((READ, MEMORY, planner_only, DELEGATE_TOOL), None)
+    offered, dropped = worker_tools((READ, MEMORY, planner_only, DELEGATE_TOOL), None)
     assert ([each.name for each in offered], dropped) == (["read_file"], ())
 
 
@@ -236,7 +236,7 @@ def test_files_go_by_reference_and_the_rest_is_inlined() -> None:
         PastMessage(history[0].id),
         Inline("decision", "use argon2"),
     )
-    handed = handed_over(items, history)
+    handed = resolve_context(items, history)
     inlined = "".join(each.text for each in handed.blocks if isinstance(each, Text))
     assert "src/auth.ts" in handed.summary
     assert "lines 40 to 80" in handed.summary
@@ -248,9 +248,9 @@ def test_files_go_by_reference_and_the_rest_is_inlined() -> None:
 @pytest.mark.parametrize("item", [PastResult("tu_none"), PastMessage("m_none")])
 def test_a_reference_to_nothing_is_refused(item: Any) -> None:
     with pytest.raises(InputError, match="none"):
-        handed_over((item,), ())
+        resolve_context((item,), ())
 
 
 def test_lines_that_run_backwards_are_refused() -> None:
     with pytest.raises(InputError, match="are none"):
-        handed_over((FileRange("a", (9, 3)),), ())
+        resolve_context((FileRange("a", (9, 3)),), ())

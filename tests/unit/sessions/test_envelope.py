@@ -22,9 +22,9 @@ from pointsman.sessions.envelope import (
     read_event,
     sealed_payload,
 )
+from pointsman.sessions.events.calls import ToolCompleted, ToolFailed
 from pointsman.sessions.events.event import Actor, Sensitivity
 from pointsman.sessions.events.session import TurnStarted
-from pointsman.sessions.events.tools import ToolCompleted, ToolFailed
 
 KEY = b"k" * 32
 CHAIN = Chain("0" * 32, "cli")

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 from tests.unit.sessions.play import PICTURE
 
-from pointsman.conversations.kept_messages import NO_IMAGE, kept_message, message_row
+from pointsman.conversations.stored_messages import NO_IMAGE, message_row, read_message
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import (
     Block,
@@ -21,7 +21,6 @@ from pointsman.providers.messages import (
     ToolResult,
     ToolUse,
 )
-from pointsman.sessions.context import touched
 from pointsman.sessions.message import (
     InvalidMessage,
     MessageUsage,
@@ -30,8 +29,9 @@ from pointsman.sessions.message import (
     SessionMessage,
     Status,
     check_message,
-    unanswered,
+    unanswered_calls,
 )
+from pointsman.sessions.touched_files import TouchTracker
 from pointsman.sessions.transcript import NOT_SEEN, transcript
 
 USE = ToolUse("tu_1", "read_file", Raw(b'{"path":"src/a.py","more":[{"x":"docs/b.MD"}]}'))
@@ -106,8 +106,8 @@ def test_a_call_is_answered_at_most_once_and_only_if_it_was_made() -> None:
         check_message(answered, [])
     with pytest.raises(InvalidMessage, match="exactly one"):
         check_message(a_message("tool", RESULT, RESULT), [asked])
-    assert unanswered([asked]) == (USE,)
-    assert unanswered([asked, answered]) == ()
+    assert unanswered_calls([asked]) == (USE,)
+    assert unanswered_calls([asked, answered]) == ()
 
 
 def test_the_cost_of_a_message_is_exact() -> None:
@@ -168,11 +168,11 @@ def test_what_tools_touched_is_seen_and_what_was_said_is_not() -> None:
         a_message("assistant", Text("and other.txt"), USE),
         a_message("tool", RESULT),
     ]
-    found = touched(messages)
+    found = TouchTracker(messages).files
     assert found.paths == ("src/a.py", "docs/b.MD", "src/c.rs")
     assert found.extensions == (".py", ".md", ".rs")
     assert found.tool_names == ("read_file",)
-    assert touched(messages[:1]).has_tool_calls is False
+    assert TouchTracker(messages[:1]).files.has_tool_calls is False
 
 
 def shouted(text: str) -> str:
@@ -189,7 +189,7 @@ def test_messages_are_kept_as_words_are_retained(retain: Any) -> None:
         RedactedThinking("secret"),
     )
     row = message_row(message, retain, shouted)
-    again = kept_message(row)
+    again = read_message(row)
     assert (b"secret" in row.content) is (retain == "full")
     assert again.metadata == message.metadata
     if retain == "full":
@@ -205,6 +205,6 @@ def test_a_redacted_image_is_gone() -> None:
     for message in (a_message("user", PICTURE), a_message("tool", result)):
         row = message_row(message, "redacted", shouted)
         assert PICTURE.data.encode() not in row.content
-    assert kept_message(message_row(a_message("user", PICTURE), "redacted", str)).content == (
+    assert read_message(message_row(a_message("user", PICTURE), "redacted", str)).content == (
         NO_IMAGE,
     )

@@ -7,7 +7,7 @@ import pytest
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.providers.messages import Text
-from pointsman.sessions.feedback import SAID, SHOWN, signal_of
+from pointsman.sessions.feedback import RATING_VERDICTS, SIGNAL_VERDICTS, signal_of
 from pointsman.sessions.message import MessageUsage, Metadata, SessionMessage
 from pointsman.sessions.rollup import WorkerMessages, rollup, rollup_text
 
@@ -74,6 +74,6 @@ def test_asking_the_same_again_is_a_retry_and_asking_nearly_the_same_an_edit() -
 
 
 def test_what_is_shown_is_less_sure_than_what_is_said() -> None:
-    assert max(each.confidence for each in SHOWN.values()) < min(
-        each.confidence for each in SAID.values()
+    assert max(each.confidence for each in SIGNAL_VERDICTS.values()) < min(
+        each.confidence for each in RATING_VERDICTS.values()
     )

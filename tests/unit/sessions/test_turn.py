@@ -19,21 +19,21 @@ from tests.unit.sessions.play import (
 from pointsman.calls.flow import Fallback
 from pointsman.providers.messages import Text, ToolResult
 from pointsman.sessions.effects import CallModel
-from pointsman.sessions.events.calls import LlmCallStarted
+from pointsman.sessions.events.calls import (
+    LlmCallStarted,
+    ToolCalled,
+    ToolCompleted,
+    ToolConfirmationResolved,
+    ToolFailed,
+)
 from pointsman.sessions.events.routing import (
     PatternMatched,
     PatternOverrideDismissed,
     RouteOverridden,
 )
 from pointsman.sessions.events.session import TurnCompleted, TurnStarted
-from pointsman.sessions.events.tools import (
-    ToolCalled,
-    ToolCompleted,
-    ToolConfirmationResolved,
-    ToolFailed,
-)
-from pointsman.sessions.tool import Answered, ConfirmationRequest, ToolOutcome
-from pointsman.sessions.transcript import everything
+from pointsman.sessions.tool import ConfirmationAnswer, ConfirmationRequest, ToolOutcome
+from pointsman.sessions.transcript import request_text
 from pointsman.turns.learning.pattern_row import PatternRow
 
 READ = a_tool("read_file", properties={"path": {"type": "string"}}, required=["path"])
@@ -192,7 +192,7 @@ def test_a_tool_that_is_not_allowed_does_not_run(said: str, failed: str) -> None
         wants("read_file", {"path": "a"}),
         answer("then not"),
         needs={"read_file": ConfirmationRequest("read a", "read_file")},
-        says=[Answered(said)],  # type: ignore[arg-type] # a literal
+        says=[ConfirmationAnswer(said)],  # type: ignore[arg-type] # a literal
     )
     play.turn(a_turn(a_policy(), tools=[READ]))
     assert play.ran == []
@@ -212,7 +212,7 @@ def test_what_was_allowed_for_the_session_is_not_asked_again() -> None:
         wants("read_file", {"path": "b"}, id="tu_2"),
         answer("done"),
         needs=need,
-        says=[Answered("allow", "session")],
+        says=[ConfirmationAnswer("allow", "session")],
     )
     end = play.turn(a_turn(a_policy(), tools=[READ]))
     assert play.ran == ["tu_1", "tu_2"]
@@ -228,7 +228,7 @@ def test_once_means_once() -> None:
         wants("read_file", {"path": "b"}, id="tu_2"),
         answer("done"),
         needs={"read_file": ConfirmationRequest("read", "read_file")},
-        says=[Answered("allow"), Answered("deny")],
+        says=[ConfirmationAnswer("allow"), ConfirmationAnswer("deny")],
     )
     assert play.turn(a_turn(a_policy(), tools=[READ])).granted == frozenset()
     assert play.ran == ["tu_1"]
@@ -306,7 +306,7 @@ def test_a_model_without_eyes_is_told_that_there_was_an_image() -> None:
     end = first.turn(a_turn(a_policy(), "what is it?", PICTURE))
     then = Play(answer("I cannot see it"))
     then.turn(a_turn(a_policy(), "and now?", override=HAIKU, history=end.messages))
-    sent = everything(then.calls[0].request)
+    sent = request_text(then.calls[0].request)
     assert "cannot see" in sent
     assert PICTURE.data not in sent
 

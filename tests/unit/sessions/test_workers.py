@@ -10,12 +10,12 @@ from tests.unit.sessions.models import HAIKU, OPUS, SONNET, a_policy
 from tests.unit.sessions.play import Play, a_turn, a_use, answer, failure, nth, wants
 
 from pointsman.sessions.effects import CallModel, Effect
+from pointsman.sessions.events.calls import ToolFailed
 from pointsman.sessions.events.delegation import (
     DelegateCompleted,
     DelegateFailed,
     InsufficientContextRequest,
 )
-from pointsman.sessions.events.tools import ToolFailed
 from pointsman.sessions.prompts import worker_prompt
 
 

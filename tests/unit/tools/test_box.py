@@ -12,20 +12,18 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from pointsman.conversations.equipment import SessionTools
 from pointsman.providers.messages import Text, ToolUse
 from pointsman.sessions.tool import ToolContext, ToolDefinition, ToolOutcome, ToolSet
-from pointsman.sessions.tools.box import ToolBox
+from pointsman.sessions.tools.box import ToolBox, permission
 from pointsman.sessions.tools.listing import LIST_DIR, ListInput
-from pointsman.sessions.tools.memory import MEMORY_ADD, MEMORY_REPLACE, AddInput, ReplaceInput
-from pointsman.sessions.tools.permission import permission
+from pointsman.sessions.tools.memory_tool import MEMORY_ADD, MEMORY_REPLACE, AddInput, ReplaceInput
 from pointsman.sessions.tools.reading import READ_FILE, ReadInput
-from pointsman.sessions.tools.schema import is_in_subset
 from pointsman.sessions.tools.searching import SEARCH, SearchInput
-from pointsman.sessions.tools.session import SessionKit
 from pointsman.sessions.tools.shell import RUN_SHELL, ShellInput
-from pointsman.sessions.tools.skill import LOAD_SKILL, LoadInput
-from pointsman.sessions.tools.validation import input_problems, schema_refusal
+from pointsman.sessions.tools.skill_tool import LOAD_SKILL, LoadInput
 from pointsman.sessions.tools.writing import WRITE_FILE, WriteInput
+from pointsman.sessions.validation import input_problems, schema_refusal
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.policies.tool_settings import OWN_TOOLS, Permission, ToolSettings
 
@@ -57,8 +55,8 @@ def work(tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
-def kit(home: Path, work: Path | None, **tools: tuple[str, ...]) -> SessionKit:
-    return SessionKit(home, work, Settings(tools=ToolSettings(**tools)))  # type: ignore[arg-type] # lists only
+def kit(home: Path, work: Path | None, **tools: tuple[str, ...]) -> SessionTools:
+    return SessionTools(home, work, Settings(tools=ToolSettings(**tools)))  # type: ignore[arg-type] # lists only
 
 
 def use(name: str, given: Mapping[str, object] | bytes) -> ToolUse:
@@ -385,3 +383,26 @@ def test_box_without_tools_has_none() -> None:
     assert box.definitions() == ()
     outcome = asyncio.run(box.run(use("x", {}), context(None)))
     assert text(outcome) == "there is no tool `x`: there are: none"
+
+
+_KEYWORDS = frozenset(
+    {
+        "type", "enum", "required", "properties", "items", "description", "format",
+        "additionalProperties",
+    }
+)  # fmt: skip
+_DEEPEST = 32
+
+
+def is_in_subset(schema: object, depth: int = 0) -> bool:
+    """Tell whether a schema keeps to the subset."""
+    if not isinstance(schema, dict) or depth > _DEEPEST or not _KEYWORDS.issuperset(schema):
+        return False
+    if not isinstance(schema.get("additionalProperties", False), bool):
+        return False
+    if not isinstance(schema.get("type", ""), str):
+        return False
+    members = schema.get("properties", {})
+    inner = [*members.values()] if isinstance(members, dict) else [members]
+    inner += [schema["items"]] if "items" in schema else []
+    return all(is_in_subset(each, depth + 1) for each in inner)

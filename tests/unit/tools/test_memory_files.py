@@ -14,12 +14,12 @@ from msgspec import Raw
 from pointsman.kernel.canonical import content_id
 from pointsman.providers.messages import ToolUse
 from pointsman.sessions.events.state import MemoryEviction, MemoryUpdated
-from pointsman.sessions.memory_files import LARGEST, LONGEST_ENTRY, MemoryFiles
-from pointsman.sessions.tool import Memory, ToolContext
+from pointsman.sessions.tool import SessionMemory, ToolContext
 from pointsman.sessions.tools.failure import CallFailed
-from pointsman.sessions.tools.memory import memory_tools
+from pointsman.sessions.tools.memory_files import LARGEST, LONGEST_ENTRY, MemoryFiles
+from pointsman.sessions.tools.memory_tool import memory_tools
 from pointsman.sessions.tools.stop import Stop
-from pointsman.sessions.tools.workspace import Workspace
+from pointsman.sessions.tools.workspace import WorkspaceFolder
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_prompt_holds_each_file_under_its_title(home: Path, work: Path) -> None:
     (home / "USER.md").write_text("Ann, plumber\n")
     (home / "MEMORY.md").write_text("- likes tea\n")
     (work / "MEMORY.md").write_text("- use make\n")
-    memory: Memory = MemoryFiles(home, Workspace(work, closed=(home,)))
+    memory: SessionMemory = MemoryFiles(home, WorkspaceFolder(work, closed=(home,)))
     text = memory.prompt().text
     assert text.index("Ann") < text.index("tea") < text.index("make")
     assert "whoever wrote the workspace" in text
@@ -180,7 +180,7 @@ def test_memory_of_the_workspace_that_leads_out_is_neither_read_nor_written(
 ) -> None:
     (tmp_path / "secret").write_text("secret")
     (work / "MEMORY.md").symlink_to("../secret")
-    memory = MemoryFiles(home, Workspace(work))
+    memory = MemoryFiles(home, WorkspaceFolder(work))
     assert memory.prompt().text == ""
     with pytest.raises(CallFailed):
         memory.add("workspace", "x")
@@ -224,9 +224,9 @@ def test_tools_say_what_they_would_remember(home: Path) -> None:
     def asked(name: str, **given: str) -> ToolUse:
         return ToolUse("tu_1", name, Raw(msgspec.json.encode(given)))
 
-    request = add.described(asked("memory_add", text="likes tea", file="user"))
+    request = add.describe(asked("memory_add", text="likes tea", file="user"))
     assert request.projected_modifications == ("remember `likes tea` (user)",)
-    request = replace.described(asked("memory_replace", old="a", new=""))
+    request = replace.describe(asked("memory_replace", old="a", new=""))
     assert request.projected_modifications == ("forget `a` (memory)",)
     outcome = asyncio.run(
         add.run(asked("memory_add", text="likes tea"), ToolContext("s", "t"), Stop())

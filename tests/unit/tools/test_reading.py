@@ -17,7 +17,7 @@ from pointsman.sessions.tools.listing import ListInput, list_dir
 from pointsman.sessions.tools.reading import ReadInput, read_file
 from pointsman.sessions.tools.searching import SearchInput, search
 from pointsman.sessions.tools.stop import Stop
-from pointsman.sessions.tools.workspace import Workspace
+from pointsman.sessions.tools.workspace import WorkspaceFolder
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ def root(tmp_path: Path) -> Path:
 
 
 def read(root: Path, path: str, first: int | None = None, last: int | None = None) -> str:
-    return read_file(Workspace(root), ReadInput(path, first, last), Stop())
+    return read_file(WorkspaceFolder(root), ReadInput(path, first, last), Stop())
 
 
 def found(root: Path, pattern: str, **asked: object) -> list[str]:
     input_ = SearchInput(pattern, **asked)  # type: ignore[arg-type] - what each test asks
-    return search(Workspace(root), input_, Stop()).splitlines()
+    return search(WorkspaceFolder(root), input_, Stop()).splitlines()
 
 
 class TestLines:
@@ -165,7 +165,7 @@ class TestListing:
         (root / "a.txt").write_text("12345")
         (root / "c").symlink_to("a.txt")
         os.mkfifo(root / "d")
-        assert list_dir(Workspace(root), ListInput(), Stop()).splitlines() == [
+        assert list_dir(WorkspaceFolder(root), ListInput(), Stop()).splitlines() == [
             "a.txt (5)",
             "b/",
             "c -> a.txt",
@@ -176,12 +176,12 @@ class TestListing:
         (root / "src" / "inner").mkdir(parents=True)
         (root / "src" / "x").touch()
         (root / "node_modules" / "y").mkdir(parents=True)
-        text = list_dir(Workspace(root), ListInput(".", 2), Stop())
+        text = list_dir(WorkspaceFolder(root), ListInput(".", 2), Stop())
         assert text.splitlines() == ["node_modules/", "src/", "  inner/", "  x (0)"]
 
     def test_links_are_not_entered(self, root: Path) -> None:
         (root / "loop").symlink_to(".")
-        assert list_dir(Workspace(root), ListInput(".", 8), Stop()) == "loop -> ."
+        assert list_dir(WorkspaceFolder(root), ListInput(".", 8), Stop()) == "loop -> ."
 
     def test_many_names_are_cut_and_counted(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
@@ -189,22 +189,22 @@ class TestListing:
         monkeypatch.setattr(listing, "MOST_SHOWN", 10)
         for number in range(25):
             (root / f"{number:02d}").touch()
-        lines = list_dir(Workspace(root), ListInput(), Stop()).splitlines()
+        lines = list_dir(WorkspaceFolder(root), ListInput(), Stop()).splitlines()
         assert lines[:2] == ["00 (0)", "01 (0)"]
         assert lines[-1] == "[… 15 more not shown …]"
 
     def test_hostile_names_cannot_move_a_cursor(self, root: Path) -> None:
         (root / "a\x1b[2J\nb").touch()
-        text = list_dir(Workspace(root), ListInput(), Stop())
+        text = list_dir(WorkspaceFolder(root), ListInput(), Stop())
         assert text == "a\\u001b[2J\\u000ab (0)"
 
     def test_empty_folder_is_told(self, root: Path) -> None:
-        assert list_dir(Workspace(root), ListInput(), Stop()) == "(empty)"
+        assert list_dir(WorkspaceFolder(root), ListInput(), Stop()) == "(empty)"
 
     @pytest.mark.parametrize("depth", [0, 9, -1])
     def test_depth_has_bounds(self, root: Path, depth: int) -> None:
         with pytest.raises(CallFailed, match="`depth` lies between 1 and 8"):
-            list_dir(Workspace(root), ListInput(".", depth), Stop())
+            list_dir(WorkspaceFolder(root), ListInput(".", depth), Stop())
 
 
 class TestSearch:
@@ -305,9 +305,9 @@ class TestSearch:
 
     def test_search_stops_when_it_is_wished(self, root: Path) -> None:
         stop = Stop()
-        stop.wish()
+        stop.request()
         with pytest.raises(CallFailed) as caught:
-            search(Workspace(root), SearchInput("run"), stop)
+            search(WorkspaceFolder(root), SearchInput("run"), stop)
         assert caught.value.error_class == "cancelled"
 
     def test_long_line_is_cut(self, root: Path) -> None:
@@ -339,11 +339,11 @@ def test_globs_mean_what_people_expect(glob: str, path: str, fits: bool) -> None
 
 def test_stop_calls_from_another_thread_once() -> None:
     stop, calls = Stop(), []
-    stop.when_wished(lambda: calls.append(1))
-    threads = [threading.Thread(target=stop.wish) for _ in range(8)]
+    stop.on_request(lambda: calls.append(1))
+    threads = [threading.Thread(target=stop.request) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    stop.when_wished(lambda: calls.append(2))
+    stop.on_request(lambda: calls.append(2))
     assert calls == [1, 2]

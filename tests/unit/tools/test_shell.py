@@ -15,11 +15,11 @@ from tests.processes import is_running
 
 from pointsman.sessions.tools.excerpt import MOST_CHARACTERS
 from pointsman.sessions.tools.failure import CallFailed
-from pointsman.sessions.tools.process import MARK, Patience
+from pointsman.sessions.tools.process import MARK, Timeouts
 from pointsman.sessions.tools.shell import ShellInput, environment, run_shell
 from pointsman.sessions.tools.stop import Stop, in_thread
 
-QUICK = Patience(command_s=30, term_s=0.3, kill_s=5, drain_s=0.3)
+QUICK = Timeouts(command_s=30, term_s=0.3, kill_s=5, drain_s=0.3)
 
 
 def run(folder: Path, command: str, timeout_s: int | None = None) -> str:
@@ -143,7 +143,7 @@ def cancelled_by(tmp_path: Path, end: Callable[[Stop, asyncio.Task[str]], None])
 
 
 def test_wish_to_stop_kills_child_and_grandchild(tmp_path: Path) -> None:
-    result = cancelled_by(tmp_path, lambda stop, _: stop.wish())
+    result = cancelled_by(tmp_path, lambda stop, _: stop.request())
     assert isinstance(result, CallFailed)
     assert result.error_class == "cancelled"
     asyncio.run(until(lambda: not any(map(is_running, pids(tmp_path, "one", "two", "three")))))
@@ -211,7 +211,7 @@ class TestThread:
             call = in_thread(lambda _: os.read(release[0], 1), stop, give_up_s=0.05)
             task = asyncio.create_task(call)
             await asyncio.sleep(0)
-            stop.wish()
+            stop.request()
             await task
 
         try:

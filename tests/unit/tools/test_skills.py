@@ -12,11 +12,10 @@ from msgspec import Raw
 from pointsman.kernel.number import Billionths
 from pointsman.providers.messages import Text, ToolUse
 from pointsman.sessions.events.state import SkillLoaded
-from pointsman.sessions.skill_match import THRESHOLD, described, matches, words
-from pointsman.sessions.skills import read_skills
 from pointsman.sessions.tool import Skills, ToolContext, ToolOutcome
 from pointsman.sessions.tools.failure import CallFailed
-from pointsman.sessions.tools.skill import SessionSkills
+from pointsman.sessions.tools.skill_tool import SessionSkills
+from pointsman.sessions.tools.skills import THRESHOLD, matches, read_skills, skill_words, words
 from pointsman.sessions.tools.stop import Stop
 
 GOOD = "---\nname: {name}\ndescription: {about}\n---\n\n# How\n\nDo it well.\n"
@@ -105,7 +104,7 @@ class TestReading:
 
 class TestMatching:
     def score(self, description: str, message: str, *triggers: str) -> Billionths:
-        found = matches([described("x", description, triggers)], message)
+        found = matches([skill_words("x", description, triggers)], message)
         return found[0].score if found else Billionths(0)
 
     def test_score_is_the_share_of_the_descriptions_words(self) -> None:
@@ -143,7 +142,7 @@ class TestMatching:
 
     def test_best_is_first_and_equals_go_by_name(self) -> None:
         skills = [
-            described(name, about, ())
+            skill_words(name, about, ())
             for name, about in (
                 ("b", "database migration"),
                 ("a", "database migration"),

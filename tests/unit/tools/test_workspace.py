@@ -13,7 +13,7 @@ from tests.open_files import open_files, opened_since
 from pointsman.sessions.tools.failure import CallFailed
 from pointsman.sessions.tools.reading import ReadInput, read_file
 from pointsman.sessions.tools.stop import Stop
-from pointsman.sessions.tools.workspace import Workspace
+from pointsman.sessions.tools.workspace import WorkspaceFolder
 from pointsman.sessions.tools.writing import WriteInput, write_file
 
 
@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def read(root: Path, path: str) -> str:
-    return read_file(Workspace(root), ReadInput(path), Stop())
+    return read_file(WorkspaceFolder(root), ReadInput(path), Stop())
 
 
 def refusal(root: Path, path: str) -> CallFailed:
@@ -113,7 +113,7 @@ def test_path_with_endless_steps_ends(root: Path) -> None:
 
 def test_link_in_place_of_the_root_is_resolved_once(root: Path, tmp_path: Path) -> None:
     (tmp_path / "alias").symlink_to(root)
-    workspace = Workspace(tmp_path / "alias")
+    workspace = WorkspaceFolder(tmp_path / "alias")
     (tmp_path / "alias").unlink()
     (tmp_path / "alias").symlink_to("/etc")
     assert read_file(workspace, ReadInput("src/main.py"), Stop()) == "print('hello')\n"
@@ -150,7 +150,7 @@ def test_closed_folder_is_refused_by_whatever_path(root: Path) -> None:
     (home / "keys").mkdir(parents=True)
     (home / "keys" / "signing").write_text("secret")
     (root / "way").symlink_to("home/keys")
-    workspace = Workspace(root, closed=(home,))
+    workspace = WorkspaceFolder(root, closed=(home,))
     for path in ("home/keys/signing", "way/signing", "src/../home/keys/signing"):
         with pytest.raises(CallFailed, match="closed to tools"):
             read_file(workspace, ReadInput(path), Stop())
@@ -160,7 +160,7 @@ def test_closed_folder_is_refused_by_whatever_path(root: Path) -> None:
 
 def test_closed_folder_cannot_be_the_workspace(root: Path) -> None:
     with pytest.raises(CallFailed, match="closed to tools"):
-        Workspace(root, closed=(root,))
+        WorkspaceFolder(root, closed=(root,))
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800"])
@@ -264,5 +264,5 @@ def test_folder_swapped_for_a_link_after_the_look_is_not_written_through(
 
     after_the_look(monkeypatch, "src", swap)
     with pytest.raises(CallFailed):
-        write_file(Workspace(root), WriteInput("src/main.py", "mine"))
+        write_file(WorkspaceFolder(root), WriteInput("src/main.py", "mine"))
     assert (outside / "main.py").read_text() == "outside"

@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 
 from pointsman.sessions.tools.failure import CallFailed
-from pointsman.sessions.tools.workspace import Workspace
+from pointsman.sessions.tools.workspace import WorkspaceFolder
 from pointsman.sessions.tools.writing import (
     MOST_BYTES,
     Mode,
     WriteInput,
-    Written,
-    projected,
+    WriteResult,
+    projected_change,
     write_file,
 )
 
 
-def write(root: Path, path: str, content: str, mode: Mode = "replace") -> Written:
-    return write_file(Workspace(root), WriteInput(path, content, mode))
+def write(root: Path, path: str, content: str, mode: Mode = "replace") -> WriteResult:
+    return write_file(WorkspaceFolder(root), WriteInput(path, content, mode))
 
 
 def refusal(root: Path, path: str, content: str = "x", mode: Mode = "replace") -> CallFailed:
@@ -35,14 +35,14 @@ def refusal(root: Path, path: str, content: str = "x", mode: Mode = "replace") -
 def test_new_file_is_made_with_its_folders(tmp_path: Path) -> None:
     written = write(tmp_path, "a/b/c.txt", "grün\n")
     assert (tmp_path / "a/b/c.txt").read_bytes() == "grün\n".encode()
-    assert written == Written("a/b/c.txt", None, 6)
-    assert written.told() == "created `a/b/c.txt` with 6 bytes"
+    assert written == WriteResult("a/b/c.txt", None, 6)
+    assert written.to_text() == "created `a/b/c.txt` with 6 bytes"
 
 
 def test_existing_file_keeps_its_mode(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("old")
     (tmp_path / "run.sh").chmod(0o751)
-    assert write(tmp_path, "run.sh", "new!").told() == "wrote `run.sh`: 3 bytes before, 4 now"
+    assert write(tmp_path, "run.sh", "new!").to_text() == "wrote `run.sh`: 3 bytes before, 4 now"
     assert (tmp_path / "run.sh").read_text() == "new!"
     assert stat.S_IMODE((tmp_path / "run.sh").stat().st_mode) == 0o751
 
@@ -115,7 +115,7 @@ def test_folder_and_pipe_are_refused(tmp_path: Path) -> None:
 def test_protected_names_are_refused_by_any_way(tmp_path: Path) -> None:
     (tmp_path / "MEMORY.md").write_text("kept")
     (tmp_path / "way").symlink_to("MEMORY.md")
-    workspace = Workspace(tmp_path)
+    workspace = WorkspaceFolder(tmp_path)
     for path in ("MEMORY.md", "memory.md", "way", "./x/../MEMORY.md"):
         with pytest.raises(CallFailed):
             write_file(workspace, WriteInput(path, "x"), ("MEMORY.md", "USER.md"))
@@ -135,11 +135,11 @@ def test_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from pointsman.sessions.tools.failure import CallFailed
-from pointsman.sessions.tools.workspace import Workspace
+from pointsman.sessions.tools.workspace import WorkspaceFolder
 from pointsman.sessions.tools.writing import WriteInput, write_file
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 try:
-    write_file(Workspace(Path(sys.argv[1])), WriteInput("x", "y" * 100_000))
+    write_file(WorkspaceFolder(Path(sys.argv[1])), WriteInput("x", "y" * 100_000))
 except CallFailed as error:
     print(error.error_class, error.message)
 """
@@ -155,10 +155,14 @@ except CallFailed as error:
 
 def test_what_would_happen_is_told_without_doing_it(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("1234")
-    workspace = Workspace(tmp_path)
-    assert projected(workspace, WriteInput("new/y", "ab")) == "create `new/y` (2 bytes)"
-    assert projected(workspace, WriteInput("x", "ab")) == "replace `x` (4 bytes before, 2 after)"
+    workspace = WorkspaceFolder(tmp_path)
+    assert projected_change(workspace, WriteInput("new/y", "ab")) == "create `new/y` (2 bytes)"
     assert (
-        projected(workspace, WriteInput("x", "ab", "append")) == "append 2 bytes to `x` (4 bytes)"
+        projected_change(workspace, WriteInput("x", "ab"))
+        == "replace `x` (4 bytes before, 2 after)"
+    )
+    assert (
+        projected_change(workspace, WriteInput("x", "ab", "append"))
+        == "append 2 bytes to `x` (4 bytes)"
     )
     assert sorted(each.name for each in tmp_path.iterdir()) == ["x"]

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pointsman.agents.module import Status
+from pointsman.agents.modules.module import Status
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import SCALE, Billionths, clamp, divided

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from pointsman.agents.module import ModuleType, Status
+from pointsman.agents.modules.module import ModuleType, Status
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.number import Billionths
 

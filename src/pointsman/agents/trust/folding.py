@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pointsman.agents.module import Metrics, Module
-from pointsman.agents.selfrep import SelfRep, Tail
+from pointsman.agents.modules.module import Metrics, Module
+from pointsman.agents.modules.selfrep import SelfRep, Tail
 from pointsman.agents.trust.apt import (
     FAILING,
     JUDGING,

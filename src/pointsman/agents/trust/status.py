@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pointsman.agents.module import Metrics, Status
+from pointsman.agents.modules.module import Metrics, Status
 from pointsman.agents.trust.apt import TrustConstants
 from pointsman.errors import PermissionDenied
 from pointsman.kernel.number import Billionths, billionths_text

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 
 from pointsman.branches.dmn.table_import import NO_MATCH, Row, Sheet, document_of
-from pointsman.branches.written import HitPolicy
+from pointsman.branches.file.decisions_file import HitPolicy
 from pointsman.errors import DocumentError, Place, Problem
 from pointsman.expressions.syntax import ExpressionRefused
 from pointsman.expressions.unary import path_of

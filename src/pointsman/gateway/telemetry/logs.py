@@ -29,7 +29,7 @@ Event = Literal["request", "api"]
 Write = Callable[[bytes], object]
 
 
-class Line(Struct, frozen=True, gc=False):
+class LogLine(Struct, frozen=True, gc=False):
     """One request; `at` becomes `time` when it is written. Models are named by their endpoints."""
 
     at: Instant
@@ -49,7 +49,7 @@ class Line(Struct, frozen=True, gc=False):
     event: Event = "request"
 
 
-class _Written(Struct, frozen=True, gc=False):
+class _RequestLine(Struct, frozen=True, gc=False):
     time: str
     level: Level
     event: Event
@@ -68,7 +68,7 @@ class _Written(Struct, frozen=True, gc=False):
     cost_microusd: int | None
 
 
-class _WrittenApi(Struct, frozen=True, gc=False):
+class _ApiLine(Struct, frozen=True, gc=False):
     time: str
     level: Level
     event: Event
@@ -88,12 +88,12 @@ class Log:
         self.is_on = is_on
         self._clock = clock
         self._write = write
-        self._waiting: list[Line] = []
+        self._waiting: list[LogLine] = []
         self._dropped = 0
         self._is_due = False
         self._lock = threading.Lock()
 
-    def request(self, line: Line) -> None:
+    def request(self, line: LogLine) -> None:
         """Take a line; it is written a moment later."""
         if len(self._waiting) >= MOST_WAITING:
             self._dropped += 1
@@ -132,7 +132,7 @@ class Log:
         }
         self._write(msgspec.json.encode(value) + b"\n")
 
-    def shared(self, message: str) -> None:
+    def shared_warning(self, message: str) -> None:
         """Tell of what an operator should see to in what replicas share."""
         at = instant_text(self._clock.now())
         value = {"time": at, "level": "warning", "event": "shared", "message": message}
@@ -143,7 +143,7 @@ class Log:
         with self._lock:
             lines, self._waiting = self._waiting, []
             dropped, self._dropped = self._dropped, 0
-            parts = [_ENCODER.encode(_written(each)) for each in lines]
+            parts = [_ENCODER.encode(_json_line(each)) for each in lines]
             if dropped:
                 parts.append(msgspec.json.encode(self._loss(dropped)))
             if parts:
@@ -164,7 +164,7 @@ def _second_text(second: int) -> str:
     return instant_text(Instant(second * SECOND)).partition(".")[0]
 
 
-def _written(line: Line) -> _Written | _WrittenApi:
+def _json_line(line: LogLine) -> _RequestLine | _ApiLine:
     level: Level = "info"
     if line.status >= 400 or line.error_class:
         level = "warning" if line.status < 500 else "error"
@@ -172,8 +172,8 @@ def _written(line: Line) -> _Written | _WrittenApi:
     at, elapsed_ms = f"{_second_text(second)}.{micros:06d}Z", line.elapsed_us / 1000
     if line.event == "api":
         told = (line.endpoint, line.status, elapsed_ms, line.error_class)
-        return _WrittenApi(at, level, line.event, *told)
-    return _Written(
+        return _ApiLine(at, level, line.event, *told)
+    return _RequestLine(
         at,
         level,
         line.event,

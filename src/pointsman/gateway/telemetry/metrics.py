@@ -37,7 +37,7 @@ HISTOGRAMS: Final = {
 }
 
 
-class Cell:
+class Counter:
     """One count, for whoever adds to it often."""
 
     __slots__ = ("value",)
@@ -59,12 +59,12 @@ class _Histogram:
         self.total += seconds
 
 
-class _OfModel:
+class _ModelCounters:
     """What is counted at the end of every call to one model, looked up once."""
 
     __slots__ = ("cost", "done", "input", "output", "request")
 
-    def __init__(self, metrics: Metrics, model: str) -> None:
+    def __init__(self, metrics: GatewayMetrics, model: str) -> None:
         labels = (("model", model),)
         self.done = metrics.cell(
             "pointsman_upstream_requests_total", (*labels, ("result", "success"))
@@ -75,17 +75,17 @@ class _OfModel:
         self.request = metrics.histogram("pointsman_request_seconds", labels)
 
 
-class Metrics:
+class GatewayMetrics:
     """The counts of one process."""
 
     # What every request adds to is held by name: a look-up by labels costs as much as the adding.
 
     def __init__(self) -> None:
-        self._counters: dict[str, dict[Labels, Cell]] = {
-            name: defaultdict(Cell) for name in COUNTERS
+        self._counters: dict[str, dict[Labels, Counter]] = {
+            name: defaultdict(Counter) for name in COUNTERS
         }
-        self._models: dict[str, _OfModel] = {}
-        self._decided: dict[tuple[str, str], Cell] = {}
+        self._models: dict[str, _ModelCounters] = {}
+        self._decided: dict[tuple[str, str], Counter] = {}
         self._histograms: dict[str, dict[Labels, _Histogram]] = {
             name: defaultdict(_Histogram) for name in HISTOGRAMS
         }
@@ -96,7 +96,7 @@ class Metrics:
         """Add to a counter."""
         self._counters[name][labels].value += by
 
-    def cell(self, name: str, labels: Labels) -> Cell:
+    def cell(self, name: str, labels: Labels) -> Counter:
         """Give a counter itself."""
         return self._counters[name][labels]
 
@@ -104,14 +104,14 @@ class Metrics:
         """Give a histogram itself."""
         return self._histograms[name][labels]
 
-    def of_model(self, model: str) -> _OfModel:
+    def of_model(self, model: str) -> _ModelCounters:
         """Give what is counted of every good call to a model."""
         found = self._models.get(model)
         if found is None:
-            found = self._models[model] = _OfModel(self, model)
+            found = self._models[model] = _ModelCounters(self, model)
         return found
 
-    def decided(self, model: str, slot: str) -> None:
+    def count_decision(self, model: str, slot: str) -> None:
         """Count a decision."""
         cell = self._decided.get((model, slot))
         if cell is None:
@@ -140,7 +140,7 @@ class Metrics:
             yield f"# HELP {name} {told}"
             yield f"# TYPE {name} counter"
             for labels, cell in sorted(self._counters[name].items()):
-                yield f"{name}{written(labels)} {cell.value}"
+                yield f"{name}{label_text(labels)} {cell.value}"
         for name, told in HISTOGRAMS.items():
             yield f"# HELP {name} {told}"
             yield f"# TYPE {name} histogram"
@@ -152,17 +152,17 @@ def _histogram_lines(name: str, labels: Labels, found: _Histogram) -> Iterator[s
     running = 0
     for bound, count in zip((*BUCKETS_S, "+Inf"), found.counts, strict=True):
         running += count
-        yield f"{name}_bucket{written((*labels, ('le', str(bound))))} {running}"
-    yield f"{name}_sum{written(labels)} {found.total:.6f}"
-    yield f"{name}_count{written(labels)} {running}"
+        yield f"{name}_bucket{label_text((*labels, ('le', str(bound))))} {running}"
+    yield f"{name}_sum{label_text(labels)} {found.total:.6f}"
+    yield f"{name}_count{label_text(labels)} {running}"
 
 
-def written(labels: Labels) -> str:
+def label_text(labels: Labels) -> str:
     """Write labels as they stand behind a name."""
     if not labels:
         return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"
+    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels) + "}"
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -22,8 +22,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.util.types import AttributeValue
 
-from pointsman.gateway.telemetry.trace_context import TraceContext
-from pointsman.gateway.telemetry.tracing import CallSpan
+from pointsman.gateway.telemetry.tracing import CallSpan, TraceContext
 from pointsman.version import VERSION
 
 _STOPS = {"end": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
@@ -86,10 +85,10 @@ def attributes(span: CallSpan) -> Iterator[tuple[str, AttributeValue]]:
         yield "gen_ai.response.time_to_first_chunk", span.first_chunk_s
     if span.error_class:
         yield "error.type", span.error_class
-    yield from _routed(span)
+    yield from _route_attributes(span)
 
 
-def _routed(span: CallSpan) -> Iterator[tuple[str, AttributeValue]]:
+def _route_attributes(span: CallSpan) -> Iterator[tuple[str, AttributeValue]]:
     told = {
         "turn_id": span.turn_id,
         "decision_id": span.decision_id,

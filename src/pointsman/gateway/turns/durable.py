@@ -16,16 +16,16 @@ class LoopBridge:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._thread = threading.get_ident()
-        self._told: deque[Durability] = deque()
+        self._ready: deque[Durability] = deque()
         self.counting = threading.Lock()
 
     def tell(self, who: Durability) -> None:
         """Note whom to tell that all it waits for has arrived; from a commit thread."""
-        self._told.append(who)
+        self._ready.append(who)
 
     def after_group(self) -> None:
         """Have everything noted so far told in the loop; from whoever committed it."""
-        if not self._told:
+        if not self._ready:
             return
         if threading.get_ident() == self._thread:
             self._deliver()
@@ -43,9 +43,9 @@ class LoopBridge:
             work()
 
     def _deliver(self) -> None:
-        told = self._told
-        while told:
-            told.popleft().arrived()
+        ready = self._ready
+        while ready:
+            ready.popleft().resume()
 
 
 class Durability:
@@ -84,7 +84,7 @@ class Durability:
         if self._arrived >= self._expected:
             bridge.tell(self)
 
-    def arrived(self) -> None:
+    def resume(self) -> None:
         """Let whoever waits go on; in the event loop."""
         if self._arrived < self._expected:
             return
@@ -100,14 +100,14 @@ class Durability:
         """Whether something could not be made durable."""
         return self._error is not None
 
-    def then(self, told: Callable[[], None] | None) -> None:
+    def then(self, ready: Callable[[], None] | None) -> None:
         """Have somebody told once all of it is durable, or is not; at once if that is known."""
-        if told is not None and self._arrived >= self._expected:
-            told()
+        if ready is not None and self._arrived >= self._expected:
+            ready()
         else:
-            self._then = told
+            self._then = ready
 
-    async def reached(self) -> None:
+    async def wait(self) -> None:
         """Return once all of it is durable; raises what the ledger raised."""
         while self._arrived < self._expected:
             self._waiter = asyncio.get_running_loop().create_future()

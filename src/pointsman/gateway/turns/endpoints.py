@@ -9,30 +9,55 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from pointsman.access.keys import Principal
-from pointsman.calls.flow import Called, Ended, Flow, Record, RecordPlacement
+from pointsman.calls.flow import CallResult, Flow, FlowEnd, Record, RecordPlacement
 from pointsman.errors import LedgerError, NotAuthenticated, PointsmanError
 from pointsman.gateway.access import caller_of
 from pointsman.gateway.http import JSON, Asked, Headers, Receive, Send, answer
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.metrics import Cell
-from pointsman.gateway.telemetry.spans import line_of
-from pointsman.gateway.turns.beside import Beside
-from pointsman.gateway.turns.failures import refusal_of, refusal_of_continued
+from pointsman.gateway.telemetry.logs import LogLine
+from pointsman.gateway.telemetry.metrics import Counter
+from pointsman.gateway.turns.copying_send import CopyingSend
+from pointsman.gateway.turns.failures import (
+    is_final,
+    refusal_of,
+    refusal_of_continued,
+    status_of,
+    told_message,
+)
 from pointsman.gateway.turns.forwarding import Forwarding
 from pointsman.gateway.turns.incoming import incoming
-from pointsman.gateway.turns.overheard import Overheard
-from pointsman.gateway.turns.passed_headers import request_id_header
-from pointsman.gateway.turns.statuses import is_final, status_of, told_message
-from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn
-from pointsman.gateway.turns.turn_flow import go_on, new_flow, prepared
-from pointsman.gateway.turns.watch import Watch
+from pointsman.gateway.turns.shadow_runs import ShadowRuns
+from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn, request_id_header
+from pointsman.gateway.turns.turn_flow import continue_flow, new_flow, prepare_vector
+from pointsman.kernel.instant import Instant
 from pointsman.providers.dialects.loss import CannotSay
 from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.port import Dialect, UpstreamError
 from pointsman.storage.policies.policies import InForce
 
 if TYPE_CHECKING:
-    from pointsman.gateway.turns.lane import Lane
+    from pointsman.gateway.turns.turn_batcher import TurnBatcher
+
+
+class DisconnectWatch:
+    """Cancels the task that made it once its caller is gone."""
+
+    __slots__ = ("_own", "_receive", "has_left")
+
+    def __init__(self, receive: Receive) -> None:
+        self.has_left = False
+        self._receive = receive
+        self._own = asyncio.current_task()
+        receive.when_left(self._leave)
+
+    def end(self) -> None:
+        """Stop watching."""
+        self._receive.when_left(None)
+
+    def _leave(self) -> None:
+        self.has_left = True
+        if self._own is not None:
+            self._own.cancel()
 
 
 LEDGER_RETRY_S: Final = 1
@@ -46,50 +71,52 @@ class ModelEndpoint:
     """Serves one dialect."""
 
     def __init__(
-        self, parts: Parts, dialect: Dialect, name: str = "", beside: Beside | None = None
+        self, parts: Parts, dialect: Dialect, name: str = "", shadow_runs: ShadowRuns | None = None
     ) -> None:
         self.parts = parts
-        self._beside = beside
+        self._shadow_runs = shadow_runs
         self._dialect = dialect
         self._name = name or dialect
-        self._counted: dict[int, Cell] = {}
-        self.lane: Lane | None = None
+        self._counted: dict[int, Counter] = {}
+        self.batcher: TurnBatcher | None = None
         """A shorter way for most requests."""
 
     async def __call__(self, asked: Asked, receive: Receive, send: Send) -> None:
         """Serve one request."""
         self.parts.metrics.in_flight += 1
-        await self.run_to_end(lambda: self.understood(asked), self.driven, receive, send)
+        await self.run_to_end(lambda: self.read_turn(asked), self.drive, receive, send)
 
     async def run_to_end(
-        self, understood: Callable[[], LiveTurn], drive: Drive, receive: Receive, send: Send
+        self, read_turn: Callable[[], LiveTurn], drive: Drive, receive: Receive, send: Send
     ) -> None:
         """Serve one request to its end; what goes wrong is told in the vendor's own shape."""
         status = 200
         live: LiveTurn | None = None
         failed: PointsmanError | None = None
         try:
-            live = understood()
-            await self._served(live, drive, receive, send)
+            live = read_turn()
+            await self._serve_turn(live, drive, receive, send)
         except PointsmanError as error:
             failed = await _once_durable(error, live)
             status = await self._refuse(send, failed, live)
         finally:
-            self.ended(status, live, failed)
+            self.finish_request(status, live, failed)
 
-    def understood(self, asked: Asked) -> LiveTurn:
+    def read_turn(self, asked: Asked) -> LiveTurn:
         """Give the turn that a request asks for, or raise what is wrong with it."""
         parts = self.parts
         in_force = parts.in_force()
         return self._live(asked, caller_of(parts, asked), in_force)
 
-    def ended(self, status: int, live: LiveTurn | None, failed: PointsmanError | None) -> None:
+    def finish_request(
+        self, status: int, live: LiveTurn | None, failed: PointsmanError | None
+    ) -> None:
         """Count a request that is over, and tell of it."""
         parts = self.parts
         parts.metrics.in_flight -= 1
         self._count(status)
         if parts.log.is_on:
-            parts.log.request(line_of(self._name, status, live, parts.log.now(), failed))
+            parts.log.request(_log_line(self._name, status, live, parts.log.now(), failed))
 
     def _count(self, status: int) -> None:
         cell = self._counted.get(status)
@@ -103,9 +130,9 @@ class ModelEndpoint:
         """Understand a request, or raise saying what is wrong with it."""
         return LiveTurn(self.parts, incoming(self._dialect, asked, caller, in_force), in_force)
 
-    async def _served(self, live: LiveTurn, drive: Drive, receive: Receive, send: Send) -> None:
+    async def _serve_turn(self, live: LiveTurn, drive: Drive, receive: Receive, send: Send) -> None:
         """Run the turn; a caller who hangs up ends it."""
-        watch, sharing = Watch(receive), self.parts.sharing
+        watch, sharing = DisconnectWatch(receive), self.parts.sharing
         try:
             if sharing is not None:
                 await live.look_ahead(sharing)
@@ -113,33 +140,35 @@ class ModelEndpoint:
         except asyncio.CancelledError:
             if not watch.has_left:
                 raise
-            live.cancelled()
+            live.cancel_call()
         except LedgerError:
             # The provider may have answered, but nothing may leave: what was held for it is free.
             with suppress(LedgerError):
-                live.cancelled()
+                live.cancel_call()
             raise
         finally:
             watch.end()
             if sharing is not None:
-                live.let_go(sharing)
+                live.release_claims(sharing)
 
     def is_plain(self, live: LiveTurn) -> bool:
         """Tell whether nothing has to be made ready for a turn or is done beside it."""
-        beside, vectors = self._beside, self.parts.pointsman.gathering.vectors
-        return not vectors.is_slow and (beside is None or not beside.may_follow(live))
+        shadow_runs, vectors = self._shadow_runs, self.parts.pointsman.gathering.vectors
+        return not vectors.is_slow and (shadow_runs is None or not shadow_runs.may_follow(live))
 
-    async def driven(self, live: LiveTurn, send: Send) -> None:
+    async def drive(self, live: LiveTurn, send: Send) -> None:
         """Run a turn from its beginning."""
         lock = live.lock()
         if lock is None and live.parts.pointsman.gathering.vectors.is_slow:
-            await prepared(live)
-        flow = new_flow(live) if lock is None else go_on(live, lock)
-        beside = self._beside
-        heard = Overheard(send) if beside is not None and beside.may_follow(live) else None
+            await prepare_vector(live)
+        flow = new_flow(live) if lock is None else continue_flow(live, lock)
+        shadow_runs = self._shadow_runs
+        heard = (
+            CopyingSend(send) if shadow_runs is not None and shadow_runs.may_follow(live) else None
+        )
         ended, last = await _run(flow, live, heard or send)
-        if beside is not None and heard is not None:
-            beside.follow(live, heard)
+        if shadow_runs is not None and heard is not None:
+            shadow_runs.follow(live, heard)
         _check_went_well(live, ended, last)
 
     async def _refuse(self, send: Send, error: PointsmanError, live: LiveTurn | None) -> int:
@@ -167,7 +196,7 @@ class ModelEndpoint:
         return [request_id_header(self._dialect, upstream, own_id)]
 
 
-def _check_went_well(live: LiveTurn, ended: Ended, last: Forwarding | None) -> None:
+def _check_went_well(live: LiveTurn, ended: FlowEnd, last: Forwarding | None) -> None:
     """Raise what the caller is told of a turn that did not end well."""
     if ended.status == "no_model":
         raise refusal_of(live)
@@ -177,7 +206,7 @@ def _check_went_well(live: LiveTurn, ended: Ended, last: Forwarding | None) -> N
         raise last.error or UpstreamError("the provider failed", error_class="other")
 
 
-async def run_on(flow: Flow, live: LiveTurn, first: Forwarding, reply: Called) -> None:
+async def finish_turn(flow: Flow, live: LiveTurn, first: Forwarding, reply: CallResult) -> None:
     """Carry out the rest of a turn whose first call went as `reply` says."""
     ended, last = await _run(flow, live, first.send, reply, first)
     _check_went_well(live, ended, last)
@@ -187,9 +216,9 @@ async def _run(
     flow: Flow,
     live: LiveTurn,
     send: Send,
-    reply: Called | None = None,
+    reply: CallResult | None = None,
     last: Forwarding | None = None,
-) -> tuple[Ended, Forwarding | None]:
+) -> tuple[FlowEnd, Forwarding | None]:
     """Carry out what the flow asks for, until it ends; `reply` is how its last call went."""
     while True:
         try:
@@ -214,7 +243,7 @@ async def _once_durable(error: PointsmanError, live: LiveTurn | None) -> Pointsm
     try:
         # An entry that the ledger refused to take at once is never heard of again.
         if live is not None and not isinstance(error, LedgerError):
-            await live.durability.reached()
+            await live.durability.wait()
     except LedgerError as worse:
         return worse
     return error
@@ -225,3 +254,32 @@ def _code_of(error: PointsmanError) -> str:
     if isinstance(error.__cause__, CannotSay):
         return error.__cause__.refusal.value
     return error.error_class if isinstance(error, UpstreamError) else error.code
+
+
+def _log_line(
+    endpoint: str, status: int, live: LiveTurn | None, at: Instant, failed: PointsmanError | None
+) -> LogLine:
+    """Return the log line of a request; of an error its code, not its words."""
+    code = "" if failed is None else failed.code
+    if isinstance(failed, NotAuthenticated):
+        code = failed.reason or code
+    if live is None:
+        return LogLine(at, endpoint, status, 0, error_class=code)
+    end = live.end
+    spent = None if end is None else end.spent
+    return LogLine(
+        at,
+        endpoint,
+        status,
+        live.elapsed_us,
+        live.turn_id,
+        live.decision_id,
+        live.trace_id,
+        live.request.meant.requested,
+        live.model,
+        live.policy,
+        code if end is None else end.error_class or code,
+        0 if spent is None else spent.input_tokens,
+        0 if spent is None else spent.output_tokens,
+        None if spent is None else spent.cost_microusd,
+    )

@@ -10,12 +10,13 @@ from typing import Final, get_args
 
 from msgspec import UNSET, Struct
 
-from pointsman.calls.flow import Ended
+from pointsman.calls.flow import FlowEnd
 from pointsman.errors import (
     ModelIncapable,
     ModelNotConfigured,
     ModelNotPermitted,
     OverBudget,
+    PointsmanError,
     PrivacyBlocked,
     RateLimited,
     RoutingFailed,
@@ -23,7 +24,8 @@ from pointsman.errors import (
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.instant import SECOND, instant_text
-from pointsman.operations.provider_view import clears_text, provider_rows
+from pointsman.operations.providers import clears_text, provider_rows
+from pointsman.providers.port import NotConfigured, UpstreamError
 from pointsman.recording.ruling import Ruling
 from pointsman.turns.registry.availability import Report
 from pointsman.turns.registry.models import provider_of
@@ -51,7 +53,7 @@ class _Lost(Struct, frozen=True):
 
 def refusal_of(live: LiveTurn) -> RoutingFailed:
     """Return the error of a turn that no model may take."""
-    parts, ruling = live.parts, live.ruled()
+    parts, ruling = live.parts, live.require_ruling()
     lost = list(dict.fromkeys(_lost(ruling)))
     if not lost:
         return RoutingFailed()
@@ -80,7 +82,7 @@ def _resets(live: LiveTurn) -> Iterator[str]:
             yield f"budget {each.name} starts anew at {instant_text(each.resets_at)}"
 
 
-def refusal_of_continued(ended: Ended, model: str) -> PrivacyBlocked:
+def refusal_of_continued(ended: FlowEnd, model: str) -> PrivacyBlocked:
     """Return the error of a call that goes on in its turn and may not."""
     rule = "" if ended.placing is None else ended.placing.outcome.rule_id
     return PrivacyBlocked(
@@ -149,3 +151,37 @@ def _retry_after_s(parts: Parts, models: list[str]) -> float:
     ends = (each.clears_at for each in _outages(parts, models))
     waits = ((each - now) / SECOND for each in ends if each is not None)
     return max(1.0, min(waits, default=1.0))
+
+
+_FINAL: Final = frozenset({400, 401, 402, 403, 404, 405, 413, 422})
+"""Statuses that waiting cannot mend."""
+_PASSED_ON: Final = frozenset({400, 403, 404, 413, 422, 429})
+"""Statuses of a provider that say something to its caller."""
+
+
+def status_of(error: PointsmanError) -> int:
+    """Return the status a caller sees: the provider's own where that is meant for the caller."""
+    if not isinstance(error, UpstreamError) or isinstance(error, NotConfigured):
+        return error.http_status
+    if error.error_class == "auth":
+        # The key is ours, not the caller's.
+        return 502
+    if error.status in _PASSED_ON:
+        return error.status
+    if error.error_class == "timeout":
+        return 504
+    usual = {"rate_limit": 429, "invalid_request": 400, "context_overflow": 400}
+    return usual.get(error.error_class, 502)
+
+
+def is_final(error: PointsmanError, status: int) -> bool:
+    """Tell whether waiting cannot mend it."""
+    return status in _FINAL or bool(getattr(error, "is_final", False))
+
+
+def told_message(error: PointsmanError) -> str:
+    """Return what a caller reads: a provider's own words where it said some."""
+    message = error.message
+    if isinstance(error, UpstreamError) and error.said and error.said not in message:
+        message = f"{message}: {error.said}"
+    return f"{message} ({error.hint})" if error.hint else message

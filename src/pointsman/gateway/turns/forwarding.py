@@ -14,22 +14,28 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
-from pointsman.calls.answering import called_after, unreadable, untranslatable, written_request
-from pointsman.calls.flow import Called
+from pointsman.calls.answering import (
+    StreamedAnswer,
+    WholeAnswer,
+    result_after,
+    unreadable,
+    untranslatable,
+    write_request,
+)
+from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import ModelCall
-from pointsman.calls.usage import StreamedAnswer, WholeAnswer
 from pointsman.errors import InputError, OverBudget, PointsmanError
 from pointsman.gateway.http import EVENTS, JSON, Headers, Send
-from pointsman.gateway.turns.carriage import (
-    HELD_BYTES,
-    Carriage,
-    Edit,
-    Edited,
-    Passed,
-    Translated,
-)
 from pointsman.gateway.turns.notice import notice_of
-from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn
+from pointsman.gateway.turns.stream_carriers import (
+    HELD_BYTES,
+    Edit,
+    EditedStream,
+    PassThroughStream,
+    StreamCarrier,
+    TranslatedStream,
+)
+from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.providers.dialects.chat.stream_usage import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.spans import with_model
@@ -55,7 +61,6 @@ class Forwarding:
     has_begun = False
     error: PointsmanError | None = None
     _size = 0
-    _upstream: Mapping[str, str] = NO_HEADERS
     """What the provider's head says."""
     _wants_usage = True
     _has_asked_usage = False
@@ -87,8 +92,8 @@ class Forwarding:
         else:
             asked = speaker(request.dialect).read_request(self.live.stripped_body())
             self._wants_usage = asked.wants_usage
-            body = written_request(self._dialect, asked, self._name)
-        passed = self._passed(request.asked.headers) if self.is_same else ()
+            body = write_request(self._dialect, asked, self._name)
+        passed = self._beta_headers(request.asked.headers) if self.is_same else ()
         return Outgoing(self._dialect, self._name, body, look.is_stream, passed)
 
     def _asking_usage(self, body: bytes) -> bytes:
@@ -102,13 +107,13 @@ class Forwarding:
         return asking
 
     @staticmethod
-    def _passed(headers: Mapping[bytes, bytes]) -> tuple[tuple[str, str], ...]:
+    def _beta_headers(headers: Mapping[bytes, bytes]) -> tuple[tuple[str, str], ...]:
         if headers.keys().isdisjoint(_PASSED_ON):
             return ()
         found = [(name, headers[name]) for name in _PASSED_ON if name in headers]
         return tuple((name.decode(), value.decode("latin-1")) for name, value in found)
 
-    async def run(self) -> Called:
+    async def run(self) -> CallResult:
         """Call the model and let its answer out; says how it went."""
         call = self.call = self.live.open_call(self.model)
         try:
@@ -116,38 +121,38 @@ class Forwarding:
             if reserving is not None:
                 await reserving
         except OverBudget as error:
-            return self.refused(error)
+            return self.refuse(error)
         call.begin()
         return await self.run_to_end(None)
 
-    def refused(self, error: OverBudget) -> Called:
+    def refuse(self, error: OverBudget) -> CallResult:
         """Take note that no money was left for the call; says so to the flow."""
         self.error = error
-        return called_after(error)
+        return result_after(error)
 
-    def written(self) -> Begin | None:
+    def prepare_send(self) -> Begin | None:
         """Give what sends the request at once, where the caller's words may pass as they are."""
         provider = self._provider
         if not isinstance(provider, HttpProvider) or not self.is_same:
             return None
         return partial(provider.begun, provider.written(self.outgoing()), self.live.deadlines())
 
-    async def run_to_end(self, begun: Exchange | None) -> Called:
+    async def run_to_end(self, begun: Exchange | None) -> CallResult:
         """Let the answer of a call out, also one that was sent already; says how it went."""
         live = self.live
         try:
             answer = await self._answer(begun)
         except UpstreamError as error:
-            return self._failed(error)
+            return self._fail(error)
         except InputError as error:
-            return self._failed(untranslatable(error))
-        self._upstream = answer.headers
+            return self._fail(untranslatable(error))
+        self.call.answer_headers = answer.headers
         try:
             if live.request.look.is_stream:
                 return await self._stream(answer)
             return await self._whole(answer)
         except UpstreamError as error:
-            return self._failed(error)
+            return self._fail(error)
         finally:
             await answer.close()
 
@@ -161,29 +166,29 @@ class Forwarding:
         """Give what a whole answer says it used, and why it ended."""
         return end_of(self._dialect, body)
 
-    async def _whole(self, answer: Answer) -> Called:
+    async def _whole(self, answer: Answer) -> CallResult:
         live = self.live
         body = told = await answer.read()
-        self.call.heard()
+        self.call.stop_waiting()
         usage, reason = self.end_of(body)
         if reason is None:
             _check_is_answer(self._provider.name, body)
         if not self.is_same:
-            body = self._translated(body)
+            body = self._translate(body)
         if live.fallen_from and (words := notice_of(live)):
             body = with_words_before(live.request.dialect, body, words)
         await live.hold(reason or "")
-        await live.durability.reached()
+        await live.durability.wait()
         self.call.first_byte_ns = time.perf_counter_ns()
         self.send.whole(200, self.headers(body, answer.headers), body)
-        self.done(answer.attempts, told, usage, reason or "")
-        return Called(is_done=True)
+        self.complete(answer.attempts, told, usage, reason or "")
+        return CallResult(is_done=True)
 
     def headers(self, body: bytes, upstream: Mapping[str, str]) -> Headers:
         """Return the headers of a whole answer."""
         return [JSON, *self.live.headers(upstream), (b"content-length", b"%d" % len(body))]
 
-    def _translated(self, body: bytes) -> bytes:
+    def _translate(self, body: bytes) -> bytes:
         asked = speaker(self.live.request.dialect)
         try:
             told = speaker(self._dialect).read_response(body)
@@ -191,38 +196,38 @@ class Forwarding:
         except InputError as error:
             raise unreadable(self._provider.name, error) from error
 
-    async def _stream(self, answer: Answer) -> Called:
+    async def _stream(self, answer: Answer) -> CallResult:
         seen, carriage = tap(self._dialect), self._carriage()
         try:
-            await self._carried(answer, seen, carriage)
+            await self._relay(answer, seen, carriage)
         except UpstreamError as error:
             if not self.has_begun:
                 raise
             # Never the text again.
-            await self._more(carriage.broken("upstream_error", error.message))
+            await self._more(carriage.break_off("upstream_error", error.message))
             self.send.end()
-            return self._failed(error)
+            return self._fail(error)
         except asyncio.CancelledError:
             if seen.stop_reason is not None:
                 # The caller had its whole answer and hung up before the last byte of the stream.
-                self._streamed(answer, seen)
+                self._complete_stream(answer, seen)
             raise
         if seen.is_broken:
             broken = UpstreamError("the stream ended with an error", error_class="server_error")
-            return self._failed(broken)
-        self._streamed(answer, seen)
-        return Called(is_done=True)
+            return self._fail(broken)
+        self._complete_stream(answer, seen)
+        return CallResult(is_done=True)
 
-    def _streamed(self, answer: Answer, seen: Tap) -> None:
-        self.call.succeed(StreamedAnswer(seen), seen.stop_reason or "", answer.attempts)
+    def _complete_stream(self, answer: Answer, seen: Tap) -> None:
+        self.call.complete(StreamedAnswer(seen), seen.stop_reason or "", answer.attempts)
 
-    async def _carried(self, answer: Answer, seen: Tap, carriage: Carriage) -> None:
+    async def _relay(self, answer: Answer, seen: Tap, carriage: StreamCarrier) -> None:
         """Let a stream out from its first content on, to its end, which takes no write alone."""
         waiting: list[bytes] = []
         is_bound = False
         async for piece in answer:
             seen.feed(piece)
-            out = carriage.fed(piece)
+            out = carriage.feed(piece)
             self._size += len(out)
             if seen.stop_reason is not None and not is_bound:
                 is_bound = True
@@ -236,11 +241,11 @@ class Forwarding:
                 await self._let_out(waiting, seen)
         seen.end()
         if seen.stop_reason is None and not seen.is_broken:
-            held = b"".join((self._first, *waiting, carriage.held()))
-            raise _unfinished(self._provider.name, held)
+            held = b"".join((self._first, *waiting, carriage.held_bytes()))
+            raise _unfinished_stream(self._provider.name, held)
         if not self.has_begun:
             _check_is_sound(seen)
-        waiting.append(carriage.ended())
+        waiting.append(carriage.finish())
         await self._end(b"".join(waiting), seen)
 
     async def _let_out(self, waiting: list[bytes], seen: Tap) -> None:
@@ -250,54 +255,54 @@ class Forwarding:
             await self._more(data)
         else:
             self._first = data
-            headers = await self._begun(seen)
+            headers = await self._begin_answer(seen)
             await self.send.begin(200, headers, data)
 
     async def _end(self, data: bytes, seen: Tap) -> None:
         if self.has_begun:
             self.send.end(data)
         else:
-            headers = await self._begun(seen)
+            headers = await self._begin_answer(seen)
             self.send.at_once(200, headers, data)
 
-    def _carriage(self) -> Carriage:
+    def _carriage(self) -> StreamCarrier:
         """Give how the bytes of a stream become the caller's."""
         asked = self.live.request.dialect
-        carriage: Carriage = Passed(asked) if self.is_same else self._translating()
+        carriage: StreamCarrier = PassThroughStream(asked) if self.is_same else self._translating()
         if not self._has_asked_usage and not self.live.fallen_from:
             return carriage
         edits: list[Edit] = [UnaskedUsage().without] if self._has_asked_usage else []
         if words := notice_of(self.live):
             edits.append(WordsBefore(asked, words).taken)
-        return Edited(carriage, tuple(edits)) if edits else carriage
+        return EditedStream(carriage, tuple(edits)) if edits else carriage
 
-    def _translating(self) -> Translated:
+    def _translating(self) -> TranslatedStream:
         target = speaker(self.live.request.dialect)
         writer = target.stream_writer(self.model, int(time.time()), wants_usage=self._wants_usage)
-        return Translated(self._provider.name, speaker(self._dialect).stream_reader(), writer)
+        return TranslatedStream(self._provider.name, speaker(self._dialect).stream_reader(), writer)
 
-    async def _begun(self, seen: Tap) -> Headers:
+    async def _begin_answer(self, seen: Tap) -> Headers:
         """Wait until a byte may leave; gives the headers that go before it."""
         live, call = self.live, self.call
-        call.heard()
-        await live.durability.reached()
+        call.stop_waiting()
+        await live.durability.wait()
         call.first_byte_ns = time.perf_counter_ns()
         call.progress = StreamedAnswer(seen)
         self.has_begun = True
-        return [EVENTS, (b"cache-control", b"no-cache"), *live.headers(self._upstream)]
+        return [EVENTS, (b"cache-control", b"no-cache"), *live.headers(call.answer_headers)]
 
     async def _more(self, data: bytes) -> None:
         if data:
             await self.send.more(data)
 
-    def done(self, attempts: int, body: bytes, usage: Usage, reason: str) -> None:
+    def complete(self, attempts: int, body: bytes, usage: Usage, reason: str) -> None:
         """Settle a call whose whole answer is out; `body` is the provider's own."""
-        self.call.succeed(WholeAnswer(self._dialect, body, usage), reason, attempts)
+        self.call.complete(WholeAnswer(self._dialect, body, usage), reason, attempts)
 
-    def _failed(self, error: UpstreamError) -> Called:
+    def _fail(self, error: UpstreamError) -> CallResult:
         self.error = error
         self.call.fail(error)
-        return called_after(error, has_content=self.has_begun)
+        return result_after(error, has_content=self.has_begun)
 
 
 def _check_is_answer(name: str, body: bytes) -> None:
@@ -313,7 +318,7 @@ def _check_is_answer(name: str, body: bytes) -> None:
         ) from error
 
 
-def _unfinished(name: str, held: bytes) -> UpstreamError:
+def _unfinished_stream(name: str, held: bytes) -> UpstreamError:
     """Give the error of a stream that ended before its answer did."""
     message = f"the stream of `{name}` ended before its answer did"
     return failure_inside(name, held) or UpstreamError(message, error_class="network", status=200)

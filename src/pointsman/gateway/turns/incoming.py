@@ -2,49 +2,167 @@
 
 from __future__ import annotations
 
-from typing import cast, get_args
+import hashlib
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Final, Literal, cast, get_args
 
 from msgspec import Struct
 
 from pointsman.access.keys import Principal
-from pointsman.errors import InputError
+from pointsman.errors import InputError, UnknownModel
 from pointsman.gateway.http import Asked
-from pointsman.gateway.turns.identity import Conversation, Named, conversation
-from pointsman.gateway.turns.names import Meant, meant_by
 from pointsman.providers.dialects.look import Look, look
 from pointsman.providers.port import Dialect, Operation
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import Privacy
+from pointsman.turns.registry.models import meant, model_id
+
+AUTO: Final = "auto"
+
+
+class RequestedModel(Struct, frozen=True):
+    """What a caller asked for; `model` is empty where routing decides."""
+
+    requested: str
+    model: str
+
+
+def resolve_model(requested: str, in_force: InForce) -> RequestedModel:
+    """Resolve the name of a request, or raise with the nearest names."""
+    found = _known_model(requested, in_force)
+    if found is None:
+        found = in_force.models.accept.get(requested)
+        found = _bare_model(requested, in_force) if found is None else _known_model(found, in_force)
+    if found is None:
+        found = _match_accept(requested, in_force)
+    if found is None:
+        known = [*dict.fromkeys([AUTO, *in_force.ready.models, *in_force.ready.aliases])]
+        raise UnknownModel(
+            f"the model `{requested}` is not known here",
+            hint=meant(requested, known)
+            or f"known: {', '.join(known[:8])}; `accept:` in models.yaml maps other names",
+        )
+    return RequestedModel(requested, "" if found == AUTO else found)
+
+
+def _known_model(requested: str, in_force: InForce) -> str | None:
+    if requested in {AUTO, ""}:
+        return AUTO
+    name = model_id(requested)
+    if name in in_force.ready.models:
+        return name
+    return in_force.ready.aliases.get(requested)
+
+
+def _bare_model(requested: str, in_force: InForce) -> str | None:
+    """Return the one model of this name, whatever its provider; raise where several have it."""
+    found = [name for name in in_force.ready.models if name.partition(":")[2] == requested]
+    if len(found) > 1:
+        raise InputError(
+            f"`{requested}` is the name of several models", hint=f"name one: {', '.join(found)}"
+        )
+    return found[0] if found else None
+
+
+def _match_accept(requested: str, in_force: InForce) -> str | None:
+    """Look a name up among the globs of `accept:`, in their order."""
+    accept = in_force.models.accept.items()
+    target = next((to for pattern, to in accept if fnmatchcase(requested, pattern)), None)
+    return None if target is None else _known_model(target, in_force)
+
+
+MAX_NAME: Final = 255
+LONGEST_KEPT: Final = 100
+
+Source = Literal["header", "body", "derived"]
+
+_HEADERS: Final = (b"x-session-id", b"x-claude-code-session-id", b"x-session-affinity")
+
+
+class SessionName(Struct, frozen=True):
+    """A session's name within a key, and where the name comes from."""
+
+    id: str
+    source: Source
+
+
+class SessionHints(Struct, frozen=True):
+    """What a body says about the conversation it belongs to."""
+
+    cache_key: str
+    user: str
+    opening: bytes
+
+
+def conversation(key_id: str, headers: Mapping[bytes, bytes], named: SessionHints) -> SessionName:
+    """Name the conversation of a request."""
+    if not headers.keys().isdisjoint(_HEADERS):
+        for header in _HEADERS:
+            value = headers.get(header)
+            if value:
+                return SessionName(_within(key_id, _check_header(value, header.decode())), "header")
+    if named.cache_key:
+        return SessionName(
+            _within(key_id, _check_length(named.cache_key, "prompt_cache_key")), "body"
+        )
+    opening = hashlib.sha256(named.opening).hexdigest()[:32]
+    if named.user:
+        user = hashlib.sha256(named.user.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return SessionName(_within(key_id, f"{user}-{opening}"), "derived")
+    return SessionName(_within(key_id, opening), "derived")
+
+
+def _within(key_id: str, name: str) -> str:
+    if len(name) > LONGEST_KEPT or not name.isascii() or not name.isprintable():
+        # The ledger names sessions too, and takes neither long names nor other letters.
+        name = "sha256-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    # A name with a slash must not read like another key's.
+    return f"{key_id}/{name}" if key_id or "/" in name else name
+
+
+def _check_header(value: bytes, header: str) -> str:
+    text = value.decode("latin-1")
+    if not text.isascii() or not text.isprintable():
+        raise InputError(f"`{header}` must be printable ASCII")
+    return _check_length(text, header)
+
+
+def _check_length(text: str, what: str) -> str:
+    if len(text) > MAX_NAME:
+        raise InputError(f"`{what}` is longer than {MAX_NAME} characters")
+    return text
+
 
 _STRICTNESS: dict[Privacy, int] = {"cloud": 0, "auto": 1, "local": 2}
 
 
-class Incoming(Struct, frozen=True):
+class TurnRequest(Struct, frozen=True):
     """One request to a model endpoint."""
 
     dialect: Dialect
     asked: Asked
     look: Look
     caller: Principal
-    conversation: Conversation
-    meant: Meant
+    conversation: SessionName
+    meant: RequestedModel
     privacy: Privacy
     workspace: str | None
     operation: Operation = ""
 
 
-def incoming(dialect: Dialect, asked: Asked, caller: Principal, in_force: InForce) -> Incoming:
+def incoming(dialect: Dialect, asked: Asked, caller: Principal, in_force: InForce) -> TurnRequest:
     """Understand a request, or raise saying what is wrong with it."""
     seen = look(dialect, asked.body)
-    named = Named(seen.cache_key, seen.user, seen.opening)
+    named = SessionHints(seen.cache_key, seen.user, seen.opening)
     workspace = asked.header(b"x-pointsman-workspace") or caller.workspace
-    return Incoming(
+    return TurnRequest(
         dialect,
         asked,
         seen,
         caller,
         conversation(caller.key_id, asked.headers, named),
-        meant_by(seen.model, in_force),
+        resolve_model(seen.model, in_force),
         privacy_of(asked, caller),
         workspace or None,
     )
@@ -61,6 +179,6 @@ def privacy_of(asked: Asked, caller: Principal) -> Privacy:
             f"`x-pointsman-privacy: {given[:40]}` is no privacy level",
             hint="local, cloud or auto",
         )
-    level = cast(Privacy, given)
+    level = cast("Privacy", given)
     # A request may only tighten: `cloud` asks for nothing that `auto` would not allow.
     return level if _STRICTNESS[level] > _STRICTNESS[own] else own

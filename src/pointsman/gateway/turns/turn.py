@@ -15,31 +15,31 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from pointsman.access.caps import Owners, caps_of
-from pointsman.calls.call_end import CallEnd
-from pointsman.calls.flow import Fallback, Record, RecordPlacement
-from pointsman.calls.locks import TurnLock
-from pointsman.calls.model_call import CallOrder, ModelCall
+from pointsman.calls.flow import Fallback, Record, RecordPlacement, TurnLock
+from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall
+from pointsman.calls.services import CallEnd
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
 from pointsman.gateway.http import Headers
 from pointsman.gateway.parts import Parts
-from pointsman.gateway.telemetry.trace_context import trace_context
-from pointsman.gateway.telemetry.turn_counts import count_ruling
+from pointsman.gateway.telemetry.call_telemetry import count_ruling
+from pointsman.gateway.telemetry.tracing import trace_context
 from pointsman.gateway.turns.durable import Durability
-from pointsman.gateway.turns.incoming import Incoming
-from pointsman.gateway.turns.passed_headers import passed_headers, request_id_header
+from pointsman.gateway.turns.incoming import TurnRequest
 from pointsman.kernel.record import Aside, Names
 from pointsman.providers.dialects.prefix import with_text_of_last_user
-from pointsman.providers.port import Deadlines
-from pointsman.recording.ruling import Placing, Ruling
+from pointsman.providers.port import Deadlines, provider_request_id
+from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.recording.taints import ITEM
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.override import Mode
+from pointsman.turns.chain.override import Mode
 from pointsman.turns.trace import Evaluation
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:
     from pointsman.gateway.sharing import Ahead, Sharing
 
+
+from pointsman.providers.port import Dialect
 
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -62,7 +62,7 @@ class LiveTurn:
     winner: Evaluation | None = None
     """The slot that chose it."""
 
-    def __init__(self, parts: Parts, request: Incoming, in_force: InForce) -> None:
+    def __init__(self, parts: Parts, request: TurnRequest, in_force: InForce) -> None:
         self.parts = parts
         self.request = request
         self.in_force = in_force
@@ -99,7 +99,7 @@ class LiveTurn:
         """Whether there is a decision to tell about: this request's, or its turn's."""
         return self.ruling is not None or self.locked is not None
 
-    def ruled(self) -> Ruling:
+    def require_ruling(self) -> Ruling:
         """Give the ruling in force; there is one from the first effect on."""
         if self.ruling is None:
             raise RoutingFailed
@@ -158,7 +158,7 @@ class LiveTurn:
         asked = (self.session_id, self.owners, self.caps, self.asked_at)
         self.ahead = await sharing.run(lambda: sharing.ahead(*asked, is_new=is_new))
 
-    def let_go(self, sharing: Sharing) -> None:
+    def release_claims(self, sharing: Sharing) -> None:
         """Let others try what this turn had claimed to try."""
         if self.ahead is not None and self.ahead.claims:
             sharing.let_go(self.ahead.claims)
@@ -203,12 +203,15 @@ class LiveTurn:
         )
         count_ruling(self.parts.metrics, ruling, self.winner)
 
-    def check_confirmed(self, placing: Placing) -> None:
+    def check_confirmed(self, placing: PlacementRuling) -> None:
         """Raise if a policy wants a human's yes and the request does not bring it."""
         if not placing.outcome.requires_confirmation:
             return
         if self.request.asked.header(b"x-pointsman-confirm").lower() != "yes":
             asked = "; ".join(placing.trace.prompts) or placing.outcome.reason
+            if self.model:
+                self.number += 1
+                self.open_call(self.model).refuse(NOT_CONFIRMED, ConfirmationNeeded.http_status)
             raise ConfirmationNeeded(asked, hint="send `x-pointsman-confirm: yes`")
 
     def record_placement(self, effect: RecordPlacement) -> None:
@@ -250,7 +253,7 @@ class LiveTurn:
         elapsed_us = (time.perf_counter_ns() - self.started) // 1000
         return Aside(elapsed_us, self.trace_id, self.session_id, False, VERSION)  # noqa: FBT003 - no preview
 
-    def cancelled(self) -> None:
+    def cancel_call(self) -> None:
         """Settle the call under way: its caller hung up, or nothing of it may leave."""
         if self.call is not None:
             self.call.cancel()
@@ -307,10 +310,9 @@ class LiveTurn:
             self.input_tokens,
             look.max_output_tokens,
             look.is_stream,
-            self,
             self.started,
         )
-        call = self.call = ModelCall(self.parts.calls, order)
+        call = self.call = ModelCall(self.parts.calls, order, self)
         return call
 
     async def hold(self, stop_reason: str) -> None:
@@ -346,3 +348,28 @@ class LiveTurn:
 @lru_cache(4096)
 def _header(text: str) -> bytes:
     return quote(text, safe=":/@,. -_").encode("ascii")
+
+
+_NAMED: Final = frozenset({"openai-processing-ms", "openai-version", "retry-after"})
+_PREFIXES: Final = ("x-ratelimit-", "anthropic-ratelimit-")
+
+
+def request_id_header(
+    dialect: Dialect, headers: Mapping[str, str], own_id: str
+) -> tuple[bytes, bytes]:
+    """Return the request id under the name that the vendor of a dialect gives it."""
+    name = b"request-id" if dialect == "messages" else b"x-request-id"
+    return name, _bytes(provider_request_id(headers) or own_id)
+
+
+def passed_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Return what a provider says of its limits and its time."""
+    return [
+        (name.encode("ascii", "replace"), _bytes(value))
+        for name, value in headers.items()
+        if name in _NAMED or name.startswith(_PREFIXES)
+    ]
+
+
+def _bytes(value: str) -> bytes:
+    return value.encode("latin-1", "replace")

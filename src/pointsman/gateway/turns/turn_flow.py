@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pointsman.calls.flow import Flow, continued, turn
-from pointsman.calls.locks import TurnLock
+from pointsman.calls.flow import Flow, TurnLock, continue_turn, turn
 from pointsman.gateway.turns.turn import LiveTurn
-from pointsman.recording.gathering import Around
-from pointsman.recording.placing import Turn
-from pointsman.recording.rulings import policies_of
+from pointsman.recording.gathering import CallSurroundings
+from pointsman.recording.placing import PlacedTurn
+from pointsman.recording.ruling import policies_in_force
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
 
@@ -20,19 +19,19 @@ def new_flow(live: LiveTurn) -> Flow:
     facts = pointsman.gathering.facts_of_call(
         in_force, request.look.last_user_text, _facts_around(live), live.asked_at, live.inline_mode
     )
-    about = Turn(live.turn_id, live.session_id, live.asked_at, _items(live))
-    asked = pointsman.asked(in_force, facts, about, request.look.everything)
-    return turn(policies_of(in_force), asked, facts, live.fallback(), live.parts.health.claim)
+    about = PlacedTurn(live.turn_id, live.session_id, live.asked_at, _items(live))
+    asked = pointsman.gather_placement(in_force, facts, about, request.look.everything)
+    return turn(policies_in_force(in_force), asked, facts, live.fallback(), live.parts.health.claim)
 
 
-async def prepared(live: LiveTurn) -> None:
+async def prepare_vector(live: LiveTurn) -> None:
     """Have the vector of a turn's message made in a thread, where making it takes long."""
     request = live.request
     asked = (live.in_force, request.look.last_user_text, request.workspace, live.inline_mode)
-    await live.parts.pointsman.gathering.prepared(*asked)
+    await live.parts.pointsman.gathering.prepare(*asked)
 
 
-def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
+def continue_flow(live: LiveTurn, lock: TurnLock) -> Flow:
     """Go on in a turn that waited for a tool."""
     pointsman, in_force, request = live.parts.pointsman, live.in_force, live.request
     live.turn_id, live.decision_id, live.locked = lock.turn_id, lock.decision_id, lock
@@ -44,16 +43,16 @@ def go_on(live: LiveTurn, lock: TurnLock) -> Flow:
         estimated_input_tokens={ANY_MODEL: live.input_tokens},
         tokenizer=TOKENIZER,
     )
-    about = Turn(lock.turn_id, live.session_id, pointsman.clock.now(), _items(live))
-    asked = pointsman.asked(in_force, facts, about, request.look.everything)
-    return continued(policies_of(in_force), asked, lock)
+    about = PlacedTurn(lock.turn_id, live.session_id, pointsman.clock.now(), _items(live))
+    asked = pointsman.gather_placement(in_force, facts, about, request.look.everything)
+    return continue_turn(policies_in_force(in_force), asked, lock)
 
 
 def _items(live: LiveTurn) -> Callable[[], list[str]] | None:
     return live.items if live.is_derived else None
 
 
-def _facts_around(live: LiveTurn) -> Around:
+def _facts_around(live: LiveTurn) -> CallSurroundings:
     """Gather what the request says beside its message."""
     parts, request = live.parts, live.request
     look, now, ahead = request.look, live.asked_at, live.ahead
@@ -68,7 +67,7 @@ def _facts_around(live: LiveTurn) -> Around:
     named = request.meant.model
     # With fallback for named models, a name is a wish like a pin: another model may take the turn.
     is_wish = live.fallback().for_named_models
-    return Around(
+    return CallSurroundings(
         turn_id=live.turn_id,
         input_tokens=live.input_tokens,
         named_model=None if is_wish else named or None,

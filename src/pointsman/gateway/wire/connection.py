@@ -15,9 +15,9 @@ import httptools
 
 from pointsman.errors import BodyTooLarge, BodyTooSlow, PointsmanError
 from pointsman.gateway.http import Asked, Handler
-from pointsman.gateway.wire.again import Again, again
+from pointsman.gateway.wire.head_cache import HeadCache, learn_head
 from pointsman.gateway.wire.reply import STATUS_LINES, Reply
-from pointsman.gateway.wire.request import ONCE, Head, Request
+from pointsman.gateway.wire.request import ONCE, IncomingRequest, RequestHead
 from pointsman.storage.policies.settings import Server
 
 KEEP_ALIVE_S: Final = 75.0
@@ -29,68 +29,68 @@ _INVALID: Final = "invalid HTTP request"
 _OVERRUN: Final = "too many connections"
 
 
-class Service(Protocol):
+class HttpService(Protocol):
     """What requests are for."""
 
-    def admitted(self, method: str, path: str, headers: dict[bytes, bytes]) -> Handler:
+    def admit(self, method: str, path: str, headers: dict[bytes, bytes]) -> Handler:
         """Give what serves a request, by its head alone, or raise why it is refused."""
         ...
 
-    async def served(self, asked: Asked, handler: Handler | PointsmanError, reply: Reply) -> None:
+    async def serve(self, asked: Asked, handler: Handler | PointsmanError, reply: Reply) -> None:
         """Serve a request, or tell why it is refused."""
         ...
 
 
-class House(Protocol):
+class ServerState(Protocol):
     """What the connections of one server share."""
 
     @property
-    def service(self) -> Service:
+    def service(self) -> HttpService:
         """What requests are for."""
         ...
 
     limits: Server
     loop: asyncio.AbstractEventLoop
-    connections: set[Connection]
-    untried: dict[Connection, None]
+    connections: set[ClientConnection]
+    untried: dict[ClientConnection, None]
     """Those that never had a request served, the oldest first."""
     tasks: set[asyncio.Task[None]]
 
 
-class Lane(Protocol):
+class FastPath(Protocol):
     """A shorter way for some of the requests that one handler serves."""
 
-    def take(self, connection: Connection, request: Request) -> None:
+    def take(self, connection: ClientConnection, request: IncomingRequest) -> None:
         """Serve a request without a task, or have the connection serve it at length."""
         ...
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """A connection that serves one request at a time, in the order they came."""
 
     __slots__ = (
-        "_again", "_current", "_due", "_head", "_house", "_is_held", "_is_over", "_is_stopping",
-        "_learnt", "_parser", "_received", "_request", "_stalled", "_transport", "_waiting",
-        "_whole", "client", "pausing",
+        "_current", "_due", "_head", "_head_cache", "_is_held", "_is_over", "_is_stopping",
+        "_learnt", "_parser", "_received", "_request", "_server", "_stalled", "_transport",
+        "_waiting", "_whole", "client", "pausing",
     )  # fmt: skip
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+    def __init__(self, server: ServerState) -> None:
+        self._server = server
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._parser = httptools.HttpRequestParser(self)
         # What follows `connection: close` is not read; without this it would undo the request.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.client = ""
-        self._head: Head | None = None
+        self._head: RequestHead | None = None
         self._received = 0
-        self._request: Request | None = None
+        self._request: IncomingRequest | None = None
         """The request whose body comes in."""
-        self._current: Request | None = None
+        self._current: IncomingRequest | None = None
         """The request that is served."""
-        self._waiting: deque[Request] = deque()
-        self._whole: Request | None = None
+        self._waiting: deque[IncomingRequest] = deque()
+        self._whole: IncomingRequest | None = None
         """The last request that the parser gave."""
-        self._again: Again | None = None
+        self._head_cache: HeadCache | None = None
         self._learnt = 0
         self._due = self._stalled = inf
         self._is_held = self._is_over = self._is_stopping = False
@@ -101,25 +101,25 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first head."""
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self.client = peer[0] if peer else ""
-        house = self._house
-        house.connections.add(self)
-        house.untried[self] = None
-        if len(house.connections) > house.limits.max_connections:
+        server = self._server
+        server.connections.add(self)
+        server.untried[self] = None
+        if len(server.connections) > server.limits.max_connections:
             # Whoever has said nothing whole yet makes room; callers that were served stay.
-            oldest = next(iter(house.untried))
+            oldest = next(iter(server.untried))
             if oldest is not self:
-                oldest.cut()
-        self._due = house.loop.time() + house.limits.head_timeout_s
+                oldest.abort()
+        self._due = server.loop.time() + server.limits.head_timeout_s
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's own
         """Tell whoever is served that its caller is gone."""
         self._is_over = True
         self._due = inf
-        self._house.connections.discard(self)
-        self._house.untried.pop(self, None)
+        self._server.connections.discard(self)
+        self._server.untried.pop(self, None)
         self._waiting.clear()
         self.resume_writing()
         if self._current is not None:
@@ -130,7 +130,11 @@ class Connection(asyncio.Protocol):
         if self._is_over:
             return
         is_first = self._request is None and not self._received
-        if is_first and self._again is not None and self._is_served_again(self._again, data):
+        if (
+            is_first
+            and self._head_cache is not None
+            and self._serve_from_cache(self._head_cache, data)
+        ):
             return
         self._whole = None
         if self._request is None:
@@ -154,13 +158,13 @@ class Connection(asyncio.Protocol):
         request = self._whole
         if request is not None and self._learnt < MOST_LEARNT:
             self._learnt += 1
-            self._again = again(data, request, self._house.limits.max_head_bytes)
+            self._head_cache = learn_head(data, request, self._server.limits.max_head_bytes)
 
-    def _is_served_again(self, known: Again, data: bytes) -> bool:
+    def _serve_from_cache(self, known: HeadCache, data: bytes) -> bool:
         """Serve a request whose head is known and that came whole, if this is one."""
         if self._current is not None:
             return False
-        body = known.body_of(data, self._house.limits.max_body_bytes)
+        body = known.body_of(data, self._server.limits.max_body_bytes)
         if body is None:
             return False
         self._learnt = 0
@@ -170,8 +174,8 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Learn that the caller does not read; it has a while to begin again."""
-        self.pausing = self._house.loop.create_future()
-        self._stalled = self._house.loop.time() + self._house.limits.write_timeout_s
+        self.pausing = self._server.loop.create_future()
+        self._stalled = self._server.loop.time() + self._server.limits.write_timeout_s
 
     def resume_writing(self) -> None:
         """Learn that the caller reads again."""
@@ -184,7 +188,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """Begin a head."""
-        self._head = Head()
+        self._head = RequestHead()
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the address."""
@@ -207,24 +211,22 @@ class Connection(asyncio.Protocol):
         head, self._head = self._head, None
         if head is None or self._is_over:
             return
-        limits = self._house.limits
+        limits = self._server.limits
         if self._received > limits.max_head_bytes and head.size() > limits.max_head_bytes:
             # The parser turns it into a 400 and the end of the connection.
             raise ValueError("the head is larger than allowed")
         self._received = 0
-        request = self._request = self._begun(head)
+        request = self._request = self._new_request(head)
         try:
             if head.twice:
                 raise head.refusal()
-            request.handler = self._house.service.admitted(
-                request.method, request.path, head.headers
-            )
+            request.handler = self._server.service.admit(request.method, request.path, head.headers)
         except PointsmanError as error:
             request.handler = error
             if request.method != "GET":
                 self._serve_without_more(request)
                 return
-        self._due = self._house.loop.time() + limits.body_timeout_s
+        self._due = self._server.loop.time() + limits.body_timeout_s
         if b"expect" in head.headers and self._current is None:
             self.write(_CONTINUE)
 
@@ -234,7 +236,7 @@ class Connection(asyncio.Protocol):
         if request is None or self._is_over:
             return
         request.add(body)
-        limit = self._house.limits.max_body_bytes
+        limit = self._server.limits.max_body_bytes
         if request.size > limit:
             request.handler = BodyTooLarge(hint=f"the limit is {limit} bytes")
             self._serve_without_more(request)
@@ -260,7 +262,7 @@ class Connection(asyncio.Protocol):
         if not self._transport.is_closing():
             self._transport.write(data)
 
-    def answered(self, keeps: bool, /) -> None:  # noqa: FBT001 - the reply's own word
+    def end_reply(self, keeps: bool, /) -> None:  # noqa: FBT001 - the reply's own word
         """Go on to the next request, or close."""
         self._current = None
         if keeps and self._waiting and not self._is_stopping:
@@ -273,7 +275,7 @@ class Connection(asyncio.Protocol):
 
     # What the server calls.
 
-    def swept(self, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         """Cut what is late."""
         if self._stalled <= now:
             self._transport.abort()
@@ -281,10 +283,10 @@ class Connection(asyncio.Protocol):
             self._due = inf
             self._late()
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Make room for another caller."""
-        self._house.connections.discard(self)
-        self._house.untried.pop(self, None)
+        self._server.connections.discard(self)
+        self._server.untried.pop(self, None)
         self._transport.abort()
 
     def stop(self) -> None:
@@ -296,7 +298,7 @@ class Connection(asyncio.Protocol):
     def _rest(self) -> None:
         """Wait for the next request."""
         if not self._received:
-            self._due = self._house.loop.time() + KEEP_ALIVE_S
+            self._due = self._server.loop.time() + KEEP_ALIVE_S
         if self._is_held:
             self._is_held = False
             self._transport.resume_reading()
@@ -311,22 +313,22 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _wait_for_head(self, *, is_new: bool) -> None:
-        house = self._house
-        if self._received > house.limits.max_head_bytes:
+        server = self._server
+        if self._received > server.limits.max_head_bytes:
             self._refuse(400, "the head is larger than allowed")
         elif is_new:
-            self._due = house.loop.time() + house.limits.head_timeout_s
+            self._due = server.loop.time() + server.limits.head_timeout_s
 
-    def _begun(self, head: Head) -> Request:
+    def _new_request(self, head: RequestHead) -> IncomingRequest:
         parser = self._parser
         method = parser.get_method()
         is_new = parser.get_http_version() == "1.1"
         keeps = is_new and parser.should_keep_alive()
         reply = Reply(self, keeps, method == b"HEAD", is_new)
         name = _METHODS.get(method) or method.decode("ascii")
-        return Request(name, head.target(), head.headers, reply)
+        return IncomingRequest(name, head.target(), head.headers, reply)
 
-    def _serve_without_more(self, request: Request) -> None:
+    def _serve_without_more(self, request: IncomingRequest) -> None:
         """Answer a request that is not read to its end: nothing can follow it."""
         self._request = None
         self._is_over = True
@@ -336,32 +338,34 @@ class Connection(asyncio.Protocol):
         else:
             self._waiting.append(request)
 
-    def _serve(self, request: Request) -> None:
-        house = self._house
-        if len(house.connections) > house.limits.max_connections:
+    def _serve(self, request: IncomingRequest) -> None:
+        server = self._server
+        if len(server.connections) > server.limits.max_connections:
             self._refuse(503, _OVERRUN)
             return
-        house.untried.pop(self, None)
+        server.untried.pop(self, None)
         self._current = request
-        lane: Lane | None = getattr(request.handler, "lane", None)
-        if lane is None:
-            self.serve_at_length(request, request.handler)
+        fast_path: FastPath | None = getattr(request.handler, "batcher", None)
+        if fast_path is None:
+            self.serve_in_task(request, request.handler)
         else:
-            lane.take(self, request)
+            fast_path.take(self, request)
 
-    def serve_at_length(self, request: Request, handler: Handler | PointsmanError) -> None:
+    def serve_in_task(self, request: IncomingRequest, handler: Handler | PointsmanError) -> None:
         """Serve a request in a task of its own."""
-        house = self._house
-        request.task = house.loop.create_task(self._served(request, handler))
-        house.tasks.add(request.task)
+        server = self._server
+        request.task = server.loop.create_task(self._run_handler(request, handler))
+        server.tasks.add(request.task)
 
-    async def _served(self, request: Request, handler: Handler | PointsmanError) -> None:
+    async def _run_handler(
+        self, request: IncomingRequest, handler: Handler | PointsmanError
+    ) -> None:
         """Have a request served; never leave a caller waiting for what nobody writes."""
-        house, reply = self._house, request.reply
+        server, reply = self._server, request.reply
         try:
-            await house.service.served(request.asked(self.client), handler, reply)
+            await server.service.serve(request.to_asked(self.client), handler, reply)
         finally:
-            house.tasks.discard(request.task)
+            server.tasks.discard(request.task)
             if not reply.is_whole:
                 self._transport.abort()
 

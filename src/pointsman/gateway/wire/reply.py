@@ -21,7 +21,7 @@ _JOINED: Final = b": ".join
 _LAST_LINES: Final = (b"", b"")
 
 
-class Line(Protocol):
+class ReplyConnection(Protocol):
     """The connection a reply is written to."""
 
     pausing: asyncio.Future[None] | None
@@ -31,7 +31,7 @@ class Line(Protocol):
         """Write, or have it wait; nothing when the caller is gone."""
         ...
 
-    def answered(self, keeps: bool, /) -> None:  # noqa: FBT001 - the reply's own word
+    def end_reply(self, keeps: bool, /) -> None:  # noqa: FBT001 - the reply's own word
         """Learn that the reply is whole, and whether another request may follow."""
         ...
 
@@ -43,12 +43,12 @@ class Reply:
     """
 
     __slots__ = (
-        "_begun", "_is_bare", "_is_chunked", "_keeps", "_left", "_line", "_told_left", "has_begun",
-        "is_whole", "status",
+        "_begun", "_connection", "_is_bare", "_is_chunked", "_keeps", "_left", "_told_left",
+        "has_begun", "is_whole", "status",
     )  # fmt: skip
 
-    def __init__(self, line: Line, keeps: bool, is_bare: bool, is_chunked: bool) -> None:  # noqa: FBT001 - made for every request
-        self._line = line
+    def __init__(self, line: ReplyConnection, keeps: bool, is_bare: bool, is_chunked: bool) -> None:  # noqa: FBT001 - made for every request
+        self._connection = line
         self._keeps = keeps
         self._is_bare = is_bare
         """Whether only the head is asked for."""
@@ -63,9 +63,9 @@ class Reply:
 
     def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """Answer in one write; the length stands in the headers."""
-        self.out(status, self.written(status, headers, body))
+        self.out(status, self.render(status, headers, body))
 
-    def written(self, status: int, headers: Headers, body: bytes) -> bytes:
+    def render(self, status: int, headers: Headers, body: bytes) -> bytes:
         """Give the same as `whole` would write it; nothing is written yet."""
         if CLOSE in headers:
             self._keeps = False
@@ -76,35 +76,35 @@ class Reply:
         """Answer with what `written` gave."""
         self.has_begun = True
         self.status = status
-        self._line.write(written)
+        self._connection.write(written)
         self._end()
 
     async def begin(self, status: int, headers: Headers, first: bytes) -> None:
         """Begin an answer of pieces: its head and its first piece in one write."""
-        self._line.write(self._begin(status, headers, first))
-        await self._drained()
+        self._connection.write(self._begin(status, headers, first))
+        await self._wait_writable()
 
     def at_once(self, status: int, headers: Headers, data: bytes) -> None:
         """Answer as `begin` and `end` would, in one write: all the pieces are here."""
         written = self._begin(status, headers, data)
         if self._is_chunked and not self._is_bare:
             written += _LAST_CHUNK
-        self._line.write(written)
+        self._connection.write(written)
         self._end()
 
     async def more(self, data: bytes) -> None:
         """Answer on, no faster than the caller reads."""
         if data and not self._is_bare:
-            self._line.write(self._framed(data))
-            if self._line.pausing is not None:
-                await self._drained()
+            self._connection.write(self._chunk(data))
+            if self._connection.pausing is not None:
+                await self._wait_writable()
 
     def end(self, last: bytes = b"") -> None:
         """End an answer of pieces, with its last one in the same write."""
         if not self._is_bare:
-            written = self._framed(last) + (_LAST_CHUNK if self._is_chunked else b"")
+            written = self._chunk(last) + (_LAST_CHUNK if self._is_chunked else b"")
             if written:
-                self._line.write(written)
+                self._connection.write(written)
         self._end()
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
@@ -151,11 +151,11 @@ class Reply:
             headers = [*headers, (b"transfer-encoding", b"chunked")]
         else:
             self._keeps = False
-        return self._head(status, headers) + self._framed(first)
+        return self._head(status, headers) + self._chunk(first)
 
-    async def _drained(self) -> None:
-        while self._line.pausing is not None:
-            await self._line.pausing
+    async def _wait_writable(self) -> None:
+        while self._connection.pausing is not None:
+            await self._connection.pausing
 
     def _head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         lines = [*map(_JOINED, headers)]
@@ -164,14 +164,14 @@ class Reply:
         lines += _LAST_LINES
         return STATUS_LINES[status] + b"\r\n".join(lines)
 
-    def _framed(self, data: bytes) -> bytes:
+    def _chunk(self, data: bytes) -> bytes:
         if not self._is_chunked or not data:
             return data
         return b"%x\r\n%b\r\n" % (len(data), data)
 
     def _end(self) -> None:
         self.is_whole = True
-        self._line.answered(self._keeps)
+        self._connection.end_reply(self._keeps)
 
 
 def _with_length(headers: Headers, body: bytes) -> Headers:

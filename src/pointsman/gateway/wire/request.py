@@ -18,7 +18,7 @@ ONCE: Final = frozenset(
 )  # fmt: skip
 """Headers that decide how a request is understood: readers disagree about which of two counts."""
 
-_NOBODY: Final = NotFound()
+_NOT_FOUND: Final = NotFound()
 
 _TARGETS: Final = {
     f"/v1/{each}".encode(): (f"/v1/{each}", "")
@@ -27,7 +27,7 @@ _TARGETS: Final = {
 """What most requests ask for, taken apart."""
 
 
-class Request:
+class IncomingRequest:
     """One request, from the last byte of its head on."""
 
     __slots__ = ("_parts", "handler", "headers", "method", "path", "query", "reply", "size", "task")
@@ -39,7 +39,7 @@ class Request:
         self.path, self.query = target
         self.headers = headers
         self.reply = reply
-        self.handler: Handler | PointsmanError = _NOBODY
+        self.handler: Handler | PointsmanError = _NOT_FOUND
         """What serves it, or why it is refused."""
         self.task: asyncio.Task[None] | None = None
         self.size = 0
@@ -50,14 +50,14 @@ class Request:
         self._parts.append(part)
         self.size += len(part)
 
-    def asked(self, client: str) -> Asked:
+    def to_asked(self, client: str) -> Asked:
         """Give it as those see it who serve it."""
         parts = self._parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         return Asked(self.method, self.path, self.query, self.headers, body, client)
 
 
-class Head:
+class RequestHead:
     """The head of a request while it comes in."""
 
     __slots__ = ("headers", "twice", "url")

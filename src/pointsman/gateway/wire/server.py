@@ -12,14 +12,14 @@ from typing import Final, Protocol
 
 import uvloop
 
-from pointsman.gateway.wire.connection import Connection, Service
+from pointsman.gateway.wire.connection import ClientConnection, HttpService
 from pointsman.storage.policies.settings import Server
 
 SWEPT_EVERY_S: Final = 0.1
 BACKLOG: Final = 2048
 
 
-class Living(Service, Protocol):
+class LivingService(HttpService, Protocol):
     """A service that has a beginning and an end."""
 
     def begin(self) -> None:
@@ -42,12 +42,12 @@ class Living(Service, Protocol):
 class Serving:
     """Serves on sockets that listen."""
 
-    def __init__(self, service: Living, limits: Server) -> None:
+    def __init__(self, service: LivingService, limits: Server) -> None:
         self.service = service
         self.limits = limits
         self.loop: asyncio.AbstractEventLoop
-        self.connections: set[Connection] = set()
-        self.untried: dict[Connection, None] = {}
+        self.connections: set[ClientConnection] = set()
+        self.untried: dict[ClientConnection, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.servers: list[asyncio.AbstractServer] = []
         self.started = False
@@ -65,7 +65,7 @@ class Serving:
         self.service.begin()
         for each in sockets:
             listening = await self.loop.create_server(
-                lambda: Connection(self), sock=each, backlog=BACKLOG
+                lambda: ClientConnection(self), sock=each, backlog=BACKLOG
             )
             self.servers.append(listening)
         self.started = True
@@ -96,7 +96,7 @@ class Serving:
     def _sweep(self) -> None:
         now = self.loop.time()
         for each in tuple(self.connections):
-            each.swept(now)
+            each.check_deadlines(now)
 
     async def _stop(self) -> None:
         for listening in self.servers:
@@ -113,5 +113,5 @@ class Serving:
             with suppress(asyncio.CancelledError, Exception):
                 await task
         for each in tuple(self.connections):
-            each.cut()
+            each.abort()
         await self.service.end()

@@ -36,7 +36,7 @@ def read(text: str, signature: str, dialect_vendor: Vendor, item_id: str = "") -
         vendor, _, rest = signature.removeprefix(_MARK).partition(":")
         own_id, _, own = rest.partition(":")
         known = vendor if vendor in get_args(Vendor) else ""
-        return Thinking(text, own, cast(Vendor, known), own_id)
+        return Thinking(text, own, cast("Vendor", known), own_id)
     return Thinking(text, signature, dialect_vendor, item_id) if signature else Thinking(text)
 
 

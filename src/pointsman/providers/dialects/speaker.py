@@ -69,9 +69,9 @@ class Speaker(Protocol):
 
 
 _SPEAKERS: Mapping[Dialect, Speaker] = {
-    "chat": cast(Speaker, chat),
-    "responses": cast(Speaker, responses),
-    "messages": cast(Speaker, messages),
+    "chat": cast("Speaker", chat),
+    "responses": cast("Speaker", responses),
+    "messages": cast("Speaker", messages),
 }
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from pointsman.sessions.events.event import Actor, Event, Sensitivity
+from pointsman.sessions.events.event import Actor, Sensitivity, SessionEvent, Words
 
 
-class LlmCallStarted(Event, frozen=True):
+class LlmCallStarted(SessionEvent, frozen=True):
     """A model is called."""
 
     type: ClassVar[str] = "llm.call_started"
@@ -20,7 +20,7 @@ class LlmCallStarted(Event, frozen=True):
     is_worker: bool
 
 
-class LlmCallCompleted(Event, frozen=True):
+class LlmCallCompleted(SessionEvent, frozen=True):
     """A model answered."""
 
     type: ClassVar[str] = "llm.call_completed"
@@ -41,7 +41,7 @@ class LlmCallCompleted(Event, frozen=True):
     produced_thinking_blocks: int
 
 
-class LlmCallFailed(Event, frozen=True):
+class LlmCallFailed(SessionEvent, frozen=True):
     """A model did not answer, or was not let finish; its own words are not told."""
 
     type: ClassVar[str] = "llm.call_failed"
@@ -54,3 +54,96 @@ class LlmCallFailed(Event, frozen=True):
     error_message_redacted: str
     retry_count: int
     latency_ms: int
+
+
+SideEffects = Literal["none", "read", "write", "execute", "network"]
+ToolErrorClass = Literal[
+    "timeout", "permission_denied", "not_found", "validation_error", "execution_error",
+    "cancelled", "user_denied", "confirmation_timeout",
+]  # fmt: skip
+
+
+class ToolCalled(SessionEvent, frozen=True):
+    """A tool begins; its input is told by its keyed digest."""
+
+    type: ClassVar[str] = "tool.called"
+    actor: ClassVar[Actor] = "tool"
+    words: ClassVar[tuple[str, ...]] = ("input_hash",)
+
+    tool_use_id: str
+    tool_name: str
+    input_hash: Words
+    input_size_bytes: int
+    side_effects: SideEffects
+
+
+class ToolCompleted(SessionEvent, frozen=True):
+    """A tool did what it was asked."""
+
+    type: ClassVar[str] = "tool.completed"
+    actor: ClassVar[Actor] = "tool"
+    words: ClassVar[tuple[str, ...]] = ("files_modified", "command_executed")
+
+    tool_use_id: str
+    success: bool
+    output_size_bytes: int
+    latency_ms: int
+    files_modified: tuple[Words, ...]
+    command_executed: Words | None
+
+
+class ToolFailed(SessionEvent, frozen=True):
+    """A tool did not do what it was asked."""
+
+    type: ClassVar[str] = "tool.failed"
+    actor: ClassVar[Actor] = "tool"
+    words: ClassVar[tuple[str, ...]] = ("error_message",)
+
+    tool_use_id: str
+    error_class: ToolErrorClass
+    error_message: Words
+    latency_ms: int
+
+
+class ToolInputInvalid(SessionEvent, frozen=True):
+    """A model gave a tool what its schema refuses."""
+
+    type: ClassVar[str] = "tool.input_invalid"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    actor: ClassVar[Actor] = "agent"
+    words: ClassVar[tuple[str, ...]] = ("validation_errors",)
+
+    tool_name: str
+    validation_errors: tuple[Words, ...]
+
+
+class ToolConfirmationRequested(SessionEvent, frozen=True):
+    """A human is asked whether a tool may act."""
+
+    type: ClassVar[str] = "tool.confirmation_requested"
+    words: ClassVar[tuple[str, ...]] = (
+        "input_summary",
+        "projected_modifications",
+        "command_summary",
+    )
+
+    tool_use_id: str
+    tool_name: str
+    side_effects: SideEffects
+    confirmation_request_id: str
+    input_summary: Words
+    projected_modifications: tuple[Words, ...]
+    command_summary: Words | None
+    expires_at: int
+
+
+class ToolConfirmationResolved(SessionEvent, frozen=True):
+    """The human answered, or did not in time."""
+
+    type: ClassVar[str] = "tool.confirmation_resolved"
+    actor: ClassVar[Actor] = "user"
+
+    tool_use_id: str
+    confirmation_request_id: str
+    decision: Literal["allow", "deny", "timeout"]
+    scope: Literal["once", "session"] | None

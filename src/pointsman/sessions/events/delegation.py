@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from pointsman.sessions.events.event import Actor, Event, Sensitivity, Words
+from pointsman.sessions.events.event import Actor, Sensitivity, SessionEvent, Words
 
 FailureMode = Literal[
     "worker_error", "max_tokens_exceeded", "insufficient_context",
@@ -16,7 +16,7 @@ FailureMode = Literal[
 Missing = Literal["file", "file_range", "message", "tool_result", "decision", "other"]
 
 
-class DelegateStarted(Event, frozen=True):
+class DelegateStarted(SessionEvent, frozen=True):
     """A worker was routed and begins."""
 
     type: ClassVar[str] = "delegate.started"
@@ -34,7 +34,7 @@ class DelegateStarted(Event, frozen=True):
     dropped_tools: tuple[str, ...]
 
 
-class DelegateCompleted(Event, frozen=True):
+class DelegateCompleted(SessionEvent, frozen=True):
     """A worker did its task."""
 
     type: ClassVar[str] = "delegate.completed"
@@ -69,7 +69,7 @@ class InsufficientContextRequest(Struct, frozen=True, forbid_unknown_fields=True
     summary: str
 
 
-class DelegateFailed(Event, frozen=True):
+class DelegateFailed(SessionEvent, frozen=True):
     """A worker did not do its task, and why."""
 
     type: ClassVar[str] = "delegate.failed"

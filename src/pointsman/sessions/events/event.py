@@ -14,7 +14,7 @@ Words = str | Sealed
 """Words of the conversation: as they are while they are told, sealed once they are recorded."""
 
 
-class Event(Struct, frozen=True, forbid_unknown_fields=True):
+class SessionEvent(Struct, frozen=True, forbid_unknown_fields=True):
     """What every payload has: its type, its class of privacy, who causes it, its words."""
 
     type: ClassVar[str] = ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pointsman.sessions.events.event import Actor, Event, Sensitivity
+from pointsman.sessions.events.event import Actor, Sensitivity, SessionEvent
 
 
-class RouteOverridden(Event, frozen=True):
+class RouteOverridden(SessionEvent, frozen=True):
     """The user took the pattern's choice instead of the rule's, before the first call."""
 
     type: ClassVar[str] = "route.overridden"
@@ -21,7 +21,7 @@ class RouteOverridden(Event, frozen=True):
     pattern_confidence: str
 
 
-class PatternOverrideDismissed(Event, frozen=True):
+class PatternOverrideDismissed(SessionEvent, frozen=True):
     """The user kept the rule's choice."""
 
     type: ClassVar[str] = "pattern.override_dismissed"
@@ -34,7 +34,7 @@ class PatternOverrideDismissed(Event, frozen=True):
     pattern_confidence: str
 
 
-class PatternRecorded(Event, frozen=True):
+class PatternRecorded(SessionEvent, frozen=True):
     """A turn was learned from, at its session's end."""
 
     type: ClassVar[str] = "pattern.recorded"
@@ -52,7 +52,7 @@ class PatternRecorded(Event, frozen=True):
     over_soft_cap: bool
 
 
-class PatternMatched(Event, frozen=True):
+class PatternMatched(SessionEvent, frozen=True):
     """What was learned chose the model."""
 
     type: ClassVar[str] = "pattern.matched"

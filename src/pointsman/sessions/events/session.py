@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pointsman.sessions.events.event import Actor, Event, Sensitivity, Words
+from pointsman.sessions.events.event import Actor, Sensitivity, SessionEvent, Words
 
 TurnStop = Literal[
     "end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "error", "loop_limit",
@@ -14,7 +14,7 @@ Disposition = Literal["completed", "abandoned", "error"]
 CancelReason = Literal["user_cancel", "client_disconnect", "timeout"]
 
 
-class SessionCreated(Event, frozen=True):
+class SessionCreated(SessionEvent, frozen=True):
     """A session began."""
 
     type: ClassVar[str] = "session.created"
@@ -26,7 +26,7 @@ class SessionCreated(Event, frozen=True):
     routing_policy_version: str
 
 
-class SessionResumed(Event, frozen=True):
+class SessionResumed(SessionEvent, frozen=True):
     """A session was opened again."""
 
     type: ClassVar[str] = "session.resumed"
@@ -36,7 +36,7 @@ class SessionResumed(Event, frozen=True):
     last_event_id_at_resume: str | None
 
 
-class SessionEnded(Event, frozen=True):
+class SessionEnded(SessionEvent, frozen=True):
     """A session was closed."""
 
     type: ClassVar[str] = "session.ended"
@@ -48,7 +48,7 @@ class SessionEnded(Event, frozen=True):
     duration_seconds: str
 
 
-class TurnStarted(Event, frozen=True):
+class TurnStarted(SessionEvent, frozen=True):
     """A user's message began a turn; of its text only the keyed digest is told."""
 
     type: ClassVar[str] = "turn.started"
@@ -61,7 +61,7 @@ class TurnStarted(Event, frozen=True):
     has_tool_calls_in_history: bool
 
 
-class TurnCompleted(Event, frozen=True):
+class TurnCompleted(SessionEvent, frozen=True):
     """A turn ended by itself."""
 
     type: ClassVar[str] = "turn.completed"
@@ -76,7 +76,7 @@ class TurnCompleted(Event, frozen=True):
     wall_time_seconds: str
 
 
-class TurnCancelled(Event, frozen=True):
+class TurnCancelled(SessionEvent, frozen=True):
     """A turn was ended from outside; it never goes on."""
 
     type: ClassVar[str] = "turn.cancelled"
@@ -86,3 +86,31 @@ class TurnCancelled(Event, frozen=True):
     reason: CancelReason
     partial_llm_calls: int
     partial_tool_calls: int
+
+
+class FeedbackExplicit(SessionEvent, frozen=True):
+    """Somebody said how good something was."""
+
+    type: ClassVar[str] = "feedback.explicit"
+    sensitivity: ClassVar[Sensitivity] = "aggregatable"
+    actor: ClassVar[Actor] = "user"
+    words: ClassVar[tuple[str, ...]] = ("comment",)
+
+    scope: Literal["turn", "session"]
+    rating: Literal["thumbs_up", "thumbs_down"]
+    comment: Words | None
+    subject_turn_id: str | None
+    subject_session_id: str
+
+
+class FeedbackImplicit(SessionEvent, frozen=True):
+    """What somebody did says how good something was."""
+
+    type: ClassVar[str] = "feedback.implicit"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    actor: ClassVar[Actor] = "user"
+
+    signal: Literal["retry", "manual_swap", "edit_followup", "abandon", "accept"]
+    confidence: str
+    subject_turn_id: str | None
+    context: str

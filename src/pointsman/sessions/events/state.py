@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pointsman.sessions.events.event import Actor, Event, Sensitivity, Words
+from pointsman.sessions.events.event import Actor, Sensitivity, SessionEvent, Words
 
 
-class SkillLoaded(Event, frozen=True):
+class SkillLoaded(SessionEvent, frozen=True):
     """A skill's text was put before the model."""
 
     type: ClassVar[str] = "skill.loaded"
@@ -21,7 +21,7 @@ class SkillLoaded(Event, frozen=True):
     triggered_by_tool_use_id: str | None
 
 
-class SkillCreated(Event, frozen=True):
+class SkillCreated(SessionEvent, frozen=True):
     """A skill was written."""
 
     type: ClassVar[str] = "skill.created"
@@ -34,7 +34,7 @@ class SkillCreated(Event, frozen=True):
     size_tokens: int
 
 
-class SkillModified(Event, frozen=True):
+class SkillModified(SessionEvent, frozen=True):
     """A skill was changed."""
 
     type: ClassVar[str] = "skill.modified"
@@ -49,7 +49,7 @@ class SkillModified(Event, frozen=True):
     reason: Words
 
 
-class SkillSearch(Event, frozen=True):
+class SkillSearch(SessionEvent, frozen=True):
     """Skills were looked for."""
 
     type: ClassVar[str] = "skill.search"
@@ -61,7 +61,7 @@ class SkillSearch(Event, frozen=True):
     result_skill_ids: tuple[str, ...]
 
 
-class MemoryUpdated(Event, frozen=True):
+class MemoryUpdated(SessionEvent, frozen=True):
     """What is remembered was changed."""
 
     type: ClassVar[str] = "memory.updated"
@@ -75,7 +75,7 @@ class MemoryUpdated(Event, frozen=True):
     size_after: int
 
 
-class MemoryEviction(Event, frozen=True):
+class MemoryEviction(SessionEvent, frozen=True):
     """Something remembered had to make room."""
 
     type: ClassVar[str] = "memory.eviction"

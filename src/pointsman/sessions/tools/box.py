@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Protocol
 
 import msgspec
 
 from pointsman.providers.messages import Text, ToolUse
+from pointsman.sessions.delegate_call import PLANNER_ONLY
 from pointsman.sessions.tool import (
     ConfirmationRequest,
     ToolContext,
     ToolDefinition,
     ToolOutcome,
 )
-from pointsman.sessions.tools.failure import CallFailed, from_os, unusable
-from pointsman.sessions.tools.permission import permission
+from pointsman.sessions.tools.failure import CallFailed, from_os, invalid_input
 from pointsman.sessions.tools.stop import Stop
-from pointsman.sessions.tools.validation import input_problems, unknown_tool
-from pointsman.storage.policies.tool_settings import ToolSettings
-
-NOT_FOR_WORKERS = ("memory_add", "memory_replace", "memory_consolidate", "delegate")
-"""Not there for a worker, whatever it was allowed. 002 §6.2.1."""
+from pointsman.sessions.validation import input_problems, unknown_tool
+from pointsman.storage.policies.tool_settings import Permission, ToolSettings
 
 
 class SessionTool(Protocol):
@@ -33,7 +30,7 @@ class SessionTool(Protocol):
         """What the model is told."""
         ...
 
-    def described(self, use: ToolUse) -> ConfirmationRequest:
+    def describe(self, use: ToolUse) -> ConfirmationRequest:
         """Say what a call would do; its input is valid."""
         ...
 
@@ -60,17 +57,17 @@ class ToolBox:
 
     def needs_confirmation(self, use: ToolUse, context: ToolContext) -> ConfirmationRequest | None:
         """Say what a call would do, where it must be asked about and could be made at all."""
-        tool = self._offered(context).get(use.name)
-        if tool is None or input_problems(use, tool.definition) or _lacks(tool, context):
+        tool = self._tools_for(context).get(use.name)
+        if tool is None or input_problems(use, tool.definition) or _lacks_workspace(tool, context):
             return None
         if permission(self._settings, tool.definition) == "allow":
             return None
-        return tool.described(use)
+        return tool.describe(use)
 
     async def run(self, use: ToolUse, context: ToolContext) -> ToolOutcome:
         """Make a call; whatever goes wrong is told in the outcome."""
         try:
-            tool = self._fitting(use, context)
+            tool = self._find_tool(use, context)
             call = self._running.setdefault(use.id, _Call())
             try:
                 return await tool.run(use, context, call.stop)
@@ -78,27 +75,27 @@ class ToolBox:
                 call.ended.set()
                 self._running.pop(use.id, None)
         except CallFailed as error:
-            return failed(error)
+            return failure_outcome(error)
         except msgspec.ValidationError as error:
             # `1.0` is an integer to a schema, and not to a tool.
-            return failed(unusable(f"the input does not fit `{use.name}`: {error}"))
+            return failure_outcome(invalid_input(f"the input does not fit `{use.name}`: {error}"))
         except OSError as error:
-            return failed(from_os(error, use.name))
+            return failure_outcome(from_os(error, use.name))
 
     async def cancel(self, tool_use_id: str) -> None:
         """Stop a running call, and wait until it has ended or was given up."""
         call = self._running.get(tool_use_id)
         if call is not None:
-            call.stop.wish()
+            call.stop.request()
             await call.ended.wait()
 
-    def _offered(self, context: ToolContext) -> Mapping[str, SessionTool]:
+    def _tools_for(self, context: ToolContext) -> Mapping[str, SessionTool]:
         if not context.is_worker:
             return self._tools
-        return {name: tool for name, tool in self._tools.items() if name not in NOT_FOR_WORKERS}
+        return {name: tool for name, tool in self._tools.items() if name not in PLANNER_ONLY}
 
-    def _fitting(self, use: ToolUse, context: ToolContext) -> SessionTool:
-        offered = self._offered(context)
+    def _find_tool(self, use: ToolUse, context: ToolContext) -> SessionTool:
+        offered = self._tools_for(context)
         tool = offered.get(use.name)
         if tool is None:
             raise CallFailed("not_found", unknown_tool(use.name, offered))
@@ -106,7 +103,7 @@ class ToolBox:
         if found:
             message = f"the input does not fit `{use.name}`: {'; '.join(found)}"
             raise CallFailed("validation_error", message)
-        if _lacks(tool, context):
+        if _lacks_workspace(tool, context):
             message = f"`{use.name}` needs a workspace, and this session has none"
             raise CallFailed("permission_denied", message)
         return tool
@@ -120,10 +117,44 @@ class _Call:
         self.ended = asyncio.Event()
 
 
-def failed(error: CallFailed) -> ToolOutcome:
+def failure_outcome(error: CallFailed) -> ToolOutcome:
     """Give a failure as what the model sees."""
     return ToolOutcome((Text(error.message),), error.error_class, error.message)
 
 
-def _lacks(tool: SessionTool, context: ToolContext) -> bool:
+def _lacks_workspace(tool: SessionTool, context: ToolContext) -> bool:
     return tool.definition.requires_workspace and context.workspace is None
+
+
+_DEFAULTS: Final[dict[str, Permission]] = {
+    "none": "allow",
+    "read": "allow",
+    "write": "ask",
+    "execute": "ask",
+    "network": "ask",
+}
+_STRICTEST_FIRST: Final[tuple[Permission, ...]] = ("deny", "ask", "allow")
+
+
+def permission(settings: ToolSettings, tool: ToolDefinition) -> Permission:
+    """Give what the settings say of a tool, by its name before a pattern before its class."""
+    for names in _by_weight(settings, tool):
+        for each in _STRICTEST_FIRST:
+            if names.get(each):
+                return each
+    return _DEFAULTS[tool.side_effects]
+
+
+def _by_weight(settings: ToolSettings, tool: ToolDefinition) -> Iterator[dict[Permission, bool]]:
+    lists: dict[Permission, tuple[str, ...]] = {
+        "allow": settings.allow,
+        "ask": settings.ask,
+        "deny": settings.deny,
+    }
+    yield {key: tool.name in names for key, names in lists.items()}
+    yield {key: any(_fits(each, tool.name) for each in names) for key, names in lists.items()}
+    yield {key: tool.side_effects in names for key, names in lists.items()}
+
+
+def _fits(written: str, name: str) -> bool:
+    return written.endswith("*") and name.startswith(written[:-1])

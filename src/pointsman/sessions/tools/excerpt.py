@@ -6,7 +6,6 @@ Memory stays flat however much is written into one.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
 
 MOST_CHARACTERS = 48_000
 """About 12,000 tokens: what one call may add to the conversation."""
@@ -51,13 +50,6 @@ class Excerpt:
         head, tail = _to_line_end(head), _from_line_start(tail)
         gone = self.size - len(head) - len(tail)
         return f"{head}\n[… {gone} of {self.size} characters left out here …]\n{tail}"
-
-
-class Lines(NamedTuple):
-    """Which lines of a text are wanted, counted from 1; `last` is None for all that follow."""
-
-    first: int = 1
-    last: int | None = None
 
 
 def _to_line_end(head: str) -> str:

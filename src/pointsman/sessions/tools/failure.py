@@ -7,7 +7,7 @@ from typing import Final
 
 from pointsman.errors import PointsmanError
 from pointsman.kernel.document import escaped
-from pointsman.sessions.events.tools import ToolErrorClass
+from pointsman.sessions.events.calls import ToolErrorClass
 
 _CLASSES: Final[dict[int, ToolErrorClass]] = {
     errno.ENOENT: "not_found",
@@ -56,12 +56,12 @@ class CallFailed(PointsmanError):
         return (CallFailed, (self.error_class, self.message), known)
 
 
-def refused(message: str) -> CallFailed:
+def not_allowed(message: str) -> CallFailed:
     """Say that something is not allowed."""
     return CallFailed("permission_denied", message)
 
 
-def unusable(message: str) -> CallFailed:
+def invalid_input(message: str) -> CallFailed:
     """Say that an input cannot be used."""
     return CallFailed("validation_error", message)
 

@@ -17,13 +17,13 @@ from pointsman.sessions.tool import (
     ToolOutcome,
 )
 from pointsman.sessions.tools.listing import LIST_DIR, ListInput, list_dir
-from pointsman.sessions.tools.process import Patience
+from pointsman.sessions.tools.process import Timeouts
 from pointsman.sessions.tools.reading import READ_FILE, ReadInput, read_file
 from pointsman.sessions.tools.searching import SEARCH, SearchInput, search
 from pointsman.sessions.tools.shell import RUN_SHELL, ShellInput, run_shell, summary
 from pointsman.sessions.tools.stop import Stop, in_thread
-from pointsman.sessions.tools.workspace import Workspace
-from pointsman.sessions.tools.writing import WRITE_FILE, WriteInput, projected, write_file
+from pointsman.sessions.tools.workspace import WorkspaceFolder
+from pointsman.sessions.tools.writing import WRITE_FILE, WriteInput, projected_change, write_file
 
 T = TypeVar("T", bound=Struct)
 
@@ -37,15 +37,15 @@ class ReadingTool(Generic[T]):
         self,
         definition: ToolDefinition,
         kind: type[T],
-        work: Callable[[Workspace, T, Stop], str],
-        workspace: Workspace,
+        work: Callable[[WorkspaceFolder, T, Stop], str],
+        workspace: WorkspaceFolder,
     ) -> None:
         self.definition = definition
         self._kind = kind
         self._work = work
         self._workspace = workspace
 
-    def described(self, use: ToolUse) -> ConfirmationRequest:
+    def describe(self, use: ToolUse) -> ConfirmationRequest:
         """Give the input; all later calls are the same to whoever allows one."""
         return ConfirmationRequest(input_summary(use), self.definition.name)
 
@@ -61,15 +61,15 @@ class WriteTool:
 
     definition = WRITE_FILE
 
-    def __init__(self, workspace: Workspace, protected: tuple[str, ...] = ()) -> None:
+    def __init__(self, workspace: WorkspaceFolder, protected: tuple[str, ...] = ()) -> None:
         """Take the names at the root that workers may not write."""
         self._workspace = workspace
         self._protected = protected
 
-    def described(self, use: ToolUse) -> ConfirmationRequest:
+    def describe(self, use: ToolUse) -> ConfirmationRequest:
         """Say which file would become what."""
         asked = msgspec.json.decode(use.input, type=WriteInput)
-        line = projected(self._workspace, asked)
+        line = projected_change(self._workspace, asked)
         return ConfirmationRequest(line, self.definition.name, (line,))
 
     async def run(self, use: ToolUse, context: ToolContext, stop: Stop) -> ToolOutcome:
@@ -77,7 +77,7 @@ class WriteTool:
         asked = msgspec.json.decode(use.input, type=WriteInput)
         protected = self._protected if context.is_worker else ()
         written = await in_thread(lambda _: write_file(self._workspace, asked, protected), stop)
-        return ToolOutcome((Text(written.told()),), files_modified=(written.path,))
+        return ToolOutcome((Text(written.to_text()),), files_modified=(written.path,))
 
 
 class ShellTool:
@@ -85,11 +85,11 @@ class ShellTool:
 
     definition = RUN_SHELL
 
-    def __init__(self, workspace: Workspace, patience: Patience) -> None:
+    def __init__(self, workspace: WorkspaceFolder, timeouts: Timeouts) -> None:
         self._workspace = workspace
-        self._patience = patience
+        self._timeouts = timeouts
 
-    def described(self, use: ToolUse) -> ConfirmationRequest:
+    def describe(self, use: ToolUse) -> ConfirmationRequest:
         """Show the command; only the very same one is covered by an answer for the session."""
         asked = msgspec.json.decode(use.input, type=ShellInput)
         key = f"{self.definition.name}:{asked.command}"
@@ -99,8 +99,8 @@ class ShellTool:
     async def run(self, use: ToolUse, context: ToolContext, stop: Stop) -> ToolOutcome:  # noqa: ARG002 - the port's
         """Run the command."""
         asked = msgspec.json.decode(use.input, type=ShellInput)
-        folder, patience = self._workspace.root, self._patience
-        text = await in_thread(lambda each: run_shell(folder, asked, patience, each), stop)
+        folder, timeouts = self._workspace.root, self._timeouts
+        text = await in_thread(lambda each: run_shell(folder, asked, timeouts, each), stop)
         return ToolOutcome((Text(text),), command_executed=asked.command)
 
 
@@ -110,7 +110,7 @@ def input_summary(use: ToolUse) -> str:
 
 
 def reading_tools(
-    workspace: Workspace,
+    workspace: WorkspaceFolder,
 ) -> tuple[ReadingTool[ReadInput], ReadingTool[ListInput], ReadingTool[SearchInput]]:
     """Give the tools that look at a workspace and change nothing."""
     return (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re2
 
 from pointsman.kernel.document import escaped
-from pointsman.sessions.tools.failure import unusable
+from pointsman.sessions.tools.failure import invalid_input
 
 LONGEST_GLOB = 1_000
 
@@ -19,11 +19,11 @@ class Glob:
 
     def __init__(self, text: str) -> None:
         if len(text) > LONGEST_GLOB:
-            raise unusable(f"a glob has at most {LONGEST_GLOB} characters")
+            raise invalid_input(f"a glob has at most {LONGEST_GLOB} characters")
         self._is_anchored = "/" in text
         text = text.removeprefix("./").removeprefix("/")
         self._start = _plain_start(text) if self._is_anchored else ""
-        self._fits = compiled(_pattern(text), text).fullmatch
+        self._fits = compile_pattern(_pattern(text), text).fullmatch
 
     def fits(self, path: str) -> bool:
         """Tell whether a path from the root fits."""
@@ -36,14 +36,14 @@ class Glob:
         return below.startswith(self._start) or self._start.startswith(below)
 
 
-def compiled(pattern: str, shown: str) -> re2._Regexp:
+def compile_pattern(pattern: str, shown: str) -> re2._Regexp:
     """Compile a pattern over bytes, in which no line end is ever matched."""
     try:
         return re2.compile(pattern.encode(), _options())
     except UnicodeEncodeError:
-        raise unusable("a pattern cannot hold half of a surrogate pair") from None
+        raise invalid_input("a pattern cannot hold half of a surrogate pair") from None
     except re2.error as error:
-        raise unusable(f"`{escaped(shown)}` cannot be used: {_reason(error)}") from None
+        raise invalid_input(f"`{escaped(shown)}` cannot be used: {_reason(error)}") from None
 
 
 def _options() -> re2.Options:
@@ -72,7 +72,7 @@ def _pattern(glob: str) -> str:
         depth += (part == "(?:") - (part == ")")
         parts.append(part)
     if depth:
-        raise unusable(f"`{escaped(glob)}` opens a brace that it does not close")
+        raise invalid_input(f"`{escaped(glob)}` opens a brace that it does not close")
     return "".join(parts)
 
 

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from pointsman.kernel.document import escaped, printable
 from pointsman.sessions.tool import ToolDefinition
-from pointsman.sessions.tools.failure import CallFailed, from_os, unusable
+from pointsman.sessions.tools.failure import CallFailed, from_os, invalid_input
 from pointsman.sessions.tools.schema import Field, object_schema
 from pointsman.sessions.tools.stop import Stop
-from pointsman.sessions.tools.workspace import Spot, Workspace, kind_of
+from pointsman.sessions.tools.workspace import Location, WorkspaceFolder, kind_of
 
 MOST_SHOWN = 1_000
 MOST_READ = 20_000
@@ -40,7 +40,7 @@ class ListInput(Struct, frozen=True):
     depth: int = 1
 
 
-class Entry(Struct, frozen=True):
+class FolderEntry(Struct, frozen=True):
     """One name in a folder, with what it was when it was looked at."""
 
     name: str
@@ -52,19 +52,19 @@ class Entry(Struct, frozen=True):
         return stat.S_ISDIR(self.found.st_mode)
 
 
-def list_dir(workspace: Workspace, asked: ListInput, stop: Stop) -> str:
+def list_dir(workspace: WorkspaceFolder, asked: ListInput, stop: Stop) -> str:
     """Give one line for each name, those of a folder below it and set in."""
     if not 1 <= asked.depth <= DEEPEST:
-        raise unusable(f"`depth` lies between 1 and {DEEPEST}")
+        raise invalid_input(f"`depth` lies between 1 and {DEEPEST}")
     with workspace.folder(asked.path) as (folder, path):
         lines = _Lines(workspace, stop)
         lines.add(folder, path, asked.depth, "")
     return lines.text() or "(empty)"
 
 
-def entries(folder: int, path: str) -> tuple[list[Entry], bool]:
+def entries(folder: int, path: str) -> tuple[list[FolderEntry], bool]:
     """Read a folder, sorted by name; tell whether it holds more than is read."""
-    found: list[Entry] = []
+    found: list[FolderEntry] = []
     more = False
     try:
         with os.scandir(folder) as names:
@@ -78,9 +78,9 @@ def entries(folder: int, path: str) -> tuple[list[Entry], bool]:
     return sorted(found, key=lambda entry: os.fsencode(entry.name)), more
 
 
-def _entry(folder: int, name: str) -> Iterator[Entry]:
+def _entry(folder: int, name: str) -> Iterator[FolderEntry]:
     try:
-        yield Entry(name, os.stat(name, dir_fd=folder, follow_symlinks=False))
+        yield FolderEntry(name, os.stat(name, dir_fd=folder, follow_symlinks=False))
     except OSError:
         # Gone between being listed and being looked at.
         return
@@ -89,7 +89,7 @@ def _entry(folder: int, name: str) -> Iterator[Entry]:
 class _Lines:
     """The lines of a listing while it grows."""
 
-    def __init__(self, workspace: Workspace, stop: Stop) -> None:
+    def __init__(self, workspace: WorkspaceFolder, stop: Stop) -> None:
         self._workspace = workspace
         self._stop = stop
         self._lines: list[str] = []
@@ -105,7 +105,7 @@ class _Lines:
         found, more = entries(folder, path)
         if more:
             self._lines.append(f"{indent}[more than {MOST_READ} names; only some are read]")
-        for entry in self._stop.watched(found):
+        for entry in self._stop.iterate(found):
             if len(self._lines) >= MOST_SHOWN:
                 self._hidden += 1
                 continue
@@ -113,9 +113,11 @@ class _Lines:
             if depth > 1 and entry.is_folder and entry.name not in CLOSED_NAMES:
                 self._enter(folder, entry, f"{path}/{entry.name}", depth - 1, indent + "  ")
 
-    def _enter(self, folder: int, entry: Entry, path: str, depth: int, indent: str) -> None:
+    def _enter(self, folder: int, entry: FolderEntry, path: str, depth: int, indent: str) -> None:
         try:
-            inner = self._workspace.open_folder(Spot(folder, entry.name, path, entry.found), path)
+            inner = self._workspace.open_folder(
+                Location(folder, entry.name, path, entry.found), path
+            )
         except CallFailed as error:
             self._lines.append(f"{indent}[{error.message}]")
             return
@@ -125,7 +127,7 @@ class _Lines:
             os.close(inner)
 
 
-def _line(folder: int, entry: Entry) -> str:
+def _line(folder: int, entry: FolderEntry) -> str:
     name = printable(entry.name)
     if entry.is_folder:
         return f"{name}/"

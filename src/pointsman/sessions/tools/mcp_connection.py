@@ -38,7 +38,7 @@ _KEPT_ERRORS: Final = 2_000
 _READ_S: Final = 1.0
 
 
-class Connection:
+class McpConnection:
     """A server of the settings: started when it is needed, told when it is lost."""
 
     def __init__(self, name: str, server: McpServer, home: Path, folder: Path) -> None:
@@ -47,7 +47,7 @@ class Connection:
         self._home = home
         self._folder = folder
         self._lock = asyncio.Lock()
-        self._held: _Held | None = None
+        self._open: _OpenConnection | None = None
         self._starts = 0
         self._secrets: list[Secret] = []
 
@@ -56,9 +56,9 @@ class Connection:
         client = await self._client()
         try:
             async with asyncio.timeout(self.server.start_timeout_s):
-                return await _listed(client)
+                return await _list_tools(client)
         except Exception as error:  # noqa: BLE001 - whatever the SDK lets out, the server is no use
-            raise await self._lost(error) from None
+            raise await self._close_lost(error) from None
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
         """Make a call; raises `CallFailed` where no answer comes, or none in time."""
@@ -75,19 +75,19 @@ class Connection:
             raise CallFailed("timeout", message) from None
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
-                raise await self._lost(error) from None
+                raise await self._close_lost(error) from None
             message = f"`{self.name}` refused the call: {escaped(error.error.message, 500)}"
-            raise CallFailed("execution_error", self.redacted(message)) from None
+            raise CallFailed("execution_error", self.redact(message)) from None
         except Exception as error:  # noqa: BLE001 - whatever the SDK lets out, the server is no use
-            raise await self._lost(error) from None
+            raise await self._close_lost(error) from None
 
     async def close(self) -> None:
         """End the connection, and the program with it."""
-        held, self._held = self._held, None
-        if held is not None:
-            await held.close()
+        opened, self._open = self._open, None
+        if opened is not None:
+            await opened.close()
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Take the server's secrets out of what it said."""
         for secret in self._secrets:
             text = secret.redacted(text.encode("utf-8", "replace")).decode("utf-8", "replace")
@@ -95,21 +95,21 @@ class Connection:
 
     async def _client(self) -> Client:
         async with self._lock:
-            if self._held is None:
+            if self._open is None:
                 if self._starts == MOST_STARTS:
                     message = f"the server `{self.name}` ended twice and is not started again"
                     raise CallFailed("execution_error", message)
-                self._held = await self._started()
-            return self._held.client
+                self._open = await self._start()
+            return self._open.client
 
-    async def _started(self) -> _Held:
-        errors = _LastWords()
+    async def _start(self) -> _OpenConnection:
+        errors = _StderrTail()
         self._starts += 1
         try:
             # In a thread: the import takes longer than a screen may stand still.
             await asyncio.to_thread(importlib.import_module, "mcp")
-            held = _Held(self._transport(errors), errors)
-            await held.start(self.server.start_timeout_s)
+            opened = _OpenConnection(self._transport(errors), errors)
+            await opened.start(self.server.start_timeout_s)
         except ImportError:
             message = "MCP servers need the package `mcp`: install `pointsman[mcp]`"
             raise CallFailed("execution_error", message) from None
@@ -124,17 +124,17 @@ class Connection:
         except PointsmanError as error:
             raise CallFailed("execution_error", f"`{self.name}`: {error.message}") from None
         except Exception as error:  # noqa: BLE001 - whatever the SDK lets out
-            why = self.redacted(await errors.last() or _reason(error))
+            why = self.redact(await errors.last() or _reason(error))
             message = f"the server `{self.name}` cannot be started: {why}"
             raise CallFailed("execution_error", message) from None
-        return held
+        return opened
 
-    async def _lost(self, error: Exception) -> CallFailed:
+    async def _close_lost(self, error: Exception) -> CallFailed:
         """Let go of a server that ended, and say so."""
-        errors = None if self._held is None else self._held.errors
+        errors = None if self._open is None else self._open.errors
         await self.close()
         words = "" if errors is None else await errors.last()
-        why = self.redacted(words or _reason(error))
+        why = self.redact(words or _reason(error))
         again = (
             "it is started again with the next call"
             if self._starts < MOST_STARTS
@@ -142,21 +142,21 @@ class Connection:
         )
         return CallFailed("execution_error", f"the server `{self.name}` ended: {why}; {again}")
 
-    def _transport(self, errors: _LastWords) -> AbstractAsyncContextManager[Client]:
+    def _transport(self, errors: _StderrTail) -> AbstractAsyncContextManager[Client]:
         _quiet()
         if self.server.url:
             return self._over_http(self._values(self.server.headers))
         return self._over_stdio(self._values(self.server.env), errors)
 
     @asynccontextmanager
-    async def _over_stdio(self, env: dict[str, str], errors: _LastWords) -> AsyncIterator[Client]:
+    async def _over_stdio(self, env: dict[str, str], errors: _StderrTail) -> AsyncIterator[Client]:
         from mcp import StdioServerParameters, stdio_client  # noqa: PLC0415 - slow to import
 
         command = StdioServerParameters(
             command=self.server.command, args=[*self.server.args], env=env, cwd=self._folder
         )
         with errors.file() as errlog:
-            async with _connected(stdio_client(command, errlog=errlog)) as client:
+            async with _connect(stdio_client(command, errlog=errlog)) as client:
                 # The program has its own end; with ours closed, its end is seen.
                 errlog.close()
                 yield client
@@ -169,7 +169,7 @@ class Connection:
         limits = httpx2.Timeout(self.server.start_timeout_s, read=self.server.timeout_s)
         async with (
             httpx2.AsyncClient(headers=headers, timeout=limits, trust_env=False) as http,
-            _connected(streamable_http_client(self.server.url, http_client=http)) as client,
+            _connect(streamable_http_client(self.server.url, http_client=http)) as client,
         ):
             yield client
 
@@ -185,10 +185,10 @@ class Connection:
         return values
 
 
-class _Held:
+class _OpenConnection:
     """A connection that a task of its own holds open."""
 
-    def __init__(self, transport: AbstractAsyncContextManager[Client], errors: _LastWords) -> None:
+    def __init__(self, transport: AbstractAsyncContextManager[Client], errors: _StderrTail) -> None:
         self._transport = transport
         self._closing = asyncio.Event()
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
@@ -236,11 +236,11 @@ class _Held:
                 self._ready.set_exception(error)
 
 
-class _LastWords:
+class _StderrTail:
     """What a program writes on its standard error: the end of it, in flat memory."""
 
     def __init__(self) -> None:
-        self._kept = b""
+        self._tail = b""
         self._reading: threading.Thread | None = None
 
     def file(self) -> TextIO:
@@ -253,19 +253,19 @@ class _LastWords:
     def _read(self, descriptor: int) -> None:
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             while piece := file.read(_KEPT_ERRORS):
-                self._kept = (self._kept + piece)[-_KEPT_ERRORS:]
+                self._tail = (self._tail + piece)[-_KEPT_ERRORS:]
 
     async def last(self) -> str:
         """Give the last line of a program that has ended, once all of it was read."""
         if self._reading is not None:
             # Not for ever: what it started may live on and hold the file.
             await asyncio.to_thread(self._reading.join, _READ_S)
-        lines = self._kept.decode("utf-8", "replace").strip().splitlines()
+        lines = self._tail.decode("utf-8", "replace").strip().splitlines()
         return escaped(lines[-1].strip(), 300) if lines else ""
 
 
 @asynccontextmanager
-async def _connected(transport: Transport) -> AsyncIterator[Client]:
+async def _connect(transport: Transport) -> AsyncIterator[Client]:
     from mcp import Client  # noqa: PLC0415 - slow to import
     from mcp_types import Implementation  # noqa: PLC0415 - the same
 
@@ -274,7 +274,7 @@ async def _connected(transport: Transport) -> AsyncIterator[Client]:
         yield client
 
 
-async def _listed(client: Client) -> list[Tool]:
+async def _list_tools(client: Client) -> list[Tool]:
     found: list[Tool] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):

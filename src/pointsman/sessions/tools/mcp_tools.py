@@ -29,9 +29,9 @@ from pointsman.sessions.tool import (
 from pointsman.sessions.tools.excerpt import Excerpt
 from pointsman.sessions.tools.failure import CallFailed
 from pointsman.sessions.tools.files import input_summary
-from pointsman.sessions.tools.mcp_connection import Connection
-from pointsman.sessions.tools.stop import Stop, cancelled
-from pointsman.sessions.tools.validation import schema_refusal
+from pointsman.sessions.tools.mcp_connection import McpConnection
+from pointsman.sessions.tools.stop import Stop, cancelled_call
+from pointsman.sessions.validation import schema_refusal
 from pointsman.storage.policies.tool_settings import McpServer
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class McpServers:
 
     def __init__(self, servers: Mapping[str, McpServer], home: Path, folder: Path) -> None:
         self._connections = [
-            Connection(name, server, home, folder)
+            McpConnection(name, server, home, folder)
             for name, server in servers.items()
             if server.enabled
         ]
@@ -60,7 +60,7 @@ class McpServers:
 
     async def start(self) -> None:
         """Connect to all servers at once, and take the tools they offer."""
-        found = await asyncio.gather(*(_offered(each) for each in self._connections))
+        found = await asyncio.gather(*(_load_tools(each) for each in self._connections))
         self.tools = tuple(tool for tools, _ in found for tool in tools)
         self.problems = tuple(problem for _, problems in found for problem in problems)
 
@@ -72,12 +72,12 @@ class McpServers:
 class McpTool:
     """One tool of a server."""
 
-    def __init__(self, connection: Connection, tool: str, definition: ToolDefinition) -> None:
+    def __init__(self, connection: McpConnection, tool: str, definition: ToolDefinition) -> None:
         self._connection = connection
         self._tool = tool
         self.definition = definition
 
-    def described(self, use: ToolUse) -> ConfirmationRequest:
+    def describe(self, use: ToolUse) -> ConfirmationRequest:
         """Say which server would be given what."""
         line = f"send to the server `{self._connection.name}`: {input_summary(use)}"
         return ConfirmationRequest(line, self.definition.name)
@@ -94,13 +94,13 @@ class McpTool:
         def end() -> None:
             loop.call_soon_threadsafe(task.cancel)
 
-        stop.when_wished(end)
+        stop.on_request(end)
         try:
             return await task
         except asyncio.CancelledError:
             own = asyncio.current_task()
-            if stop.is_wished and (own is None or not own.cancelling()):
-                raise cancelled() from None
+            if stop.is_requested and (own is None or not own.cancelling()):
+                raise cancelled_call() from None
             raise
         finally:
             stop.forget(end)
@@ -123,7 +123,7 @@ class McpTool:
                 excerpt.write(f"{_words(block)}\n")
         if not result.content and result.structured_content is not None:
             excerpt.write(msgspec.json.encode(result.structured_content).decode())
-        text = self._connection.redacted(excerpt.text().rstrip("\n"))
+        text = self._connection.redact(excerpt.text().rstrip("\n"))
         if text or not result.content:
             yield Text(text or "(no answer)")
 
@@ -138,7 +138,7 @@ def _words(block: ContentBlock) -> str:
     return f"[{block.type} that cannot be shown]"
 
 
-async def _offered(connection: Connection) -> tuple[list[McpTool], list[str]]:
+async def _load_tools(connection: McpConnection) -> tuple[list[McpTool], list[str]]:
     """Take a server's tools as far as they can be used; say what could not."""
     try:
         tools = await connection.tools()
@@ -174,7 +174,7 @@ def _unknown(server: str, allowed: Iterable[str], known: list[str]) -> list[str]
     return problems
 
 
-def _definition(name: str, tool: Tool, schema: bytes, connection: Connection) -> ToolDefinition:
+def _definition(name: str, tool: Tool, schema: bytes, connection: McpConnection) -> ToolDefinition:
     server = connection.server
     side_effects = server.side_effects or ("network" if server.url else "execute")
     description = "".join(

@@ -30,7 +30,7 @@ _LOOK_S: Final = 0.05
 """How often to look whether a process ended, where the system cannot tell by itself."""
 
 
-class Patience(Struct, frozen=True):
+class Timeouts(Struct, frozen=True):
     """How long is waited: for the command, after asking it to end, and for what it left behind."""
 
     command_s: float = 120
@@ -39,7 +39,7 @@ class Patience(Struct, frozen=True):
     drain_s: float = 1
 
 
-class Ended(Struct, frozen=True):
+class CommandResult(Struct, frozen=True):
     """How a command ended: by itself with a code, too late, or because somebody wished it.
 
     `code` is negative for a signal, as in `subprocess`; None where not even force ended it.
@@ -59,7 +59,7 @@ class Command(Struct, frozen=True):
     mark: str
 
 
-def run(command: Command, patience: Patience, stop: Stop) -> Ended:
+def run(command: Command, timeouts: Timeouts, stop: Stop) -> CommandResult:
     """Run a command to its end; raises `OSError` where it cannot even be started."""
     process = subprocess.Popen(  # noqa: S603 - whoever asks has had it confirmed
         list(command.words),
@@ -70,22 +70,22 @@ def run(command: Command, patience: Patience, stop: Stop) -> Ended:
         env={**command.environment, MARK: command.mark},
         start_new_session=True,
     )
-    running = _Running(process, command.mark, patience)
-    stop.when_wished(running.wake)
+    running = _RunningCommand(process, command.mark, timeouts)
+    stop.on_request(running.wake)
     try:
-        return running.ended(stop)
+        return running.wait_for_end(stop)
     finally:
         stop.forget(running.wake)
         running.close()
 
 
-class _Running:
+class _RunningCommand:
     """A command that runs, and what it has printed."""
 
-    def __init__(self, process: subprocess.Popen[bytes], mark: str, patience: Patience) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], mark: str, timeouts: Timeouts) -> None:
         self._process = process
         self._mark = mark
-        self._patience = patience
+        self._timeouts = timeouts
         self._excerpt = Excerpt()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._woken, self._waker = os.pipe()
@@ -112,28 +112,28 @@ class _Running:
             if descriptor is not None:
                 os.close(descriptor)
 
-    def ended(self, stop: Stop) -> Ended:
+    def wait_for_end(self, stop: Stop) -> CommandResult:
         """Wait for the end, or bring it about."""
         how: Literal["itself", "timeout", "wish"] = "itself"
-        if not self._wait(self._patience.command_s, stop):
-            how = "wish" if stop.is_wished else "timeout"
+        if not self._wait(self._timeouts.command_s, stop):
+            how = "wish" if stop.is_requested else "timeout"
             self._signal(signal.SIGTERM)
-            self._wait(self._patience.term_s)
+            self._wait(self._timeouts.term_s)
         # INVARIANT: the leader is not reaped yet, so the number is still that of its group.
         self._signal(signal.SIGKILL)
-        has_ended = self._wait(self._patience.kill_s)
+        has_ended = self._wait(self._timeouts.kill_s)
         self._drain()
         code = self._process.wait() if has_ended else None
         kill_marked(self._mark)
         self._excerpt.write(self._decoder.decode(b"", final=True))
-        return Ended(how, code, self._excerpt.text())
+        return CommandResult(how, code, self._excerpt.text())
 
     def _wait(self, seconds: float, stop: Stop | None = None) -> bool:
         """Take what is printed until the command has ended; False after that time or on a wish."""
         until = time.monotonic() + seconds
         while not self._has_ended():
             left = until - time.monotonic()
-            if left <= 0 or (stop is not None and stop.is_wished):
+            if left <= 0 or (stop is not None and stop.is_requested):
                 return False
             self._take(left if self._pidfd is not None else min(left, _LOOK_S))
         return True
@@ -144,7 +144,7 @@ class _Running:
 
     def _drain(self) -> None:
         """Take the rest of the output; a process out of reach may hold the pipe open."""
-        until = time.monotonic() + self._patience.drain_s
+        until = time.monotonic() + self._timeouts.drain_s
         while self._is_open and (left := until - time.monotonic()) > 0:
             if self._pidfd is not None and self._pidfd in self._selector.get_map():
                 # It stays readable, so it would wake us for nothing.

@@ -6,20 +6,12 @@ boolean `additionalProperties`. What it cannot say, such as bounds, the tools ch
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
 
 FieldType = Literal["string", "integer", "boolean"]
-
-_KEYWORDS: Final = frozenset(
-    {
-        "type", "enum", "required", "properties", "items", "description", "format",
-        "additionalProperties",
-    }
-)  # fmt: skip
-_DEEPEST = 32
 
 
 class Field(Struct, frozen=True):
@@ -46,17 +38,3 @@ def object_schema(*fields: Field) -> Raw:
 def _member(field: Field) -> dict[str, object]:
     member: dict[str, object] = {"type": field.type, "description": field.description}
     return member | {"enum": list(field.enum)} if field.enum else member
-
-
-def is_in_subset(schema: object, depth: int = 0) -> bool:
-    """Tell whether a schema keeps to the subset."""
-    if not isinstance(schema, dict) or depth > _DEEPEST or not _KEYWORDS.issuperset(schema):
-        return False
-    if not isinstance(schema.get("additionalProperties", False), bool):
-        return False
-    if not isinstance(schema.get("type", ""), str):
-        return False
-    members = schema.get("properties", {})
-    inner = [*members.values()] if isinstance(members, dict) else [members]
-    inner += [schema["items"]] if "items" in schema else []
-    return all(is_in_subset(each, depth + 1) for each in inner)

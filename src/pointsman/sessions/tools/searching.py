@@ -17,12 +17,12 @@ from msgspec import Struct
 from pointsman.kernel.document import escaped, printable
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.tools.excerpt import Excerpt
-from pointsman.sessions.tools.failure import CallFailed, unusable
-from pointsman.sessions.tools.globbing import Glob, compiled
-from pointsman.sessions.tools.listing import CLOSED_NAMES, Entry, entries
+from pointsman.sessions.tools.failure import CallFailed, invalid_input
+from pointsman.sessions.tools.globbing import Glob, compile_pattern
+from pointsman.sessions.tools.listing import CLOSED_NAMES, FolderEntry, entries
 from pointsman.sessions.tools.schema import Field, object_schema
 from pointsman.sessions.tools.stop import Stop
-from pointsman.sessions.tools.workspace import Spot, Workspace
+from pointsman.sessions.tools.workspace import Location, WorkspaceFolder
 
 LONGEST_PATTERN = 1_000
 LARGEST_FILE = 4 * 1024 * 1024
@@ -57,7 +57,7 @@ class SearchInput(Struct, frozen=True):
     most: int = LINES
 
 
-class Hit(NamedTuple):
+class MatchedLine(NamedTuple):
     """A line that matches."""
 
     path: str
@@ -65,31 +65,31 @@ class Hit(NamedTuple):
     text: str
 
 
-def search(workspace: Workspace, asked: SearchInput, stop: Stop) -> str:
+def search(workspace: WorkspaceFolder, asked: SearchInput, stop: Stop) -> str:
     """Give the lines that match, files in order of their paths, and what was not looked at."""
     if len(asked.pattern) > LONGEST_PATTERN:
-        raise unusable(f"`pattern` has at most {LONGEST_PATTERN} characters")
+        raise invalid_input(f"`pattern` has at most {LONGEST_PATTERN} characters")
     if not 1 <= asked.most <= MOST_LINES:
-        raise unusable(f"`most` lies between 1 and {MOST_LINES}")
-    looking = _Looking(workspace, asked, stop)
+        raise invalid_input(f"`most` lies between 1 and {MOST_LINES}")
+    searching = _Search(workspace, asked, stop)
     excerpt = Excerpt()
-    for count, hit in enumerate(looking.hits()):
+    for count, hit in enumerate(searching.hits()):
         if count == asked.most:
-            looking.missed.append(f"more lines match; these are the first {count}")
+            searching.missed.append(f"more lines match; these are the first {count}")
             break
         excerpt.write(f"{printable(hit.path)}:{hit.line}: {printable(hit.text)}\n")
-    notes = "".join(f"[{note}]\n" for note in looking.notes())
+    notes = "".join(f"[{note}]\n" for note in searching.notes())
     return (excerpt.text() or "no line matches\n") + notes
 
 
-class _Looking:
+class _Search:
     """One search: what it looks for, and what it has used up."""
 
-    def __init__(self, workspace: Workspace, asked: SearchInput, stop: Stop) -> None:
+    def __init__(self, workspace: WorkspaceFolder, asked: SearchInput, stop: Stop) -> None:
         self._workspace = workspace
         self._asked = asked
         self._stop = stop
-        self._pattern = compiled(f"(?m:{asked.pattern})", asked.pattern)
+        self._pattern = compile_pattern(f"(?m:{asked.pattern})", asked.pattern)
         self._glob = Glob(asked.glob) if asked.glob else None
         self._until = time.monotonic() + MOST_SECONDS
         self._bytes = self._files = self._large = self._binary = self._closed = 0
@@ -105,7 +105,7 @@ class _Looking:
         if self._closed:
             yield f"{self._closed} files or folders could not be opened"
 
-    def hits(self) -> Iterator[Hit]:
+    def hits(self) -> Iterator[MatchedLine]:
         """Give the lines that match, one by one."""
         path = self._asked.path
         with self._workspace.spot(path) as spot:
@@ -115,20 +115,20 @@ class _Looking:
         with self._workspace.folder(path) as (folder, inside):
             yield from self._in_folder(folder, inside, DEEPEST)
 
-    def _in_folder(self, folder: int, path: str, depth: int) -> Iterator[Hit]:
+    def _in_folder(self, folder: int, path: str, depth: int) -> Iterator[MatchedLine]:
         found, more = entries(folder, path)
         if more:
             self.missed.append(f"`{escaped(path)}` has too many names; only some were looked at")
-        for entry in self._stop.watched(found):
+        for entry in self._stop.iterate(found):
             if self._is_used_up():
                 return
-            spot = Spot(folder, entry.name, f"{path}/{entry.name}".lstrip("/"), entry.found)
+            spot = Location(folder, entry.name, f"{path}/{entry.name}".lstrip("/"), entry.found)
             if self._is_entered(entry, spot.path):
                 yield from self._in_inner(spot, depth - 1)
             elif self._is_wanted(entry, spot.path):
                 yield from self._in_file(spot)
 
-    def _in_inner(self, spot: Spot, depth: int) -> Iterator[Hit]:
+    def _in_inner(self, spot: Location, depth: int) -> Iterator[MatchedLine]:
         if depth == 0:
             self.missed.append(f"`{escaped(spot.path)}` lies too deep")
             return
@@ -142,12 +142,12 @@ class _Looking:
         finally:
             os.close(folder)
 
-    def _is_entered(self, entry: Entry, path: str) -> bool:
+    def _is_entered(self, entry: FolderEntry, path: str) -> bool:
         if not entry.is_folder or entry.name in CLOSED_NAMES:
             return False
         return self._glob is None or self._glob.may_be_below(path)
 
-    def _is_wanted(self, entry: Entry, path: str) -> bool:
+    def _is_wanted(self, entry: FolderEntry, path: str) -> bool:
         if not stat.S_ISREG(entry.found.st_mode):
             return False
         return self._glob is None or self._glob.fits(path)
@@ -164,7 +164,7 @@ class _Looking:
             self.missed.append(f"stopped after {reason}: name a `path` or a `glob`")
         return bool(reason)
 
-    def _in_file(self, spot: Spot) -> Iterator[Hit]:
+    def _in_file(self, spot: Location) -> Iterator[MatchedLine]:
         content = self._content(spot)
         if content is None:
             return
@@ -176,10 +176,10 @@ class _Looking:
             if begin == len(content) and begin > 0:
                 return
             line += content.count(b"\n", counted_to, begin)
-            yield Hit(spot.path, line, _shown(content[begin:end]))
+            yield MatchedLine(spot.path, line, _clip_line(content[begin:end]))
             counted_to, at = begin, end + 1
 
-    def _content(self, spot: Spot) -> bytes | None:
+    def _content(self, spot: Location) -> bytes | None:
         """Read a file; None, and counted, where it is not searched."""
         self._files += 1
         try:
@@ -199,6 +199,6 @@ class _Looking:
         return content
 
 
-def _shown(line: bytes) -> str:
+def _clip_line(line: bytes) -> str:
     text = line[: LONGEST_LINE * 4].decode("utf-8", "replace").rstrip("\r")
     return text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + "…"

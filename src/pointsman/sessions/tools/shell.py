@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from pointsman.kernel.document import escaped
 from pointsman.sessions.tool import ToolDefinition
-from pointsman.sessions.tools.failure import CallFailed, unusable
-from pointsman.sessions.tools.process import Command, Ended, Patience, run
+from pointsman.sessions.tools.failure import CallFailed, invalid_input
+from pointsman.sessions.tools.process import Command, CommandResult, Timeouts, run
 from pointsman.sessions.tools.schema import Field, object_schema
 from pointsman.sessions.tools.stop import Stop
 
@@ -55,19 +55,19 @@ class ShellInput(Struct, frozen=True):
     timeout_s: int | None = None
 
 
-def run_shell(folder: Path, asked: ShellInput, patience: Patience, stop: Stop) -> str:
+def run_shell(folder: Path, asked: ShellInput, timeouts: Timeouts, stop: Stop) -> str:
     """Give what a command printed, and how it ended; raise where it did not end by itself."""
     _check(asked)
     if asked.timeout_s is not None:
-        patience = Patience(asked.timeout_s, patience.term_s, patience.kill_s, patience.drain_s)
+        timeouts = Timeouts(asked.timeout_s, timeouts.term_s, timeouts.kill_s, timeouts.drain_s)
     mark = secrets.token_hex(16)
     command = Command(("/bin/sh", "-c", asked.command), folder, environment(), mark)
     try:
-        ended = run(command, patience, stop)
+        ended = run(command, timeouts, stop)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise CallFailed("execution_error", f"the command could not be started: {reason}") from None
-    return _told(ended, patience)
+    return _result_text(ended, timeouts)
 
 
 def environment(given: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -77,33 +77,35 @@ def environment(given: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 def _check(asked: ShellInput) -> None:
     if not asked.command.strip():
-        raise unusable("`command` is empty")
+        raise invalid_input("`command` is empty")
     if len(asked.command) > LONGEST_COMMAND:
-        raise unusable(f"`command` has at most {LONGEST_COMMAND} characters: write a script first")
+        raise invalid_input(
+            f"`command` has at most {LONGEST_COMMAND} characters: write a script first"
+        )
     if "\0" in asked.command:
-        raise unusable("`command` cannot hold a zero character")
+        raise invalid_input("`command` cannot hold a zero character")
     with suppress(UnicodeEncodeError):
         asked.command.encode()
         if asked.timeout_s is None or 1 <= asked.timeout_s <= MOST_SECONDS:
             return
-        raise unusable(f"`timeout_s` lies between 1 and {MOST_SECONDS}")
-    raise unusable("`command` holds half of a surrogate pair")
+        raise invalid_input(f"`timeout_s` lies between 1 and {MOST_SECONDS}")
+    raise invalid_input("`command` holds half of a surrogate pair")
 
 
-def _told(ended: Ended, patience: Patience) -> str:
+def _result_text(ended: CommandResult, timeouts: Timeouts) -> str:
     printed = ended.output.rstrip("\n")
     last = f"\nit had printed:\n{printed}" if printed else ""
     if ended.how == "wish":
         raise CallFailed("cancelled", f"the command was cancelled{_unless_dead(ended)}{last}")
     if ended.how == "timeout":
-        seconds = f"{patience.command_s:g}"
+        seconds = f"{timeouts.command_s:g}"
         raise CallFailed(
             "timeout", f"the command took longer than {seconds} s{_unless_dead(ended)}{last}"
         )
     return f"{printed}\n[{_code(ended.code)}]" if printed else f"[{_code(ended.code)}]"
 
 
-def _unless_dead(ended: Ended) -> str:
+def _unless_dead(ended: CommandResult) -> str:
     return "" if ended.code is not None else ", and could not be killed"
 
 

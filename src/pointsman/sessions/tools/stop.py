@@ -25,48 +25,48 @@ class Stop:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._called: list[Callable[[], None]] = []
-        self._is_wished = False
+        self._callbacks: list[Callable[[], None]] = []
+        self._is_requested = False
 
     @property
-    def is_wished(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether the call should stop."""
-        return self._is_wished
+        return self._is_requested
 
-    def wish(self) -> None:
+    def request(self) -> None:
         """Ask the call to stop; again is no different from once."""
         # Under the lock: once `forget` has returned, what a call needs may be torn down.
         with self._lock:
-            called, self._called, self._is_wished = self._called, [], True
+            called, self._callbacks, self._is_requested = self._callbacks, [], True
             for each in called:
                 each()
 
-    def when_wished(self, call: Callable[[], None]) -> None:
+    def on_request(self, call: Callable[[], None]) -> None:
         """Have something called, from any thread, when the call should stop; at once if so now."""
         with self._lock:
-            if self._is_wished:
+            if self._is_requested:
                 call()
             else:
-                self._called.append(call)
+                self._callbacks.append(call)
 
     def forget(self, call: Callable[[], None]) -> None:
         """Call it no more; on return it is not being called, nor will it be."""
         with self._lock, suppress(ValueError):
-            self._called.remove(call)
+            self._callbacks.remove(call)
 
     def check(self) -> None:
         """Raise where the call should stop."""
-        if self._is_wished:
-            raise cancelled()
+        if self._is_requested:
+            raise cancelled_call()
 
-    def watched(self, items: Iterable[T]) -> Iterator[T]:
+    def iterate(self, items: Iterable[T]) -> Iterator[T]:
         """Give items one by one as long as nobody asks to stop."""
         for item in items:
             self.check()
             yield item
 
 
-def cancelled() -> CallFailed:
+def cancelled_call() -> CallFailed:
     """Say that a call was stopped."""
     return CallFailed("cancelled", "the call was cancelled")
 
@@ -74,28 +74,28 @@ def cancelled() -> CallFailed:
 async def in_thread(work: Callable[[Stop], T], stop: Stop, *, give_up_s: float = GIVE_UP_S) -> T:
     """Do work in a thread; when this task is cancelled, stop the work first.
 
-    Work that does not heed the wish for `give_up_s` is left running, and `cancelled` is raised.
+    Work that does not stop within `give_up_s` is left running, and the call fails as cancelled.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[T] = loop.create_future()
-    wished: asyncio.Future[None] = loop.create_future()
-    stop.when_wished(lambda: _soon(loop, wished, lambda: wished.set_result(None)))
-    threading.Thread(target=_done, args=(work, stop, loop, ended), daemon=True).start()
+    requested: asyncio.Future[None] = loop.create_future()
+    stop.on_request(lambda: _soon(loop, requested, lambda: requested.set_result(None)))
+    threading.Thread(target=_run_work, args=(work, stop, loop, ended), daemon=True).start()
     try:
-        either: list[asyncio.Future[T] | asyncio.Future[None]] = [ended, wished]
+        either: list[asyncio.Future[T] | asyncio.Future[None]] = [ended, requested]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        return await _after_wish(ended, give_up_s)
+        return await _after_request(ended, give_up_s)
     except asyncio.CancelledError:
-        stop.wish()
+        stop.request()
         await asyncio.wait([ended], timeout=give_up_s)
         raise
     finally:
-        wished.cancel()
+        requested.cancel()
         # Nobody may be left who asks; an error that nobody saw would be a warning.
-        ended.add_done_callback(_seen)
+        ended.add_done_callback(_consume_error)
 
 
-async def _after_wish(ended: asyncio.Future[T], give_up_s: float) -> T:
+async def _after_request(ended: asyncio.Future[T], give_up_s: float) -> T:
     if not ended.done():
         await asyncio.wait([ended], timeout=give_up_s)
     if not ended.done():
@@ -103,7 +103,7 @@ async def _after_wish(ended: asyncio.Future[T], give_up_s: float) -> T:
     return ended.result()
 
 
-def _done(
+def _run_work(
     work: Callable[[Stop], T],
     stop: Stop,
     loop: asyncio.AbstractEventLoop,
@@ -126,6 +126,6 @@ def _soon(
         loop.call_soon_threadsafe(lambda: None if future.done() else act())
 
 
-def _seen(ended: asyncio.Future[T]) -> None:
+def _consume_error(ended: asyncio.Future[T]) -> None:
     if not ended.cancelled():
         ended.exception()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pointsman.kernel.document import escaped
-from pointsman.sessions.tools.failure import CallFailed, from_os, refused, unusable
+from pointsman.sessions.tools.failure import CallFailed, from_os, invalid_input, not_allowed
 
 MOST_LINKS = 32
 MOST_STEPS = 256
@@ -38,7 +38,7 @@ Identity = tuple[int, int]
 """Device and inode: what a folder is, whatever path leads to it."""
 
 
-class Spot(NamedTuple):
+class Location(NamedTuple):
     """A place in the workspace: the open folder it lies in, its name there, its path from the root.
 
     The root itself has the name `.`; `found` is None where nothing is there yet.
@@ -50,7 +50,7 @@ class Spot(NamedTuple):
     found: os.stat_result | None
 
 
-class Workspace:
+class WorkspaceFolder:
     """One folder and what is below it, except for `closed` folders."""
 
     def __init__(self, root: Path, closed: tuple[Path, ...] = ()) -> None:
@@ -59,13 +59,13 @@ class Workspace:
         # The same kernel file system may be mounted elsewhere, too: it keeps its device number.
         self._kernel = _kernel_devices()
         with self._walk() as steps:
-            steps.go_on("")
+            steps.walk("")
 
     @contextmanager
-    def spot(self, path: str, *, make_folders: bool = False) -> Iterator[Spot]:
+    def spot(self, path: str, *, make_folders: bool = False) -> Iterator[Location]:
         """Find the place that a path names; the place itself need not exist, its folder must."""
         with self._walk(make_folders=make_folders) as steps:
-            yield steps.go_on(path)
+            yield steps.walk(path)
 
     @contextmanager
     def file(self, path: str) -> Iterator[int]:
@@ -87,19 +87,19 @@ class Workspace:
             finally:
                 os.close(descriptor)
 
-    def open_folder(self, spot: Spot, path: str) -> int:
+    def open_folder(self, spot: Location, path: str) -> int:
         """Open the folder at a spot; whoever asks must close it."""
         if spot.found is None:
             raise CallFailed("not_found", f"`{escaped(path, 200)}` does not exist")
         if not stat.S_ISDIR(spot.found.st_mode):
-            raise unusable(f"`{escaped(path, 200)}` is {kind_of(spot.found)}, not a folder")
+            raise invalid_input(f"`{escaped(path, 200)}` is {kind_of(spot.found)}, not a folder")
         try:
             descriptor = os.open(spot.name, _FOLDER, dir_fd=spot.folder)
         except OSError as error:
             raise from_os(error, path) from None
-        return self.checked(descriptor, path)
+        return self.check_open(descriptor, path)
 
-    def open_file(self, spot: Spot, path: str) -> int:
+    def open_file(self, spot: Location, path: str) -> int:
         """Open the regular file at a spot to read; whoever asks must close it."""
         if spot.found is None:
             raise CallFailed("not_found", f"`{escaped(path, 200)}` does not exist")
@@ -114,17 +114,17 @@ class Workspace:
         except CallFailed:
             os.close(descriptor)
             raise
-        return self.checked(descriptor, path)
+        return self.check_open(descriptor, path)
 
-    def checked(self, descriptor: int, path: str) -> int:
+    def check_open(self, descriptor: int, path: str) -> int:
         """Give back what is open to tools; close it and refuse otherwise."""
         found = os.fstat(descriptor)
         if (found.st_dev, found.st_ino) in self._closed:
             os.close(descriptor)
-            raise refused(f"`{escaped(path, 200)}` lies in a folder that is closed to tools")
+            raise not_allowed(f"`{escaped(path, 200)}` lies in a folder that is closed to tools")
         if found.st_dev in self._kernel:
             os.close(descriptor)
-            raise refused(f"`{escaped(path, 200)}` is no file on a disk, but the system itself")
+            raise not_allowed(f"`{escaped(path, 200)}` is no file on a disk, but the system itself")
         return descriptor
 
     @contextmanager
@@ -133,7 +133,7 @@ class Workspace:
             root = os.open(self.root, _FOLDER)
         except OSError as error:
             raise from_os(error, str(self.root)) from None
-        walk = _Walk(self, self.checked(root, str(self.root)), make_folders=make_folders)
+        walk = _Walk(self, self.check_open(root, str(self.root)), make_folders=make_folders)
         try:
             yield walk
         finally:
@@ -142,9 +142,9 @@ class Workspace:
     def steps_of(self, path: str) -> list[str]:
         """Split a path into its steps; an absolute one must begin with the root."""
         if "\0" in path:
-            raise unusable("a path cannot hold a zero character")
+            raise invalid_input("a path cannot hold a zero character")
         if len(path) > LONGEST_PATH:
-            raise unusable(f"a path has at most {LONGEST_PATH} characters")
+            raise invalid_input(f"a path has at most {LONGEST_PATH} characters")
         if path.startswith("/"):
             return self._below_root(path)
         return [step for step in path.split("/") if step not in ("", ".")]
@@ -159,7 +159,7 @@ class Workspace:
 class _Walk:
     """One way into the workspace: the folders opened so far, the root first."""
 
-    def __init__(self, workspace: Workspace, root: int, *, make_folders: bool) -> None:
+    def __init__(self, workspace: WorkspaceFolder, root: int, *, make_folders: bool) -> None:
         self._workspace = workspace
         self._open = [root]
         self._names: list[str] = []
@@ -170,22 +170,22 @@ class _Walk:
         for descriptor in self._open:
             os.close(descriptor)
 
-    def go_on(self, path: str) -> Spot:
+    def walk(self, path: str) -> Location:
         """Walk a path to its end."""
         steps, links, taken = deque(self._workspace.steps_of(path)), 0, 0
         while steps:
             taken += 1
             step = steps.popleft()
             if taken > MOST_STEPS:
-                raise unusable(f"`{escaped(path, 200)}` has more than {MOST_STEPS} steps")
+                raise invalid_input(f"`{escaped(path, 200)}` has more than {MOST_STEPS} steps")
             if step == "..":
                 self._back(path)
                 continue
-            found = self._found(step, path)
+            found = self._stat(step, path)
             if found is not None and stat.S_ISLNK(found.st_mode):
                 links += 1
                 if links > MOST_LINKS:
-                    raise refused(f"`{escaped(path, 200)}` leads through too many links")
+                    raise not_allowed(f"`{escaped(path, 200)}` leads through too many links")
                 steps.extendleft(reversed(self._target(step, path)))
             elif steps:
                 if found is None:
@@ -193,8 +193,8 @@ class _Walk:
                     self._make(step, path, may_make=".." not in steps)
                 self._enter(step, path)
             else:
-                return Spot(self._open[-1], step, "/".join([*self._names, step]), found)
-        return Spot(self._open[-1], ".", "/".join(self._names), os.fstat(self._open[-1]))
+                return Location(self._open[-1], step, "/".join([*self._names, step]), found)
+        return Location(self._open[-1], ".", "/".join(self._names), os.fstat(self._open[-1]))
 
     def _back(self, path: str) -> None:
         if not self._names:
@@ -202,13 +202,13 @@ class _Walk:
         os.close(self._open.pop())
         self._names.pop()
 
-    def _found(self, step: str, path: str) -> os.stat_result | None:
+    def _stat(self, step: str, path: str) -> os.stat_result | None:
         try:
             return os.stat(step, dir_fd=self._open[-1], follow_symlinks=False)
         except FileNotFoundError:
             return None
         except UnicodeEncodeError:
-            raise unusable("a path cannot hold half of a surrogate pair") from None
+            raise invalid_input("a path cannot hold half of a surrogate pair") from None
         except OSError as error:
             raise from_os(error, path) from None
 
@@ -231,7 +231,7 @@ class _Walk:
             descriptor = os.open(step, _FOLDER, dir_fd=self._open[-1])
         except OSError as error:
             raise from_os(error, path) from None
-        self._open.append(self._workspace.checked(descriptor, path))
+        self._open.append(self._workspace.check_open(descriptor, path))
         self._names.append(step)
 
     def _make(self, step: str, path: str, *, may_make: bool) -> None:
@@ -251,16 +251,16 @@ def kind_of(found: os.stat_result) -> str:
 
 def outside(path: str) -> CallFailed:
     """Say that a path leads out of the workspace."""
-    return refused(
+    return not_allowed(
         f"`{escaped(path, 200)}` lies outside the workspace: use a path relative to its root"
     )
 
 
 def _refuse_special(found: os.stat_result, path: str) -> None:
     if stat.S_ISDIR(found.st_mode):
-        raise unusable(f"`{escaped(path, 200)}` is a folder, not a file: use list_dir")
+        raise invalid_input(f"`{escaped(path, 200)}` is a folder, not a file: use list_dir")
     if not stat.S_ISREG(found.st_mode):
-        raise refused(f"`{escaped(path, 200)}` is {kind_of(found)}, not a regular file")
+        raise not_allowed(f"`{escaped(path, 200)}` is {kind_of(found)}, not a regular file")
 
 
 def _identity(path: Path) -> Identity | None:

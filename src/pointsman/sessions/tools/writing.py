@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from pointsman.kernel.document import escaped
 from pointsman.sessions.tool import ToolDefinition
-from pointsman.sessions.tools.failure import CallFailed, from_os, refused, unusable
+from pointsman.sessions.tools.failure import CallFailed, from_os, invalid_input, not_allowed
 from pointsman.sessions.tools.schema import Field, object_schema
-from pointsman.sessions.tools.workspace import Spot, Workspace, kind_of
+from pointsman.sessions.tools.workspace import Location, WorkspaceFolder, kind_of
 
 MOST_BYTES = 4 * 1024 * 1024
 MOST_APPENDED_TO = 64 * 1024 * 1024
@@ -47,23 +47,25 @@ class WriteInput(Struct, frozen=True):
     mode: Mode = "replace"
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """What was written: the path from the root, and the sizes before (None: new) and after."""
 
     path: str
     before: int | None
     after: int
 
-    def told(self) -> str:
+    def to_text(self) -> str:
         """Say it to the model."""
         if self.before is None:
             return f"created `{escaped(self.path, 200)}` with {self.after} bytes"
         return f"wrote `{escaped(self.path, 200)}`: {self.before} bytes before, {self.after} now"
 
 
-def write_file(workspace: Workspace, asked: WriteInput, protected: tuple[str, ...] = ()) -> Written:
+def write_file(
+    workspace: WorkspaceFolder, asked: WriteInput, protected: tuple[str, ...] = ()
+) -> WriteResult:
     """Write a file; `protected` are names at the root that may not be written."""
-    data = _encoded(asked.content)
+    data = _encode(asked.content)
     with workspace.spot(asked.path, make_folders=True) as spot:
         _refuse_name(spot, asked.path, protected)
         _refuse_target(spot, asked)
@@ -73,10 +75,10 @@ def write_file(workspace: Workspace, asked: WriteInput, protected: tuple[str, ..
             _replace(spot, data, new_only=asked.mode == "create")
         except OSError as error:
             raise from_os(error, asked.path) from None
-        return Written(spot.path, None if spot.found is None else spot.found.st_size, len(data))
+        return WriteResult(spot.path, None if spot.found is None else spot.found.st_size, len(data))
 
 
-def projected(workspace: Workspace, asked: WriteInput) -> str:
+def projected_change(workspace: WorkspaceFolder, asked: WriteInput) -> str:
     """Say in one line what a call would do to which file, without doing it."""
     size = len(asked.content.encode("utf-8", "replace"))
     try:
@@ -92,55 +94,55 @@ def projected(workspace: Workspace, asked: WriteInput) -> str:
     return f"replace `{path}` ({found.st_size} bytes before, {size} after)"
 
 
-def replace_at(spot: Spot, data: bytes, *, new_mode: int = 0o666) -> None:
+def replace_at(spot: Location, data: bytes, *, new_mode: int = 0o666) -> None:
     """Replace the file at a spot by new content in one step, keeping its mode."""
     _replace(spot, data, new_only=False, new_mode=new_mode)
 
 
-def _encoded(content: str) -> bytes:
+def _encode(content: str) -> bytes:
     try:
         data = content.encode()
     except UnicodeEncodeError:
-        raise unusable("`content` holds half of a surrogate pair") from None
+        raise invalid_input("`content` holds half of a surrogate pair") from None
     if len(data) > MOST_BYTES:
-        raise unusable(f"`content` is larger than {MOST_BYTES} bytes: write it in parts")
+        raise invalid_input(f"`content` is larger than {MOST_BYTES} bytes: write it in parts")
     return data
 
 
-def _refuse_name(spot: Spot, path: str, protected: tuple[str, ...]) -> None:
+def _refuse_name(spot: Location, path: str, protected: tuple[str, ...]) -> None:
     steps = [each.lower() for each in spot.path.split("/")]
     if spot.name == ".":
-        raise unusable(f"`{escaped(path, 200)}` is a folder, not a file")
+        raise invalid_input(f"`{escaped(path, 200)}` is a folder, not a file")
     if ".git" in steps:
         # A hook written there would run without anybody having allowed a command.
-        raise refused(f"`{escaped(path, 200)}` belongs to git: change it with git commands")
+        raise not_allowed(f"`{escaped(path, 200)}` belongs to git: change it with git commands")
     if steps[0] in {each.lower() for each in protected}:
-        raise refused(f"`{escaped(path, 200)}` may not be written in this session")
+        raise not_allowed(f"`{escaped(path, 200)}` may not be written in this session")
 
 
-def _refuse_target(spot: Spot, asked: WriteInput) -> None:
+def _refuse_target(spot: Location, asked: WriteInput) -> None:
     if spot.found is None:
         return
     path = escaped(asked.path, 200)
     if not stat.S_ISREG(spot.found.st_mode):
-        raise refused(f"`{path}` is {kind_of(spot.found)}, not a regular file")
+        raise not_allowed(f"`{path}` is {kind_of(spot.found)}, not a regular file")
     if asked.mode == "create":
-        raise unusable(f"`{path}` exists already: use the mode `replace` or another path")
+        raise invalid_input(f"`{path}` exists already: use the mode `replace` or another path")
     if not spot.found.st_mode & _WRITABLE:
-        raise refused(f"`{path}` is read-only")
+        raise not_allowed(f"`{path}` is read-only")
 
 
-def _content(workspace: Workspace, spot: Spot, path: str) -> bytes:
+def _content(workspace: WorkspaceFolder, spot: Location, path: str) -> bytes:
     if spot.found is None:
         return b""
     if spot.found.st_size > MOST_APPENDED_TO:
-        raise unusable(f"`{escaped(path, 200)}` is too large to append to")
+        raise invalid_input(f"`{escaped(path, 200)}` is too large to append to")
     with os.fdopen(workspace.open_file(spot, path), "rb") as file:
         return file.read(MOST_APPENDED_TO + 1)
 
 
-def _replace(spot: Spot, data: bytes, *, new_only: bool, new_mode: int = 0o666) -> None:
-    with _written(spot, data, new_mode) as temporary:
+def _replace(spot: Location, data: bytes, *, new_only: bool, new_mode: int = 0o666) -> None:
+    with _temporary_file(spot, data, new_mode) as temporary:
         here = {"src_dir_fd": spot.folder, "dst_dir_fd": spot.folder}
         if new_only:
             # Unlike a rename, a link never takes the place of a file made meanwhile.
@@ -151,7 +153,7 @@ def _replace(spot: Spot, data: bytes, *, new_only: bool, new_mode: int = 0o666) 
 
 
 @contextmanager
-def _written(spot: Spot, data: bytes, new_mode: int) -> Iterator[str]:
+def _temporary_file(spot: Location, data: bytes, new_mode: int) -> Iterator[str]:
     """Give the name of a new file beside the spot that holds the data; take it away at the end."""
     name = f".pointsman-{secrets.token_hex(8)}"
     mode = new_mode if spot.found is None else 0o600

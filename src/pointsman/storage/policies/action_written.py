@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from pointsman.branches.written import AnyValue, Duration
+from pointsman.branches.file.decisions_file import AnyValue, Duration
 from pointsman.errors import Problem
 from pointsman.expressions.expression import value
 from pointsman.expressions.syntax import ExpressionRefused

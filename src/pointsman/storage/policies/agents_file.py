@@ -9,12 +9,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from pointsman.agents.compiled import ReadyPolicy
-from pointsman.agents.making import agents_policy, selfrep_of
-from pointsman.agents.policy import POLICY_FORM, AgentsPolicy
-from pointsman.agents.run_written import GivenCouncil, GivenRun, privacy_problems
-from pointsman.agents.selfrep import SelfRep
-from pointsman.agents.written import NO_AGENTS, AgentsFile, read_agents_document
+from pointsman.agents.compiled import CompiledAgentsPolicy, compile_policy
+from pointsman.agents.file.agents_file import NO_AGENTS, AgentsFile
+from pointsman.agents.file.run_section import GivenCouncil, GivenRun, privacy_problems
+from pointsman.agents.modules.making import selfrep_of
+from pointsman.agents.modules.selfrep import SelfRep
+from pointsman.agents.policy import POLICY_FORM, AgentsPolicy, agents_policy, read_policy
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Limits
@@ -34,9 +34,7 @@ def read_agents(text: bytes, source: str, kinds: tuple[str, ...] = ()) -> Agents
     document = parse_yaml(text, source, LIMITS)
     if document.value is None and not document.problems:
         return NO_AGENTS
-    return read_agents_document(
-        document, lambda file, text: privacy_problems(file.privacy, kinds, text)
-    )
+    return read_policy(document, lambda file, text: privacy_problems(file.privacy, kinds, text))
 
 
 class AgentsInForce(Struct, frozen=True):
@@ -46,7 +44,7 @@ class AgentsInForce(Struct, frozen=True):
     `let_through` belong to whoever executes jobs.
     """
 
-    ready: ReadyPolicy
+    ready: CompiledAgentsPolicy
     policy_id: ContentId
     selfrep: SelfRep
     problems: tuple[Problem, ...]
@@ -89,7 +87,7 @@ def _in_force(loaded: Loaded[AgentsFile]) -> AgentsInForce:
     policy = agents_policy(loaded.value)
     policy_id = POLICY_FORM.id(policy)
     return AgentsInForce(
-        ReadyPolicy(policy),
+        compile_policy(policy),
         policy_id,
         selfrep_of(loaded.value, policy_id),
         loaded.problems,

@@ -11,10 +11,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pointsman.branches.compiled import ReadyDecisions
-from pointsman.branches.policy import POLICY_FORM, BranchPolicy, Decision, branch_policy
-from pointsman.branches.reading import read_decisions
-from pointsman.branches.written import DecisionsFile
+from pointsman.branches.compiled import CompiledDecisions, compile_policy
+from pointsman.branches.file.decisions_file import DecisionsFile
+from pointsman.branches.policy import (
+    POLICY_FORM,
+    BranchPolicy,
+    Decision,
+    branch_policy,
+    read_policy,
+)
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import ContentId
 from pointsman.storage.policies.policies import InvalidFile
@@ -49,9 +54,9 @@ class DecisionsInForce:
         self._policy_ids: dict[str, ContentId] = {}
 
     @cached_property
-    def ready(self) -> ReadyDecisions:
+    def ready(self) -> CompiledDecisions:
         """The decisions, ready to decide."""
-        return ReadyDecisions(self.policy)
+        return compile_policy(self.policy)
 
     @cached_property
     def decisions(self) -> dict[str, Decision]:
@@ -114,7 +119,7 @@ class DecisionFiles:
         found: list[tuple[str, Loaded[DecisionsFile]]] = []
         taken: tuple[str, ...] = ()
         for name in self._decisions.names():
-            read = partial(read_decisions, targets=targets, taken=taken)
+            read = partial(read_policy, targets=targets, taken=taken)
             loaded = self._decisions.loaded(name, (targets, taken), read, _NOTHING)
             taken += tuple(each.id for each in loaded.value.every)
             found.append((name, loaded))

@@ -11,7 +11,7 @@ from typing import Final
 from pointsman.errors import DocumentError, HomeError, LedgerError, Place, Problem
 from pointsman.kernel.codes import Code
 from pointsman.placement import policy as placement
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import compile_policy as compile_placement
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import (
     InForce,
@@ -35,7 +35,7 @@ from pointsman.storage.policies.settings import Settings
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.store_url import SETTINGS, settings_value
 from pointsman.storage.stores.entries import LedgerReader
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import compile_policy as compile_turns
 from pointsman.turns.policy import POLICY_FORM
 
 LOOK_S: Final = 0.5
@@ -227,10 +227,10 @@ def _is_from_ledger(home: Path) -> bool:
 def _ready(found: Published) -> InForce:
     said = found.publication
     return InForce(
-        ReadyPolicy(found.turns),
+        compile_turns(found.turns),
         POLICY_FORM.id(found.turns),
         found.models,
-        ReadyPlacement(found.placement),
+        compile_placement(found.placement),
         placement.POLICY_FORM.id(found.placement),
         (),
         origin=Origin("ledger", said.number, found.id, said.by, said.at),

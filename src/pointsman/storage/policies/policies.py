@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.errors import DocumentError, IntegrityFailure, Problem
 from pointsman.kernel.canonical import ContentId
+from pointsman.kernel.document import Document
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.placement import policy as placement
-from pointsman.placement.compiled import ReadyPlacement
+from pointsman.placement.compiled import CompiledPlacement
+from pointsman.placement.compiled import compile_policy as compile_placement
 from pointsman.placement.facts import LocalModel
-from pointsman.placement.table import PlacementFile
+from pointsman.placement.rules.table import PlacementFile
 from pointsman.storage.home import BareFolder, Home
 from pointsman.storage.policies.policy_file import LastGood, Loaded, PolicyFile, UntouchedLastGood
 from pointsman.storage.policies.price_table import load_price_table
 from pointsman.storage.policies.settings import Settings, read_settings
-from pointsman.turns.compiled import ReadyPolicy
+from pointsman.turns.compiled import CompiledTurnPolicy
+from pointsman.turns.compiled import compile_policy as compile_turns
 from pointsman.turns.policy import (
     NO_ROUTING,
     POLICY_FORM,
     RoutingFile,
-    read_routing,
+    read_policy,
     turn_policy,
+    unknown_model_problems,
 )
 from pointsman.turns.registry.models import (
     EMBEDDED_MODEL,
@@ -73,10 +77,10 @@ FROM_FILES = Origin()
 class InForce(Struct, frozen=True):
     """What is in force now, and what is wrong with the files it came from."""
 
-    ready: ReadyPolicy
+    ready: CompiledTurnPolicy
     policy_id: ContentId
     models: ModelsFile
-    placement: ReadyPlacement
+    placement: CompiledPlacement
     placement_id: ContentId
     invalid: tuple[InvalidFile, ...]
     candidates: dict[tuple[str, ...] | None, tuple[LocalModel, str]] = {}
@@ -92,7 +96,7 @@ class InForce(Struct, frozen=True):
 class _Good(Struct, frozen=True):
     """A policy whose files fitted, and the models file it rests on."""
 
-    ready: ReadyPolicy
+    ready: CompiledTurnPolicy
     policy_id: ContentId
     models: ModelsFile
 
@@ -124,12 +128,12 @@ class PolicyFiles:
         self._models = self._file("models.yaml", read_models, NO_MODELS)
         self._placement = self._file(
             "placement.yaml",
-            lambda text, name: placement.read_placement(text, name, kinds),
+            lambda text, name: placement.read_policy(text, name, kinds),
             placement.BUILT_IN,
         )
-        self._placed: tuple[object, ReadyPlacement, ContentId] | None = None
+        self._placed: tuple[object, CompiledPlacement, ContentId] | None = None
         self._rests_on: tuple[Loaded[ModelsFile], PolicyFile[RoutingFile]] | None = None
-        self._made: tuple[object, ReadyPolicy, ContentId] | None = None
+        self._made: tuple[object, CompiledTurnPolicy, ContentId] | None = None
         self._good: _Good | None = None
         self._last: tuple[tuple[PolicyFile[Any], ...], InForce] | None = None
         """The policy put together last, and the files it is made of."""
@@ -215,20 +219,36 @@ class PolicyFiles:
             *invalid_settings(settings),
             *_invalid("models.yaml", models, stands_in=stands_in),
             *_invalid("routing.yaml", routing, stands_in=stands_in),
-            *_invalid("placement.yaml", table, stands_in=False),
+            *_invalid("placement.yaml", self._with_misfits(table, models), stands_in=False),
         )
         return InForce(
             found.ready, found.policy_id, found.models, *self._ready_placement(table), invalid
         )
 
-    def _ready_placement(self, table: Loaded[PlacementFile]) -> tuple[ReadyPlacement, ContentId]:
+    def _with_misfits(
+        self, table: Loaded[PlacementFile], models: Loaded[ModelsFile]
+    ) -> Loaded[PlacementFile]:
+        """Add the problems that a good table has with the models; it stays in force all the same.
+
+        A table that is taken out of force would keep every turn here over one wrong name.
+        """
+        content = self._placement.content
+        if table.source == "file" and content is not None and table.value.local_model is not UNSET:
+            name = str(self.path / "placement.yaml")
+            try:
+                read_table(content, name, self._kinds, self._nameable(models))
+            except DocumentError as error:
+                return replace(table, problems=(*table.problems, *error.problems))
+        return table
+
+    def _ready_placement(self, table: Loaded[PlacementFile]) -> tuple[CompiledPlacement, ContentId]:
         """Make the placement policy ready once for as long as its file does not change."""
         # INVARIANT: a table that cannot be read lets nothing leave (ADR 0006).
         is_unreadable = table.source == "default" and bool(table.problems)
         key = (table.content_id, is_unreadable)
         if self._placed is None or self._placed[0] != key:
             policy = replace(placement.placement_policy(table.value), is_unreadable=is_unreadable)
-            self._placed = (key, ReadyPlacement(policy), placement.POLICY_FORM.id(policy))
+            self._placed = (key, compile_placement(policy), placement.POLICY_FORM.id(policy))
         return self._placed[1], self._placed[2]
 
     def _keep(self, good: _Good) -> None:
@@ -247,17 +267,17 @@ class PolicyFiles:
                 policy = POLICY_FORM.form.decode(content)
                 text = self._kept_models.load()[0]
                 models = read_models(text, "models.yaml") if text else NO_MODELS
-                self._good = _Good(ReadyPolicy(policy), POLICY_FORM.id(policy), models)
+                self._good = _Good(compile_turns(policy), POLICY_FORM.id(policy), models)
         return self._good
 
     def _ready(
         self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]
-    ) -> tuple[ReadyPolicy, ContentId]:
+    ) -> tuple[CompiledTurnPolicy, ContentId]:
         """Make the policy ready once for as long as neither file changes."""
         key = (models.content_id, routing.content_id)
         if self._made is None or self._made[0] != key:
             policy = turn_policy(routing.value, self.known(models.value), self._user_home)
-            self._made = (key, ReadyPolicy(policy), POLICY_FORM.id(policy))
+            self._made = (key, compile_turns(policy), POLICY_FORM.id(policy))
         return self._made[1], self._made[2]
 
     def _routing_for(self, models: Loaded[ModelsFile]) -> PolicyFile[RoutingFile]:
@@ -266,7 +286,7 @@ class PolicyFiles:
             known = self._nameable(models)
             file = self._file(
                 "routing.yaml",
-                lambda text, name: read_routing(text, name, known, self._user_home),
+                lambda text, name: read_policy(text, name, known, self._user_home),
                 NO_ROUTING,
                 is_kept=_is_good(models),
             )
@@ -292,6 +312,19 @@ class PolicyFiles:
     ) -> PolicyFile[T]:
         path, keep = self.path / name, self._last_good_path
         return PolicyFile(path, parse, keep, default=default, is_kept=is_kept and self.is_kept)
+
+
+def read_table(
+    text: bytes, source: str, kinds: Iterable[str], models: Mapping[str, Model]
+) -> PlacementFile:
+    """Read `placement.yaml` against the models there are."""
+
+    def check_local_model(table: PlacementFile, document: Document) -> Iterable[Problem]:
+        name = table.local_model
+        if name is not UNSET:
+            yield from unknown_model_problems(name, models, document, ("local_model",))
+
+    return placement.read_policy(text, source, kinds, check_local_model)
 
 
 def _are_current(files: tuple[PolicyFile[Any], ...]) -> bool:

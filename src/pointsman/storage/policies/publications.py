@@ -21,8 +21,9 @@ from pointsman.kernel.snapshot import SNAPSHOT, SnapshotForm, read_snapshot
 from pointsman.placement import policy as placement
 from pointsman.placement.policy import PlacementPolicy
 from pointsman.storage.home import Home
+from pointsman.storage.policies.policies import read_table
 from pointsman.storage.stores.entries import LedgerReader, Stored
-from pointsman.turns.policy import NO_ROUTING, POLICY_FORM, TurnPolicy, read_routing, turn_policy
+from pointsman.turns.policy import NO_ROUTING, POLICY_FORM, TurnPolicy, read_policy, turn_policy
 from pointsman.turns.registry.models import NO_MODELS, ModelsFile, read_models, registry
 from pointsman.turns.registry.prices import PriceTable
 
@@ -144,10 +145,10 @@ def candidate(
     known = registry(models, prices.price)
     routing = NO_ROUTING
     if ROUTING in texts:
-        routing = read_routing(texts[ROUTING], ROUTING, known, user_home)
+        routing = read_policy(texts[ROUTING], ROUTING, known, user_home)
     table = placement.BUILT_IN
     if PLACEMENT in texts:
-        table = placement.read_placement(texts[PLACEMENT], PLACEMENT, kinds)
+        table = read_table(texts[PLACEMENT], PLACEMENT, kinds, known)
     return Candidate(
         turn_policy(routing, known, user_home),
         placement.placement_policy(table),

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from pointsman.branches.file.decisions_file import AnyValue, Duration
 from pointsman.branches.policy import Decision
-from pointsman.branches.written import AnyValue, Duration
 from pointsman.errors import InputError, Problem
 from pointsman.expressions.expression import condition
 from pointsman.expressions.syntax import ExpressionRefused

@@ -13,6 +13,7 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.content import Retain
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
+from pointsman.kernel.written_numbers import Fraction
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.storage.policies.tool_settings import (
     McpServer,
@@ -21,7 +22,6 @@ from pointsman.storage.policies.tool_settings import (
     tool_problems,
 )
 from pointsman.storage.store_url import POSTGRES, SQLITE
-from pointsman.turns.written import Fraction
 
 REDIS = ("redis://", "rediss://", "unix://")
 Port = Annotated[int, Meta(ge=0, le=65535)]

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from pointsman.branches.file.decisions_file import AnyValue
 from pointsman.branches.policy import Decision
-from pointsman.branches.written import AnyValue
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path, escaped, refuse

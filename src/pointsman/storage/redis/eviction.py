@@ -88,8 +88,8 @@ def eviction_of(redis: Redis) -> Eviction:
 
 
 def _info(redis: Redis) -> dict[str, object]:
-    return cast(dict[str, object], redis.info("memory"))
+    return cast("dict[str, object]", redis.info("memory"))
 
 
 def _config(redis: Redis) -> dict[str, object]:
-    return cast(dict[str, object], redis.config_get("maxmemory*"))
+    return cast("dict[str, object]", redis.config_get("maxmemory*"))

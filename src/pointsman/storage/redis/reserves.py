@@ -58,7 +58,7 @@ class RedisReserves:
             argv += [hold.accounts.index(bound.account), bound.limit_microusd]
         epoch = self._joined()
         keys = [*map(epoch.account, hold.accounts)]
-        word, *rest = cast(list[bytes | int], self._run(epoch, "reserve", keys, argv))
+        word, *rest = cast("list[bytes | int]", self._run(epoch, "reserve", keys, argv))
         if word == b"unknown":
             return Unknown(tuple(hold.accounts[int(place)] for place in rest))
         if word == b"short":
@@ -69,7 +69,7 @@ class RedisReserves:
         """Give how accounts stand; None for those that are not counted yet."""
         epoch = self._joined()
         keys = [*map(epoch.account, accounts)]
-        found = cast(list[tuple[bytes, bytes]], self._run(epoch, "look", keys, []))
+        found = cast("list[tuple[bytes, bytes]]", self._run(epoch, "look", keys, []))
         return [Counted(int(spent), int(held)) if spent else None for spent, held in found]
 
     def seed(self, seed: Seed) -> bool:
@@ -91,13 +91,13 @@ class RedisReserves:
         for each in batch.ended:
             accounts = each.accounts if each.cost_microusd else ()
             argv += [each.id, each.seq, each.cost_microusd, len(accounts), *accounts]
-        return int(cast(bytes, self._run(epoch, "fold", [], argv)))
+        return int(cast("bytes", self._run(epoch, "fold", [], argv)))
 
     def marks(self) -> dict[str, int]:
         """Give up to which entry each chain is counted here."""
         epoch = self._joined()
         with told_errors():
-            found = cast(dict[bytes, bytes], self._redis.hgetall(epoch.key("marks")))
+            found = cast("dict[bytes, bytes]", self._redis.hgetall(epoch.key("marks")))
         if b"" not in found:
             raise BudgetUnavailable(_LOST)
         return {chain.decode(): int(mark) for chain, mark in found.items() if chain}
@@ -111,13 +111,13 @@ class RedisReserves:
         """Free what a dead process had set aside; gives how many holds that were."""
         epoch = self._joined()
         found = self._run(epoch, "free", [], [epoch.account(""), process])
-        return int(cast(int, found))
+        return int(cast("int", found))
 
     def held_by(self, process: str) -> list[str]:
         """Name the holds of a process."""
         epoch = self._joined()
         with told_errors():
-            found = cast(dict[bytes, bytes], self._redis.hgetall(epoch.key("holds")))
+            found = cast("dict[bytes, bytes]", self._redis.hgetall(epoch.key("holds")))
         holds = (msgspec.json.decode(text, type=Hold) for name, text in found.items() if name)
         return [hold.id for hold in holds if hold.process == process]
 
@@ -125,7 +125,7 @@ class RedisReserves:
         """Give the epoch that is open and whole; empty where none is."""
         with told_errors():
             found = cast(
-                bytes | None, self._scripts["current"]([f"{self._root}epoch"], [self._root])
+                "bytes | None", self._scripts["current"]([f"{self._root}epoch"], [self._root])
             )
         return (found or b"").decode()
 
@@ -133,7 +133,7 @@ class RedisReserves:
         """Give the epoch Redis is in, beginning one by this name where there is none."""
         keys = [f"{self._root}epoch", f"{self._root}building"]
         with told_errors():
-            word, name = cast(list[bytes], self._scripts["begin"](keys, [candidate, self._root]))
+            word, name = cast("list[bytes]", self._scripts["begin"](keys, [candidate, self._root]))
         return Epoch(name.decode(), is_open=word == b"open")
 
     def restore(self, epoch: str, holds: Iterable[Hold]) -> bool:
@@ -154,7 +154,7 @@ class RedisReserves:
         keys = [f"{root}epoch", f"{root}building", f"{root}{epoch}:holds", f"{root}{epoch}:marks"]
         argv = [epoch, *(part for pair in marks.items() for part in pair)]
         with told_errors():
-            found = cast(bytes | None, self._scripts["open"](keys, argv))
+            found = cast("bytes | None", self._scripts["open"](keys, argv))
         return (found or b"").decode()
 
     def join(self, epoch: str) -> None:

@@ -39,7 +39,7 @@ class RedisState:
             found = self._redis.xrange(
                 f"{self._root}events", min=f"({place or FIRST}", count=MOST_EVENTS
             )
-        rows = cast(list[tuple[bytes, dict[bytes, bytes]]], found)
+        rows = cast("list[tuple[bytes, dict[bytes, bytes]]]", found)
         return [Event(place.decode(), fields[b"body"]) for place, fields in rows]
 
     def claim(self, name: str, holder: str, for_s: int) -> bool:

@@ -78,6 +78,10 @@ FROM entries WHERE id = ? ORDER BY at_us, chain, seq;
 SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
 FROM entries WHERE ref = ? AND ref <> '' ORDER BY at_us, chain, seq;
 
+-- newest_mentioning: the latest entry of one kind whose payload holds some bytes
+SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
+FROM entries WHERE kind = ? AND instr(payload, ?) > 0 ORDER BY at_us DESC, chain DESC, seq DESC LIMIT 1;
+
 -- entry_attachments: what one entry carries
 SELECT body FROM attachments WHERE chain = ? AND seq = ? ORDER BY place;
 

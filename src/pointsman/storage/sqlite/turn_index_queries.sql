@@ -134,6 +134,10 @@ UPDATE turns SET fallbacks = fallbacks + 1, served = ?, state = 'fallback' WHERE
 -- note_override: the user sent a turn elsewhere before its first call
 UPDATE turns SET served = ? WHERE id = ?;
 
+-- note_refusal: a call that would have gone on was refused; a later call says what came of the turn
+UPDATE turns SET state = 'refused'
+WHERE id = (SELECT max(id) FROM turns WHERE turn_id = ?);
+
 -- note_call: how a call of a turn ended, by the decision it acts on. The end of a model's call may
 -- be written after the decision that another one takes over: that one says what became of the turn.
 UPDATE turns SET calls = calls + 1, failed = failed + :failed,

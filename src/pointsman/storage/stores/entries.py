@@ -104,6 +104,11 @@ class LedgerReader:
         """Give the entries that belong to this."""
         return [_stored(row) for row in self._connection.execute(SQL["entries_with_ref"], (ref,))]
 
+    def mentioning(self, kind: str, text: bytes) -> Stored | None:
+        """Return the newest entry of a kind whose payload holds these bytes; reads all of them."""
+        rows = self._connection.execute(SQL["newest_mentioning"], (kind, text))
+        return next((_stored(row) for row in rows), None)
+
     def attachments(self, stored: Stored) -> list[bytes]:
         """Give what an entry carries."""
         rows = self._connection.execute(SQL["entry_attachments"], (stored.chain, stored.entry.seq))

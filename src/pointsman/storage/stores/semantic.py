@@ -177,7 +177,7 @@ def _add(
 
 def _entry(row: object) -> SemEntry:
     # The table is STRICT: what comes out has these types.
-    namespace, key, version, value, *origin, approved, at = cast(_Row, row)
+    namespace, key, version, value, *origin, approved, at = cast("_Row", row)
     request_id, entry, action_hash, requested_by = origin
     names, when = _NAMES.decode(approved), Instant(at)
     by = Provenance(request_id, entry, action_hash, requested_by, names, when)

@@ -26,12 +26,13 @@ from pointsman.storage.stores.turn_rows import (
     BUCKET,
     CallMade,
     LaterMade,
+    RefusalMade,
     Row,
     TurnMade,
     TurnSums,
     WorkerMade,
 )
-from pointsman.turns.story import REFUSALS, TurnState
+from pointsman.turns.story.turn_story import REFUSALS, TurnState
 
 _SQL = named_blocks(sql_text("turn_index_queries.sql"))
 
@@ -182,7 +183,7 @@ class TurnIndex:
     def _is_rare(self, least: int) -> bool:
         """Whether so few turns cost so much that looking at all of them is least work."""
         (found,) = self._rows("count_dear", (least, RARE + 1))[0]
-        return cast(int, found) <= RARE
+        return cast("int", found) <= RARE
 
     def sessions(
         self, most: int, named: str | None = None, *, with_workers: bool = False
@@ -204,7 +205,7 @@ class TurnIndex:
     def count(self) -> int:
         """Tell how many turns there are, previews included."""
         (found,) = self._rows("count_turns", ())[0]
-        return cast(int, found)
+        return cast("int", found)
 
     def rule_hits(self) -> list[RuleHits]:
         """Give how often each rule chose."""
@@ -235,6 +236,8 @@ class TurnIndex:
                     self._add_later(row, sums)
                 case CallMade():
                     self._add_call(row, sums)
+                case RefusalMade():
+                    self._run("note_refusal", (row.turn_id,))
                 case WorkerMade():
                     self._run("add_worker", (row.parent, row.worker))
         for name, bound in sums.written():

@@ -56,6 +56,12 @@ class CallMade(Struct, frozen=True):
     elapsed_us: int
 
 
+class RefusalMade(Struct, frozen=True):
+    """A call that would have gone on in its turn was kept from its model by its placement."""
+
+    turn_id: str
+
+
 class WorkerMade(Struct, frozen=True):
     """A session handed work to another."""
 
@@ -63,7 +69,7 @@ class WorkerMade(Struct, frozen=True):
     worker: str
 
 
-Row = TurnMade | LaterMade | CallMade | WorkerMade
+Row = TurnMade | LaterMade | CallMade | RefusalMade | WorkerMade
 
 
 Bound = tuple[str | int, ...] | dict[str, str | int]

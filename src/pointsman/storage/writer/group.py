@@ -173,7 +173,7 @@ class GroupCommit(Generic[T, P, R]):
         commit: Callable[[P], Sequence[R]],
         housekeep: Callable[[], float | None] = lambda: None,
         resolve: Callable[[T], T] | None = None,
-        prepare: Callable[[Sequence[T]], P] = lambda items: cast(P, items),
+        prepare: Callable[[Sequence[T]], P] = lambda items: cast("P", items),
         policy: CommitPolicy | None = None,
     ) -> None:
         self._commit = commit
@@ -219,7 +219,7 @@ class GroupCommit(Generic[T, P, R]):
         future: Future[R] = Future()
         # An item cannot be withdrawn: a cancelled future would refuse its result.
         future.set_running_or_notify_cancel()
-        self.hand_in(item, cast(Waiter, future))
+        self.hand_in(item, cast("Waiter", future))
         return future
 
     def hand_in(self, item: T, waiter: Waiter) -> None:

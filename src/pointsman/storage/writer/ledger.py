@@ -259,7 +259,7 @@ class LedgerWriter:
 
     def _chain_group(self, items: Sequence[Draft | Making]) -> _Group:
         """Put a group at the end of the chain, behind one that is still written; writes nothing."""
-        drafts = cast(Sequence[Draft], items)
+        drafts = cast("Sequence[Draft]", items)
         # A server that went and came back while nobody wrote costs no caller an answer.
         if self._cause or self._rows.is_lost:
             self._resume()

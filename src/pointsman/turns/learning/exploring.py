@@ -13,11 +13,11 @@ from msgspec import UNSET, UnsetType
 
 from pointsman.kernel.number import SCALE, Billionths
 from pointsman.kernel.wb1 import Salted, unit_bytes
-from pointsman.turns.compiled import ReadyPolicy, Scope
+from pointsman.turns.chain.validation import rejection
+from pointsman.turns.compiled import CompiledTurnPolicy, Scope
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.trace import Trace, TurnOutcome
-from pointsman.turns.validation import rejection
 
 _EXPLORE: Final = Salted("pattern.explore")
 _SHADOW: Final = Salted("pattern.shadow")
@@ -45,7 +45,9 @@ def was_explored(outcome: TurnOutcome, trace: Trace) -> bool:
     return place >= 0 and trace.chain[place].is_exploring not in (UNSET, False)
 
 
-def shadow_model(turn_id: str, ready: ReadyPolicy, facts: TurnFacts, chosen: str) -> str | None:
+def shadow_model(
+    turn_id: str, ready: CompiledTurnPolicy, facts: TurnFacts, chosen: str
+) -> str | None:
     """Name the model on which a turn is run again in the background, or none.
 
     One of those the policy itself uses, which may take the turn by every veto: privacy, permission,
@@ -69,19 +71,19 @@ def shadow_model(turn_id: str, ready: ReadyPolicy, facts: TurnFacts, chosen: str
     return able[_SHADOW_MODEL.slot(_unit(turn_id), len(able))] if able else None
 
 
-def may_leave(ready: ReadyPolicy, facts: TurnFacts, chosen: str, model: str) -> bool:
+def may_leave(ready: CompiledTurnPolicy, facts: TurnFacts, chosen: str, model: str) -> bool:
     """Tell whether a model may see a turn that another took: what was local stays local."""
     if _is_here(ready, model):
         return True
     return not _is_local(facts) and not _is_here(ready, chosen)
 
 
-def _is_here(ready: ReadyPolicy, name: str) -> bool:
+def _is_here(ready: CompiledTurnPolicy, name: str) -> bool:
     known = ready.models.get(name)
     return known is not None and known.location == "local"
 
 
-def _used(ready: ReadyPolicy, scope: Scope) -> Sequence[str]:
+def _used(ready: CompiledTurnPolicy, scope: Scope) -> Sequence[str]:
     """Name the models a policy sends turns to, in the order it names them."""
     rules = (each.rule.use for each in scope.rules)
     named = (*scope.tiers.values(), *rules, *scope.defaults, *ready.defaults)

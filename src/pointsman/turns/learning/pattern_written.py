@@ -12,8 +12,8 @@ from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path
 from pointsman.kernel.number import billionths, microusd
+from pointsman.kernel.written_numbers import AtLeastOne, Fraction, Neighbours, Usd
 from pointsman.turns.learning.pattern import PatternSettings, Target
-from pointsman.turns.written import AtLeastOne, Fraction, Neighbours, Usd
 
 DEFAULT_COST_WEIGHT = Decimal("0.05")
 

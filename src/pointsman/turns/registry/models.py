@@ -17,10 +17,10 @@ from pointsman.kernel.document import Document, Path
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
+from pointsman.kernel.written_numbers import AtLeastOne, Usd
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns.registry.prices import Price
 from pointsman.turns.registry.upstream import SPOKEN, read_base_url, read_headers
-from pointsman.turns.written import AtLeastOne, Usd
 
 EMBEDDED_MODEL = "embedded:smollm2-135m"
 """The local model that is always there."""

@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.turns.call_event import CallEvent
 from pointsman.turns.facts import Health
+from pointsman.turns.registry.call_event import CallEvent
 from pointsman.turns.registry.models import provider_of
 
 Cause = Literal["5_consecutive_failures", "auth_error", "dns_error", "multi_model_failures"]

@@ -16,7 +16,8 @@ from pointsman.providers.dialects.spans import members, replaced
 _OPTIONS = "stream_options"
 _OPTION = "include_usage"
 _NOT_ASKED = (b"false", b"null")
-_MARKS = (b'"usage":{', b'"usage": {')
+_TIGHT, _SPACED = b'"usage":{', b'"usage": {'
+"""The marks of a line that may tell a usage."""
 _LINE_END = re.compile(rb"\r\n?|\n")
 _BLANK = (b"\n", b"\r\n")
 _BLANK_AT_END = (b"\n\n", b"\n\r\n")
@@ -106,8 +107,8 @@ class UnaskedUsage:
 
 def _find_mark(lines: bytes, start: int) -> int:
     """Return the place of the next mark of a usage; -1 where there is none."""
-    found = [place for place in (lines.find(mark, start) for mark in _MARKS) if place >= 0]
-    return min(found, default=-1)
+    tight, spaced = lines.find(_TIGHT, start), lines.find(_SPACED, start)
+    return spaced if tight < 0 or 0 <= spaced < tight else tight
 
 
 def _only_tells_usage(line: bytes) -> bool:

@@ -1,0 +1,1 @@
+"""The file `agents.yaml` as it is written."""

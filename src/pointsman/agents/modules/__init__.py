@@ -1,0 +1,1 @@
+"""Modules of the fleet, their snapshot and the events that change it."""

@@ -1,0 +1,1 @@
+"""How candidates are checked, scored and given a budget."""

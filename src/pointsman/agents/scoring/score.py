@@ -1,0 +1,186 @@
+"""The score of one candidate, document 000's formula, exact: one rounding, after the whole sum.
+
+Spelled out in plain locals: this loop is most of what a choice costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Final
+
+from msgspec import Struct
+
+from pointsman.agents.codes import ReasonTag
+from pointsman.agents.compiled import Row
+from pointsman.agents.facts import GoalType, GoalView, MindView
+from pointsman.agents.file.config import RouterConfig
+from pointsman.agents.trace import Ranked, Scored, TieBreak
+from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, divided, times
+
+_SQUARE: Final = SCALE * SCALE
+_HALF: Final = _SQUARE // 2
+# An enum's member is looked up through its class at every use; these are asked for ten times a job.
+_MATCH_GOAL: Final = ReasonTag.MATCH_GOAL
+_AVAILABILITY: Final = ReasonTag.AVAILABILITY
+_UNHEALTHY: Final = ReasonTag.DEPENDENCY_UNHEALTHY
+_BELOW: Final = ReasonTag.BELOW_MIN_SCORE
+_FALLBACK: Final = ReasonTag.FALLBACK_GENERIC
+
+
+class Goal(Struct, frozen=True, gc=False):
+    """An active goal with its share of the score, worked out once for all candidates."""
+
+    goal_id: str
+    type: GoalType
+    priority: Billionths
+    served: int
+    term: Billionths
+
+
+class Scoring:
+    """What is the same for all candidates of a job."""
+
+    __slots__ = ("explore", "goals", "min_score")
+
+    def __init__(self, config: RouterConfig, mind: MindView) -> None:
+        self.min_score = config.min_score
+        self.explore = config.weight_bias * mind.explore_bias
+        active = [each for each in mind.goals if each.status == "active"]
+        if len(active) > 1:
+            # DETERMINISM: of goals of one priority the first by its id.
+            active.sort(key=_urgency)
+        weight = config.weight_goal
+        self.goals = [
+            Goal(
+                each.goal_id,
+                each.type,
+                each.priority,
+                weight * each.priority * SCALE,
+                times(weight, each.priority),
+            )
+            for each in active
+        ]
+
+
+def _urgency(goal: GoalView) -> tuple[int, str]:
+    return (-goal.priority, goal.goal_id)
+
+
+class Candidate(Struct, frozen=True, gc=False):
+    """One candidate with its score; `explored` is its explore term before rounding."""
+
+    row: Row
+    goal: Goal | None
+    explored: int
+    raw: Billionths
+    final: Billionths
+    tag: ReasonTag
+
+
+def candidates(rows: Iterable[Row], scoring: Scoring) -> list[Candidate]:
+    """Score rows that stand by trust and name; give them by score, trust, name (D-000-8)."""
+    goals, explore, least = scoring.goals, scoring.explore, scoring.min_score
+    found = []
+    for row in rows:
+        goal = None
+        explored = explore * row.lack
+        total = row.served + explored
+        serves = row.serves
+        for each in goals:
+            if each.type in serves:
+                goal = each
+                total += each.served
+                break
+        # Rounded half to even; no term is below zero.
+        raw, rest = divmod(total, _SQUARE)
+        if rest > _HALF or (rest == _HALF and raw & 1):
+            raw += 1
+        # With weights of one's own the sum may pass one.
+        final = raw if raw < SCALE else ONE
+        if final < least:
+            tag = _BELOW
+        elif goal is not None and goal.priority:
+            tag = _MATCH_GOAL
+        else:
+            tag = _UNHEALTHY if row.unhealthy else _AVAILABILITY
+        found.append(Candidate(row, goal, explored, Billionths(raw), Billionths(final), tag))
+    # DETERMINISM: the sort is stable, also from the highest down, so trust and name stay decisive.
+    found.sort(key=_FINAL, reverse=True)
+    return found
+
+
+_FINAL: Final = attrgetter("final")
+
+
+def with_fallback(scored: Iterable[Candidate], row: Row, scoring: Scoring) -> list[Candidate]:
+    """Give the candidates with a fallback that takes the job, at its place among them."""
+    (found,) = candidates([row], scoring)
+    chosen = Candidate(row, found.goal, found.explored, found.raw, found.final, _FALLBACK)
+    return sorted([*scored, chosen], key=_place)
+
+
+def _place(each: Candidate) -> tuple[int, int, str]:
+    return (-each.final, -each.row.apt, each.row.node_id)
+
+
+def ranked(scored: Iterable[Candidate]) -> tuple[Ranked, ...]:
+    """Give the candidates as the answer lists them."""
+    return tuple(
+        [Ranked(each.row.node_id, each.row.availability, each.final, each.tag) for each in scored]
+    )
+
+
+def told(
+    scored: Iterable[Candidate], middle: Billionths, *, prefers_high_apt: bool
+) -> tuple[Scored, ...]:
+    """Give every number; `bias_flag` is told and multiplies nothing (D-000-1)."""
+    found = []
+    before: Candidate | None = None
+    for each in scored:
+        row, goal, tag, final = each.row, each.goal, each.tag, each.final
+        if goal is None:
+            goal_id, priority, term = "", ZERO, ZERO
+        else:
+            goal_id, priority, term = goal.goal_id, goal.priority, goal.term
+        # What put it behind another of the same score.
+        tie_break: TieBreak = ""
+        if before is not None and before.final == final:
+            tie_break = "apt" if before.row.apt != row.apt else "node_id"
+        explored, rest = divmod(each.explored, _SQUARE)
+        if rest > _HALF or (rest == _HALF and explored & 1):
+            explored += 1
+        found.append(
+            Scored(
+                row.node_id,
+                row.status,
+                row.apt,
+                row.weight,
+                row.unhealthy,
+                row.availability,
+                goal_id,
+                priority,
+                row.availability_term,
+                term,
+                Billionths(explored),
+                each.raw,
+                final,
+                prefers_high_apt and row.availability >= middle,
+                tag is _FALLBACK,
+                tie_break,
+                tag,
+            )
+        )
+        before = each
+    return tuple(found)
+
+
+def median(scored: Sequence[Candidate]) -> Billionths:
+    """Give the middle of the availabilities, of two middles their mean (D-000-2)."""
+    if not scored:
+        return ZERO
+    ordered = sorted([each.row.availability for each in scored])
+    half, is_odd = divmod(len(ordered), 2)
+    if is_odd:
+        return ordered[half]
+    return Billionths(divided(ordered[half - 1] + ordered[half], 2))

@@ -1,0 +1,1 @@
+"""Backtests: recorded turns decided again under another policy."""

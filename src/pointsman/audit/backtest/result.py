@@ -1,0 +1,285 @@
+"""The result of a backtest: turns as they were and as they would be, added up over its parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from pointsman.kernel.instant import Instant, instant_text
+from pointsman.kernel.number import MicroUsd, divided, microusd_text
+from pointsman.turns.policy import TurnPolicy
+from pointsman.turns.registry.models import Model
+from pointsman.turns.registry.prices import PER_TOKENS
+from pointsman.turns.trace import Trace, TurnOutcome
+
+MOST_LISTED = 10_000
+ESTIMATE = "an estimate of input cost alone: recorded token counts, list prices, no output"
+
+
+class TurnChange(Struct, frozen=True):
+    """A turn that another model would take; an empty model is none, an empty policy likewise."""
+
+    turn_id: str
+    at: Instant
+    before_model: str
+    after_model: str
+    before_policy: str
+    after_policy: str
+    rule: str | None
+
+
+class Unable(Struct, frozen=True):
+    """A turn that could not be decided again, and why."""
+
+    turn_id: str
+    code: str
+    reason: str
+
+
+class InputCost(Struct, frozen=True):
+    """The cost of reading the input of the comparable turns, by the estimates that were recorded.
+
+    A turn is comparable when both models exist and have a known price; others are counted apart.
+    """
+
+    turns: int
+    before_microusd: MicroUsd
+    after_microusd: MicroUsd
+    price_unknown: int
+    no_model: int
+
+    @property
+    def difference_microusd(self) -> MicroUsd:
+        """How much more the other policy costs; below zero when it costs less."""
+        return MicroUsd(self.after_microusd - self.before_microusd)
+
+
+class Backtest(Struct, frozen=True):
+    """The turns under the other policy; lists are cut after `MOST_LISTED`, counts never are.
+
+    `by_rule` says how many turns each rule of the other policy takes, those that take none too.
+    """
+
+    turns: int
+    unable_count: int
+    unable: tuple[Unable, ...]
+    changed_count: int
+    changed: tuple[TurnChange, ...]
+    shifts: dict[tuple[str, str], int]
+    by_rule: dict[str, int]
+    models_before: dict[str, int]
+    models_after: dict[str, int]
+    cost: InputCost
+
+
+class RedecidedTurn(Struct, frozen=True):
+    """One turn as it was decided and as it is decided now."""
+
+    turn_id: str
+    at: Instant
+    before: tuple[TurnOutcome, Trace]
+    after: tuple[TurnOutcome, Trace]
+    before_model: Model | None
+    after_model: Model | None
+    before_tokens: int
+    after_tokens: int
+
+
+class CostSums(Struct, frozen=True):
+    """Costs added up exactly: tokens times micro-dollars a million of them, not yet divided."""
+
+    turns: int = 0
+    before: int = 0
+    after: int = 0
+    price_unknown: int = 0
+    no_model: int = 0
+
+
+class BacktestPart(Struct, frozen=True):
+    """The counts of some turns, in their order; lists are cut, counts never are."""
+
+    unable_count: int
+    unable: tuple[Unable, ...]
+    changed: tuple[TurnChange, ...]
+    shifts: tuple[tuple[str, str, int], ...]
+    by_rule: dict[str, int]
+    before: dict[str, int]
+    after: dict[str, int]
+    cost: CostSums
+
+
+class BacktestTally:
+    """Counts decisions as they come, and lists at most so many."""
+
+    def __init__(self, most_listed: int = MOST_LISTED) -> None:
+        self._most = most_listed
+        self._rules: Counter[str] = Counter()
+        self._shifts: Counter[tuple[str, str]] = Counter()
+        self._before: Counter[str] = Counter()
+        self._after: Counter[str] = Counter()
+        self._changed: list[TurnChange] = []
+        self._unable: list[Unable] = []
+        self._unable_count = 0
+        self._costs = _Costs()
+
+    def miss(self, unable: Unable) -> None:
+        """Count a turn that could not be decided again."""
+        self._unable_count += 1
+        if len(self._unable) < self._most:
+            self._unable.append(unable)
+
+    def add(self, decision: RedecidedTurn) -> None:
+        """Count a turn that was decided again."""
+        then, now = decision.before[0].chosen_model, decision.after[0].chosen_model
+        self._before[then] += 1
+        self._after[now] += 1
+        self._costs.add(decision)
+        rule = _winner(*decision.after)[1]
+        if rule is not None:
+            self._rules[rule] += 1
+        if then != now:
+            self._shifts[then, now] += 1
+            if len(self._changed) < self._most:
+                self._changed.append(_change(decision))
+
+    def part(self) -> BacktestPart:
+        """Return the counts so far."""
+        return BacktestPart(
+            self._unable_count,
+            tuple(self._unable),
+            tuple(self._changed),
+            tuple((then, now, count) for (then, now), count in self._shifts.items()),
+            dict(self._rules),
+            dict(self._before),
+            dict(self._after),
+            self._costs.sums(),
+        )
+
+
+def sum_parts(policy: TurnPolicy, parts: Sequence[BacktestPart]) -> Backtest:
+    """Add up the counts of the parts, in their order."""
+    shifts: Counter[tuple[str, str]] = Counter()
+    for each in parts:
+        for then, now, count in each.shifts:
+            shifts[then, now] += count
+    changed = [change for each in parts for change in each.changed][:MOST_LISTED]
+    before = _add_up([each.before for each in parts])
+    return Backtest(
+        turns=before.total(),
+        unable_count=sum(each.unable_count for each in parts),
+        unable=tuple(unable for each in parts for unable in each.unable)[:MOST_LISTED],
+        changed_count=shifts.total(),
+        changed=tuple(sorted(changed, key=lambda each: (each.at, each.turn_id))),
+        shifts=dict(sorted(shifts.items(), key=lambda each: (-each[1], each[0]))),
+        by_rule=dict(_add_up([_no_hits(policy), *(each.by_rule for each in parts)])),
+        models_before=_most_first(before),
+        models_after=_most_first(_add_up([each.after for each in parts])),
+        cost=_input_cost([each.cost for each in parts]),
+    )
+
+
+def backtest_value(found: Backtest) -> dict[str, object]:
+    """Return a backtest as JSON shows it."""
+    cost = found.cost
+    return {
+        "turns": found.turns,
+        "changed_count": found.changed_count,
+        "changed": [
+            {**msgspec.structs.asdict(each), "at": instant_text(each.at)} for each in found.changed
+        ],
+        "shifts": [
+            {"before": then, "after": now, "count": count}
+            for (then, now), count in found.shifts.items()
+        ],
+        "by_rule": found.by_rule,
+        "models_before": found.models_before,
+        "models_after": found.models_after,
+        "input_cost": {
+            "turns": cost.turns,
+            "before_usd": microusd_text(cost.before_microusd),
+            "after_usd": microusd_text(cost.after_microusd),
+            "difference_usd": microusd_text(cost.difference_microusd),
+            "price_unknown": cost.price_unknown,
+            "no_model": cost.no_model,
+            "note": ESTIMATE,
+        },
+        "unable_count": found.unable_count,
+        "unable": found.unable,
+    }
+
+
+def _no_hits(policy: TurnPolicy) -> dict[str, int]:
+    rules = (*policy.rules, *(rule for each in policy.workspaces for rule in each.rules))
+    return {rule.name: 0 for rule in rules}
+
+
+def _add_up(counts: Sequence[dict[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return total
+
+
+def _input_cost(sums: Sequence[CostSums]) -> InputCost:
+    """Round once, when everything is added up."""
+    return InputCost(
+        turns=sum(each.turns for each in sums),
+        before_microusd=MicroUsd(divided(sum(each.before for each in sums), PER_TOKENS)),
+        after_microusd=MicroUsd(divided(sum(each.after for each in sums), PER_TOKENS)),
+        price_unknown=sum(each.price_unknown for each in sums),
+        no_model=sum(each.no_model for each in sums),
+    )
+
+
+class _Costs:
+    def __init__(self) -> None:
+        self._turns = self._unknown = self._no_model = 0
+        self._before = self._after = 0
+
+    def add(self, decision: RedecidedTurn) -> None:
+        if decision.before_model is None or decision.after_model is None:
+            self._no_model += 1
+            return
+        then = _rate(decision.before_model)
+        now = _rate(decision.after_model)
+        if then is None or now is None:
+            self._unknown += 1
+            return
+        self._turns += 1
+        self._before += then * decision.before_tokens
+        self._after += now * decision.after_tokens
+
+    def sums(self) -> CostSums:
+        return CostSums(self._turns, self._before, self._after, self._unknown, self._no_model)
+
+
+def _rate(model: Model) -> MicroUsd | None:
+    return None if model.price is None else model.price.input
+
+
+def _change(decision: RedecidedTurn) -> TurnChange:
+    before_policy, _ = _winner(*decision.before)
+    after_policy, rule = _winner(*decision.after)
+    return TurnChange(
+        turn_id=decision.turn_id,
+        at=decision.at,
+        before_model=decision.before[0].chosen_model,
+        after_model=decision.after[0].chosen_model,
+        before_policy=before_policy,
+        after_policy=after_policy,
+        rule=rule,
+    )
+
+
+def _winner(outcome: TurnOutcome, trace: Trace) -> tuple[str, str | None]:
+    if outcome.winner_index < 0:
+        return "", None
+    winner = trace.chain[outcome.winner_index]
+    return winner.policy, winner.rule_name
+
+
+def _most_first(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))

@@ -1,0 +1,1 @@
+"""Decision files as they are written."""

@@ -1,0 +1,1 @@
+"""Rule tables: compiling, review and guardrails."""

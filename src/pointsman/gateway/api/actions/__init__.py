@@ -1,0 +1,1 @@
+"""Action requests and semantic memory over HTTP."""

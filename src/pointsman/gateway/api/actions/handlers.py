@@ -1,0 +1,136 @@
+"""Requests for actions over HTTP: asked for, voted on, called off; and what they wrote."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from pointsman.agents.modules.action_payload import opened
+from pointsman.approvals.view import action_value, to_proposal
+from pointsman.errors import InputError
+from pointsman.gateway.api.actions.shapes import ActionBody, NoteBody, SettleBody, VoteBody
+from pointsman.gateway.api.agents.call import Call, Told
+from pointsman.gateway.parts import Parts
+from pointsman.kernel.document import Json
+from pointsman.kernel.instant import EPOCH, instant_text
+from pointsman.signals.withholding import Withholding
+from pointsman.storage.stores.semantic import SEMANTIC, SemanticMemory, SemEntry
+
+
+class ActionApi:
+    """Serves requests for actions, and semantic memory."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._pointsman = parts.pointsman
+        self._approvals = parts.pointsman.approvals
+
+    def request_action(self, call: Call) -> Told:
+        """Ask for an action; it is recorded, and nothing is done."""
+        given = call.given(ActionBody)
+        value = call.body.value
+        payload = value["payload"] if isinstance(value, dict) else None
+        state = self._approvals.request(to_proposal(given, payload, call.trace_id), call.by)
+        return self._told(call, state.request.request_id)
+
+    def list_actions(self, call: Call) -> Told:
+        """List the latest requests."""
+        since, most = call.request.instant("since", EPOCH), call.request.limit()
+        wanted = call.request.parameter("status")
+        found = [
+            each.request.request_id
+            for each in reversed(self._approvals.list_since(since))
+            if wanted is None or each.status == wanted
+        ]
+        rows = [self._value(call, each) for each in found[:most]]
+        return Told({"actions": rows, "trace_id": call.trace_id})
+
+    def show_action(self, call: Call) -> Told:
+        """Tell about one request."""
+        return self._told(call, call.part("id"))
+
+    def vote(self, call: Call) -> Told:
+        """Vote on a request; the vote that carries it has it carried out."""
+        name, given = call.part("id"), call.given(VoteBody)
+        self._approvals.vote(name, given.vote, given.action_hash, call.by, given.note)
+        return self.show_action(call)
+
+    def cancel(self, call: Call) -> Told:
+        """Call a request off."""
+        name, given = call.part("id"), call.given(NoteBody)
+        self._approvals.cancel(name, call.by, given.note)
+        return self.show_action(call)
+
+    def execute(self, call: Call) -> Told:
+        """Carry out what was approved and nobody carried out."""
+        call.given(NoteBody)
+        self._approvals.execute(call.part("id"), call.by)
+        return self.show_action(call)
+
+    def settle(self, call: Call) -> Told:
+        """End a request whose executor died."""
+        name, given = call.part("id"), call.given(SettleBody)
+        self._approvals.settle(name, call.by, given.how, given.note)
+        return self.show_action(call)
+
+    def _told(self, call: Call, name: str) -> Told:
+        return Told({**self._value(call, name), "trace_id": call.trace_id}, subject=name)
+
+    def _value(self, call: Call, name: str) -> dict[str, object]:
+        record = self._approvals.record(name)
+        return action_value(record, self._pointsman.clock.now(), call.access)
+
+    def list_namespace(self, call: Call) -> Told:
+        """List what a namespace of semantic memory holds."""
+        name = _named(call, "namespace")
+        with closing(self._memory()) as memory:
+            found, snapshot_id = memory.listed(name), memory.snapshot_id(name)
+        value = {
+            "namespace": name,
+            "sem_snapshot_hash": snapshot_id,
+            "entries": [self._entry(call, each) for each in found],
+            "trace_id": call.trace_id,
+        }
+        # A namespace that holds nothing could be called anything: it is not written down.
+        return Told(value, subject=f"sem:{name}" if found else "")
+
+    def show_value(self, call: Call) -> Told:
+        """Tell what a key of semantic memory holds, and where it came from."""
+        namespace, key = _named(call, "namespace"), _named(call, "key")
+        with closing(self._memory()) as memory:
+            found = memory.get(namespace, key)
+        value = {**self._entry(call, found), "trace_id": call.trace_id}
+        return Told(value, subject=f"sem:{namespace}/{key}")
+
+    def _entry(self, call: Call, found: SemEntry) -> dict[str, object]:
+        origin = found.provenance
+        return {
+            "namespace": found.namespace,
+            "key": found.key,
+            "version": found.version,
+            "value": self._shown_value(call, opened(found.value or b"null")),
+            "redacted": not call.is_full,
+            "provenance": {
+                "request_id": origin.request_id,
+                "entry": origin.entry,
+                "action_hash": origin.action_hash,
+                "requested_by": origin.requested_by,
+                "approved_by": origin.approved_by if call.is_full else None,
+                "at": instant_text(origin.at),
+            },
+        }
+
+    def _shown_value(self, call: Call, value: Json) -> Json:
+        """Give a value; what was kept by opt-in is still not for everybody."""
+        if call.is_full:
+            return value
+        return Withholding(self._pointsman.home.content_key()).value(value, "value").value
+
+    def _memory(self) -> SemanticMemory:
+        return SemanticMemory(self._pointsman.home.place(SEMANTIC))
+
+
+def _named(call: Call, part: str) -> str:
+    """Give a part of the path that names something kept."""
+    found = call.part(part)
+    if not found.isprintable():
+        raise InputError(f"a {part} is printable text")
+    return found

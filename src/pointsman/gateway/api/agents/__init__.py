@@ -1,0 +1,1 @@
+"""Agents over HTTP: the choice of one, the modules, a job's mind."""

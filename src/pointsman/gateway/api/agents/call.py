@@ -1,0 +1,217 @@
+"""One call of an agents' route: who asks, in which trace, what of it they may see, how it is told.
+
+Every call leaves an entry in the ledger before it is answered, also one that is refused; whoever
+cannot say who they are leaves none, or anybody could fill the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from typing import Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pointsman.access.actors import OWNER, actor_of
+from pointsman.access.keys import ID_END, PREFIX
+from pointsman.access.roles import Access
+from pointsman.agents.codes import USER_MESSAGES
+from pointsman.brainstate.view import JSON as NUMBERS
+from pointsman.errors import (
+    AccessError,
+    ActionRefused,
+    NotAuthenticated,
+    PermissionDenied,
+    PointsmanError,
+)
+from pointsman.gateway.access import access_of, admit, credential_of
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import (
+    JSON,
+    NO_STORE,
+    Answer,
+    Asked,
+)
+from pointsman.gateway.parts import Parts
+from pointsman.gateway.telemetry.tracing import trace_context
+from pointsman.governance.action import Actor
+from pointsman.jobs.entries import CallEntry, Caller, call_draft
+from pointsman.kernel.document import Document, Limits
+from pointsman.kernel.entry import MAX_NAME
+from pointsman.kernel.instant import instant_text
+from pointsman.kernel.json_text import read_json
+from pointsman.kernel.record import Names
+from pointsman.kernel.schema import Check, conform
+
+T = TypeVar("T")
+
+MOST_NODES: Final = 2_000_000
+"""A snapshot may hold tens of thousands of modules; the server bounds the bytes."""
+LONGEST_TRACE_ID: Final = 200
+LOCAL: Final = replace(OWNER, role="operator")
+"""Whoever asks on this machine while there is no key."""
+
+DONE: Final = "done"
+
+_UNNAMED: Final = Actor("", "", "")
+_INFORMING: Final = frozenset({"ROUTER_NO_MATCH"})
+
+
+class Call:
+    """A call that may be made; `access` says whether its answer is redacted."""
+
+    def __init__(
+        self, request: ApiRequest, who: tuple[Actor, Access], trace_id: str, body: Document
+    ) -> None:
+        self.request = request
+        self.by, self.access = who
+        self.trace_id = trace_id
+        self.body = body
+        self.is_handed_on = False
+
+    def handed_on(self) -> Caller:
+        """Give who asks to a service that leaves the call's entry itself, however it ends."""
+        self.is_handed_on = True
+        return Caller(self.by, self.trace_id)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing of the answer is withheld."""
+        return self.access == "allowed"
+
+    def part(self, name: str) -> str:
+        """Return the part of the path that a name in the route stands for."""
+        return self.request.part(name)
+
+    def given(self, kind: type[T], *checks: Check[T]) -> T:
+        """Read the body, or raise with all that is wrong with it."""
+        return conform(self.body, kind, *checks)
+
+    def without_trace(self) -> Document:
+        """Give the body as those read it who know of no trace."""
+        value = self.body.value
+        if isinstance(value, dict):
+            value = {key: each for key, each in value.items() if key != "trace_id"}
+        return Document(self.body.source, value, self.body.values, self.body.keys)
+
+
+class Told(Struct, frozen=True):
+    """An answer, and the snapshot or request it is about."""
+
+    value: object
+    subject: str = ""
+    status: int = 200
+    code: str = DONE
+
+
+Work = Callable[[Call], Told]
+
+
+class AgentCalls:
+    """Serves the calls of one gateway."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def serve_with(
+        self, work: Work, threads: Executor | None = None
+    ) -> Callable[[ApiRequest], Awaitable[Answer]]:
+        """Return a handler that runs `work` in a thread; long work has `threads` of its own."""
+
+        async def serve(request: ApiRequest) -> Answer:
+            loop = asyncio.get_running_loop()
+            told = await loop.run_in_executor(threads, self._serve, request, work)
+            return Answer(NUMBERS.encode(told.value), [JSON, NO_STORE], told.status)
+
+        return serve
+
+    def _serve(self, request: ApiRequest, work: Work) -> Told:
+        """Admit a call, do its work, and leave its entry; raise where the caller is unknown."""
+        asked = request.asked
+        trace_id = _header_trace(asked) or self._parts.pointsman.ids.new_id()
+        # The gateway refuses an unknown caller: it counts them, and answers all alike.
+        by, access = self._admit(request)
+        call = None
+        try:
+            if isinstance(access, PermissionDenied):
+                raise access
+            body = _body(asked)
+            trace_id = _body_trace(body) or trace_id
+            call = Call(request, (by, access), trace_id, body)
+            told = work(call)
+        except PointsmanError as error:
+            told = self._refused(error, trace_id)
+        if call is None or not call.is_handed_on:
+            self._record(CallEntry(request.route.call_name, by, trace_id, told.subject, told.code))
+        return told
+
+    def _admit(self, request: ApiRequest) -> tuple[Actor, Access | PermissionDenied]:
+        """Return the caller, and what they may see or why they may not.
+
+        While there is no key, this machine may work; where something is governed it needs a name.
+        """
+        asked, route = request.asked, request.route
+        try:
+            caller = admit(self._parts, asked, route.key_scope)
+            if not caller.is_anonymous:
+                return actor_of(caller), access_of(caller, asked)
+        except NotAuthenticated:
+            raise
+        except AccessError as error:
+            return self._known(asked), PermissionDenied(error.message, hint=error.hint)
+        if not route.is_keyless:
+            raise NotAuthenticated(hint="this needs the admin token, or a key made for a role")
+        return LOCAL, route.roles.of("operator")
+
+    def _known(self, asked: Asked) -> Actor:
+        """Give whose key a call carries that was found good, but not for this."""
+        name = (credential_of(asked) or "")[len(PREFIX) : ID_END]
+        known = self._parts.keyring.keys(self._parts.pointsman.clock.now()).known.get(name)
+        return _UNNAMED if known is None else actor_of(known.principal)
+
+    def _refused(self, error: PointsmanError, trace_id: str) -> Told:
+        now = instant_text(self._parts.pointsman.clock.now())
+        return Told(refusal_value(error, trace_id, now), "", error.http_status, error.code)
+
+    def _record(self, told: CallEntry) -> None:
+        """Make the call's entry durable; without it there is no answer."""
+        pointsman = self._parts.pointsman
+        ref = told.subject if len(told.subject) <= MAX_NAME else ""
+        names = Names(pointsman.ids.new_id(), ref, pointsman.clock.now())
+        pointsman.desk.recorder().append(call_draft(names, told)).result()
+
+
+def refusal_value(error: PointsmanError, trace_id: str, timestamp: str) -> dict[str, object]:
+    """Give an error in companion §4.5's shape: one fixed sentence a code, details beside it."""
+    severity = "error" if error.http_status >= 500 else "warning"
+    if error.code in _INFORMING:
+        severity = "info"
+    reason = error.reason if isinstance(error, ActionRefused) else ""
+    told = (reason, error.where, error.message, error.hint)
+    return {
+        "error_code": error.code,
+        "status": error.http_status,
+        "severity": severity,
+        "user_message": USER_MESSAGES.get(error.code, error.message),
+        "developer_message": ": ".join(each for each in told if each),
+        "meta": {"trace_id": trace_id, "timestamp": timestamp},
+    }
+
+
+def _body(asked: Asked) -> Document:
+    """Read a body as JSON; none at all is an empty mapping."""
+    limits = Limits(bytes=max(len(asked.body), 2), nodes=MOST_NODES)
+    return read_json(asked.body or b"{}", "the body", limits)
+
+
+def _body_trace(body: Document) -> str:
+    """Give the trace a body names; one that cannot be used is refused where the body is read."""
+    found = body.value.get("trace_id") if isinstance(body.value, dict) else None
+    return found if isinstance(found, str) and len(found) <= LONGEST_TRACE_ID else ""
+
+
+def _header_trace(asked: Asked) -> str:
+    found = trace_context(asked.headers)
+    return "" if found is None else found.trace_id

@@ -1,0 +1,166 @@
+"""Budgets over HTTP: how they stand, and writing them into `routing.yaml`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from pointsman.access.book import SPEND
+from pointsman.access.budgets import Standing
+from pointsman.access.caps import Cap, Each, Owners, Per, caps_of
+from pointsman.access.keys import Principal
+from pointsman.audit.turn_shapes import InstantText
+from pointsman.errors import NotFound
+from pointsman.gateway.api.budgets.text import with_budgets
+from pointsman.gateway.api.policies.writing import write_policy
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import in_thread
+from pointsman.gateway.parts import Parts, check_own_files
+from pointsman.kernel.instant import instant_text
+from pointsman.kernel.number import microusd_text
+from pointsman.kernel.written_numbers import Usd
+from pointsman.storage.place import Place
+from pointsman.storage.stores.spend_reading import By, SpendReader, Total
+from pointsman.turns.policy import NO_ROUTING, GivenBudget, RoutingFile, read_policy
+
+_FILE = "routing.yaml"
+_ONE = "/api/budgets/{name}"
+
+
+class BudgetBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """A budget of `routing.yaml`; one of the same name is replaced."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    limit_usd: Usd
+    per: Literal["day", "month"] = "day"
+    each: Each = "all"
+
+
+class BudgetRow(Struct, frozen=True):
+    """A budget; what is left is told where it is counted over all calls or belongs to a key."""
+
+    name: str
+    limit_usd: str
+    per: Per
+    each: Each
+    left_usd: str | None
+    resets_at: InstantText | None
+    key_id: str | None = None
+
+
+class BudgetsAnswer(Struct, frozen=True):
+    """The budgets of the policy in force and of keys."""
+
+    budgets: tuple[BudgetRow, ...]
+
+
+class CostAnswer(Struct, frozen=True):
+    """What was spent, in millionths of a dollar."""
+
+    by_all: tuple[Total, ...] = ()
+    by_model: tuple[Total, ...] = ()
+    by_key: tuple[Total, ...] = ()
+    by_session: tuple[Total, ...] = ()
+    by_day: tuple[Total, ...] = ()
+
+
+class BudgetApi:
+    """Serves budgets."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._writing = asyncio.Lock()
+
+    async def list_budgets(self, _request: ApiRequest) -> BudgetsAnswer:
+        """Tell how the budgets stand."""
+        return self._answer()
+
+    async def write_budget(self, request: ApiRequest) -> BudgetsAnswer:
+        """Write a budget into the policy; one of the same name is replaced."""
+        caller = request.caller
+        given = request.body_as(BudgetBody)
+        budget = GivenBudget(given.name, given.limit_usd, given.per, given.each)
+        async with self._writing:
+            text, routing = self._read()
+            others = tuple(each for each in routing.budgets if each.name != given.name)
+            await self._replace(text, (*others, budget), caller)
+        return self._answer()
+
+    async def remove_budget(self, request: ApiRequest) -> BudgetsAnswer:
+        """Take a budget out of the policy."""
+        caller = request.caller
+        name = request.part("name")
+        async with self._writing:
+            text, routing = self._read()
+            others = tuple(each for each in routing.budgets if each.name != name)
+            if len(others) == len(routing.budgets):
+                raise NotFound(f"no budget of `{_FILE}` is called `{name[:100]}`")
+            await self._replace(text, others, caller)
+        return self._answer()
+
+    def _answer(self) -> BudgetsAnswer:
+        return BudgetsAnswer(tuple(budget_rows(self._parts)))
+
+    async def show_cost(self, _request: ApiRequest) -> dict[str, list[Total]]:
+        """Tell what was spent, by model, key, session and day."""
+        place = self._parts.pointsman.home.place(SPEND)
+        return await in_thread(lambda: _read_cost(place))
+
+    def _read(self) -> tuple[str, RoutingFile]:
+        text = self._parts.pointsman.files.text(_FILE)
+        if text is None:
+            return "", NO_ROUTING
+        return text.decode("utf-8"), self._checked(text)
+
+    def _checked(self, text: bytes) -> RoutingFile:
+        files = self._parts.pointsman.files
+        return read_policy(text, _FILE, files.known(files.in_force().models), "/")
+
+    async def _replace(
+        self, text: str, budgets: tuple[GivenBudget, ...], caller: Principal
+    ) -> None:
+        """Write the file anew, if what comes out is valid."""
+        check_own_files(self._parts)
+        changed = with_budgets(text, budgets).encode("utf-8", "surrogatepass")
+        self._checked(changed)
+        await write_policy(self._parts, _FILE, changed, caller)
+
+
+def _read_cost(place: Place) -> dict[str, list[Total]]:
+    if not place.exists():
+        return {}
+    with closing(SpendReader(place)) as reader:
+        kinds: tuple[By, ...] = ("all", "model", "key", "session", "day")
+        return {f"by_{kind}": reader.totals(kind) for kind in kinds}
+
+
+def budget_rows(parts: Parts) -> Iterator[BudgetRow]:
+    """Return the budgets of the policy in force, then those of known keys."""
+    for cap in caps_of(parts.pointsman.in_force().ready.policy.budgets):
+        yield _row(cap, _standing(parts, cap, Owners()) if cap.each == "all" else None)
+    for key_id, key in parts.keyring.keys(parts.pointsman.clock.now()).known.items():
+        if not key.is_revoked:
+            for cap in key.principal.caps:
+                yield _row(cap, _standing(parts, cap, Owners(key_id)), key_id)
+
+
+def _standing(parts: Parts, cap: Cap, owners: Owners) -> Standing | None:
+    found = parts.budgets.standings(owners, (cap,), parts.pointsman.clock.now())
+    return found[0] if found else None
+
+
+def _row(cap: Cap, standing: Standing | None, key_id: str | None = None) -> BudgetRow:
+    resets = None if standing is None else standing.resets_at
+    return BudgetRow(
+        name=cap.name,
+        limit_usd=microusd_text(cap.limit_microusd),
+        per=cap.per,
+        each=cap.each,
+        left_usd=None if standing is None else microusd_text(standing.left_microusd),
+        resets_at=None if resets is None else instant_text(resets),
+        key_id=key_id,
+    )

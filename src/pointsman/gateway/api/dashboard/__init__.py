@@ -1,0 +1,1 @@
+"""The dashboard: page, logins, documentation."""

@@ -1,0 +1,43 @@
+"""`GET /api/events`: the live feed as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import EVENTS, NO_STORE, Receive, Send, StreamedAnswer
+from pointsman.gateway.parts import Parts
+from pointsman.gateway.turns.endpoints import DisconnectWatch
+
+HEARTBEAT_S: Final = 15.0
+_BEAT: Final = b": beat\n\n"
+
+
+class FeedApi:
+    """Serves the live feed."""
+
+    def __init__(self, parts: Parts, heartbeat_s: float = HEARTBEAT_S) -> None:
+        self._parts = parts
+        self._heartbeat_s = heartbeat_s
+
+    async def follow(self, _request: ApiRequest) -> StreamedAnswer:
+        """Send what is recorded, until the reader leaves or the gateway stops."""
+        return StreamedAnswer(self._stream)
+
+    async def _stream(self, receive: Receive, send: Send) -> None:
+        feed = self._parts.feed
+        reader = feed.join()
+        watch = DisconnectWatch(receive)
+        try:
+            head = [EVENTS, NO_STORE, (b"x-accel-buffering", b"no")]
+            await send.begin(200, head, b"retry: 2000\n: follows\n\n")
+            while not reader.has_ended:
+                await send.more(await reader.next(self._heartbeat_s) or _BEAT)
+            send.end()
+        except asyncio.CancelledError:
+            if not watch.has_left:
+                raise
+        finally:
+            watch.end()
+            feed.leave(reader)

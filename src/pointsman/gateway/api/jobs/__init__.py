@@ -1,0 +1,1 @@
+"""Agents' jobs over HTTP."""

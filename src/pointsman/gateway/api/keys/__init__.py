@@ -1,0 +1,1 @@
+"""Virtual keys over HTTP."""

@@ -1,0 +1,27 @@
+"""Bulk work over HTTP: which jobs there are, how far each is, and what came of it."""
+
+from __future__ import annotations
+
+from pointsman.bulk.jobs import PLACE, list_jobs, read_job
+from pointsman.bulk.view import BulkAnswer, bulk_row, job_answer
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import in_thread
+from pointsman.gateway.parts import Parts
+
+
+class BulkApi:
+    """Serves the progress of bulk work; it is begun and done on the command line."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def list_jobs(self, _request: ApiRequest) -> object:
+        """List jobs, the newest first."""
+        place = self._parts.pointsman.home.place(PLACE)
+        found = await in_thread(lambda: list_jobs(place))
+        return BulkAnswer(tuple(bulk_row(each) for each in found))
+
+    async def show_job(self, request: ApiRequest) -> object:
+        """Tell how far a job is, and what came of it."""
+        place, name = self._parts.pointsman.home.place(PLACE), request.part("id")
+        return job_answer(await in_thread(lambda: read_job(place, name)))

@@ -1,0 +1,164 @@
+"""What was recorded, over HTTP: decisions of any room, what left, backtests, the whole ledger."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO, Final, get_args
+
+from msgspec import Raw
+
+from pointsman.app import Pointsman
+from pointsman.audit.backtest.result import backtest_value
+from pointsman.audit.egress import egress_value
+from pointsman.audit.export import BundleSummary
+from pointsman.audit.replay import Progress
+from pointsman.errors import InputError, LedgerBroken
+from pointsman.gateway.api.ledger.progress import stream_progress, wants_events
+from pointsman.gateway.api.ledger.shapes import (
+    BacktestBody,
+    DecisionRow,
+    VerifyAnswer,
+)
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import NO_STORE, Send, StreamedAnswer, in_thread
+from pointsman.gateway.parts import Parts
+from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text, read_instant
+from pointsman.kernel.record import DECISION, Room, read_recorded
+from pointsman.storage.place import Where
+from pointsman.storage.sqlite.database import told_errors
+from pointsman.storage.stores.entries import LedgerReader, Stored
+
+BUNDLE: Final = "pointsman-ledger.jsonl"
+_LINKED: Final = {"turn": ("turn", "turn.fallback")}
+_PIECE: Final = 256 * 1024
+
+
+class RecordApi:
+    """Serves what was recorded."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def list_decisions(self, request: ApiRequest) -> object:
+        """List the latest decisions of any room."""
+        kinds, most = _kinds(request), request.limit()
+        since, before = request.instant("since", EPOCH), request.instant("before", LATEST)
+        database = self._parts.pointsman.home.database
+
+        def found() -> list[DecisionRow]:
+            return [_row(each) for each in _latest(database, kinds, before, most)]
+
+        rows = await in_thread(found)
+        earliest = instant_text(since)
+        return {"decisions": [each for each in rows if each.at >= earliest]}
+
+    async def show_egress(self, request: ApiRequest) -> object:
+        """Tell what left this machine since an instant."""
+        pointsman, since = self._parts.pointsman, request.instant("since", EPOCH)
+        report = await in_thread(lambda: pointsman.egress(since))
+        return egress_value(report)
+
+    async def backtest(self, request: ApiRequest) -> object:
+        """Decide the recorded turns again under another policy."""
+        given = request.body_as(BacktestBody)
+        since = EPOCH if given.since is None else read_instant(given.since)
+        pointsman = self._parts.pointsman
+        models = None if given.models is None else (_bytes(given.models), "models.yaml")
+        policy = pointsman.candidate_policy((_bytes(given.policy), "routing.yaml"), models)
+
+        def run(progress: Progress | None) -> object:
+            made = pointsman.backtest(policy, since, previews=given.previews, progress=progress)
+            return backtest_value(made)
+
+        if wants_events(request.asked):
+            return StreamedAnswer(lambda _receive, send: stream_progress(send, run))
+        return await in_thread(lambda: run(None))
+
+    async def export_ledger(self, _request: ApiRequest) -> object:
+        """Send the ledger as a bundle that another machine can verify."""
+        return StreamedAnswer(lambda _receive, send: self._stream_bundle(send))
+
+    async def _stream_bundle(self, send: Send) -> None:
+        with tempfile.TemporaryDirectory(prefix="pointsman-export-") as folder:
+            target = Path(folder) / BUNDLE
+            summary = await in_thread(lambda: _write_bundle(self._parts.pointsman, target))
+            with target.open("rb") as file:
+                await _stream_file(send, file, summary, target.stat().st_size)
+
+    async def replay_all(self, request: ApiRequest) -> object:
+        """Re-run what was recorded."""
+        pointsman, since = self._parts.pointsman, request.instant("since", EPOCH)
+        return await in_thread(lambda: pointsman.replay_all(since))
+
+    async def verify(self, _request: ApiRequest) -> VerifyAnswer:
+        """Check the whole ledger."""
+        report = await in_thread(self._parts.pointsman.verify)
+        return VerifyAnswer(report.is_intact, report.entries, report.faults)
+
+
+def _kinds(request: ApiRequest) -> list[str]:
+    room = request.parameter("kind")
+    rooms: tuple[str, ...] = get_args(Room)
+    if room is not None and room not in rooms:
+        raise InputError("`kind` names no room", hint=f"one of {', '.join(rooms)}")
+    named = rooms if room is None else (room,)
+    return [DECISION + kind for each in named for kind in _LINKED.get(each, (each,))]
+
+
+def _latest(database: Where, kinds: list[str], before: Instant, most: int) -> list[Stored]:
+    """Give the newest entries over several kinds; each kind is asked for by its index."""
+    if not database.exists():
+        return []
+    with told_errors(database), closing(LedgerReader(database)) as ledger:
+        rows = [each for kind in kinds for each in ledger.recent(kind, before, most)]
+    rows.sort(key=lambda each: (each.entry.at, each.chain, each.entry.seq), reverse=True)
+    return rows[:most]
+
+
+def _row(stored: Stored) -> DecisionRow:
+    entry = stored.entry
+    _, record, aside = read_recorded(entry.payload)
+    return DecisionRow(
+        decision_id=entry.id,
+        room=record.kind,
+        kind=entry.kind.removeprefix(DECISION),
+        ref=entry.ref,
+        session_id=aside.session_id,
+        trace_id=aside.trace_id,
+        at=instant_text(entry.at),
+        decision_version=record.decision_version,
+        policy_id=record.policy_id,
+        facts_id=record.facts_id,
+        is_preview=aside.is_preview,
+        elapsed_ms=aside.elapsed_us / 1000,
+        outcome=Raw(bytes(record.outcome)),
+    )
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _write_bundle(pointsman: Pointsman, target: Path) -> BundleSummary:
+    """Write the bundle of an intact ledger."""
+    report = pointsman.verify()
+    if not report.is_intact:
+        raise LedgerBroken("only an intact ledger is exported", hint="POST /api/verify tells more")
+    return pointsman.export(target)
+
+
+async def _stream_file(send: Send, file: BinaryIO, summary: BundleSummary, size: int) -> None:
+    headers = [
+        (b"content-type", b"application/x-ndjson"),
+        (b"content-length", str(size).encode()),
+        (b"content-disposition", f'attachment; filename="{BUNDLE}"'.encode()),
+        (b"x-pointsman-signed-by", summary.key_id.encode()),
+        (b"x-pointsman-entries", str(summary.entries).encode()),
+        NO_STORE,
+    ]
+    await send.begin(200, headers, await in_thread(lambda: file.read(_PIECE)))
+    while piece := await in_thread(lambda: file.read(_PIECE)):
+        await send.more(piece)
+    send.end()

@@ -1,0 +1,167 @@
+"""What auditing over HTTP takes and gives: replay, verification, backtests, what left."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Raw, Struct
+
+from pointsman.audit.backtest.result import Unable
+from pointsman.audit.turn_shapes import InstantText
+from pointsman.kernel.record import Room
+from pointsman.kernel.verification import Fault
+
+
+class DecisionRow(Struct, frozen=True):
+    """One recorded decision of any room; `ref` is what was decided about."""
+
+    decision_id: str
+    room: Room
+    kind: str
+    ref: str
+    session_id: str
+    trace_id: str
+    at: InstantText
+    decision_version: int
+    policy_id: str
+    facts_id: str
+    is_preview: bool
+    elapsed_ms: float
+    outcome: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+
+
+class DecisionsAnswer(Struct, frozen=True):
+    """The latest decisions, the newest first."""
+
+    decisions: tuple[DecisionRow, ...]
+
+
+class ReplayRow(Struct, frozen=True):
+    """A decision that did not come out the same."""
+
+    decision_id: str
+    kind: str
+    verdict: str
+    code: str
+    reason: str
+
+
+class ReplayAnswer(Struct, frozen=True):
+    """How many decisions came out the same, and which did not."""
+
+    identical: int
+    diverged: int
+    unable: int
+    others: tuple[ReplayRow, ...]
+
+
+class VerifyAnswer(Struct, frozen=True):
+    """Whether the ledger is whole."""
+
+    intact: bool
+    entries: int
+    faults: tuple[Fault, ...]
+
+
+class BacktestBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The other policy, as the text of `routing.yaml`, and of `models.yaml` where that differs."""
+
+    policy: Annotated[str, Meta(min_length=1, max_length=1 << 20)]
+    models: Annotated[str, Meta(max_length=1 << 20)] | None = None
+    since: str | None = None
+    previews: bool = True
+
+
+class ChangeRow(Struct, frozen=True):
+    """A turn that another model would take."""
+
+    turn_id: str
+    at: InstantText
+    before_model: str
+    after_model: str
+    before_policy: str
+    after_policy: str
+    rule: str | None
+
+
+class Shift(Struct, frozen=True):
+    """How many turns go from one model to another."""
+
+    before: str
+    after: str
+    count: int
+
+
+class InputCostAnswer(Struct, frozen=True):
+    """What reading the input costs under both policies."""
+
+    turns: int
+    before_usd: str
+    after_usd: str
+    difference_usd: str
+    price_unknown: int
+    no_model: int
+    note: str
+
+
+class BacktestAnswer(Struct, frozen=True):
+    """What changes under the other policy, and what it costs."""
+
+    turns: int
+    changed_count: int
+    changed: tuple[ChangeRow, ...]
+    shifts: tuple[Shift, ...]
+    by_rule: dict[str, int]
+    models_before: dict[str, int]
+    models_after: dict[str, int]
+    input_cost: InputCostAnswer
+    unable_count: int
+    unable: tuple[Unable, ...]
+
+
+class EgressRow(Struct, frozen=True):
+    """One decision under which a turn left this machine, with its departures as `calls`.
+
+    `is_advice` marks a placement rule that let nothing leave: it only said where it would go.
+    """
+
+    at: InstantText
+    turn_id: str
+    decision_id: str
+    session_id: str
+    model: str
+    slot: str
+    rule: str
+    placement_rule: str
+    gate: str
+    characters: int
+    tokens: int
+    call: Literal["ended", "not on record"]
+    calls: int
+    is_advice: bool
+
+
+class EgressFault(Struct, frozen=True):
+    """What is wrong with the ledger that says so."""
+
+    code: str
+    message: str
+
+
+class EgressAnswer(Struct, frozen=True):
+    """What left this machine since an instant, and whether that is proved.
+
+    `left` counts turns, `departures` the calls that left.
+    """
+
+    since: InstantText
+    turns: int
+    previews: int
+    left: int
+    departures: int
+    rows: tuple[EgressRow, ...]
+    violations: tuple[EgressRow, ...]
+    proved: bool
+    unreadable: int
+    ledger_entries: int
+    fault: EgressFault | None

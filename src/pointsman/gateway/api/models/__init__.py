@@ -1,0 +1,1 @@
+"""Model endpoints, in the vendors' formats."""

@@ -1,0 +1,96 @@
+"""Putting a changed policy in force: in this home's files, or by publishing it for all."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from pointsman.access.keys import Principal
+from pointsman.errors import LedgerError
+from pointsman.gateway.api.feed.events import published_event
+from pointsman.gateway.api.status.shapes import PolicyState
+from pointsman.gateway.http import in_thread
+from pointsman.gateway.parts import Parts, check_own_files
+from pointsman.storage.files import replace_file
+from pointsman.storage.policies.ledger_policies import LedgerPolicies
+from pointsman.storage.policies.policies import InForce, PolicyFiles
+
+
+async def write_policy(
+    parts: Parts, name: str, text: bytes, caller: Principal, over: str = ""
+) -> None:
+    """Put a text that was checked in force.
+
+    Where the policy is published, all must fit together, and it must take the place of the
+    publication in force; `over` names the one that the caller has seen.
+    """
+    pointsman = parts.pointsman
+    if not isinstance(pointsman.files, LedgerPolicies):
+        check_own_files(parts)
+        path = pointsman.home.path / name
+        await in_thread(lambda: replace_file(path, text))
+        pointsman.reload()
+        return
+    given = pointsman.files.replaced(name, text)
+    if over:
+        given = replace(given, over=over)
+    await in_thread(lambda: pointsman.publish(given, _named(caller)))
+    if parts.sharing is not None:
+        parts.sharing.changed()
+
+
+def policy_state(files: PolicyFiles, in_force: InForce) -> PolicyState:
+    """Tell which policy is in force, and where it comes from."""
+    origin = in_force.origin
+    trouble = files.trouble if isinstance(files, LedgerPolicies) else ""
+    return PolicyState(
+        origin.source,
+        in_force.policy_id,
+        in_force.placement_id,
+        origin.number,
+        origin.publication_id,
+        trouble or origin.notice,
+    )
+
+
+def follow_policy(parts: Parts) -> None:
+    """Have every change of a published policy told: in the log, live and, if refused, recorded."""
+    files = parts.pointsman.files
+    if isinstance(files, LedgerPolicies):
+        files.listener = _Telling(parts, files)
+
+
+class _Telling:
+    """Tells what became of publications; in the thread of whoever looks for them."""
+
+    def __init__(self, parts: Parts, files: LedgerPolicies) -> None:
+        self._parts = parts
+        self._files = files
+        self._last = files.published
+
+    def __call__(self, in_force: InForce) -> None:
+        parts = self._parts
+        refused = [
+            problem.message
+            for file in in_force.invalid
+            if file.entry_id
+            for problem in file.problems
+        ]
+        if parts.log.is_on:
+            parts.log.policy(in_force.policy_id, in_force.origin.number, refused)
+        self._tell_live()
+        # A ledger that takes nothing now is told elsewhere, and must not keep a policy from its
+        # place.
+        with suppress(LedgerError):
+            parts.pointsman.desk.tell_invalid(in_force)
+
+    def _tell_live(self) -> None:
+        """Tell of a publication once, when it is in force here."""
+        last, self._last = self._last, self._files.published
+        if self._last is not None and (last is None or last.id != self._last.id):
+            self._parts.feed.tell(published_event(self._last))
+
+
+def _named(caller: Principal) -> str:
+    return f"key {caller.key_id}" if caller.key_id else caller.name or "admin"

@@ -1,0 +1,1 @@
+"""Recorded turns over HTTP."""

@@ -1,0 +1,57 @@
+"""The last day at a glance."""
+
+from __future__ import annotations
+
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.api.shapes import LedgerState
+from pointsman.gateway.api.turns.shapes import (
+    BucketRow,
+    OverviewAnswer,
+)
+from pointsman.gateway.http import in_thread
+from pointsman.gateway.parts import Parts
+from pointsman.kernel.instant import DAY, SECOND, Instant, instant_text
+from pointsman.storage.stores.turn_rows import BUCKET
+
+
+class OverviewApi:
+    """Serves the overview that the dashboard opens with."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._catalog = parts.catalog
+
+    async def show_overview(self, _request: ApiRequest) -> OverviewAnswer:
+        """Tell how the last day went."""
+        return await in_thread(self._overview)
+
+    def _overview(self) -> OverviewAnswer:
+        pointsman = self._parts.pointsman
+        index, behind = self._catalog.looked()
+        now = pointsman.clock.now()
+        since, midnight = Instant(now - DAY), Instant(now - now % DAY)
+        buckets = index.buckets(since)
+        today = [each for each in buckets if each.start >= midnight]
+        ledger, in_force = pointsman.desk.recorder().health, pointsman.in_force()
+        return OverviewAnswer(
+            at=instant_text(now),
+            since=instant_text(since),
+            bucket_s=BUCKET // SECOND,
+            buckets=tuple(
+                BucketRow(
+                    instant_text(each.start),
+                    each.model,
+                    each.turns,
+                    each.fallbacks,
+                    each.cost_microusd,
+                )
+                for each in buckets
+            ),
+            cost_today_microusd=sum(each.cost_microusd for each in today),
+            turns_today=sum(each.turns for each in today),
+            tainted_sessions=len(pointsman.tainted()),
+            ledger=LedgerState(writable=ledger.is_writable, cause=ledger.cause),
+            configuration=tuple(str(each) for each in in_force.problems),
+            default_model=", ".join(in_force.ready.defaults),
+            behind=behind,
+        )

@@ -1,0 +1,1 @@
+"""Workflow decisions and webhooks over HTTP."""

@@ -1,0 +1,232 @@
+"""Workflow decisions over HTTP: definitions, what they decided, where that came from, the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from pointsman.branches.policy import Decision
+from pointsman.branches.rules.review import Finding, review
+from pointsman.errors import DocumentError, InputError, NotFound
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import in_thread
+from pointsman.gateway.parts import Parts
+from pointsman.kernel.schema import conform
+from pointsman.storage.policies.decision_files import DecisionsInForce
+from pointsman.storage.sqlite.database import told_errors
+from pointsman.storage.stores.decision_cache import MOST_ANSWERS, CacheCount, cache_counts
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.workflows.branch_log import BranchLog, LogEntry
+from pointsman.workflows.branch_view import decision_value, dry_run_value, duration, log_value
+from pointsman.workflows.branching import CACHE_FILE, dry_run
+from pointsman.workflows.graph import Graph, subgraph
+from pointsman.workflows.lineage import lineage_graph, matching_nodes
+
+MOST_LOGGED: Final = 100
+MOST_DRAWN: Final = 10
+"""Evaluations in one picture: more than these nobody can read."""
+
+
+class DryRunBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The context in which the decision's input is evaluated."""
+
+    input: dict[str, Any]
+
+
+class CacheRow(Struct, frozen=True):
+    """What is kept of a decision's answers."""
+
+    enabled: bool
+    ttl: str
+    entries: int
+    expired: int
+
+
+class DefinitionsAnswer(Struct, frozen=True):
+    """The decisions in force."""
+
+    decisions: tuple[dict[str, Any], ...]
+    problems: tuple[str, ...]
+    most_answers: int
+
+
+class DefinitionAnswer(Struct, frozen=True):
+    """One decision: how it is written, what it decided, and what is kept of that."""
+
+    definition: dict[str, Any]
+    distribution: dict[str, int]
+    expected: dict[str, float]
+    total: int
+    log: tuple[dict[str, Any], ...]
+    findings: tuple[dict[str, Any], ...]
+    cache: CacheRow
+
+
+class GraphAnswer(Struct, frozen=True):
+    """What recorded evaluations came from and led to."""
+
+    version: str
+    nodes: tuple[dict[str, Any], ...]
+    edges: tuple[dict[str, Any], ...]
+
+
+class EvaluatedDry(Struct, frozen=True):
+    """Where a decision would lead."""
+
+    decision_id: str
+    selected_targets: tuple[str, ...]
+    selected_labels: tuple[str, ...]
+    is_default: bool
+    blocked: bool
+    would_route_to: tuple[str, ...]
+    would_block: bool
+
+
+class Forgotten(Struct, frozen=True):
+    """How many answers of a decision were forgotten."""
+
+    decision_id: str
+    removed: int
+
+
+class WorkflowApi:
+    """Serves workflow decisions."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def list_decisions(self, _request: ApiRequest) -> object:
+        """List the decisions in force."""
+        return await in_thread(self._definitions)
+
+    def _definitions(self) -> dict[str, object]:
+        in_force = self._in_force()
+        with self._log() as log:
+            entries = [] if log is None else list(log.every())
+        rows = [
+            {
+                **_definition(in_force, each),
+                "evaluations": sum(e.outcome.decision_id == each.id for e in entries),
+                "kept": self._kept(each),
+                "warnings": sum(f.decision_id == each.id for f in review(in_force.policy)),
+            }
+            for each in in_force.policy.decisions
+        ]
+        problems = [str(each) for each in in_force.problems]
+        return {"decisions": rows, "problems": problems, "most_answers": MOST_ANSWERS}
+
+    async def show_decision(self, request: ApiRequest) -> object:
+        """Tell how a decision is written, and what it decided so far."""
+        name = request.part("id")
+        return await in_thread(lambda: self._definition(name))
+
+    def _definition(self, name: str) -> dict[str, object]:
+        in_force = self._in_force()
+        decision = in_force.ready.decision(name).decision
+        counted, total = {}, 0
+        logged: list[LogEntry] = []
+        with self._log() as log:
+            if log is not None:
+                found = log.distribution(name)
+                counted, total = found.labels, found.total
+                logged = list(log.query(decision_id=name))[-MOST_LOGGED:]
+        return {
+            "definition": _definition(in_force, decision),
+            "distribution": counted,
+            "expected": expected_shares(decision),
+            "total": total,
+            "log": [log_value(each) for each in reversed(logged)],
+            "findings": [
+                _finding(each) for each in review(in_force.policy) if each.decision_id == name
+            ],
+            "cache": self._kept(decision),
+        }
+
+    async def show_lineage(self, request: ApiRequest) -> object:
+        """Tell what the evaluations of a decision, or one of them, came from and led to."""
+        name = request.part("id")
+        return await in_thread(lambda: self._lineage(name))
+
+    def _lineage(self, name: str) -> dict[str, object]:
+        with self._log() as log:
+            graph = lineage_graph([] if log is None else log.every())
+        named = matching_nodes(graph, name)
+        if not named:
+            self._in_force().ready.decision(name)
+            return Graph((), ()).value()
+        return subgraph(graph, named[-MOST_DRAWN:]).value()
+
+    async def dry_run(self, request: ApiRequest) -> object:
+        """Evaluate a decision and leave nothing behind."""
+        name = request.part("id")
+        found = request.document()
+        conform(found, DryRunBody)
+        context = _context(found.value)
+        in_force, now = self._in_force(), self._parts.pointsman.clock.now()
+        problems = in_force.problems_of(name)
+        if problems:
+            raise DocumentError(problems)
+        made = await in_thread(lambda: dry_run(in_force, name, context, now))
+        return dry_run_value(made)
+
+    async def clear_cache(self, request: ApiRequest) -> object:
+        """Forget the answers that are kept of a decision."""
+        name = request.part("id")
+        branching = self._parts.pointsman.branching
+        if name not in branching.in_force().decisions:
+            raise NotFound(f"no decision is called `{name[:100]}`")
+        removed = await in_thread(lambda: branching.cache.invalidate(name))
+        return Forgotten(name, removed)
+
+    def _in_force(self) -> DecisionsInForce:
+        return self._parts.pointsman.branching.in_force()
+
+    @contextmanager
+    def _log(self) -> Iterator[BranchLog | None]:
+        path = self._parts.pointsman.home.database
+        if not path.exists():
+            yield None
+            return
+        with told_errors(path), closing(LedgerReader(path)) as ledger:
+            yield BranchLog(ledger)
+
+    def _kept(self, decision: Decision) -> CacheRow:
+        pointsman = self._parts.pointsman
+        counts = cache_counts(pointsman.home.path / CACHE_FILE, pointsman.clock.now())
+        found = next((each for each in counts if each.decision_id == decision.id), None)
+        kept = found or CacheCount(decision.id, 0, 0)
+        ttl = duration(decision.cache.ttl_ms)
+        return CacheRow(decision.cache.enabled, ttl, kept.entries, kept.expired)
+
+
+def expected_shares(decision: Decision) -> dict[str, float]:
+    """Give the share that weights would give each label; nothing where there are no weights."""
+    weights = [(each.label, Decimal(each.weight)) for each in decision.cases if each.weight]
+    total = sum(weight for _, weight in weights)
+    shares: dict[str, float] = {}
+    for label, weight in weights if total else ():
+        shares[label] = shares.get(label, 0.0) + float(weight / total)
+    return shares
+
+
+def _definition(in_force: DecisionsInForce, decision: Decision) -> dict[str, object]:
+    name = decision.id
+    return decision_value(decision, in_force.sources[name], in_force.policy_id(name))
+
+
+def _finding(finding: Finding) -> dict[str, object]:
+    encoder = msgspec.json.Encoder(decimal_format="number")
+    example = None if finding.example is None else msgspec.Raw(encoder.encode(finding.example))
+    return {**msgspec.structs.asdict(finding), "example": example}
+
+
+def _context(value: object) -> dict[str, Any]:
+    """Give the context as it was read: its numbers are exact there."""
+    if not isinstance(value, dict) or not isinstance(value["input"], dict):
+        raise InputError("a context is a mapping of names to values")
+    return value["input"]

@@ -1,0 +1,360 @@
+"""The short lane: turns that come together take each step together, and need no task of their own.
+
+Most turns go one way: a new message, a model that speaks the caller's dialect on a connection that
+rests, a whole answer. Here they take the same steps as all others, but step after step for all that
+came in one round of the event loop: the code of a step is then in the processor's cache for all but
+the first, which halves its time. Whatever is otherwise goes on at length, from where it stands.
+
+INVARIANT: as everywhere, no byte of an answer leaves before its decision is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from pointsman.calls.flow import CallEffect, Flow, Record
+from pointsman.errors import OverBudget, PointsmanError, RoutingFailed
+from pointsman.gateway.http import Asked, Receive, Send
+from pointsman.gateway.turns.endpoints import ModelEndpoint, finish_turn
+from pointsman.gateway.turns.forwarding import Begin, Forwarding
+from pointsman.gateway.turns.turn_flow import new_flow
+from pointsman.providers.http_provider import what_is_unreadable
+from pointsman.providers.messages import Usage
+
+if TYPE_CHECKING:
+    from pointsman.gateway.turns.turn import LiveTurn
+    from pointsman.gateway.wire.connection import ClientConnection
+    from pointsman.gateway.wire.request import IncomingRequest
+    from pointsman.providers.http_exchange import Exchange
+
+
+FEW: Final = 4
+"""From so many turns on, the ledger is told to begin before they are sent to their providers, and
+what follows their answers is done when there is time for it."""
+
+AT_ONCE: Final = 2
+"""How many turns are ended while others may still come."""
+
+ENDS_S: Final = 0.005
+"""It is done after so long at the latest."""
+
+
+class BatchedTurn:
+    """One turn on the lane."""
+
+    __slots__ = (
+        "batcher", "begin", "body", "connection", "exchange", "failed", "first", "flow",
+        "is_called", "is_over", "is_read", "live", "reason", "refused", "request", "ruled", "usage",
+        "written",
+    )  # fmt: skip
+
+    live: LiveTurn
+    flow: Flow
+    ruled: Record
+    first: Forwarding
+    begin: Begin
+    body: bytes
+    written: bytes
+    """The answer as it goes out."""
+    usage: Usage
+    reason: str
+
+    def __init__(
+        self, batcher: TurnBatcher, connection: ClientConnection, request: IncomingRequest
+    ) -> None:
+        self.batcher = batcher
+        self.connection = connection
+        self.request = request
+        self.exchange: Exchange | None = None
+        self.failed: Exception | None = None
+        self.is_read = False
+        self.refused: OverBudget | None = None
+        """Why its first call was not made; the flow goes on from there."""
+        self.is_called = False
+        """Whether its money is set aside: its first call is to be seen through."""
+        self.is_over = False
+        """Whether the lane is done with it."""
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether a budget applies."""
+        return self.is_read and bool(self.live.caps)
+
+    def answered(self) -> None:
+        """Learn that the provider's answer is here, or must be looked at."""
+        self.batcher.answered.add(self)
+
+    def durable(self) -> None:
+        """Learn that what was decided is durable, or could not be made so."""
+        self.batcher.durable.add(self)
+
+    def on_disconnect(self) -> None:
+        """Learn that the caller hung up."""
+        self.is_over = True
+        if self.exchange is not None:
+            self.exchange.let_go()
+        self.live.durability.then(None)
+        self.batcher.ended(self, self.live.cancel_call)
+
+    def continue_in_task(self, failed: Exception | None = None) -> None:
+        """Go on at length, from here."""
+        self.is_over = True
+        self.failed = failed
+        # Who sees it through watches for that.
+        self.request.reply.when_left(None)
+        self.connection.serve_in_task(self.request, self)
+
+    async def __call__(self, _asked: Asked, receive: Receive, send: Send) -> None:
+        """Serve the request at length."""
+        await self.batcher.endpoint.run_to_end(self._read_turn, self._run_rest, receive, send)
+
+    def _read_turn(self) -> LiveTurn:
+        if not self.is_read:
+            raise self.failed or RoutingFailed
+        return self.live
+
+    async def _run_rest(self, live: LiveTurn, send: Send) -> None:
+        if self.failed is not None:
+            raise self.failed
+        if self.refused is not None:
+            await finish_turn(self.flow, live, self.first, self.first.refuse(self.refused))
+        elif self.is_called:
+            await finish_turn(
+                self.flow, live, self.first, await self.first.run_to_end(self.exchange)
+            )
+        else:
+            await self.batcher.endpoint.drive(live, send)
+
+
+class BatchStage:
+    """Turns that wait for the same steps, and take them when the event loop comes round.
+
+    While a turn is `alone` it takes them at once: nobody is to be waited for.
+    """
+
+    __slots__ = ("_is_alone", "_steps", "_waiting")
+
+    def __init__(
+        self,
+        steps: Callable[[list[BatchedTurn]], None],
+        alone: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._steps = steps
+        self._is_alone = alone
+        self._waiting: list[BatchedTurn] = []
+
+    def add(self, *turns: BatchedTurn) -> None:
+        """Have turns wait."""
+        if turns and not self._waiting:
+            if self._is_alone():
+                self._steps([*turns])
+                return
+            asyncio.get_running_loop().call_soon(self._run)
+        self._waiting += turns
+
+    def put_back(self, turns: list[BatchedTurn]) -> None:
+        """Have turns wait once more, before those that came meanwhile."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._run)
+        self._waiting[:0] = turns
+
+    def _run(self) -> None:
+        turns, self._waiting = self._waiting, []
+        self._steps(turns)
+
+
+class TurnBatcher:
+    """The short lane of one endpoint."""
+
+    def __init__(self, endpoint: ModelEndpoint) -> None:
+        self.endpoint = endpoint
+        alone = endpoint.parts.is_alone
+        self.begun = BatchStage(self._read_all, alone)
+        self.read_turn = BatchStage(self._decide_all, alone)
+        self.answered = BatchStage(self._answer_all, alone)
+        # Not at once: whoever tells that something is durable is still at the ledger.
+        self.durable = BatchStage(self._send_all)
+        self._out: list[BatchedTurn] = []
+        """Turns whose answers are out, and whose ends are to be taken into account."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._hoped = 0  # how many may ask again soon
+        endpoint.parts.finishing.append(self._end_all)
+
+    def take(self, connection: ClientConnection, request: IncomingRequest) -> None:
+        """Take a request."""
+        self.endpoint.parts.metrics.in_flight += 1
+        self.begun.add(BatchedTurn(self, connection, request))
+
+    def _read_all(self, turns: list[BatchedTurn]) -> None:
+        _each(turns, self._read_request)
+        self.read_turn.add(*[each for each in turns if not each.is_over])
+
+    def _decide_all(self, turns: list[BatchedTurn]) -> None:
+        if self._out and len(turns) < self._hoped:
+            # Those that were just answered are about to ask again: together they take less time.
+            self._end_some(AT_ONCE)
+            self.read_turn.put_back(turns)
+            return
+        if self._out and any(each.is_capped for each in turns):
+            # What is still held for them would be missing in their budgets.
+            self._end_all()
+        _each(turns, self._rule, self._record)
+        if len(turns) >= FEW:
+            self.endpoint.parts.pointsman.desk.recorder().begin()
+        _each(turns, self._write, self._call)
+
+    def _answer_all(self, turns: list[BatchedTurn]) -> None:
+        _each(turns, self._read_answer, self._wait)
+        # The ledger is at work, and nothing else is to be done.
+        self._end_all()
+
+    def _send_all(self, turns: list[BatchedTurn]) -> None:
+        _each(turns, self._let_out)
+        self._out += [each for each in turns if not each.is_over]
+        self._hoped = len(self._out)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if len(turns) < FEW:
+            self._end_all()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(ENDS_S, self._end_all)
+
+    def _end_all(self) -> None:
+        self._end_some(len(self._out))
+
+    def _end_some(self, count: int) -> None:
+        turns, self._out = self._out[:count], self._out[count:]
+        for each in turns:
+            self._end(each)
+
+    def _read_request(self, turn: BatchedTurn) -> None:
+        live = turn.live = self.endpoint.read_turn(turn.request.to_asked(turn.connection.client))
+        turn.is_read = True
+        if live.request.look.is_continuation or not self.endpoint.is_plain(live):
+            turn.continue_in_task()
+
+    def _rule(self, turn: BatchedTurn) -> None:
+        """Decide the turn; nothing else is done yet."""
+        turn.flow = new_flow(turn.live)
+        ruled = turn.flow.send(None)
+        if isinstance(ruled, Record) and _is_clear(ruled):
+            turn.ruled = ruled
+        else:
+            turn.continue_in_task()
+
+    def _record(self, turn: BatchedTurn) -> None:
+        turn.request.reply.when_left(turn.on_disconnect)
+        if not turn.is_over:
+            turn.live.record(turn.ruled)
+
+    @staticmethod
+    def _write(turn: BatchedTurn) -> None:
+        live, call = turn.live, turn.flow.send(None)
+        if not isinstance(call, CallEffect):
+            raise RoutingFailed
+        live.number = call.number
+        first = turn.first = Forwarding(live, call.model, turn.request.reply)
+        opened = first.call = live.open_call(call.model)
+        try:
+            opened.reserve()
+        except OverBudget as error:
+            turn.refused = error
+            turn.continue_in_task()
+            return
+        opened.begin()
+        turn.is_called = True
+        begin = None
+        with suppress(PointsmanError):
+            # It is raised again, and told, at length.
+            begin = first.prepare_send()
+        if begin is None:
+            turn.continue_in_task()
+        else:
+            turn.begin = begin
+
+    @staticmethod
+    def _call(turn: BatchedTurn) -> None:
+        """Send the request: one after the other, so that whoever reads them is woken once."""
+        exchange = turn.exchange = turn.begin()
+        if exchange is None or turn.live.request.look.is_stream:
+            turn.continue_in_task()
+        else:
+            exchange.tell(turn.answered)
+
+    @staticmethod
+    def _read_answer(turn: BatchedTurn) -> None:
+        exchange = turn.exchange
+        body = None if exchange is None else exchange.whole()
+        if exchange is None or body is None:
+            turn.continue_in_task()
+            return
+        if exchange.status != 200 or what_is_unreadable(exchange.headers):
+            turn.continue_in_task()
+            return
+        usage, reason = turn.first.end_of(body)
+        if reason is None or reason == "tool_use":
+            turn.continue_in_task()
+            return
+        turn.body, turn.usage, turn.reason = body, usage, reason
+        turn.first.call.answer_headers = exchange.headers
+        turn.first.call.stop_waiting()
+        turn.live.hold_here()
+
+    @staticmethod
+    def _wait(turn: BatchedTurn) -> None:
+        exchange = turn.exchange
+        headers = turn.first.headers(turn.body, {} if exchange is None else exchange.headers)
+        turn.written = turn.request.reply.render(200, headers, turn.body)
+        turn.live.durability.then(turn.durable)
+
+    @staticmethod
+    def _let_out(turn: BatchedTurn) -> None:
+        if turn.live.durability.has_failed:
+            turn.continue_in_task()
+        else:
+            reply = turn.request.reply
+            reply.when_left(None)
+            call = turn.first.call
+            call.first_byte_ns = call.out_ns = time.perf_counter_ns()
+            reply.out(200, turn.written)
+
+    def _end(self, turn: BatchedTurn) -> None:
+        """Take the end of a turn into account."""
+        turn.is_over = True
+        exchange = turn.exchange
+        attempts = 1 if exchange is None else exchange.attempts
+        self.ended(
+            turn,
+            lambda: turn.first.complete(attempts, turn.body, turn.usage, turn.reason),
+        )
+
+    def ended(self, turn: BatchedTurn, note: Callable[[], None]) -> None:
+        """Note how a turn ended, and be done with it, whatever comes of that: nobody waits."""
+        failed: PointsmanError | None = None
+        try:
+            note()
+        except PointsmanError as error:
+            failed = error
+        self.endpoint.finish_request(200, turn.live, failed)
+
+
+def _each(turns: list[BatchedTurn], *steps: Callable[[BatchedTurn], None]) -> None:
+    """Have all turns take each step before any takes the next one."""
+    for step in steps:
+        for turn in turns:
+            if not turn.is_over:
+                try:
+                    step(turn)
+                except Exception as error:  # noqa: BLE001 - told at length, as any other
+                    turn.continue_in_task(error)
+
+
+def _is_clear(ruled: Record) -> bool:
+    """Tell whether a model takes the turn, and nobody has to be asked."""
+    ruling = ruled.ruling
+    return bool(ruling.model) and not ruling.placing.outcome.requires_confirmation

@@ -1,0 +1,272 @@
+"""The recording desk of a home: opened on first use, it records rulings and what follows them.
+
+Ids and instants come from the clock and the source it is given; nothing is made up here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from typing import cast
+
+import apsw
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pointsman.kernel.canonical import Form
+from pointsman.kernel.content import Sealed
+from pointsman.kernel.entry import Draft
+from pointsman.kernel.instant import Clock, IdSource, Instant
+from pointsman.kernel.record import Aside, Names
+from pointsman.placement.facts import Taint
+from pointsman.recording.recorder import Recorder
+from pointsman.recording.ruling import (
+    PlacementRuling,
+    Ruling,
+    placement_record,
+    policies_in_force,
+    turn_draft,
+    turn_record,
+)
+from pointsman.recording.taints import Taints, cleared_draft, taint_draft, taint_rule
+from pointsman.recording.waiting import BlockingWaiter, DurabilityWaiter
+from pointsman.signals.redaction import redacted
+from pointsman.storage.home import Home
+from pointsman.storage.policies.policies import InForce, InvalidFile, PolicyFiles
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.ledger import Receipt
+from pointsman.turns.facts import with_seal
+
+TaintName = Callable[[], str] | None
+"""Names what a taint is to hold, where that is not the session; asked only where one is noted."""
+
+POLICY_INVALID = "event.routing.policy_invalid"
+POLICY_REFUSED = "event.policy.refused"
+"""A published policy that was not followed; `ref` is the entry that made it known."""
+
+
+class DecisionRecorder:
+    """Records for one home. Nothing is written before the first decision is."""
+
+    def __init__(
+        self,
+        home: Home,
+        files: PolicyFiles,
+        writer: str,
+        sources: tuple[Clock, IdSource],
+        taints: Taints,
+    ) -> None:
+        self._home = home
+        self._files = files
+        self._writer = writer
+        self._clock, self._ids = sources
+        self._taints = taints
+        self._recorder: Recorder | None = None
+        self._told_invalid: tuple[InvalidFile, ...] = ()
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        """Write and sign what was handed in, and let go of the home."""
+        with self._lock:
+            recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.close()
+
+    def clear_taint(self, session_id: str, taint: Taint, reason: str) -> None:
+        """Record that a session may leave again, and why."""
+        names = Names(self._ids.new_id(), session_id, self._clock.now())
+        self.recorder().append(cleared_draft(names, taint, reason)).result()
+        self._taints.note(session_id, None)
+
+    def record(self, names: Names, in_force: InForce, ruling: Ruling, aside: Aside) -> Instant:
+        """Record a turn, its text first, and wait until it is durable.
+
+        Gives the recorded instant: a chain's time never goes back, so it may be later than asked.
+        """
+        seal = self._store_text(ruling.facts.message)
+        ruling = replace(ruling, facts=with_seal(ruling.facts, seal))
+        waits = BlockingWaiter()
+        self.hand_in(names, in_force, ruling, aside, waits)
+        receipt = cast("Receipt", waits.wait()[-1])
+        return receipt.entry.at
+
+    def hand_in(  # noqa: PLR0913, PLR0917 - what one turn's entries need
+        self,
+        names: Names,
+        in_force: InForce,
+        ruling: Ruling,
+        aside: Aside,
+        waits: DurabilityWaiter,
+        linked: str = "",
+        taint_as: TaintName = None,
+    ) -> None:
+        """Hand a turn in: its text, its policies if they are new, and both its decisions.
+
+        What must stay taints what `taint_as` names, else the session; a turn that no model takes
+        taints nothing.
+
+        INVARIANT: whoever acts on it waits for all of it first. Text and decision are synced side
+        by side, so that keeping the text costs no second wait. The decision is expected last.
+        """
+        recorder = self._recorder or self.recorder()
+        if in_force.invalid is not self._told_invalid:
+            self._record_invalid(in_force, recorder)
+        policies, ledger = policies_in_force(in_force), self._home.identity.ledger
+        placing, message = ruling.placing, ruling.facts.message
+        seal = message if isinstance(message, Sealed) else recorder.hand_in_text(message, waits)
+        if ruling.is_placed_anew:
+            if not placing.is_advice:
+                first = Names(self._ids.new_id(), names.ref, names.at)
+                made = placement_record(policies, placing, seal, ledger)
+                recorder.decide(first, made, aside, waits.expect())
+            if ruling.model:
+                self._record_taint(recorder, in_force, placing, aside, taint_as)
+        settled = waits.expect()
+
+        def draft() -> Draft:
+            return turn_draft(names, policies, ruling, seal, aside, linked)
+
+        # The commit thread writes the bytes of a whole group one after the other: in half the time.
+        if not recorder.decide_soon(policies.turns_id, draft, settled):
+            made = turn_record(policies, ruling, seal, ledger)
+            recorder.decide(names, made, aside, settled, linked)
+
+    def record_placement(
+        self, names: Names, in_force: InForce, placing: PlacementRuling, aside: Aside
+    ) -> None:
+        """Record a placement that no choice of a model follows; it is durable when this returns."""
+        waits = BlockingWaiter()
+        self.hand_in_placement(names, in_force, placing, aside, waits)
+        waits.wait()
+
+    def hand_in_placement(  # noqa: PLR0913 - what one entry needs
+        self,
+        names: Names,
+        in_force: InForce,
+        placing: PlacementRuling,
+        aside: Aside,
+        waits: DurabilityWaiter,
+        *,
+        is_refused: bool = False,
+        taint_as: TaintName = None,
+    ) -> None:
+        """Hand in a placement that no choice of a model follows; a refused call taints nothing."""
+        recorder = self.recorder()
+        self._record_invalid(in_force, recorder)
+        content = placing.facts.content
+        seal = content if isinstance(content, Sealed) else recorder.hand_in_text(content, waits)
+        made = placement_record(
+            policies_in_force(in_force), placing, seal, self._home.identity.ledger
+        )
+        if not is_refused:
+            self._record_taint(recorder, in_force, placing, aside, taint_as)
+        recorder.decide(names, made, aside, waits.expect())
+
+    def tell_invalid(self, in_force: InForce) -> None:
+        """Record what is wrong with the policy, if that was not done yet."""
+        self._record_invalid(in_force, self.recorder())
+
+    def recorder(self) -> Recorder:
+        """Give the recorder, opened now if it was not yet."""
+        recorder = self._recorder
+        if recorder is not None:
+            return recorder
+        with self._lock:
+            if self._recorder is None:
+                retain = self._files.settings().value.retain
+                opening = _opening(self._home, self._clock.now())
+                self._recorder = Recorder(self._home, self._writer, opening, retain, redacted)
+            return self._recorder
+
+    def _record_invalid(self, in_force: InForce, recorder: Recorder) -> None:
+        """Record once that a policy file is invalid, and again when it is so in another way."""
+        with self._lock:
+            if in_force.invalid == self._told_invalid:
+                return
+            self._told_invalid = in_force.invalid
+        for file in in_force.invalid:
+            if file.entry_id:
+                self._record_refused(file, recorder)
+                continue
+            path = str(self._home.path / file.name)
+            errors = tuple(str(problem) for problem in file.problems)
+            event = _PolicyInvalid(path, errors, file.using_last_known_good)
+            payload = _INVALID_FORM.encode(event)
+            recorder.append(
+                Draft(POLICY_INVALID, self._ids.new_id(), "", self._clock.now(), payload)
+            ).result()
+
+    def _record_refused(self, file: InvalidFile, recorder: Recorder) -> None:
+        """Record that a publication is not followed, unless another process did."""
+        with closing(LedgerReader(self._home.database)) as reader:
+            if any(each.entry.kind == POLICY_REFUSED for each in reader.with_ref(file.entry_id)):
+                return
+        payload = REFUSED_FORM.encode(
+            PolicyRefused(file.name, tuple(each.message for each in file.problems))
+        )
+        names = (self._ids.new_id(), file.entry_id, self._clock.now())
+        recorder.append(Draft(POLICY_REFUSED, *names, payload)).result()
+
+    def _record_taint(
+        self,
+        recorder: Recorder,
+        in_force: InForce,
+        placing: PlacementRuling,
+        aside: Aside,
+        taint_as: TaintName,
+    ) -> None:
+        """Note that a session now holds what must stay; a preview leaves no such trace."""
+        facts = placing.facts
+        if aside.is_preview or not facts.session_id or facts.taint is not None:
+            return
+        rule_id = taint_rule(in_force.placement.policy, placing)
+        if rule_id:
+            session_id = (taint_as() if taint_as is not None else "") or facts.session_id
+            names = Names(self._ids.new_id(), session_id, self._clock.now())
+            taint = Taint(facts.question_id, rule_id)
+            recorder.append(taint_draft(names, taint))
+            self._taints.note(session_id, taint)
+
+    def _store_text(self, text: str | Sealed) -> Sealed:
+        """Keep a text, wait until that is durable, and give its seal."""
+        if isinstance(text, Sealed):
+            return text
+        waits = BlockingWaiter()
+        seal = self.recorder().hand_in_text(text, waits)
+        waits.wait()
+        return seal
+
+
+class _PolicyInvalid(Struct, frozen=True, forbid_unknown_fields=True):
+    policy_path: str
+    errors: tuple[str, ...]
+    using_last_known_good: bool
+
+
+_INVALID_FORM = Form(_PolicyInvalid)
+
+
+class PolicyRefused(Struct, frozen=True, forbid_unknown_fields=True):
+    """A published policy that was not followed, and why."""
+
+    publication: str
+    errors: tuple[str, ...]
+
+
+REFUSED_FORM = Form(PolicyRefused)
+
+
+def _opening(home: Home, at: Instant) -> Draft:
+    """Make a chain's first entry: by which key and program it was begun."""
+    opened = _ChainOpened(home.keys[-1].id, home.keys[-1].public.hex(), apsw.sqlite_lib_version())
+    return Draft("chain.opened", home.identity.ledger, "", at, _OPENED_FORM.encode(opened))
+
+
+class _ChainOpened(Struct, frozen=True, forbid_unknown_fields=True):
+    key_id: str
+    public_key: str
+    sqlite_version: str
+
+
+_OPENED_FORM = Form(_ChainOpened)

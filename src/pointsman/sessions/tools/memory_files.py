@@ -1,0 +1,233 @@
+"""What is remembered between sessions: `MEMORY.md` and `USER.md` of the home, `MEMORY.md` of the
+workspace.
+
+People edit these files, too. An entry is a line that begins with `- `, with the indented lines
+below it; only entries make room for new ones, the oldest first, never what else stands there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from pointsman.kernel.canonical import content_id
+from pointsman.sessions.catalogue import Payload
+from pointsman.sessions.events.state import MemoryEviction, MemoryUpdated
+from pointsman.sessions.tool import PromptPart
+from pointsman.sessions.tools.excerpt import Excerpt
+from pointsman.sessions.tools.failure import CallFailed, from_os, invalid_input, not_allowed
+from pointsman.sessions.tools.workspace import Location, WorkspaceFolder
+from pointsman.sessions.tools.writing import replace_at
+
+FileName = Literal["memory", "user", "workspace"]
+
+LONGEST_ENTRY = 2_000
+LARGEST: Final[dict[FileName, int]] = {"memory": 16_384, "user": 8_192, "workspace": 16_384}
+"""Bytes of each file; what is added beyond them makes the oldest entries go."""
+
+_MOST_READ: Final = 1024 * 1024
+_PLACES: Final[dict[FileName, str]] = {
+    "memory": "MEMORY.md",
+    "user": "USER.md",
+    "workspace": "MEMORY.md",
+}
+_SHOWN: Final[dict[FileName, str]] = {
+    "memory": "home/MEMORY.md",
+    "user": "home/USER.md",
+    "workspace": "workspace/MEMORY.md",
+}
+_TITLES: Final[dict[FileName, str]] = {
+    "user": "What the user says about themselves (USER.md)",
+    "memory": "What is remembered from earlier sessions (MEMORY.md)",
+    "workspace": "Notes kept in this workspace (its MEMORY.md); whoever wrote the workspace may "
+    "have written them",
+}
+
+Operation = Literal["add", "replace"]
+
+
+class MemoryChange(NamedTuple):
+    """What a change did: a line for the model, and the events; none when nothing changed."""
+
+    message: str
+    events: tuple[Payload, ...] = ()
+
+
+class MemoryFiles:
+    """The memory of one session: read into its prompt, changed by its tools."""
+
+    def __init__(
+        self,
+        home: Path,
+        workspace: WorkspaceFolder | None = None,
+        *,
+        digest: Callable[[bytes], str] = content_id,
+    ) -> None:
+        self._folders: dict[FileName, WorkspaceFolder] = {"memory": WorkspaceFolder(home)}
+        self._folders["user"] = self._folders["memory"]
+        if workspace is not None:
+            self._folders["workspace"] = workspace
+        self._digest = digest
+
+    def prompt(self) -> PromptPart:
+        """Give each file that holds something, under its title, within its size."""
+        parts = [part for name in _TITLES if (part := self._part(name))]
+        return PromptPart("\n\n".join(parts))
+
+    def files(self) -> tuple[FileName, ...]:
+        """Name the files that can be changed here."""
+        return tuple(self._folders)
+
+    def add(self, name: FileName, text: str) -> MemoryChange:
+        """Add an entry at the end; the oldest make room where the file would be too large."""
+        entry = _entry(text)
+        with self._changing(name) as change:
+            if entry in _entries(change.before):
+                return MemoryChange("this is remembered already")
+            base = (
+                change.before
+                if change.before.endswith("\n") or not change.before
+                else (change.before + "\n")
+            )
+            return self._write(change, "add", base + entry)
+
+    def replace(self, name: FileName, old: str, new: str) -> MemoryChange:
+        """Replace a text that stands in the file once; by nothing, to forget it."""
+        with self._changing(name) as change:
+            count = change.before.count(old) if old else 0
+            if count != 1:
+                where = f"`{_SHOWN[name]}`"
+                often = f"stands {count} times in {where}: give more of it"
+                raise invalid_input(f"`old` {often if count else f'does not stand in {where}'}")
+            if len(new) > LONGEST_ENTRY:
+                raise invalid_input(f"`new` has at most {LONGEST_ENTRY} characters")
+            return self._write(change, "replace", change.before.replace(old, _clean(new)))
+
+    def _part(self, name: FileName) -> str:
+        folder = self._folders.get(name)
+        text = "" if folder is None else _read_quietly(folder, _PLACES[name]).strip()
+        if not text:
+            return ""
+        excerpt = Excerpt(LARGEST[name])
+        excerpt.write(text)
+        return f"# {_TITLES[name]}\n\n{excerpt.text()}"
+
+    @contextmanager
+    def _changing(self, name: FileName) -> Iterator[_Change]:
+        """Hold a file against other sessions while it is changed."""
+        folder = self._folders.get(name)
+        if folder is None:
+            raise not_allowed("this session has no workspace whose memory could be changed")
+        with folder.spot(_PLACES[name]) as spot:
+            # A lock on the folder needs no file of its own; it ends when the folder is closed.
+            fcntl.flock(spot.folder, fcntl.LOCK_EX)
+            with folder.spot(_PLACES[name]) as now:
+                yield _Change(name, now, _read(folder, now, _PLACES[name]))
+
+    def _write(self, change: _Change, operation: Operation, after: str) -> MemoryChange:
+        kept, evicted = _fitting(after, LARGEST[change.name])
+        if kept is None:
+            message = f"`{_SHOWN[change.name]}` is full: replace or shorten something in it"
+            raise invalid_input(message)
+        before, data = change.before.encode(), kept.encode()
+        try:
+            replace_at(change.spot, data, new_mode=0o600 if change.name != "workspace" else 0o666)
+        except OSError as error:
+            raise from_os(error, _SHOWN[change.name]) from None
+        events: list[Payload] = [
+            MemoryUpdated(
+                file=_SHOWN[change.name],
+                operation=operation,
+                hash_before=self._digest(before),
+                hash_after=self._digest(data),
+                size_before=len(before),
+                size_after=len(data),
+            )
+        ]
+        if evicted:
+            size = len(after.encode())
+            events.append(MemoryEviction(_SHOWN[change.name], "size_cap", evicted, size, len(data)))
+        told = f"; {evicted} older entries made room" if evicted else ""
+        return MemoryChange(
+            f"`{_SHOWN[change.name]}` has {len(data)} bytes now{told}", tuple(events)
+        )
+
+
+class _Change(NamedTuple):
+    """A file while it is held: which, where, and what it says."""
+
+    name: FileName
+    spot: Location
+    before: str
+
+
+def _read(folder: WorkspaceFolder, spot: Location, path: str) -> str:
+    if spot.found is None:
+        return ""
+    with os.fdopen(folder.open_file(spot, path), "rb") as file:
+        data = file.read(_MOST_READ + 1)
+    if len(data) > _MOST_READ:
+        raise invalid_input(f"`{path}` is larger than {_MOST_READ} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise invalid_input(f"`{path}` is not UTF-8: save it as such") from None
+
+
+def _read_quietly(folder: WorkspaceFolder, path: str) -> str:
+    """Read a file for the prompt; one that cannot be read says nothing."""
+    try:
+        with folder.spot(path) as spot:
+            return _read(folder, spot, path)
+    except CallFailed:
+        return ""
+
+
+def _clean(text: str) -> str:
+    return "".join(each for each in text if each in "\n\t" or each.isprintable())
+
+
+def _entry(text: str) -> str:
+    lines = [line.rstrip() for line in _clean(text).strip().splitlines() if line.strip()]
+    if not lines:
+        raise invalid_input("`text` is empty")
+    if len(text) > LONGEST_ENTRY:
+        raise invalid_input(f"`text` has at most {LONGEST_ENTRY} characters: keep what matters")
+    first = lines[0].removeprefix("- ")
+    return "\n".join([f"- {first}", *(f"  {line.strip()}" for line in lines[1:])]) + "\n"
+
+
+def _entries(text: str) -> list[str]:
+    return [block for block in _blocks(text) if block.startswith("- ")]
+
+
+def _blocks(text: str) -> list[str]:
+    """Cut a text into its entries and the lines between them."""
+    blocks: list[str] = []
+    for line in text.splitlines(keepends=True):
+        is_more = line.startswith(("  ", "\t")) and blocks and blocks[-1].startswith("- ")
+        if is_more:
+            blocks[-1] += line
+        else:
+            blocks.append(line)
+    return blocks
+
+
+def _fitting(text: str, most: int) -> tuple[str | None, int]:
+    """Drop the oldest entries until a text fits; None where the rest alone is too large.
+
+    The newest entry stays: a change that removed what it just added would be none.
+    """
+    blocks, size, evicted = _blocks(text), len(text.encode()), 0
+    entries = [index for index, block in enumerate(blocks) if block.startswith("- ")]
+    for index in entries[:-1]:
+        if size <= most:
+            break
+        size -= len(blocks[index].encode())
+        blocks[index] = ""
+        evicted += 1
+    return ("".join(blocks), evicted) if size <= most else (None, 0)

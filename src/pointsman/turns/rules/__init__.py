@@ -1,0 +1,1 @@
+"""Routing rules: conditions, text patterns and their review."""

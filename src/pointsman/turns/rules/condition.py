@@ -1,0 +1,278 @@
+"""The closed set of predicates of document 002 §5.3: as written, as recorded, and as tests.
+
+A `When` is what `routing.yaml` says. A `Condition` is the same, exact and canonical. `ready` turns
+it into a function that always gives true or false and never raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from pointsman.errors import Problem
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import Document, Path
+from pointsman.kernel.number import MicroUsd, microusd
+from pointsman.kernel.regex import refusal
+from pointsman.kernel.text import ascii_lower
+from pointsman.kernel.written_numbers import ClockTime, Count, Usd
+from pointsman.turns.facts import minutes
+from pointsman.turns.rules.look import Look, Patterns
+from pointsman.turns.rules.text_patterns import literal_pattern
+
+T = TypeVar("T")
+Words = str | tuple[str, ...]
+
+
+class When(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a rule asks, as it is written. Several keys mean that all must hold.
+
+    No predicate takes `null`: a rule that asks nothing matches every turn.
+    """
+
+    message_matches: str | UnsetType = UNSET
+    message_contains_any: Words | UnsetType = UNSET
+    estimated_input_tokens_gt: Count | UnsetType = UNSET
+    estimated_input_tokens_lt: Count | UnsetType = UNSET
+    has_images: bool | UnsetType = UNSET
+    has_tool_calls_in_history: bool | UnsetType = UNSET
+    skills_matching_message_includes: Words | UnsetType = UNSET
+    file_extensions_in_context: Words | UnsetType = UNSET
+    workspace_path_matches: str | UnsetType = UNSET
+    time_of_day_between: tuple[ClockTime, ClockTime] | UnsetType = UNSET
+    cost_today_exceeds_usd: Usd | UnsetType = UNSET
+    any_of: tuple[When, ...] | UnsetType = UNSET
+    all_of: tuple[When, ...] | UnsetType = UNSET
+    not_: When | UnsetType = field(default=UNSET, name="not")
+
+
+class TimeWindow(Struct, frozen=True, forbid_unknown_fields=True):
+    """Minutes since midnight: from the start on, up to but without the end."""
+
+    start: int
+    end: int
+
+
+class Condition(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a rule asks, exactly, as policies record it."""
+
+    message_matches: str | None = None
+    message_contains_any: tuple[str, ...] | None = None
+    estimated_input_tokens_gt: int | None = None
+    estimated_input_tokens_lt: int | None = None
+    has_images: bool | None = None
+    has_tool_calls_in_history: bool | None = None
+    skills_matching_message_includes: tuple[str, ...] | None = None
+    file_extensions_in_context: tuple[str, ...] | None = None
+    workspace_path_matches: str | None = None
+    time_of_day_between: TimeWindow | None = None
+    cost_today_exceeds_microusd: MicroUsd | None = None
+    any_of: tuple[Condition, ...] | None = None
+    all_of: tuple[Condition, ...] | None = None
+    not_: Condition | None = field(default=None, name="not")
+
+
+Test = Callable[[Look], bool]
+
+
+def condition(when: When) -> Condition:
+    """Give the exact form of what a rule asks."""
+    window, cost = _or_none(when.time_of_day_between), _or_none(when.cost_today_exceeds_usd)
+    extensions = _words(when.file_extensions_in_context)
+    any_of, all_of, inner = _or_none(when.any_of), _or_none(when.all_of), _or_none(when.not_)
+    return Condition(
+        message_matches=_or_none(when.message_matches),
+        message_contains_any=_words(when.message_contains_any),
+        estimated_input_tokens_gt=_or_none(when.estimated_input_tokens_gt),
+        estimated_input_tokens_lt=_or_none(when.estimated_input_tokens_lt),
+        has_images=_or_none(when.has_images),
+        has_tool_calls_in_history=_or_none(when.has_tool_calls_in_history),
+        skills_matching_message_includes=_words(when.skills_matching_message_includes),
+        file_extensions_in_context=extensions and tuple(map(ascii_lower, extensions)),
+        workspace_path_matches=_or_none(when.workspace_path_matches),
+        time_of_day_between=window and TimeWindow(minutes(window[0]), minutes(window[1])),
+        cost_today_exceeds_microusd=None if cost is None else microusd(f"{cost:f}"),
+        any_of=None if any_of is None else tuple(map(condition, any_of)),
+        all_of=None if all_of is None else tuple(map(condition, all_of)),
+        not_=None if inner is None else condition(inner),
+    )
+
+
+def reads_text(asked: Condition) -> bool:
+    """Tell whether a condition looks at the message's text."""
+    inner = (*(asked.any_of or ()), *(asked.all_of or ()), *((asked.not_,) if asked.not_ else ()))
+    own = asked.message_matches is not None or asked.message_contains_any is not None
+    return own or any(map(reads_text, inner))
+
+
+def message_patterns(asked: Condition) -> Iterator[str]:
+    """Yield every pattern and word that a condition looks for in the message's text."""
+    if asked.message_matches is not None:
+        yield asked.message_matches
+    yield from asked.message_contains_any or ()
+    negated = () if asked.not_ is None else (asked.not_,)
+    for inner in (*(asked.any_of or ()), *(asked.all_of or ()), *negated):
+        yield from message_patterns(inner)
+
+
+def ready(asked: Condition, use: str, patterns: Patterns) -> Test:
+    """Give a condition as a function; `use` is the model whose token estimate counts."""
+    tests = [*_text_tests(asked, patterns), *_fact_tests(asked, use), *_trees(asked, use, patterns)]
+    return _every(tests)
+
+
+def needed_patterns(asked: Condition, patterns: Patterns) -> frozenset[int] | None:
+    """Give message patterns of which one must match for the condition to hold, if any must."""
+    if asked.message_matches is not None:
+        return frozenset((patterns.message.number(asked.message_matches),))
+    if asked.message_contains_any is not None:
+        pattern = literal_pattern(asked.message_contains_any)
+        return frozenset((patterns.message.number(pattern),))
+    for inner in asked.all_of or ():
+        found = needed_patterns(inner, patterns)
+        if found is not None:
+            return found
+    either = [needed_patterns(inner, patterns) for inner in asked.any_of or ()]
+    sure = [each for each in either if each is not None]
+    return frozenset().union(*sure) if either and len(sure) == len(either) else None
+
+
+def problems(when: When, document: Document, path: Path) -> Iterable[Problem]:
+    """List what a schema cannot say about a condition: patterns, empty lists."""
+    for name in ("message_matches", "workspace_path_matches"):
+        pattern = getattr(when, name)
+        reason = "" if pattern is UNSET else refusal(pattern)
+        if reason:
+            message = f"the pattern `{pattern}` is refused: {reason}"
+            yield document.problem((*path, name), Code.PATTERN, message)
+    yield from _list_problems(when, document, path)
+    for name in ("any_of", "all_of"):
+        for index, inner in enumerate(getattr(when, name) or ()):
+            yield from problems(inner, document, (*path, name, index))
+    if not isinstance(when.not_, UnsetType):
+        yield from problems(when.not_, document, (*path, "not"))
+
+
+def _list_problems(when: When, document: Document, path: Path) -> Iterable[Problem]:
+    for name in (
+        "any_of", "all_of", "message_contains_any", "skills_matching_message_includes",
+        "file_extensions_in_context",
+    ):  # fmt: skip
+        value = getattr(when, name)
+        members = (value,) if isinstance(value, str) else value
+        if members is not UNSET and (len(members) == 0 or "" in members):
+            message = f"`{name}` needs at least one member, and none that is empty"
+            yield document.problem((*path, name), Code.TOO_SHORT, message)
+
+
+def _or_none(value: T | UnsetType) -> T | None:
+    return None if isinstance(value, UnsetType) else value
+
+
+def _words(value: Words | UnsetType) -> tuple[str, ...] | None:
+    return (value,) if isinstance(value, str) else _or_none(value)
+
+
+def _text_tests(asked: Condition, patterns: Patterns) -> Iterable[Test]:
+    if asked.message_matches is not None:
+        yield _matches(patterns.message.number(asked.message_matches))
+    if asked.message_contains_any is not None:
+        yield _matches(patterns.message.number(literal_pattern(asked.message_contains_any)))
+    if asked.workspace_path_matches is not None:
+        yield _path_matches(patterns.path.number(asked.workspace_path_matches))
+
+
+def _matches(number: int) -> Test:
+    return lambda look: number in look.hits
+
+
+def _path_matches(number: int) -> Test:
+    return lambda look: number in look.path_hits
+
+
+def _fact_tests(asked: Condition, use: str) -> Iterable[Test]:
+    yield from _token_tests(asked, use)
+    yield from _flag_tests(asked)
+    yield from _list_tests(asked)
+    if asked.time_of_day_between is not None:
+        yield _time_test(asked.time_of_day_between)
+    if asked.cost_today_exceeds_microusd is not None:
+        yield _cost_test(asked.cost_today_exceeds_microusd)
+
+
+def _token_tests(asked: Condition, use: str) -> Iterable[Test]:
+    above, below = asked.estimated_input_tokens_gt, asked.estimated_input_tokens_lt
+    if above is not None:
+        yield lambda look: look.facts.tokens_for(use) > above
+    if below is not None:
+        yield lambda look: look.facts.tokens_for(use) < below
+
+
+def _flag_tests(asked: Condition) -> Iterable[Test]:
+    images, calls = asked.has_images, asked.has_tool_calls_in_history
+    if images is not None:
+        yield lambda look: look.facts.has_images is images
+    if calls is not None:
+        yield lambda look: look.facts.has_tool_calls_in_history is calls
+
+
+def _list_tests(asked: Condition) -> Iterable[Test]:
+    skills, extensions = asked.skills_matching_message_includes, asked.file_extensions_in_context
+    if skills is not None:
+        wanted = frozenset(skills)
+        yield lambda look: not wanted.isdisjoint(look.facts.skills_matching_message)
+    if extensions is not None:
+        endings = frozenset(extensions)
+        yield lambda look: not endings.isdisjoint(look.facts.file_extensions_in_context)
+
+
+def _time_test(window: TimeWindow) -> Test:
+    if window.start == window.end:
+        return lambda _look: True
+    if window.start < window.end:
+        return lambda look: window.start <= look.facts.local_minutes < window.end
+    return lambda look: not window.end <= look.facts.local_minutes < window.start
+
+
+def _cost_test(limit: MicroUsd) -> Test:
+    return lambda look: look.facts.cost_today_microusd > limit
+
+
+def _trees(asked: Condition, use: str, patterns: Patterns) -> Iterable[Test]:
+    if asked.any_of is not None:
+        some = [ready(inner, use, patterns) for inner in asked.any_of]
+        yield _some(some)
+    if asked.all_of is not None:
+        every = [ready(inner, use, patterns) for inner in asked.all_of]
+        yield _every(every)
+    if asked.not_ is not None:
+        inner = ready(asked.not_, use, patterns)
+        yield lambda look: not inner(look)
+
+
+def _every(tests: list[Test]) -> Test:
+    if len(tests) == 1:
+        return tests[0]
+    if len(tests) == 2:
+        first, second = tests
+        return lambda look: first(look) and second(look)
+
+    def test(look: Look) -> bool:
+        for each in tests:  # noqa: SIM110 - a generator would cost more than most tests
+            if not each(look):
+                return False
+        return True
+
+    return test
+
+
+def _some(tests: list[Test]) -> Test:
+    def test(look: Look) -> bool:
+        for each in tests:  # noqa: SIM110 - see above
+            if each(look):
+                return True
+        return False
+
+    return test

@@ -1,0 +1,1 @@
+"""A turn after the fact: its calls, and the candidates that were not asked."""

@@ -1,0 +1,150 @@
+"""What happened in a turn: its decisions, every call in order, who served, and who was not asked.
+
+One record for every surface: `audit.turn_story` reads it from the ledger, `turns.explain` renders
+it as text and JSON. Nothing here is recorded.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+from msgspec import Struct
+
+from pointsman.kernel.instant import Instant
+from pointsman.kernel.number import MicroUsd
+from pointsman.turns.trace import Shown, Slot, Trace, TurnOutcome, ValidationFailure
+
+TurnState = Literal["open", "done", "failed", "fallback", "refused", "preview"]
+"""What became of a turn; `open` is one whose call has not ended, or not on record."""
+
+CallRole = Literal["turn", "shadow", "judge"]
+CallOutcome = Literal["done", "failed", "refused", "unknown"]
+
+REFUSALS: Final = frozenset((*get_args(ValidationFailure), "confirmation_needed"))
+"""The error classes of calls that were never made: a veto spoke after the decision."""
+
+
+class TurnCall(Struct, frozen=True):
+    """One call of a model, as its outcome entry has it; what was not charged used nothing."""
+
+    decision_id: str
+    at: Instant
+    role: CallRole
+    model: str
+    outcome: CallOutcome
+    location: str = ""
+    number: int = 1
+    error_class: str = ""
+    status: int = 0
+    attempts: int = 0
+    stop_reason: str = ""
+    first_byte_us: int = 0
+    elapsed_us: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    cost_microusd: MicroUsd | None = MicroUsd(0)
+    is_estimated: bool = False
+
+    @property
+    def cause(self) -> str:
+        """Why it did not end well: the class of the error, and the provider's status."""
+        if not self.error_class or not self.status or self.status == OK:
+            return self.error_class
+        return f"{self.error_class}, status {self.status}"
+
+
+OK: Final = 200
+"""A stream that broke off had this status: it says nothing about the failure."""
+
+
+class LaterDecision(Struct, frozen=True):
+    """A further decision about a turn: a model failed, or the user took the store's suggestion."""
+
+    kind: Literal["fallback", "override"]
+    decision_id: str
+    at: Instant
+    outcome: TurnOutcome
+    trace: Trace
+    excluded_models: tuple[str, ...] = ()
+
+
+class PlacementRefusal(Struct, frozen=True):
+    """A call that would have gone on in its turn, and that its placement kept from its model."""
+
+    decision_id: str
+    at: Instant
+    model: str
+    rule_id: str
+    reason: str
+
+
+class UnaskedCandidate(Struct, frozen=True):
+    """A rule or default that would have taken the turn, had no earlier slot done so."""
+
+    policy: Slot
+    rule_name: str
+    model: str
+
+
+class UnaskedCandidates(Struct, frozen=True):
+    """The candidates that were not asked; `unknown` says why some cannot be told."""
+
+    candidates: tuple[UnaskedCandidate, ...] = ()
+    unknown: str = ""
+
+
+class TurnStory(Struct, frozen=True):
+    """One turn from its first decision to its last call. `beside` are shadow runs and judges."""
+
+    first: Shown
+    later: tuple[LaterDecision, ...] = ()
+    calls: tuple[TurnCall, ...] = ()
+    beside: tuple[TurnCall, ...] = ()
+    refusals: tuple[PlacementRefusal, ...] = ()
+    unasked: UnaskedCandidates = UnaskedCandidates()
+
+    @property
+    def served_model(self) -> str:
+        """The model whose call ended well last; empty while none has."""
+        return next((call.model for call in reversed(self.calls) if call.outcome == "done"), "")
+
+    @property
+    def state(self) -> TurnState:
+        """What became of the turn, in the words of the list of turns."""
+        if self.first.is_preview:
+            return "preview"
+        if not self.first.outcome.chosen_model or self.is_refused:
+            return "refused"
+        has_fallen_back = any(each.kind == "fallback" for each in self.later)
+        acting = self.later[-1].decision_id if self.later else self.first.decision_id
+        calls = [call for call in self.calls if call.decision_id == acting]
+        if not calls:
+            return "fallback" if has_fallen_back else "open"
+        last = calls[-1].outcome
+        if last in {"failed", "refused"}:
+            return "failed" if last == "failed" else "refused"
+        return "fallback" if has_fallen_back else "done"
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether its placement refused the call that came last."""
+        last_call = self.calls[-1].at if self.calls else self.first.at
+        return bool(self.refusals) and self.refusals[-1].at >= last_call
+
+    @property
+    def cost_microusd(self) -> MicroUsd:
+        """What its own calls cost, as far as their prices are known."""
+        return MicroUsd(sum(call.cost_microusd or 0 for call in self.calls))
+
+    def calls_of(self, decision_id: str) -> tuple[TurnCall, ...]:
+        """Return the calls that acted on one decision."""
+        return tuple(call for call in self.calls if call.decision_id == decision_id)
+
+    def failed_call(self, later: LaterDecision) -> TurnCall | None:
+        """Return the call that a fallback followed; None where its end is not on record."""
+        if not later.excluded_models:
+            return None
+        failed = [call for call in self.calls if call.model == later.excluded_models[-1]]
+        return failed[-1] if failed else None
