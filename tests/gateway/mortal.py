@@ -30,8 +30,8 @@ from pointsman.calls.model_call import ModelCall
 from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.gateway.wire.connection import ClientConnection
-from pointsman.providers.http_exchange import Exchange
-from pointsman.providers.http_pool import Pool
+from pointsman.providers.http.exchange import Exchange
+from pointsman.providers.http.pool import ConnectionPool
 from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.storage.sqlite.ledger import SqliteRows
 from pointsman.storage.stores.content import ContentStore
@@ -62,7 +62,7 @@ POINTS = {
     "the entries are ready": Point(LedgerWriter, LedgerWriter._chain_group, "after"),
     "the entries are inserted": Point(SqliteRows, SqliteRows.append, "after"),
     "the ledger has committed": Point(LedgerWriter, LedgerWriter._commit, "after"),
-    "the provider is about to be called": Point(Pool, Pool.begun, "before"),
+    "the provider is about to be called": Point(ConnectionPool, ConnectionPool.begin, "before"),
     "the provider's head is here": Point(Exchange, Exchange.on_head, "after"),
     "the decision is durable": Point(Durability, Durability.resume, "after"),
     "a caller waits for that": Point(Durability, Durability.wait, "after"),
