@@ -92,7 +92,7 @@ class Earlier(Protocol):
         """Estimate their tokens by a vocabulary."""
         ...
 
-    def written(self, dialect: str, write: Callable[[Sequence[Message]], Passage]) -> Passage:
+    def in_dialect(self, dialect: str, write: Callable[[Sequence[Message]], Passage]) -> Passage:
         """Give them as a dialect writes them; `write` is asked only for those not written yet."""
         ...
 
