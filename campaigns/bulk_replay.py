@@ -28,7 +28,7 @@ from tests.servers import PostgresServer
 
 from pointsman.app import Pointsman
 from pointsman.bulk.jobs import BulkJobs, has_queue
-from pointsman.bulk.replaying import ReplayGiven
+from pointsman.bulk.reruns import ReplayGiven
 from pointsman.bulk.verifying import VerifyGiven
 from pointsman.storage.stores.bulk import BulkJob
 

@@ -65,6 +65,32 @@ async def test_a_policy_may_want_a_humans_yes_first(tmp_path: Path, *, is_allowe
                 conversation.allow_egress(is_allowed=is_allowed)
         assert over(found).status == ("completed" if is_allowed else "refused")
         assert len(parlour.anthropic.requests) == int(is_allowed)
+        story = parlour.pointsman.read_turn(over(found).turn_id)
+        (call,) = story.calls
+        assert story.state == ("done" if is_allowed else "refused")
+        assert story.served_model == (OPUS if is_allowed else "")
+        assert (call.number, call.model) == (1, OPUS)
+        if not is_allowed:
+            assert (call.outcome, call.error_class, call.status, call.attempts) == (
+                "refused", "confirmation_needed", 403, 0,
+            )  # fmt: skip
+            assert conversation.cost().total_microusd == 0
+
+
+async def test_a_question_that_is_cancelled_leaves_no_open_turn(tmp_path: Path) -> None:
+    asks = {"id": "p1", "action": "requireConfirmation", "message": "sure?"}
+    table = {**keeps(), "policy_rules": [asks]}
+    async with a_parlour(tmp_path / "h", placement=table) as parlour:
+        conversation = await parlour.conversations.start(is_interactive=True)
+        found: list[Update] = []
+        async for update in conversation.send("hello"):
+            found.append(update)
+            if isinstance(update, ConfirmEgress):
+                conversation.cancel()
+        assert over(found).status == "cancelled"
+        story = parlour.pointsman.read_turn(over(found).turn_id)
+        assert [each.error_class for each in story.calls] == ["confirmation_needed"]
+        assert story.state == "refused"
 
 
 async def test_over_budget_nothing_is_called(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.models.many_turns import record_turns, write_policy
 from pointsman.app import Pointsman
 from pointsman.bulk.jobs import BulkJobs
 from pointsman.bulk.queue import QUEUE, SCHEMA, BulkQueue
-from pointsman.bulk.replaying import REPLAY, ReplayGiven
+from pointsman.bulk.reruns import REPLAY, ReplayGiven
 from pointsman.bulk.verifying import VerifyGiven
 from pointsman.cli.main import main
 from pointsman.storage.postgres.place import PostgresStore

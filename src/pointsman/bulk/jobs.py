@@ -1,6 +1,6 @@
-"""Bulk jobs of a home: asked for, done range by range, concluded once, cancelled or gone on with.
+"""Bulk jobs of a home: begun, done range by range, concluded once, cancelled or resumed.
 
-What is done stays done: whoever goes on with a job does only what is missing.
+Ranges that are done stay done: resuming a job does only the missing ones.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from msgspec import Struct
 
 from pointsman.audit.pool import Progress, home_opener, run_ranges
 from pointsman.audit.ranges import Range, count_entries
-from pointsman.bulk.kinds import kind_named
-from pointsman.bulk.work import KindName
+from pointsman.bulk.work import KindName, kind_named
 from pointsman.errors import ActionRefused, LedgerError, NotFound, PointsmanError
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.storage.home import Home
 from pointsman.storage.place import Place
 from pointsman.storage.sqlite.folder import SqliteFolder
-from pointsman.storage.stores.bulk import Asked, BulkJob, BulkRange, BulkStore, Ended, Trouble
+from pointsman.storage.stores.bulk import Asked, BulkJob, BulkRange, BulkStore, Ended, TroubleRow
 
 MOST_TRIES: Final = 5
 PLACE: Final = "bulk"
@@ -31,7 +30,7 @@ PLACE: Final = "bulk"
 _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 
 
-class Begun(Struct, frozen=True):
+class BegunJob(Struct, frozen=True):
     """A job, and whether it had been begun before."""
 
     id: str
@@ -48,7 +47,7 @@ class BulkJobs:
         self._store = BulkStore(home.place(PLACE))
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._store.close()
 
     @property
@@ -56,12 +55,12 @@ class BulkJobs:
         """Where jobs and their parts are kept."""
         return self._store
 
-    def begin(self, kind: KindName, given: Struct) -> Begun:
+    def begin(self, kind: KindName, given: Struct) -> BegunJob:
         """Plan some work and write it down; work that is under way already is not begun twice."""
         asked = _ENCODER.encode(given)
         same = self._store.same(kind, asked)
         if same is not None:
-            return Begun(same, is_resumed=True)
+            return BegunJob(same, is_resumed=True)
         ranges = kind_named(kind).plan_ranges(self._home, asked)
         name = self._ids.new_id()
         rows = [
@@ -69,17 +68,17 @@ class BulkJobs:
             for place, each in enumerate(ranges)
         ]
         self._store.begin(Asked(name, kind, asked, self._clock.now()), rows)
-        return Begun(name, is_resumed=False)
+        return BegunJob(name, is_resumed=False)
 
     def run(self, job: str, workers: int = 1, progress: Progress | None = None) -> BulkJob:
-        """Do what is missing of a job, here or in other processes, and conclude it."""
+        """Do the missing ranges of a job, here or in other processes, and conclude it."""
         self._check_running(job)
         kind, given, _ = self._store.given(job)
         waiting = {range_of(each): each.place for each in self._store.waiting(job)}
         found = self._store.job(job)
         done = found.entries - count_entries(waiting)
-        there = partial(part_there, home_opener(self._home), kind, given)
-        for each, part in run_ranges(there, [*waiting], workers):
+        work = partial(part_in_process, home_opener(self._home), kind, given)
+        for each, part in run_ranges(work, [*waiting], workers):
             self._store.keep(job, waiting[each], part, self._clock.now())
             done += each.entries
             if progress is not None:
@@ -93,7 +92,7 @@ class BulkJobs:
             raise ActionRefused(f"the bulk job `{job}` is {state}")
 
     def do(self, job: str, place: int, part: Callable[[str, bytes, Range], bytes]) -> None:
-        """Do one range by `part`, keep what comes of it, and conclude the job if it was the last.
+        """Do one range by `part`, keep its part, and conclude the job if it was the last.
 
         A range that fails is noted, and raises so that it is tried again; too often fails the job.
         """
@@ -105,82 +104,82 @@ class BulkJobs:
             try:
                 found = part(kind, given, range_of(each))
             except PointsmanError as error:
-                self._failed(job, place, error)
+                self._note_failure(job, place, error)
                 raise
             self._store.keep(job, place, found, self._clock.now())
         self.conclude(job)
 
-    def _failed(self, job: str, place: int, error: PointsmanError) -> None:
+    def _note_failure(self, job: str, place: int, error: PointsmanError) -> None:
         tries = self._store.note(job, place, str(error))
         # A store that is away comes back; everything else stays as it is.
         if tries >= MOST_TRIES and not isinstance(error, LedgerError):
             self._store.end(job, self._clock.now(), Ended("failed", f"range {place}: {error}"))
 
     def conclude(self, job: str) -> BulkJob:
-        """Fold the parts if all are there; a job is concluded once, whoever comes first."""
+        """Fold the parts if all are there; a job is concluded once, by the first caller."""
         kind, given, state = self._store.given(job)
         if state == "running" and not self._store.waiting(job):
             parts = self._store.parts(job)
-            found = kind_named(kind).concluded(self._home, given, parts)
+            found = kind_named(kind).conclude(self._home, given, parts)
             ended = Ended("done", found.told, found.is_clean, bytes(found.value))
             self._store.end(job, self._clock.now(), ended)
         return self._store.job(job)
 
-    def told(self, job: str) -> Told:
-        """Give a job with what came of it."""
-        return _told(self._store, job)
+    def report(self, job: str) -> JobReport:
+        """Return a job with its result."""
+        return _read_report(self._store, job)
 
     def cancel(self, job: str) -> BulkJob:
-        """End a job that is under way; ranges that are being done come to nothing."""
+        """End a job that is under way; ranges that are under way are dropped."""
         self._check_running(job)
         self._store.end(job, self._clock.now(), Ended("cancelled", "cancelled"))
         return self._store.job(job)
 
 
 def range_of(each: BulkRange) -> Range:
-    """Give a range as work takes it."""
+    """Return a stored range as work takes it."""
     return Range(each.chain, each.number, each.first, each.end)
 
 
-def part_there(opened: Callable[[], Home], kind: str, given: bytes, each: Range) -> bytes:
-    """Do one range in whatever process this is."""
-    return kind_named(kind).part(opened(), given, each)
+def part_in_process(open_home: Callable[[], Home], kind: str, given: bytes, each: Range) -> bytes:
+    """Do one range in this process."""
+    return kind_named(kind).part(open_home(), given, each)
 
 
 def has_queue(home: Home) -> bool:
-    """Tell whether ranges are handed out to workers, rather than done by whoever asks."""
+    """Tell whether ranges are handed out to workers, rather than done by the caller."""
     return not isinstance(home.store, SqliteFolder)
 
 
-class Told(Struct, frozen=True):
-    """A job with what came of it, and what stands in its way."""
+class JobReport(Struct, frozen=True):
+    """A job with its result, and the ranges that fail."""
 
     job: BulkJob
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[TroubleRow, ...]
     found: msgspec.Raw | None
 
 
-def jobs_told(place: Place) -> list[BulkJob]:
-    """Give the jobs of a store, the newest first; none where there never was one."""
-    with _looking(place) as store:
+def list_jobs(place: Place) -> list[BulkJob]:
+    """Return the jobs of a store, the newest first; none where there never was one."""
+    with _open_store(place) as store:
         return [] if store is None else store.jobs()
 
 
-def job_told(place: Place, name: str) -> Told:
-    """Give one job of a store."""
-    with _looking(place) as store:
+def read_job(place: Place, name: str) -> JobReport:
+    """Return one job of a store, with its result."""
+    with _open_store(place) as store:
         if store is None:
             raise NotFound(f"there is no bulk job `{name[:100]}`", hint="pointsman bulk status")
-        return _told(store, name)
+        return _read_report(store, name)
 
 
-def _told(store: BulkStore, name: str) -> Told:
+def _read_report(store: BulkStore, name: str) -> JobReport:
     job, found = store.job(name), store.found(name)
-    return Told(job, tuple(store.troubles(name)), msgspec.Raw(found) if found else None)
+    return JobReport(job, tuple(store.troubles(name)), msgspec.Raw(found) if found else None)
 
 
 @contextmanager
-def _looking(place: Place) -> Iterator[BulkStore | None]:
+def _open_store(place: Place) -> Iterator[BulkStore | None]:
     if not place.exists():
         yield None
         return

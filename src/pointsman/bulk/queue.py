@@ -21,7 +21,7 @@ from procrastinate.types import JSONValue
 
 from pointsman.audit.pool import WorkerPool, home_opener
 from pointsman.audit.ranges import Range
-from pointsman.bulk.jobs import BulkJobs, part_there
+from pointsman.bulk.jobs import BulkJobs, part_in_process
 from pointsman.errors import HomeError
 from pointsman.storage.home import Home
 from pointsman.storage.postgres.connection import lock_key
@@ -113,10 +113,10 @@ class BulkQueue:
         return any(each.state == "running" for each in running)
 
     def _take_tasks(self, app: App, pool: WorkerPool) -> None:
-        opened = home_opener(self._home)
+        open_home = home_opener(self._home)
 
         def there(kind: str, given: bytes, each: Range) -> bytes:
-            return pool.run(partial(part_there, opened, kind, given), each)
+            return pool.run(partial(part_in_process, open_home, kind, given), each)
 
         # Tried until it is done: `BulkJobs.do` ends the job where that makes no sense.
         @app.task(name=TASK, queue=QUEUE, retry=RetryStrategy(wait=1))
@@ -131,7 +131,7 @@ class BulkQueue:
                 await self._return_stalled(app)
 
     async def _return_stalled(self, app: App) -> None:
-        """Hand out again what a worker was doing when it died, and what the queue has lost."""
+        """Hand out again the ranges of dead workers, and those the queue has lost."""
         stalled = await app.job_manager.get_stalled_jobs(
             queue=QUEUE, seconds_since_heartbeat=self._stalled_s
         )
@@ -149,7 +149,7 @@ class BulkQueue:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Take SIGTERM and Ctrl+C from now on as word to end after the ranges that are under way."""
+    """End after the ranges that are under way on SIGTERM and Ctrl+C."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     if task is None or threading.current_thread() is not threading.main_thread():
         yield

@@ -1,7 +1,7 @@
-"""Bulk re-scoring: what was thought of turns, read from the ledger, counted for patterns again.
+"""Bulk re-scoring: the scores of turns, read from the ledger, counted for patterns again.
 
 After the weight of a signal was changed, or the pattern store was made anew from a copy, the scores
-in it are those that today's rules give to what is recorded.
+in it are those that today's rules give to the recorded verdicts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct
 
 from pointsman.audit.ranges import Range
 from pointsman.audit.replay import ledger_ranges
-from pointsman.bulk.work import Conclusion, Work, value_of
+from pointsman.bulk.work import BulkKind, BulkResult, value_of
 from pointsman.errors import IntegrityFailure
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
@@ -33,16 +33,16 @@ _SAID = "event.feedback."
 
 
 class RescoreGiven(Struct, frozen=True):
-    """Nothing is to be chosen."""
+    """The length of a range; nothing else is to be chosen."""
 
     length: int = RANGE
 
 
-class Thought(Struct, frozen=True):
-    """What was thought of a turn, or of a shadow run of it.
+class TurnScore(Struct, frozen=True):
+    """The score of a turn, or of a shadow run of it, by one recorded verdict.
 
-    What people said counts for more than what a judge found, that for more than what was shown;
-    then the later.
+    A user's word counts for more than a judge's verdict, that for more than a sign in a user's
+    acts; then the later one.
     """
 
     turn_id: str
@@ -57,18 +57,18 @@ class Thought(Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[bool, bool, int, str, int]:
-        """What is weightier has the higher rank."""
+        """The weightier score has the higher rank."""
         return self.is_said, self.is_judged, self.at, self.chain, self.seq
 
 
 class RescorePart(Struct, frozen=True):
-    """What counts of the verdicts in one range, a turn each, and how many there were."""
+    """The score that counts for each turn of one range, and how many verdicts there were."""
 
     verdicts: int
-    thoughts: tuple[Thought, ...]
+    thoughts: tuple[TurnScore, ...]
 
 
-class _Reading:
+class _ScoreReader:
     def __init__(self, home: Home, _given: RescoreGiven) -> None:
         self._ledger = LedgerReader(home.database)
 
@@ -78,18 +78,18 @@ class _Reading:
             *self._ledger.entries_in(each.number, each.first, each.end, JUDGED),
         ]
         entries = sorted(told, key=lambda entry: entry.seq)
-        found = [thought for entry in entries for thought in self._thoughts(each.chain, entry)]
-        return RescorePart(len(found), weightiest(found))
+        found = [score for entry in entries for score in self._scores(each.chain, entry)]
+        return RescorePart(len(found), weightiest_scores(found))
 
-    def _thoughts(self, chain: str, entry: Entry) -> Iterator[Thought]:
-        return self._found(chain, entry) if entry.kind == JUDGED else thoughts_of(chain, entry)
+    def _scores(self, chain: str, entry: Entry) -> Iterator[TurnScore]:
+        return self._judge_scores(chain, entry) if entry.kind == JUDGED else scores_in(chain, entry)
 
-    def _found(self, chain: str, entry: Entry) -> Iterator[Thought]:
-        """Give what a judge found, under the name by which the answer it looked at is counted."""
+    def _judge_scores(self, chain: str, entry: Entry) -> Iterator[TurnScore]:
+        """Yield a judge's verdict, under the name by which the judged answer is counted."""
         try:
             judged = JUDGE_VERDICT_FORM.read(entry.payload)
         except IntegrityFailure:
-            # Somebody changed it: that is for `verify` to name.
+            # The entry was changed: that is for `verify` to name.
             return
         about = [
             (each.entry.kind, each.entry.ref) for each in self._ledger.with_id(judged.decision_id)
@@ -97,15 +97,15 @@ class _Reading:
         run = judged.decision_id if (SHADOW, entry.ref) in about else entry.ref
         is_said, is_judged = False, True
         place = (entry.at, chain, entry.seq, entry.id)
-        yield Thought(run, judged.score, ONE, is_said, *place, is_judged)
+        yield TurnScore(run, judged.score, ONE, is_said, *place, is_judged)
 
     def close(self) -> None:
         self._ledger.close()
 
 
-def weightiest(found: Iterable[Thought]) -> tuple[Thought, ...]:
-    """Keep for each turn what counts, in the order in which turns were first judged."""
-    kept: dict[str, Thought] = {}
+def weightiest_scores(found: Iterable[TurnScore]) -> tuple[TurnScore, ...]:
+    """Return the score that counts for each turn, in the order in which turns were first judged."""
+    kept: dict[str, TurnScore] = {}
     for each in found:
         before = kept.get(each.turn_id)
         if before is None or before.rank < each.rank:
@@ -113,19 +113,19 @@ def weightiest(found: Iterable[Thought]) -> tuple[Thought, ...]:
     return tuple(kept.values())
 
 
-def thoughts_of(chain: str, entry: Entry) -> Iterator[Thought]:
-    """Give what an entry says was thought of a turn; most entries say nothing of it."""
+def scores_in(chain: str, entry: Entry) -> Iterator[TurnScore]:
+    """Yield the score in an entry; most entries hold none."""
     try:
-        turn, verdict, is_said = _judged(entry)
+        turn, verdict, is_said = _read_verdict(entry)
     except IntegrityFailure:
-        # An entry that somebody changed is for `verify` to name.
+        # A changed entry is for `verify` to name.
         return
     if turn and verdict is not None:
         values = (verdict.score, verdict.confidence, is_said)
-        yield Thought(turn, *values, entry.at, chain, entry.seq, entry.id)
+        yield TurnScore(turn, *values, entry.at, chain, entry.seq, entry.id)
 
 
-def _judged(entry: Entry) -> tuple[str, TurnVerdict | None, bool]:
+def _read_verdict(entry: Entry) -> tuple[str, TurnVerdict | None, bool]:
     if entry.kind == FEEDBACK:
         given = FEEDBACK_FORM.read(entry.payload)
         sure = ONE if given.confidence is UNSET else given.confidence
@@ -145,28 +145,28 @@ def _judged(entry: Entry) -> tuple[str, TurnVerdict | None, bool]:
             return "", None, False
 
 
-def _concluded(home: Home, _given: RescoreGiven, parts: Sequence[RescorePart]) -> Conclusion:
-    thoughts = weightiest(each for part in parts for each in part.thoughts)
+def _conclude(home: Home, _given: RescoreGiven, parts: Sequence[RescorePart]) -> BulkResult:
+    scores = weightiest_scores(each for part in parts for each in part.thoughts)
     counts = {"counted": 0, "unsure": 0, "known": 0, "no_such_turn": 0}
     if home.patterns.exists():
         with closing(PatternStore(home.patterns)) as store:
-            for each in thoughts:
-                counts[_rescored(store, each)] += 1
-    told = f"{counts['counted']} of {len(thoughts)} judged turns scored anew"
-    value = {"verdicts": sum(each.verdicts for each in parts), "turns": len(thoughts), **counts}
-    return Conclusion(True, told, value_of(value))  # noqa: FBT003 - it either ends or raises
+            for each in scores:
+                counts[_update_score(store, each)] += 1
+    told = f"{counts['counted']} of {len(scores)} judged turns scored anew"
+    value = {"verdicts": sum(each.verdicts for each in parts), "turns": len(scores), **counts}
+    return BulkResult(True, told, value_of(value))  # noqa: FBT003 - it either ends or raises
 
 
-def _rescored(store: PatternStore, each: Thought) -> str:
-    # The name holds what is counted, so that the same is counted once and a new score again.
+def _update_score(store: PatternStore, each: TurnScore) -> str:
+    # The name holds the score, so that the same is counted once and a new one again.
     name = f"{each.entry_id}.{each.score}.{each.confidence}"
     return store.update_score(each.turn_id, each.score, each.confidence, name)
 
 
-RESCORE = Work(
+RESCORE = BulkKind(
     "rescore",
     (RescoreGiven, RescorePart),
     lambda home, given: ledger_ranges(home, given.length),
-    _Reading,
-    _concluded,
+    _ScoreReader,
+    _conclude,
 )

@@ -1,7 +1,7 @@
 """Bulk verification: a chain checked between two of its signed checkpoints.
 
 A checkpoint carries the tree and the head it was signed over, so a range between two of them can be
-checked without what stands before it. The end of each chain, and what belongs to no chain, is
+checked without the entries before it. The end of each chain, and rows of no chain, are
 checked when all ranges are: as `verify` does it, from the last checkpoint that is proved.
 """
 
@@ -17,7 +17,7 @@ from pointsman.audit.frozen_reader import LOWEST
 from pointsman.audit.ranges import ChainSize, Range, plan_ranges
 from pointsman.audit.stored_faults import UNREADABLE, value_fault
 from pointsman.audit.verify import LedgerReport, verify_ledger
-from pointsman.bulk.work import Conclusion, Work, value_of
+from pointsman.bulk.work import BulkKind, BulkResult, value_of
 from pointsman.errors import LedgerBroken
 from pointsman.kernel.checkpoint import Checkpoint, read_checkpoint
 from pointsman.kernel.entry import Chain, Entry
@@ -29,13 +29,13 @@ RANGE = 20_000
 
 
 class VerifyGiven(Struct, frozen=True):
-    """Nothing is to be chosen."""
+    """The length of a range; nothing else is to be chosen."""
 
     length: int = RANGE
 
 
 class VerifyPart(Struct, frozen=True):
-    """Whether the entries between two checkpoints are what was recorded and signed."""
+    """Whether the entries between two checkpoints fit what was signed."""
 
     chain: str
     first: int
@@ -43,7 +43,7 @@ class VerifyPart(Struct, frozen=True):
     fault: Fault | None
 
 
-class _Verifying:
+class _VerifyWorker:
     def __init__(self, home: Home, _given: VerifyGiven) -> None:
         self._home = home
         self._ledger = LedgerReader(home.database)
@@ -62,12 +62,12 @@ class _Verifying:
         return VerifyPart(each.chain, each.first, each.end, fault)
 
     def _fault(self, chain: Chain, each: Range) -> Fault | None:
-        checkpoints = _signed(self._home, chain, each.first, each.end)
+        checkpoints = _read_checkpoints(self._home, chain, each.first, each.end)
         start = start_at(checkpoints[0]) if each.first else None
         # The first range also looks for entries that pretend to stand before the first.
         first = each.first or LOWEST
         hashes: list[bytes] = []
-        entries = _noted(self._ledger.entries_in(each.number, first, each.end), hashes)
+        entries = _collect_hashes(self._ledger.entries_in(each.number, first, each.end), hashes)
         found = Pass(chain, checkpoints, None, start).run(entries).fault
         if found is not None:
             return found
@@ -78,14 +78,14 @@ class _Verifying:
         return value_fault(self._ledger.attachments_in(each.number, first, each.end))
 
 
-def _noted(entries: Iterator[Entry], hashes: list[bytes]) -> Iterator[Entry]:
+def _collect_hashes(entries: Iterator[Entry], hashes: list[bytes]) -> Iterator[Entry]:
     for entry in entries:
         hashes.append(entry.hash)
         yield entry
 
 
-def _signed(home: Home, chain: Chain, first: int, end: int) -> list[Checkpoint]:
-    """Give the checkpoints from one size to another, verified; both must be there."""
+def _read_checkpoints(home: Home, chain: Chain, first: int, end: int) -> list[Checkpoint]:
+    """Return the checkpoints from one size to another, verified; both must be there."""
     texts, _ = chain_notes(home, chain.name).with_later(end)
     found = [
         read_checkpoint(chain, text, home.keys)
@@ -99,7 +99,7 @@ def _signed(home: Home, chain: Chain, first: int, end: int) -> list[Checkpoint]:
 
 
 def _leaves(home: Home, each: Range) -> bytes | None:
-    """Give what the leaves file beside the checkpoints says of a range, where there is one."""
+    """Read the leaves of a range from the file beside the checkpoints, where there is one."""
     path = home.checkpoints / each.chain / "leaves"
     if not path.exists():
         return None
@@ -108,44 +108,46 @@ def _leaves(home: Home, each: Range) -> bytes | None:
         return file.read(each.entries * HASH_SIZE)
 
 
-def _planned(home: Home, given: VerifyGiven) -> list[Range]:
+def _plan_verification(home: Home, given: VerifyGiven) -> list[Range]:
     if not home.database.exists():
         return []
     with closing(LedgerReader(home.database)) as ledger:
-        sizes = [_cut(home, name, n, ledger.size(n)) for name, n in ledger.chains().items()]
+        sizes = [
+            _checkpointed_size(home, name, n, ledger.size(n)) for name, n in ledger.chains().items()
+        ]
     return plan_ranges(sizes, given.length)
 
 
-def _cut(home: Home, name: str, number: int, size: int) -> ChainSize:
-    """Give a chain up to its last checkpoint, to be split at checkpoints."""
+def _checkpointed_size(home: Home, name: str, number: int, size: int) -> ChainSize:
+    """Return a chain up to its last checkpoint, to be split at checkpoints."""
     texts, _ = chain_notes(home, name).with_later(size)
     cuts = tuple(sorted({cut for cut in map(claimed_size, texts) if 0 < cut <= size}))
     return ChainSize(name, number, cuts[-1] if cuts else 0, cuts)
 
 
-def _proved(home: Home, parts: Sequence[VerifyPart]) -> dict[str, Checkpoint]:
-    """Give of each chain the last checkpoint before which nothing is wrong."""
+def _proved_checkpoints(home: Home, parts: Sequence[VerifyPart]) -> dict[str, Checkpoint]:
+    """Return of each chain the last checkpoint before which nothing is wrong."""
     ends: dict[str, int] = {}
     for each in parts:
         if each.fault is None and each.first == ends.get(each.chain, 0):
             ends[each.chain] = each.end
     return {
-        name: _signed(home, Chain(home.identity.ledger, name), end, end)[0]
+        name: _read_checkpoints(home, Chain(home.identity.ledger, name), end, end)[0]
         for name, end in ends.items()
     }
 
 
-def _concluded(home: Home, _given: VerifyGiven, parts: Sequence[VerifyPart]) -> Conclusion:
+def _conclude(home: Home, _given: VerifyGiven, parts: Sequence[VerifyPart]) -> BulkResult:
     try:
-        proved = _proved(home, parts)
+        proved = _proved_checkpoints(home, parts)
     except LedgerBroken:
-        # Somebody changed checkpoints meanwhile: whatever was proved by them is looked at again.
+        # The checkpoints were changed meanwhile: all ranges they proved are verified again.
         proved = {}
     report = verify_ledger(home, proved=proved)
-    return Conclusion(report.is_intact, _told(report), value_of(_value(report)))
+    return BulkResult(report.is_intact, _report_line(report), value_of(_value(report)))
 
 
-def _told(report: LedgerReport) -> str:
+def _report_line(report: LedgerReport) -> str:
     if report.fault is not None:
         fault = report.fault
         return f"{fault.chain}/{fault.seq}: {fault.code}: {fault.message}"
@@ -167,4 +169,4 @@ def _value(report: LedgerReport) -> dict[str, object]:
     }
 
 
-VERIFY = Work("verify", (VerifyGiven, VerifyPart), _planned, _Verifying, _concluded)
+VERIFY = BulkKind("verify", (VerifyGiven, VerifyPart), _plan_verification, _VerifyWorker, _conclude)

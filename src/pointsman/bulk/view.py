@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
-from pointsman.bulk.jobs import Told
+from pointsman.bulk.jobs import JobReport
 from pointsman.kernel.instant import SECOND, instant_text
-from pointsman.storage.stores.bulk import BulkJob
+from pointsman.storage.stores.bulk import BulkJob, TroubleRow
 
 
 class BulkRow(Struct, frozen=True):
-    """A job: what kind of work, how far it is, and in one line what came of it."""
+    """A job: its kind of work, how far it is, and its result in one line."""
 
     id: str
     kind: str
@@ -27,17 +27,6 @@ class BulkRow(Struct, frozen=True):
     troubled: int
 
 
-class TroubleRow(Struct, frozen=True):
-    """A range that could not be done yet, and why."""
-
-    place: int
-    chain: str
-    first: int
-    end: int
-    tries: int
-    trouble: str
-
-
 class BulkAnswer(Struct, frozen=True):
     """The newest jobs of bulk work first."""
 
@@ -45,7 +34,7 @@ class BulkAnswer(Struct, frozen=True):
 
 
 class BulkJobAnswer(Struct, frozen=True):
-    """One job; `result` is there when it is at its end, and is what its kind of work gives."""
+    """One job; `result` is there when it is at its end, in the shape of its kind of work."""
 
     job: BulkRow
     troubles: tuple[TroubleRow, ...]
@@ -53,7 +42,7 @@ class BulkJobAnswer(Struct, frozen=True):
 
 
 def bulk_row(job: BulkJob) -> BulkRow:
-    """Give a job as it is shown."""
+    """Return a job as it is shown."""
     return BulkRow(
         id=job.id,
         kind=job.kind,
@@ -71,13 +60,9 @@ def bulk_row(job: BulkJob) -> BulkRow:
     )
 
 
-def job_answer(told: Told) -> BulkJobAnswer:
-    """Give a job with everything that is known of it."""
-    troubles = tuple(
-        TroubleRow(each.place, each.chain, each.first, each.end, each.tries, each.trouble)
-        for each in told.troubles
-    )
-    return BulkJobAnswer(bulk_row(told.job), troubles, told.found)
+def job_answer(report: JobReport) -> BulkJobAnswer:
+    """Return a job with its troubles and its result."""
+    return BulkJobAnswer(bulk_row(report.job), report.troubles, report.found)
 
 
 def progress_text(job: BulkJob) -> str:
@@ -88,7 +73,7 @@ def progress_text(job: BulkJob) -> str:
 
 
 def _speed(job: BulkJob) -> int | None:
-    """Give entries a second from when it was begun to when the last range was done."""
+    """Return entries a second from its begin to when the last range was done."""
     if job.last_done_at is None or job.last_done_at <= job.begun_at:
         return None
     return job.entries_done * SECOND // (job.last_done_at - job.begun_at)

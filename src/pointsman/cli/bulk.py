@@ -15,10 +15,9 @@ import click
 from msgspec import Struct
 
 from pointsman.app import Pointsman
-from pointsman.bulk.backtesting import backtest_given
-from pointsman.bulk.exporting import export_given
-from pointsman.bulk.jobs import PLACE, BulkJobs, Told, has_queue, job_told, jobs_told
-from pointsman.bulk.replaying import ReplayGiven
+from pointsman.bulk.jobs import PLACE, BulkJobs, JobReport, has_queue, list_jobs, read_job
+from pointsman.bulk.parquet.export import export_given
+from pointsman.bulk.reruns import ReplayGiven, backtest_given
 from pointsman.bulk.rescoring import RescoreGiven
 from pointsman.bulk.verifying import VerifyGiven
 from pointsman.bulk.view import bulk_row, job_answer, progress_text
@@ -161,10 +160,10 @@ def status(session: Session, name: str | None) -> None:
     with session.open() as pointsman:
         place = pointsman.home.place(PLACE)
         if name is None:
-            found = jobs_told(place)
+            found = list_jobs(place)
             session.show(_list_text(found), [*map(bulk_row, found)])
             return
-        told = job_told(place, name)
+        told = read_job(place, name)
     _show(session, told)
 
 
@@ -191,7 +190,7 @@ def _begun(
             else:
                 _queue(pointsman, jobs).hand_out(begun.id)
                 found = _waited(jobs, begun.id, progress, wait=how.wait)
-        _show(session, jobs.told(begun.id))
+        _show(session, jobs.report(begun.id))
     sys.exit(1 if found.is_clean is False or found.state in {"failed", "cancelled"} else 0)
 
 
@@ -207,7 +206,7 @@ def _waited(
     return found
 
 
-def _show(session: Session, told: Told) -> None:
+def _show(session: Session, told: JobReport) -> None:
     lines = [_job_text(told.job)]
     lines += [printable(f"  range {each.place}: {each.trouble}") for each in told.troubles]
     session.show("\n".join(lines), job_answer(told))

@@ -18,9 +18,9 @@ from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.workflows.branch_log import BranchLog, Distribution, LogEntry
 from pointsman.workflows.branch_view import log_value
-from pointsman.workflows.graph import Graph, joined
-from pointsman.workflows.graph_drawing import FORMATS, drawn
-from pointsman.workflows.lineage import impact, lineage_graph, resolved
+from pointsman.workflows.graph import Graph, subgraph
+from pointsman.workflows.graph_drawing import FORMATS, draw
+from pointsman.workflows.lineage import impact, lineage_graph, matching_nodes
 
 MOST_LISTED = 100
 BAR = 40
@@ -118,14 +118,14 @@ def lineage(session: Session, name: str, to: str | None, form: str) -> None:
         way = min((each for each in ways if each), key=len, default=())
         session.show("\n".join(way) or "there is no way", {"path": way})
         return
-    part = joined(graph, names)
+    part = subgraph(graph, names)
     value = part.value() | {"about": [_about(graph, each) for each in names]}
     text = "\n\n".join(_about_text(graph, each) for each in names)
-    session.show(text if form == "text" else drawn(part, form), value)
+    session.show(text if form == "text" else draw(part, form), value)
 
 
 def _named(graph: Graph, name: str) -> list[str]:
-    found = resolved(graph, name)
+    found = matching_nodes(graph, name)
     if not found:
         hint = "name an evaluation, a decision, an artifact or a stage"
         raise NotFound(f"nothing is recorded about `{name}`", hint=hint)

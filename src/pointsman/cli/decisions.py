@@ -34,8 +34,8 @@ from pointsman.workflows.branch_view import (
     evaluation_screen,
     evaluation_value,
 )
-from pointsman.workflows.branching import Asked, dry_run
-from pointsman.workflows.decision_import import imported
+from pointsman.workflows.branching import EvaluationRequest, dry_run
+from pointsman.workflows.decision_import import import_table
 
 _INPUT_HELP = "The context: JSON, @FILE, or - for standard input."
 _COLUMN = "column "
@@ -142,7 +142,7 @@ def evaluate(
     context = read_context(given)
     with session.open(create=True) as pointsman:
         session.warn(pointsman.branching.in_force().problems)
-        asked = Asked(workflow_id, stage_id, approved=approve)
+        asked = EvaluationRequest(workflow_id, stage_id, approved=approve)
         made = pointsman.branching.evaluate(decision_id, context, asked)
     session.show(evaluation_screen(made), evaluation_value(made))
     sys.exit(1 if made.outcome.blocked else 0)
@@ -182,7 +182,7 @@ def import_(
     output: str | None,
 ) -> None:
     """Turn a decision table of DMN 1.3 to 1.5, or a CSV file, into YAML."""
-    text = imported(*read_input(file), name, hit_policy=hit_policy, default=default)
+    text = import_table(*read_input(file), name, hit_policy=hit_policy, default=default)
     if output is not None:
         try:
             is_new = write_new(Path(output), text.encode())

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from pointsman.bulk.exporting import export_given, exported
+from pointsman.bulk.parquet.export import export_given, export_parquet
 from pointsman.cli.records import bar
 from pointsman.cli.terms import Session, command
 from pointsman.kernel.document import printable
@@ -35,5 +35,5 @@ def export(
     start = EPOCH if since is None else read_instant(since)
     given = export_given(Path(target), start, has_text=text)
     with session.open() as pointsman, bar("exporting", session) as progress:
-        found = exported(pointsman.home, given, workers or os.cpu_count() or 1, progress)
+        found = export_parquet(pointsman.home, given, workers or os.cpu_count() or 1, progress)
     session.show(printable(found.told), msgspec.json.decode(found.value))

@@ -17,10 +17,10 @@ from pointsman.expressions.values import Value
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.storage.policies.workflow_file import read_workflow
-from pointsman.workflows.branch_view import shown_value
+from pointsman.workflows.branch_view import value_to_json_numbers
 from pointsman.workflows.dependencies import dependency_graph
-from pointsman.workflows.graph_drawing import FORMATS, drawn
-from pointsman.workflows.workflow import RunReport, Step, WorkflowRunner, WorkflowText
+from pointsman.workflows.graph_drawing import FORMATS, draw
+from pointsman.workflows.workflow import RunReport, RunStep, WorkflowRunner, WorkflowText
 
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _INPUT_HELP = "What the run begins with: JSON, @FILE, or - for standard input."
@@ -64,7 +64,7 @@ def graph(session: Session, files: tuple[str, ...], form: str) -> None:
     session.warn(in_force.problems)
     given = [read_workflow(*read_input(each)) for each in files] or list(in_force.workflows)
     found = dependency_graph(given, in_force.decisions)
-    session.show(drawn(found, "json" if session.as_json else form), found.value())
+    session.show(draw(found, "json" if session.as_json else form), found.value())
 
 
 def run_workflow(
@@ -110,10 +110,10 @@ def report_text(report: RunReport) -> str:
 def report_value(report: RunReport) -> dict[str, object]:
     """Give a run as JSON."""
     value = msgspec.structs.asdict(report)
-    return value | {"context": shown_value(report.context), "steps": report.steps}
+    return value | {"context": value_to_json_numbers(report.context), "steps": report.steps}
 
 
-def _row(step: Step) -> tuple[str, ...]:
+def _row(step: RunStep) -> tuple[str, ...]:
     status = f"{step.status} before" if step.is_recalled else step.status
     label, goes = ", ".join(step.labels), ", ".join(step.targets)
     return (str(step.number), step.stage_id, status, label, goes)

@@ -14,15 +14,15 @@ from msgspec import Struct
 
 from pointsman.access.caps import Owners
 from pointsman.calls.flow import Record, RecordPlacement
-from pointsman.calls.model_call import CallOrder, PlainContext
+from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall, PlainContext
 from pointsman.conversations.displayed_call import DisplayedCall
 from pointsman.conversations.services import ConversationServices
 from pointsman.conversations.session_events import EventScope, submit_event
 from pointsman.conversations.stored_messages import message_row
-from pointsman.errors import PointsmanError
+from pointsman.errors import ConfirmationNeeded, PointsmanError
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import PlacementFacts
-from pointsman.providers.messages import ToolResult, ToolUse
+from pointsman.providers.messages import ModelRequest, ToolResult, ToolUse
 from pointsman.recording.placing import PlacedTurn as Placed
 from pointsman.recording.waiting import AsyncWaiter
 from pointsman.sessions.catalogue import Payload
@@ -225,7 +225,7 @@ class TurnDriver:
                     await self._until_cancelled(_await(self._callbacks.ask_route(effect))) or "none"
                 )
             case AskEgress():
-                return bool(await self._until_cancelled(_await(self._callbacks.ask_egress(effect))))
+                return await self._ask_egress(effect)
             case NeedsConfirmation():
                 return self._callbacks.tools.needs_confirmation(effect.use, self._context())
             case RunTool():
@@ -298,27 +298,44 @@ class TurnDriver:
                 self._callbacks.show(ToolAnswered(each))
         return message
 
+    async def _ask_egress(self, effect: AskEgress) -> bool:
+        """Ask a human; without a yes, record the call that is not made, as the gateway does."""
+        asking = _await(self._callbacks.ask_egress(effect))
+        is_allowed = bool(await self._until_cancelled(asking))
+        if not is_allowed:
+            model = effect.ruling.model
+            order = self._order(model, effect.number, effect.ruling.facts.tokens_for(model))
+            refused = ModelCall(self._services.calls, order, self._call_context())
+            refused.refuse(NOT_CONFIRMED, ConfirmationNeeded.http_status)
+        return is_allowed
+
+    def _order(
+        self, model: str, number: int, input_tokens: int, request: ModelRequest | None = None
+    ) -> CallOrder:
+        services = self._services
+        return CallOrder(
+            model=model,
+            number=number,
+            decision_id=self._decision_id,
+            in_force=self._in_force,
+            owners=services.owners(self._scope.owners),
+            caps=services.caps(self._in_force),
+            input_tokens=input_tokens,
+            asked_output=None if request is None else request.max_output_tokens,
+            is_stream=request is not None and request.is_stream,
+            started_ns=time.perf_counter_ns(),
+        )
+
+    def _call_context(self) -> PlainContext:
+        return PlainContext(self._scope.turn_id, self._scope.session_id)
+
     async def _call_model(self, effect: CallModel) -> ModelReply:
-        scope = self._scope
         services, ruling, request = self._services, effect.ruling, effect.request
         # The first call of a turn is paid for by the estimate its decision was made with.
         tokens = effect.input_tokens if ruling is None else ruling.facts.tokens_for(effect.model)
-        order = CallOrder(
-            model=effect.model,
-            number=effect.number,
-            decision_id=self._decision_id,
-            in_force=self._in_force,
-            owners=services.owners(scope.owners),
-            caps=services.caps(self._in_force),
-            input_tokens=tokens,
-            asked_output=request.max_output_tokens,
-            is_stream=request.is_stream,
-            started_ns=time.perf_counter_ns(),
-        )
-        context = PlainContext(scope.turn_id, scope.session_id)
-        call = DisplayedCall(
-            services, order, context, request, self._callbacks.show, self._durable.wait
-        )
+        order = self._order(effect.model, effect.number, tokens, request)
+        show, durable = self._callbacks.show, self._durable.wait
+        call = DisplayedCall(services, order, self._call_context(), request, show, durable)
         self._call = call
         try:
             if self.is_cancelled:

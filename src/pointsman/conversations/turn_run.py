@@ -160,8 +160,8 @@ class TurnRun:
     async def _ask_egress(self, effect: AskEgress) -> bool:
         if not self._kit.is_interactive:
             return False
-        prompts = effect.placing.trace.prompts
-        self._show(ConfirmEgress("; ".join(prompts) or effect.placing.outcome.reason))
+        placing = effect.ruling.placing
+        self._show(ConfirmEgress("; ".join(placing.trace.prompts) or placing.outcome.reason))
         return await self.egress.ask()
 
     def _record_decision(self, effect: Record, decision_id: str) -> None:

@@ -20,7 +20,7 @@ from pointsman.kernel.document import Json, Limits
 from pointsman.kernel.json_text import read_json
 from pointsman.storage.policies.action_written import Action, HttpCall
 from pointsman.storage.policies.settings import WorkflowSettings
-from pointsman.workflows.actions import MOST_OUTPUT, Acting, Done, check_allowed
+from pointsman.workflows.actions import MOST_OUTPUT, ActionResult, ActionRunner, check_allowed
 
 MILLISECONDS = 1000
 _LIMITS = Limits(bytes=MOST_OUTPUT, depth=40, nodes=50_000)
@@ -93,7 +93,7 @@ class AgentClient:
             "POINTSMAN_JOB": job_ref(str(work.get("job_id", ""))),
             "POINTSMAN_ATTEMPT": str(work.get("attempt", "")),
         }
-        acting = Acting(settings, self._folder, names)
+        acting = ActionRunner(settings, self._folder, names)
         context = {"work": work} if action.http is not None else work
         return _to_result(acting.perform(action, context))
 
@@ -107,7 +107,7 @@ def _action(run: GivenRun) -> Action:
     return Action(http=call, parse="json", timeout=timeout)
 
 
-def _to_result(done: Done) -> AgentResult:
+def _to_result(done: ActionResult) -> AgentResult:
     if done.is_done:
         return AgentResult("done", done.output)
     return AgentResult("timeout" if done.is_late else "exception", reason=done.message)

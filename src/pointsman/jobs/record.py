@@ -44,7 +44,7 @@ class RecordedDecision(Struct, frozen=True):
 
 
 class JobRecord(Struct):
-    """The entries of one job by what they are about; iterations count from 1."""
+    """The entries of one job by their subject; iterations count from 1."""
 
     stored: Stored
     started: JobStarted

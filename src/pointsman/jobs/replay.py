@@ -148,7 +148,7 @@ class _Replay:
     def decide(self, facts: JobFacts) -> AgentChoice:
         """Choose again on the recorded facts, and compare."""
         self._attempt = facts.attempt
-        known = self._recorded(self._record.decisions, "a choice")
+        known = self._from_record(self._record.decisions, "a choice")
         sealed = FACTS_FORM.encode(with_seal(facts, self._record.started.query))
         if sealed != known.facts:
             raise _Diverged(f"attempt {facts.attempt} was decided on other facts")
@@ -164,7 +164,7 @@ class _Replay:
     def call(self, facts: JobFacts, outcome: AgentOutcome, state: BrainState) -> AgentAnswer:
         """Recall the answer: no agent is called in a replay."""
         del facts, state
-        known = self._recorded(self._record.outputs, "an answer")
+        known = self._from_record(self._record.outputs, "an answer")
         if known.agent_id != outcome.selected_agent:
             raise _Diverged(f"attempt {self._attempt} called another agent")
         try:
@@ -229,13 +229,13 @@ class _Replay:
 
     def record_iteration(self, iteration: Iteration) -> None:
         """Compare an iteration with its entry."""
-        known = self._recorded(self._record.iterations, "an iteration")
+        known = self._from_record(self._record.iterations, "an iteration")
         if ITERATION_FORM.encode(iteration) != known:
             raise _Diverged(f"iteration {iteration.number} is not what was recorded")
         self._add_step("iteration")
 
     def _iteration(self) -> Iteration:
-        return ITERATION_FORM.decode(self._recorded(self._record.iterations, "an iteration"))
+        return ITERATION_FORM.decode(self._from_record(self._record.iterations, "an iteration"))
 
     def _recorded_tick(self, told: TickEntry) -> tuple[bytes, bytes]:
         if told.sealed is None:
@@ -243,7 +243,7 @@ class _Replay:
         kept = msgspec.json.decode(self._replayer.text(told.sealed), type=_SealedTick)
         return bytes(kept.inputs), bytes(kept.trace)
 
-    def _recorded(self, found: dict[int, _T], what: str) -> _T:
+    def _from_record(self, found: dict[int, _T], what: str) -> _T:
         if self._attempt not in found:
             raise _Diverged(f"{what} of attempt {self._attempt} is not recorded")
         return found[self._attempt]

@@ -62,13 +62,13 @@ class AgentSnapshots:
     def router(self, policy_id: str, selfrep_id: str) -> CompiledAgents:
         """Return the router of a policy and its modules, compiled once for all their jobs."""
         key = (policy_id, selfrep_id)
-        ready = self._cached(
+        ready = self._get_or_make(
             ("ready", policy_id), lambda: CompiledAgentsPolicy(self.policy(policy_id))
         )
-        return self._cached(key, lambda: CompiledAgents(ready, self.selfrep(selfrep_id)))
+        return self._get_or_make(key, lambda: CompiledAgents(ready, self.selfrep(selfrep_id)))
 
     def _load(self, form: SnapshotForm[T], name: str) -> T:
-        return self._cached((form.kind, name), lambda: self._read(form, name))
+        return self._get_or_make((form.kind, name), lambda: self._read(form, name))
 
     def _read(self, form: SnapshotForm[T], name: str) -> T:
         path = self._home.database
@@ -85,7 +85,7 @@ class AgentSnapshots:
             )
         return form.load(found, self._home.identity.ledger, self._home.keys)
 
-    def _cached(self, key: tuple[str, str], make: Callable[[], T]) -> T:
+    def _get_or_make(self, key: tuple[str, str], make: Callable[[], T]) -> T:
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)

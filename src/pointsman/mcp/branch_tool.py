@@ -10,10 +10,9 @@ from pointsman.expressions.values import Value
 from pointsman.kernel.document import Document
 from pointsman.mcp.shapes import EvaluateAnswer, EvaluateInput
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
-from pointsman.mcp.visitor import Need
 from pointsman.mcp.working import in_thread
 from pointsman.workflows.branch_view import dry_run_value, evaluation_screen, evaluation_value
-from pointsman.workflows.branching import Asked, Branching, Evaluation, dry_run
+from pointsman.workflows.branching import BranchEvaluation, Branching, EvaluationRequest, dry_run
 
 TOLD: Final = (
     "Evaluate one of the home's workflow decisions in a context and tell which targets it selects, "
@@ -37,13 +36,15 @@ def branch_tool(pointsman: Pointsman) -> Tool[EvaluateInput]:
         TOLD,
         EvaluateInput,
         EvaluateAnswer,
-        Need("act", ("POST", "/api/decisions/{id}/evaluate")),
+        ("POST", "/api/decisions/{id}/evaluate"),
         Hints(is_read_only=False, is_idempotent=False),
         evaluate,
     )
 
 
-def _made(branching: Branching, call: Call[EvaluateInput], pointsman: Pointsman) -> Evaluation:
+def _made(
+    branching: Branching, call: Call[EvaluateInput], pointsman: Pointsman
+) -> BranchEvaluation:
     given, context = call.given, _context(call.document)
     in_force = branching.in_force()
     if given.id not in in_force.decisions and in_force.problems:
@@ -51,7 +52,7 @@ def _made(branching: Branching, call: Call[EvaluateInput], pointsman: Pointsman)
         raise DocumentError(in_force.problems)
     if given.dry_run:
         return dry_run(in_force, given.id, context, pointsman.clock.now())
-    asked = Asked(given.workflow_id, given.stage_id, by=call.by.actor)
+    asked = EvaluationRequest(given.workflow_id, given.stage_id, by=call.by.actor)
     return branching.evaluate(given.id, context, asked)
 
 

@@ -53,10 +53,10 @@ from pointsman.storage.policies.sensor_file import Sensor, SensorTarget, check_s
 from pointsman.storage.policies.sensor_files import SensorFiles
 from pointsman.storage.policies.settings import WorkflowSettings
 from pointsman.storage.stores.entries import LedgerReader
-from pointsman.workflows.actions import Acting, Done
+from pointsman.workflows.actions import ActionResult, ActionRunner
 from pointsman.workflows.branch_log import BranchLog
-from pointsman.workflows.branching import Asked, Branching
-from pointsman.workflows.templates import filled
+from pointsman.workflows.branching import Branching, EvaluationRequest
+from pointsman.workflows.templates import fill
 from pointsman.workflows.workflow import WorkflowRunner, WorkflowText
 
 MOST_BACKOFF_MS = 3_600_000
@@ -264,11 +264,11 @@ class SensorService:
             ]
         if found:
             return found[-1].id, found[-1].outcome
-        asked = Asked(event.name, sensor.id)
+        asked = EvaluationRequest(event.name, sensor.id)
         made = self._branching.evaluate(sensor.decision or "", event.context, asked)
         return made.evaluation_id, made.outcome
 
-    def _record_result(self, sensor: Sensor, work: TargetWork, done: Done) -> None:
+    def _record_result(self, sensor: Sensor, work: TargetWork, done: ActionResult) -> None:
         """Record the result of a target; a failure is retried later, and abandoned in the end."""
         state = self.states.load(sensor.id)
         number, status = work.attempt + 1, "done" if done.is_done else "failed"
@@ -305,44 +305,50 @@ class SensorService:
             told = SensorNotice(sensor.id, failures, acted.message)
             self._append(notice_draft(DISABLED, self._names(event.name), told))
 
-    def _run_or_fail(self, sensor: Sensor, work: TargetWork) -> Done:
+    def _run_or_fail(self, sensor: Sensor, work: TargetWork) -> ActionResult:
         target = sensor.every_target.get(work.target)
         if target is None:
-            return Done(is_done=False, output=None, message=f"nothing runs for `{work.target}`")
+            return ActionResult(
+                is_done=False, output=None, message=f"nothing runs for `{work.target}`"
+            )
         try:
             return self._run(target, work.event.to_event(), work.target, work.attempt + 1)
         except PointsmanError as error:
-            return Done(is_done=False, output=None, message=str(error))
+            return ActionResult(is_done=False, output=None, message=str(error))
 
-    def _run(self, target: SensorTarget, event: SensorEvent, name: str, attempt: int) -> Done:
+    def _run(
+        self, target: SensorTarget, event: SensorEvent, name: str, attempt: int
+    ) -> ActionResult:
         context = event.context
-        context |= {key: filled(each, event.context) for key, each in target.inputs.items()}
+        context |= {key: fill(each, event.context) for key, each in target.inputs.items()}
         if target.workflow is not None:
             return self._run_workflow(target.workflow, f"{event.name}.{name}", context)
         if target.run is None:
-            return Done(is_done=True, output=None)
+            return ActionResult(is_done=True, output=None)
         names = {
             "POINTSMAN_EVENT": event.name,
             "POINTSMAN_SENSOR": event.sensor_id,
             "POINTSMAN_ATTEMPT": str(attempt),
         }
         folder = self._home.path / WORKFLOWS
-        acting = Acting(self._settings(), folder if folder.is_dir() else self._home.path, names)
+        acting = ActionRunner(
+            self._settings(), folder if folder.is_dir() else self._home.path, names
+        )
         return acting.perform(target.run, context)
 
-    def _run_workflow(self, file: str, run_id: str, inputs: dict[str, Value]) -> Done:
+    def _run_workflow(self, file: str, run_id: str, inputs: dict[str, Value]) -> ActionResult:
         path = self._home.path / WORKFLOWS / file
         try:
             given = WorkflowText(path.read_bytes(), str(path), path.parent)
         except OSError as error:
             message = f"{file}: cannot be read: {error.strerror}"
-            return Done(is_done=False, output=None, message=message)
+            return ActionResult(is_done=False, output=None, message=message)
         report = self._runner.run(given, self._settings(), run_id, inputs)
         why = "; ".join(each.message for each in report.steps if each.message)
         # A run that waits for a person has done all it can.
         is_done = report.status in {"done", "waiting"}
         message = f"run {run_id} {report.status}"
-        return Done(is_done, None, f"{message}: {why}" if why else message)
+        return ActionResult(is_done, None, f"{message}: {why}" if why else message)
 
     def _report(self, acted: TargetRun) -> None:
         names = self._names(acted.event)

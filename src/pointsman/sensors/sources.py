@@ -24,7 +24,7 @@ from pointsman.storage.place import Where
 from pointsman.storage.policies.cron import read_cron
 from pointsman.storage.policies.sensor_file import Sensor
 from pointsman.storage.stores.entries import LedgerReader
-from pointsman.workflows.record import MATERIALIZED, MATERIALIZED_FORM, mapping
+from pointsman.workflows.record import MATERIALIZED, MATERIALIZED_FORM, read_mapping
 
 MOST_FILES = 10_000
 MOST_COMMITS = 100
@@ -158,7 +158,7 @@ def _assets(sensor: Sensor, cursor: Value, database: Where, now: Instant) -> Sou
                 made = MATERIALIZED_FORM.decode(each.entry.payload)
                 found[each.entry.id] = each.entry.at
                 if made.asset_id == sensor.trigger.asset and each.entry.id not in before:
-                    values = mapping(bytes(made.values))
+                    values = read_mapping(bytes(made.values))
                     data: dict[str, Value] = {"asset_id": made.asset_id, **values}
                     happened.append(
                         Observation("asset_materialized", data | {"entry_id": each.entry.id})

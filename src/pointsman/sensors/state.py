@@ -14,7 +14,7 @@ from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.instant import Instant
 from pointsman.sensors.event import SensorEvent
 from pointsman.storage.files import make_folder, replace_file
-from pointsman.workflows.record import mapping, read_back
+from pointsman.workflows.record import read_mapping, read_value
 
 FOLDER = "sensor-state"
 
@@ -39,7 +39,7 @@ class StoredEvent(Struct, frozen=True, forbid_unknown_fields=True):
             self.event_type,
             self.seq,
             Instant(self.occurred_at),
-            mapping(bytes(self.data)),
+            read_mapping(bytes(self.data)),
         )
 
 
@@ -80,7 +80,7 @@ class SensorState(Struct, forbid_unknown_fields=True):
 
     def cursor_value(self) -> Value:
         """Return the cursor; None where the source was never read."""
-        return read_back(self.cursor)
+        return read_value(self.cursor)
 
     def next_due(self) -> Instant | None:
         """Return when the next work is due."""

@@ -15,8 +15,8 @@ from pointsman.access.spent import Spent
 from pointsman.calls.flow import CallResult, Record, RecordPlacement, TurnLock
 from pointsman.kernel.instant import Instant
 from pointsman.placement.facts import PlacementFacts
-from pointsman.providers.messages import Block, Request, Response, Role, ToolUse
-from pointsman.recording.ruling import PlacementRuling, Ruling
+from pointsman.providers.messages import Block, ModelRequest, Response, Role, ToolUse
+from pointsman.recording.ruling import Ruling
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import DelegateResult, Delegation
 from pointsman.sessions.events.session import CancelReason
@@ -68,13 +68,14 @@ RouteAnswer = Literal["override", "ignore", "none"]
 class AskEgress(Struct, frozen=True):
     """Ask a human for the consent that a policy wants; answered by a bool."""
 
-    placing: PlacementRuling
+    ruling: Ruling
+    number: int
 
 
 class GatherPlacement(Struct, frozen=True):
     """Gather placement facts from the next request; answered by `PlacementFacts`."""
 
-    request: Request
+    request: ModelRequest
     lock: TurnLock
 
 
@@ -83,7 +84,7 @@ class CallModel(Struct, frozen=True):
 
     model: str
     number: int
-    request: Request
+    request: ModelRequest
     ruling: Ruling | None
     input_tokens: int = 0
 
@@ -198,12 +199,12 @@ def ask_route(effect: AskRoute) -> Steps[RouteAnswer]:
     return cast("RouteAnswer", (yield effect))
 
 
-def ask_egress(placing: PlacementRuling) -> Steps[bool]:
-    """Ask a human for the consent that a policy wants."""
-    return bool((yield AskEgress(placing)))
+def ask_egress(ruling: Ruling, number: int) -> Steps[bool]:
+    """Ask a human for the consent that a policy wants before the call with this number."""
+    return bool((yield AskEgress(ruling, number)))
 
 
-def gather_placement(request: Request, lock: TurnLock) -> Steps[PlacementFacts]:
+def gather_placement(request: ModelRequest, lock: TurnLock) -> Steps[PlacementFacts]:
     """Gather placement facts from the next request."""
     return cast("PlacementFacts", (yield GatherPlacement(request, lock)))
 

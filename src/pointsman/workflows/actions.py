@@ -1,7 +1,7 @@
-"""Doing what a stage or a sensor's target says: a program, an HTTP call, a function.
+"""Runs the action of a stage or of a sensor's target: a program, an HTTP call, a function.
 
-Only what `pointsman.yaml` lists may be done. There is no shell: words go to the program as they
-are. Everything has an end: a time, and a size of what is taken from it.
+Only actions that `pointsman.yaml` lists may run. There is no shell: words go to the program as they
+are. Every action has a timeout, and a limit on the size of its output.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from msgspec import Struct
 from pointsman.branches.policy import milliseconds
 from pointsman.errors import InputError, PointsmanError
 from pointsman.expressions.values import Value
-from pointsman.kernel.document import Limits, escaped
+from pointsman.kernel.document import Limits, escape
 from pointsman.kernel.json_text import read_json
 from pointsman.storage.policies.action_written import Action
 from pointsman.storage.policies.settings import WorkflowSettings
-from pointsman.workflows.http_action import called, host_of, is_loopback
-from pointsman.workflows.templates import filled_text
+from pointsman.workflows.http_action import host_of, is_loopback, send_http_call
+from pointsman.workflows.templates import fill_text
 
 MOST_OUTPUT = 256 * 1024
 MOST_STDERR = 2_000
@@ -38,57 +38,59 @@ _LIMITS = Limits(bytes=MOST_OUTPUT, depth=40, nodes=50_000)
 _NUMBERS = msgspec.json.Encoder(decimal_format="number")
 
 
-class Done(Struct, frozen=True):
-    """How an action ended, and what it gave."""
+class ActionResult(Struct, frozen=True):
+    """How an action ended, and its output."""
 
     is_done: bool
     output: Value
     message: str = ""
     is_late: bool = False
-    """Whether it took longer than it may."""
+    """Whether it exceeded its timeout."""
 
 
-class Acting(Struct, frozen=True):
-    """What may be done, from where, and under which names it is told who asks."""
+class ActionRunner(Struct, frozen=True):
+    """Runs actions: the settings that allow them, their folder, and their environment variables."""
 
     settings: WorkflowSettings
     folder: Path
     names: Mapping[str, str] = {}
 
-    def perform(self, action: Action, context: Mapping[str, Value]) -> Done:
-        """Do it; whatever goes wrong on the way is a failure that is told, not an error."""
+    def perform(self, action: Action, context: Mapping[str, Value]) -> ActionResult:
+        """Run an allowed action; a failure on the way is a result, not an exception."""
         check_allowed(action, self.settings)
         try:
-            return self._performed(action, context)
+            return self._perform_allowed(action, context)
         except PointsmanError as error:
-            return Done(is_done=False, output=None, message=str(error))
+            return ActionResult(is_done=False, output=None, message=str(error))
         except TimeoutError:
             message = "the answer took too long"
-            return Done(is_done=False, output=None, message=message, is_late=True)
+            return ActionResult(is_done=False, output=None, message=message, is_late=True)
         except OSError as error:
-            return Done(is_done=False, output=None, message=(error.strerror or str(error)).lower())
+            return ActionResult(
+                is_done=False, output=None, message=(error.strerror or str(error)).lower()
+            )
 
-    def _performed(self, action: Action, context: Mapping[str, Value]) -> Done:
+    def _perform_allowed(self, action: Action, context: Mapping[str, Value]) -> ActionResult:
         seconds: float = self.settings.timeout_s
         if action.timeout is not None:
             seconds = min(seconds, max(milliseconds(action.timeout), 1) / 1000)
         if action.http is not None:
-            status, body = called(action.http, context, seconds, MOST_OUTPUT)
+            status, body = send_http_call(action.http, context, seconds, MOST_OUTPUT)
             if 200 <= status < 300:
-                return Done(is_done=True, output=_output(body, action))
-            return Done(is_done=False, output=None, message=f"the answer was {status}")
+                return ActionResult(is_done=True, output=_output(body, action))
+            return ActionResult(is_done=False, output=None, message=f"the answer was {status}")
         if action.python is not None:
             words: Sequence[str] = [
                 *(sys.executable, "-m", WORKER),
                 *(action.python, str(os.getpid())),
             ]
             return self._run(words, context, seconds, msgspec.structs.replace(action, parse="json"))
-        words = [filled_text(each, context) for each in action.shell or ()]
+        words = [fill_text(each, context) for each in action.shell or ()]
         return self._run(words, context, seconds, action)
 
     def _run(
         self, words: Sequence[str], context: Mapping[str, Value], seconds: float, action: Action
-    ) -> Done:
+    ) -> ActionResult:
         """Run a program, the context as JSON on its standard input."""
         with (
             tempfile.TemporaryFile() as given,
@@ -97,40 +99,44 @@ class Acting(Struct, frozen=True):
         ):
             given.write(_NUMBERS.encode(context))
             given.seek(0)
-            code = _waited(words, (given, out, errors), self._surroundings(), seconds)
+            code = _run_process(
+                words, (given, out, errors), self._folder_and_environment(), seconds
+            )
             printed, told = _start_of(out, MOST_OUTPUT + 1), _end_of(errors, MOST_STDERR)
         if code is None:
             message = f"took longer than {seconds:g} seconds"
-            return Done(is_done=False, output=None, message=message, is_late=True)
+            return ActionResult(is_done=False, output=None, message=message, is_late=True)
         if code != 0:
-            return Done(is_done=False, output=None, message=f"ended with {code}{_last_line(told)}")
-        return Done(is_done=True, output=_output(printed, action))
+            return ActionResult(
+                is_done=False, output=None, message=f"ended with {code}{_last_line(told)}"
+            )
+        return ActionResult(is_done=True, output=_output(printed, action))
 
-    def _surroundings(self) -> tuple[Path, dict[str, str]]:
+    def _folder_and_environment(self) -> tuple[Path, dict[str, str]]:
         kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         return self.folder, kept | dict(self.names)
 
 
 def check_allowed(action: Action, settings: WorkflowSettings) -> None:
-    """Raise unless the settings list what an action does."""
+    """Raise unless the settings list an action."""
     if action.shell is not None and action.shell[0] not in settings.commands:
-        raise _refused(f"the program `{escaped(action.shell[0])}`", "commands", action.shell[0])
+        raise _not_listed(f"the program `{escape(action.shell[0])}`", "commands", action.shell[0])
     if action.python is not None:
         module = action.python.partition(":")[0]
         if module not in settings.python:
-            raise _refused(f"the module `{escaped(module)}`", "python", module)
+            raise _not_listed(f"the module `{escape(module)}`", "python", module)
     if action.http is not None:
         host = host_of(action.http.url)
         if not is_loopback(host) and host not in settings.hosts:
-            raise _refused(f"the host `{escaped(host)}`", "hosts", host)
+            raise _not_listed(f"the host `{escape(host)}`", "hosts", host)
 
 
-def _refused(what: str, key: str, name: str) -> InputError:
-    hint = f"add it to pointsman.yaml: workflow: {{{key}: [{escaped(name)}]}}"
+def _not_listed(what: str, key: str, name: str) -> InputError:
+    hint = f"add it to pointsman.yaml: workflow: {{{key}: [{escape(name)}]}}"
     return InputError(f"{what} is not listed in pointsman.yaml", hint=hint)
 
 
-def _waited(
+def _run_process(
     words: Sequence[str],
     files: tuple[IO[bytes], IO[bytes], IO[bytes]],
     surroundings: tuple[Path, dict[str, str]],
@@ -173,7 +179,7 @@ def _end_of(file: IO[bytes], most: int) -> bytes:
 
 def _last_line(told: bytes) -> str:
     lines = told.decode("utf-8", "replace").strip().splitlines()
-    return f": {escaped(lines[-1].strip(), 200)}" if lines else ""
+    return f": {escape(lines[-1].strip(), 200)}" if lines else ""
 
 
 def _output(printed: bytes, action: Action) -> Value:

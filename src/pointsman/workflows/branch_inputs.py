@@ -1,4 +1,4 @@
-"""What one evaluation looked at: the key its answer may be kept under, and its input artifacts."""
+"""The inputs of one evaluation: the cache key of its answer, and its input artifacts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pointsman.branches.compiled import CompiledDecision
 from pointsman.branches.facts import BranchFacts
 from pointsman.expressions.evaluate import Names, Scope
 from pointsman.expressions.syntax import Path
-from pointsman.expressions.values import Missing, Value, followed
+from pointsman.expressions.values import Missing, Value, follow_path
 from pointsman.kernel.canonical import ContentId, canonical_json
 
 INPUT = "input"
@@ -19,7 +19,7 @@ _IN_INPUT = Names(has_input=False)
 
 
 def cache_key(policy_id: ContentId, ready: CompiledDecision, facts: BranchFacts) -> bytes:
-    """Name an answer by all it follows from: the definition, the values read, the approvals.
+    """Return the key of an answer: the definition, the values read and the approvals.
 
     INVARIANT: two contexts with one key have one answer, to the byte (D-003-3).
     """
@@ -28,10 +28,10 @@ def cache_key(policy_id: ContentId, ready: CompiledDecision, facts: BranchFacts)
 
 
 def input_artifacts(ready: CompiledDecision, facts: BranchFacts) -> tuple[str, ...]:
-    """Name what an evaluation looked at, for its lineage.
+    """Name the artifacts an evaluation read, for its lineage.
 
     A mapping that the decision reads from and that has an `artifact_id` or `id` is an artifact, by
-    that name and its `version`; without any, all that was read is one, by its content.
+    that name and its `version`; without any, all values read are one, by their content.
     """
     scope = Scope(facts.context)
     roots = [path.root for path in (*ready.input.reads, *ready.reads) if path.root != INPUT]
@@ -44,16 +44,16 @@ def input_artifacts(ready: CompiledDecision, facts: BranchFacts) -> tuple[str, .
 
 
 def _values(ready: CompiledDecision, facts: BranchFacts) -> list[bytes]:
-    """Give every value that the input and the conditions read; the input follows from the first."""
+    """Return every value that the input and the conditions read; the first determine the input."""
     scope = Scope(facts.context)
-    read = [_seen(path, scope, _IN_INPUT) for path in ready.input.reads]
+    read = [_encode_path(path, scope, _IN_INPUT) for path in ready.input.reads]
     return read + [
-        _seen(path, scope, _IN_CONDITION) for path in ready.reads if path.root != INPUT
+        _encode_path(path, scope, _IN_CONDITION) for path in ready.reads if path.root != INPUT
     ]  # fmt: skip
 
 
-def _seen(path: Path, scope: Scope, names: Names) -> bytes:
-    found = followed(names.start(path.root, scope), path.steps)
+def _encode_path(path: Path, scope: Scope, names: Names) -> bytes:
+    found = follow_path(names.start(path.root, scope), path.steps)
     return b"" if isinstance(found, Missing) else canonical_json(found)
 
 

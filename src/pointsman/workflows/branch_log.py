@@ -53,12 +53,12 @@ class BranchLog:
         self._policies: dict[tuple[str, str], Decision] = {}
 
     def every(self, since: Instant = EPOCH) -> Iterator[LogEntry]:
-        """Give every evaluation from an instant on, that instant included (D-003-12)."""
+        """Yield every evaluation from an instant on, that instant included (D-003-12)."""
         # DETERMINISM: ordered by instant, chain and place in the chain, never by text.
         return (self._entry(each) for each in self._ledger.of_kind(BRANCH, since))
 
     def about(self, workflow_id: str) -> Iterator[LogEntry]:
-        """Give the evaluations of one workflow."""
+        """Yield the evaluations of one workflow."""
         found = self._ledger.with_ref(workflow_id)
         return (self._entry(each) for each in found if each.entry.kind.startswith(BRANCH))
 
@@ -68,7 +68,7 @@ class BranchLog:
         workflow_id: str | None = None,
         since: Instant = EPOCH,
     ) -> Iterator[LogEntry]:
-        """Give what the log shows; a decision may keep its evaluations out of it."""
+        """Yield the evaluations the log shows; a decision may keep its own out of it."""
         for each in self.every(since):
             is_wanted = decision_id is None or each.outcome.decision_id == decision_id
             is_meant = workflow_id is None or each.about.workflow_id == workflow_id

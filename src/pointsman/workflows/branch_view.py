@@ -17,26 +17,26 @@ from pointsman.branches.policy import Case, Decision
 from pointsman.expressions.values import Value
 from pointsman.kernel.instant import instant_text
 from pointsman.workflows.branch_log import LogEntry
-from pointsman.workflows.branching import Evaluation
+from pointsman.workflows.branching import BranchEvaluation
 
 _NUMBERS = msgspec.json.Encoder(decimal_format="number")
 _MS_UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 
-def evaluation_value(made: Evaluation) -> dict[str, object]:
+def evaluation_value(made: BranchEvaluation) -> dict[str, object]:
     """Return an evaluation as `decision evaluate --json` shows it."""
     return {
         **to_json(_as_shown(made)),
         "cached": made.is_cached,
         "evaluated_at": instant_text(made.evaluated_at),
         "evaluation_id": made.evaluation_id,
-        "workflow_id": made.asked.workflow_id,
-        "stage_id": made.asked.stage_id,
+        "workflow_id": made.request.workflow_id,
+        "stage_id": made.request.stage_id,
     }
 
 
-def dry_run_value(made: Evaluation) -> dict[str, object]:
-    """Give a dry run: the same, and what would follow from it."""
+def dry_run_value(made: BranchEvaluation) -> dict[str, object]:
+    """Return a dry run: the same, and its would-be consequences."""
     value = evaluation_value(made)
     for name in ("evaluation_id", "evaluated_at", "workflow_id", "stage_id"):
         del value[name]
@@ -47,13 +47,13 @@ def dry_run_value(made: Evaluation) -> dict[str, object]:
     }
 
 
-def evaluation_screen(made: Evaluation) -> str:
-    """Give an evaluation as the why-screen."""
+def evaluation_screen(made: BranchEvaluation) -> str:
+    """Render an evaluation as the why-screen."""
     text = to_screen(_as_shown(made))
     return f"Dry run: nothing is recorded\n{text}" if made.is_dry_run else text
 
 
-def _as_shown(made: Evaluation) -> ShownBranch:
+def _as_shown(made: BranchEvaluation) -> ShownBranch:
     name = made.evaluation_id or "not recorded"
     return ShownBranch(
         f"{name} (cached)" if made.is_cached else name,
@@ -68,7 +68,7 @@ def _as_shown(made: Evaluation) -> ShownBranch:
 
 
 def log_value(entry: LogEntry) -> dict[str, object]:
-    """Give an entry of the decision log; what the decision's `logging` hides is left out."""
+    """Return an entry of the decision log, without the parts the decision's `logging` hides."""
     logging, outcome = entry.decision.logging, entry.outcome
     return {
         "decision_id": outcome.decision_id,
@@ -91,7 +91,7 @@ def log_value(entry: LogEntry) -> dict[str, object]:
 
 
 def decision_value(decision: Decision, source: str, policy_id: str) -> dict[str, object]:
-    """Give a decision as it is in force, with every default filled in."""
+    """Return a decision in force, with every default filled in."""
     return {
         "id": decision.id,
         "name": decision.name,
@@ -109,8 +109,8 @@ def decision_value(decision: Decision, source: str, policy_id: str) -> dict[str,
     }
 
 
-def shown_value(value: Value) -> Raw:
-    """Give a value with its decimals as ordinary numbers."""
+def value_to_json_numbers(value: Value) -> Raw:
+    """Return a value with its decimals as ordinary numbers."""
     return Raw(_NUMBERS.encode(value))
 
 

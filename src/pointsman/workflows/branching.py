@@ -1,7 +1,7 @@
-"""Which branch a workflow takes, as a service: cache, decide with guardrails, record, give back.
+"""The service that decides which branch a workflow takes: cache, decide with guardrails, record.
 
-INVARIANT: an evaluation is durable when it is given back, whether it came from the cache or not. A
-dry run looks at the same code and leaves nothing behind.
+INVARIANT: an evaluation is durable when it is returned, whether it came from the cache or not. A
+dry run uses the same code and records nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MILLISECOND = 1_000
 
 
 class About(Struct, frozen=True, forbid_unknown_fields=True):
-    """What an evaluation belongs to; attached to its entry, outside the replayed bytes.
+    """The run and stage of an evaluation; attached to its entry, outside the replayed bytes.
 
     `evaluation_id` and `evaluated_at` tell where a cached answer first came from.
     """
@@ -60,10 +60,10 @@ class About(Struct, frozen=True, forbid_unknown_fields=True):
 ABOUT_FORM = Form(About)
 
 
-class Asked(Struct, frozen=True):
-    """For whom a decision is evaluated; `approved` are targets that somebody has approved.
+class EvaluationRequest(Struct, frozen=True):
+    """The run and actor a decision is evaluated for; `approved` are targets approved beforehand.
 
-    `step` counts the stages of a run from 1; 0 where there is no run. `by` asks for approval where
+    `step` counts the stages of a run from 1; 0 where there is no run. `by` requests approval where
     it is needed, and has no vote on it.
     """
 
@@ -74,13 +74,13 @@ class Asked(Struct, frozen=True):
     by: Actor = OWNER
 
 
-NOBODY = Asked()
+NO_RUN = EvaluationRequest()
 
 
-class Evaluation(Struct, frozen=True):
+class BranchEvaluation(Struct, frozen=True):
     """One evaluation: the answer, and the names and instants it is recorded under.
 
-    `at` is when it was asked for, `evaluated_at` when it was decided: earlier where it is `cached`.
+    `at` is the time of the call, `evaluated_at` of the decision: earlier where it is cached.
     """
 
     evaluation_id: str
@@ -91,19 +91,14 @@ class Evaluation(Struct, frozen=True):
     policy_id: ContentId
     facts_id: ContentId
     decision: Decision
-    asked: Asked
+    request: EvaluationRequest
     outcome: BranchOutcome
     trace: Trace
     elapsed_us: int = 0
 
-    @property
-    def may_act(self) -> bool:
-        """Whether somebody may go where it leads: nothing is left to approve."""
-        return not self.outcome.approval_required
 
-
-class _Answered(Struct, frozen=True):
-    """A decision on the facts it was made on, and the approvals it uses up."""
+class _DecidedAnswer(Struct, frozen=True):
+    """A decision, its facts, and the approvals it claims."""
 
     facts: BranchFacts
     outcome: BranchOutcome
@@ -114,7 +109,7 @@ class _Answered(Struct, frozen=True):
 class Branching:
     """The decisions of one home, evaluated and recorded.
 
-    With `approvals`, a choice that needs approval asks for it, and waits until it has it.
+    With `approvals`, a choice that needs approval requests it, and waits for it.
     """
 
     def __init__(
@@ -138,55 +133,57 @@ class Branching:
         return DecisionCache(self._home.path / CACHE_FILE, self._home.content_key())
 
     def close(self) -> None:
-        """Let go of the cache."""
+        """Close the cache."""
         if "cache" in vars(self):
             self.cache.close()
 
     def in_force(self) -> DecisionsInForce:
-        """Give the decisions in force and what is wrong with their files."""
+        """Return the decisions in force and the problems of their files."""
         return self.files.current()
 
     def evaluate(
-        self, decision_id: str, context: Mapping[str, Value], asked: Asked = NOBODY
-    ) -> Evaluation:
+        self, decision_id: str, context: Mapping[str, Value], request: EvaluationRequest = NO_RUN
+    ) -> BranchEvaluation:
         """Evaluate a decision; the answer is recorded durably before this returns."""
         in_force = self.in_force()
         ready, policy_id = in_force.ready.decision(decision_id), in_force.policy_id(decision_id)
         decision = ready.decision
-        facts = read_facts(decision_id, context, asked.approved)
+        facts = read_facts(decision_id, context, request.approved)
         now, started = self._clock.now(), time.perf_counter_ns()
         key = cache_key(policy_id, ready, facts) if decision.cache.enabled else b""
-        found = self._cached(key, now) if key else None
+        found = self._read_cache(key, now) if key else None
         outcome, trace, source = found or (*decide(in_force.ready, facts), None)
-        answered, name = _Answered(facts, outcome, trace), self._ids.new_id()
+        answered, name = _DecidedAnswer(facts, outcome, trace), self._ids.new_id()
         if outcome.approval_required and self.approvals is not None:
-            # An answer that an approval took part in is good for once: it is not kept.
+            # An answer with an approval in it is valid once: it is not cached.
             key, source = b"", None
-            answered = self._approved(self.approvals, in_force, answered, asked, name)
+            answered = self._decide_with_approvals(
+                self.approvals, in_force, answered, request, name
+            )
         facts = answered.facts
-        evaluation = Evaluation(
+        evaluation = BranchEvaluation(
             evaluation_id=name,
             at=now,
             evaluated_at=now if source is None else Instant(source.evaluated_at),
             is_cached=source is not None,
             is_dry_run=False,
             policy_id=policy_id,
-            facts_id=FACTS_FORM.id(facts.recorded()),
+            facts_id=FACTS_FORM.id(facts.to_recorded()),
             decision=decision,
-            asked=asked,
+            request=request,
             outcome=answered.outcome,
             trace=answered.trace,
             elapsed_us=(time.perf_counter_ns() - started) // 1000,
         )
-        evaluation = self._recorded(evaluation, ready, facts, source)
+        evaluation = self._record(evaluation, ready, facts, source)
         if answered.used and self.approvals is not None:
-            self.approvals.mark_used(answered.used, asked.by, name)
+            self.approvals.mark_used(answered.used, request.by, name)
         if key and source is None:
-            self._keep(key, evaluation)
+            self._write_cache(key, evaluation)
         return evaluation
 
     def has_news(self, evaluation_id: str) -> bool:
-        """Tell whether a request that an evaluation waited for stands otherwise by now."""
+        """Tell whether the status of a request that an evaluation waited for has changed."""
         if self.approvals is None:
             return False
         with closing(LedgerReader(self._home.database)) as ledger:
@@ -198,71 +195,77 @@ class Branching:
         waited = [each for facts in found for each in FACTS_FORM.decode(facts).approvals]
         return self.approvals.has_news(waited)
 
-    def _approved(
+    def _decide_with_approvals(
         self,
         approvals: BranchApprovals,
         in_force: DecisionsInForce,
-        made: _Answered,
-        asked: Asked,
+        made: _DecidedAnswer,
+        request: EvaluationRequest,
         name: str,
-    ) -> _Answered:
-        """Decide again on what is known of approvals; one that lets the choice through is used up.
+    ) -> _DecidedAnswer:
+        """Decide again on the status of approvals; one that admits the choice is claimed.
 
-        INVARIANT: it is used up before the choice is recorded, so that it lets one through at most.
+        INVARIANT: it is claimed before the choice is recorded, so that it admits one at most.
         """
         decision_id = made.facts.decision_id
         policy_id, ready = in_force.policy_id(decision_id), in_force.ready
         inputs = cache_key(policy_id, ready.decision(decision_id), made.facts).hex()
-        targets, by = made.outcome.approval_required, asked.by
-        found = approvals.gather(decision_id, targets, inputs, by, asked.workflow_id)
-        again = _on(ready, made.facts, found)
+        targets, by = made.outcome.approval_required, request.by
+        found = approvals.gather(decision_id, targets, inputs, by, request.workflow_id)
+        again = _decide_on(ready, made.facts, found)
         if again.outcome.approval_required or again.outcome.verdict in STOPPED:
             return again
         if approvals.claim(found, by, name):
             return replace(again, used=found)
-        return _on(ready, made.facts, tuple(replace(each, status="used") for each in found))
+        return _decide_on(ready, made.facts, tuple(replace(each, status="used") for each in found))
 
-    def _recorded(
-        self, made: Evaluation, ready: CompiledDecision, facts: BranchFacts, source: _Source | None
-    ) -> Evaluation:
+    def _record(
+        self,
+        made: BranchEvaluation,
+        ready: CompiledDecision,
+        facts: BranchFacts,
+        source: _Source | None,
+    ) -> BranchEvaluation:
         recorder = self._desk.recorder()
         first = made.evaluation_id if source is None else source.evaluation_id
         about = About(
-            workflow_id=made.asked.workflow_id,
-            stage_id=made.asked.stage_id,
-            step=made.asked.step,
+            workflow_id=made.request.workflow_id,
+            stage_id=made.request.stage_id,
+            step=made.request.step,
             evaluation_id=first,
             evaluated_at=made.evaluated_at,
             artifacts=input_artifacts(ready, facts),
         )
-        names = Names(made.evaluation_id, made.asked.workflow_id, made.at)
-        record = branch_made(made, facts, self._home.identity.ledger)
+        names = Names(made.evaluation_id, made.request.workflow_id, made.at)
+        record = branch_decision(made, facts, self._home.identity.ledger)
         aside = Aside(made.elapsed_us, self._ids.new_id(), "", False, VERSION)  # noqa: FBT003 - no preview
         linked = CACHED if made.is_cached else ""
-        at = _handed_in(recorder, names, record, aside, linked, about)
+        at = _append(recorder, names, record, aside, linked, about)
         return replace(made, at=at, evaluated_at=made.evaluated_at if made.is_cached else at)
 
-    def _cached(self, key: bytes, now: Instant) -> tuple[BranchOutcome, Trace, _Source] | None:
+    def _read_cache(self, key: bytes, now: Instant) -> tuple[BranchOutcome, Trace, _Source] | None:
         kept = self.cache.get(key, now)
         if kept is None:
             return None
         try:
             answer = _ANSWER_FORM.decode(kept.body)
         except ReplayError:
-            # Another version of the program kept it in another form.
+            # Another version of the program stored it in another form.
             return None
         return answer.outcome, answer.trace, _Source(answer.evaluation_id, answer.evaluated_at)
 
-    def _keep(self, key: bytes, made: Evaluation) -> None:
-        answer = _Answer(made.evaluation_id, made.evaluated_at, made.outcome, made.trace)
+    def _write_cache(self, key: bytes, made: BranchEvaluation) -> None:
+        answer = _CachedAnswer(made.evaluation_id, made.evaluated_at, made.outcome, made.trace)
         expires = Instant(made.at + made.decision.cache.ttl_ms * MILLISECOND)
         body = _ANSWER_FORM.encode(answer)
         self.cache.put(key, Kept(made.decision.id, body, made.at, expires))
 
 
-def _on(ready: CompiledDecisions, facts: BranchFacts, approvals: tuple[Approval, ...]) -> _Answered:
+def _decide_on(
+    ready: CompiledDecisions, facts: BranchFacts, approvals: tuple[Approval, ...]
+) -> _DecidedAnswer:
     facts = replace(facts, approvals=approvals)
-    return _Answered(facts, *decide(ready, facts))
+    return _DecidedAnswer(facts, *decide(ready, facts))
 
 
 class _Source(Struct, frozen=True):
@@ -270,56 +273,56 @@ class _Source(Struct, frozen=True):
     evaluated_at: int
 
 
-class _Answer(Struct, frozen=True, forbid_unknown_fields=True):
+class _CachedAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     evaluation_id: str
     evaluated_at: int
     outcome: BranchOutcome
     trace: Trace
 
 
-_ANSWER_FORM = Form(_Answer)
+_ANSWER_FORM = Form(_CachedAnswer)
 
 
 def dry_run(
     in_force: DecisionsInForce, decision_id: str, context: Mapping[str, Value], at: Instant
-) -> Evaluation:
-    """Evaluate a decision and leave nothing behind; the cache is not even looked at."""
+) -> BranchEvaluation:
+    """Evaluate a decision without recording it or reading the cache."""
     decision = in_force.ready.decision(decision_id).decision
     facts = read_facts(decision_id, context)
     outcome, trace = decide(in_force.ready, facts)
-    return Evaluation(
+    return BranchEvaluation(
         evaluation_id="",
         at=at,
         evaluated_at=at,
         is_cached=False,
         is_dry_run=True,
         policy_id=in_force.policy_id(decision_id),
-        facts_id=FACTS_FORM.id(facts.recorded()),
+        facts_id=FACTS_FORM.id(facts.to_recorded()),
         decision=decision,
-        asked=NOBODY,
+        request=NO_RUN,
         outcome=outcome,
         trace=trace,
     )
 
 
-def branch_made(made: Evaluation, facts: BranchFacts, ledger: str) -> MadeDecision:
-    """Give an evaluation as it is recorded."""
+def branch_decision(made: BranchEvaluation, facts: BranchFacts, ledger: str) -> MadeDecision:
+    """Build the recorded decision of an evaluation."""
     policy = policy_of(made.decision)
     return MadeDecision(
         "branch",
         DECISION_VERSION,
         made.policy_id,
         lambda key: POLICY_FORM.make(policy, ledger, key),
-        FACTS_FORM.encode(facts.recorded()),
+        FACTS_FORM.encode(facts.to_recorded()),
         OUTCOME_FORM.encode(made.outcome),
         TRACE_FORM.encode(made.trace),
     )
 
 
-def _handed_in(
+def _append(
     recorder: Recorder, names: Names, made: MadeDecision, aside: Aside, linked: str, about: About
 ) -> Instant:
-    """Record an evaluation with what it belongs to, in one entry."""
+    """Record an evaluation with its run and stage, in one entry."""
     key = recorder.key
     recorder.ensure_snapshot(made.policy_id, lambda: snapshot_draft(made.policy(key), names.at))
     draft = decision_draft(names, made.record, aside, made.facts, linked)

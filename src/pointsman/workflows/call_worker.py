@@ -1,6 +1,6 @@
 """Calls one Python function for a workflow, in a process that can be ended at any time.
 
-The context comes as JSON on standard input, what the function returns goes out as JSON. What it
+The context comes as JSON on standard input, the function's result goes out as JSON. Text that it
 prints goes to standard error.
 """
 
@@ -18,7 +18,7 @@ from pointsman.providers.lifetime import follow
 
 
 def main(name: str, parent: int) -> None:
-    """Call the function that a `module:function` names; whoever asked being gone, end."""
+    """Call the function that a `module:function` names; end when the parent process is gone."""
     follow(parent)
     answers = os.dup(1)
     os.dup2(2, 1)

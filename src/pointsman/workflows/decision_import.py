@@ -19,7 +19,7 @@ from pointsman.kernel.document import Document
 _WIDTH = 98
 
 
-def imported(
+def import_table(
     text: bytes,
     source: str,
     name: str | None = None,
@@ -27,13 +27,13 @@ def imported(
     hit_policy: HitPolicy = "first",
     default: str = NO_MATCH,
 ) -> str:
-    """Read a table and give it as YAML; whatever has no equal here is an error at its place."""
+    """Convert a table to YAML; a feature without an equivalent is an error at its place."""
     document = _document(text, source, name, hit_policy, default)
     read_document(document)
     written = yaml.dump(
         document.value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH
     )
-    # What is written must be what was read, by our own reader too.
+    # Our own reader must accept the written text.
     read_policy(written.encode(), source)
     return written
 
@@ -52,10 +52,10 @@ def _document(
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what our reader reads: no anchors, numbers as they are."""
+    """Writes YAML for our reader: no anchors, numbers as they are."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Say everything where it stands."""
+        """Write every value in its place."""
         del data
         return True
 

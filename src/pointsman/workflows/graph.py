@@ -1,6 +1,6 @@
 """A directed graph whose every answer has one order: nodes and edges as they came, then by name.
 
-Used for the lineage of decisions and for what decisions can lead to.
+Used for the lineage and the dependencies of decisions.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pointsman.errors import NotFound
 from pointsman.kernel.nearest import nearest
 
 
-class Node(Struct, frozen=True):
-    """One thing: its id, what it is, and what to write on it."""
+class GraphNode(Struct, frozen=True):
+    """One node: its id, its type, and its label."""
 
     id: str
     type: str
@@ -23,8 +23,8 @@ class Node(Struct, frozen=True):
     metadata: dict[str, object] = {}
 
 
-class Edge(Struct, frozen=True):
-    """One link, in the direction things go."""
+class GraphEdge(Struct, frozen=True):
+    """One directed link."""
 
     source: str
     target: str
@@ -36,9 +36,9 @@ class Edge(Struct, frozen=True):
 class Graph:
     """Nodes and edges. Reading it never changes it."""
 
-    def __init__(self, nodes: Iterable[Node], edges: Iterable[Edge]) -> None:
-        self.nodes: Mapping[str, Node] = {each.id: each for each in nodes}
-        self.edges: tuple[Edge, ...] = tuple(edges)
+    def __init__(self, nodes: Iterable[GraphNode], edges: Iterable[GraphEdge]) -> None:
+        self.nodes: Mapping[str, GraphNode] = {each.id: each for each in nodes}
+        self.edges: tuple[GraphEdge, ...] = tuple(edges)
         self._after: dict[str, list[str]] = {name: [] for name in self.nodes}
         self._before: dict[str, list[str]] = {name: [] for name in self.nodes}
         # DETERMINISM: neighbours are sorted, never in the order of a set.
@@ -46,8 +46,8 @@ class Graph:
             self._after[edge.source].append(edge.target)
             self._before[edge.target].append(edge.source)
 
-    def node(self, name: str) -> Node:
-        """Give a node by its id."""
+    def node(self, name: str) -> GraphNode:
+        """Return a node by its id."""
         found = self.nodes.get(name)
         if found is None:
             near = nearest(name, self.nodes)
@@ -56,25 +56,25 @@ class Graph:
         return found
 
     def inputs(self, name: str) -> tuple[str, ...]:
-        """Give what leads straight to a node."""
+        """Return the direct predecessors of a node."""
         return tuple(dict.fromkeys(self._before[self.node(name).id]))
 
     def outputs(self, name: str) -> tuple[str, ...]:
-        """Give what a node leads straight to."""
+        """Return the direct successors of a node."""
         return tuple(dict.fromkeys(self._after[self.node(name).id]))
 
     def ancestors(self, name: str) -> tuple[str, ...]:
-        """Give everything a node comes from, the nearest first; the node itself is left out."""
-        return self._reached(name, self._before)
+        """Return all predecessors of a node, the nearest first, without the node itself."""
+        return self._reach(name, self._before)
 
     def descendants(self, name: str) -> tuple[str, ...]:
-        """Give everything that comes from a node, the nearest first; without the node itself."""
-        return self._reached(name, self._after)
+        """Return all successors of a node, the nearest first, without the node itself."""
+        return self._reach(name, self._after)
 
     def path(self, start: str, end: str) -> tuple[str, ...]:
-        """Give the shortest way between two nodes, along or against the links; empty for none.
+        """Return the shortest path between two nodes, along or against the links; empty for none.
 
-        Of several that are as short, the one whose names come first.
+        Of equally short ones, the one whose names come first.
         """
         self.node(end)
         came_from: dict[str, str] = {self.node(start).id: ""}
@@ -93,7 +93,7 @@ class Graph:
         return tuple(reversed(way))
 
     def levels(self) -> tuple[tuple[str, ...], ...]:
-        """Give the nodes level by level, each behind all it comes from; those in rings are left."""
+        """Return the nodes level by level, each after its predecessors; without those in cycles."""
         left = {name: len(set(self._before[name])) for name in self.nodes}
         found: list[tuple[str, ...]] = []
         level = sorted(name for name, count in left.items() if count == 0)
@@ -107,15 +107,11 @@ class Graph:
             level = sorted(following)
         return tuple(found)
 
-    def rings(self) -> tuple[str, ...]:
-        """Name the nodes that lead back to themselves."""
-        return tuple(name for name in sorted(self.nodes) if self._leads_back(name))
-
     def value(self) -> dict[str, object]:
-        """Give the graph as JSON shows it."""
+        """Return the graph as JSON."""
         return {"version": "1.0", "nodes": list(self.nodes.values()), "edges": self.edges}
 
-    def _reached(self, name: str, links: Mapping[str, list[str]]) -> tuple[str, ...]:
+    def _reach(self, name: str, links: Mapping[str, list[str]]) -> tuple[str, ...]:
         seen = {self.node(name).id: None}
         waiting = deque([name])
         while waiting:
@@ -125,14 +121,9 @@ class Graph:
                     waiting.append(each)
         return tuple(seen)[1:]
 
-    def _leads_back(self, name: str) -> bool:
-        return name in self._after[name] or any(
-            name in self._after[each] for each in self.descendants(name)
-        )
 
-
-def joined(graph: Graph, names: Iterable[str]) -> Graph:
-    """Give the part of a graph that any of some nodes came from and led to."""
+def subgraph(graph: Graph, names: Iterable[str]) -> Graph:
+    """Return the part of a graph that leads to or from any of some nodes."""
     kept = {
         each for name in names for each in (name, *graph.ancestors(name), *graph.descendants(name))
     }

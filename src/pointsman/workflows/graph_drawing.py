@@ -7,7 +7,7 @@ from html import escape
 import msgspec
 
 from pointsman.kernel.document import printable
-from pointsman.workflows.graph import Graph, Node
+from pointsman.workflows.graph import Graph, GraphNode
 
 FORMATS = ("mermaid", "dot", "json", "svg")
 
@@ -32,14 +32,14 @@ _ARROW = (
 _SHAPES = {"decision": ("{{", "}}"), "artifact": ("([", "])"), "value": ("([", "])")}
 
 
-def drawn(graph: Graph, form: str) -> str:
+def draw(graph: Graph, form: str) -> str:
     """Draw a graph."""
     return {"mermaid": mermaid, "dot": dot, "json": as_json, "svg": svg}[form](graph)
 
 
 def mermaid(graph: Graph) -> str:
     """Write a graph for mermaid."""
-    names = _numbered(graph)
+    names = _node_names(graph)
     lines = ["flowchart TD"]
     for node in graph.nodes.values():
         opening, end = _SHAPES.get(node.type, ("[", "]"))
@@ -55,10 +55,10 @@ def dot(graph: Graph) -> str:
     lines = ["digraph pointsman {", "  rankdir=TB;", '  node [shape=box, style="rounded,filled"];']
     for node in graph.nodes.values():
         fill = _FILLS.get(node.type, _OTHER)
-        lines.append(f'  {_quoted(node.id)} [label={_quoted(node.label)}, fillcolor="{fill}"];')
+        lines.append(f'  {_quote(node.id)} [label={_quote(node.label)}, fillcolor="{fill}"];')
     for edge in graph.edges:
-        label = f" [label={_quoted(edge.label)}]" if edge.label else ""
-        lines.append(f"  {_quoted(edge.source)} -> {_quoted(edge.target)}{label};")
+        label = f" [label={_quote(edge.label)}]" if edge.label else ""
+        lines.append(f"  {_quote(edge.source)} -> {_quote(edge.target)}{label};")
     return "\n".join([*lines, "}"])
 
 
@@ -83,11 +83,11 @@ def svg(graph: Graph) -> str:
 
 
 def _places(graph: Graph) -> dict[str, tuple[int, int]]:
-    """Give every node its place: its level down, its place in the level across."""
+    """Return every node's place: its level down, its place in the level across."""
     levels = [list(each) for each in graph.levels()]
     seen = {name for level in levels for name in level}
     rest = [name for name in graph.nodes if name not in seen]
-    # What stands in a ring has no level of its own: one row a node, below the others.
+    # A node in a cycle has no level of its own: one row a node, below the others.
     levels += [[name] for name in rest]
     places = {}
     for row, level in enumerate(levels):
@@ -111,11 +111,11 @@ def _line(start: tuple[int, int], end: tuple[int, int], label: str) -> list[str]
     parts = [f'<path d="{path}" fill="none" stroke="#5f6368" marker-end="url(#end)"/>']
     if label:
         at = f'x="{(x1 + x2) // 2}" y="{(y1 + y2) // 2}"'
-        parts.append(f'<text {at} text-anchor="middle" fill="#5f6368">{_shown(label)}</text>')
+        parts.append(f'<text {at} text-anchor="middle" fill="#5f6368">{_label_text(label)}</text>')
     return parts
 
 
-def _box(place: tuple[int, int], node: Node) -> list[str]:
+def _box(place: tuple[int, int], node: GraphNode) -> list[str]:
     x, y = place
     fill = _FILLS.get(node.type, _OTHER)
     middle = f'x="{x + BOX_WIDTH // 2}" text-anchor="middle"'
@@ -124,12 +124,12 @@ def _box(place: tuple[int, int], node: Node) -> list[str]:
     return [
         f"<g><title>{escape(printable(node.id))}</title>",
         f'<rect {size} rx="8" fill="{fill}" stroke="#5f6368"/>',
-        f'<text y="{y + 19}" {middle}>{_shown(node.label)}</text>',
-        f'<text y="{y + 35}" {middle} {small}>{_shown(node.type)}</text></g>',
+        f'<text y="{y + 19}" {middle}>{_label_text(node.label)}</text>',
+        f'<text y="{y + 35}" {middle} {small}>{_label_text(node.type)}</text></g>',
     ]
 
 
-def _numbered(graph: Graph) -> dict[str, str]:
+def _node_names(graph: Graph) -> dict[str, str]:
     return {name: f"n{number}" for number, name in enumerate(graph.nodes)}
 
 
@@ -137,10 +137,10 @@ def _mermaid_text(text: str) -> str:
     return printable(text).replace("&", "#amp;").replace('"', "#quot;").replace("<", "#lt;")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + printable(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _shown(text: str) -> str:
+def _label_text(text: str) -> str:
     plain = printable(text)
     return escape(plain if len(plain) <= MOST_LETTERS else plain[: MOST_LETTERS - 1] + "…")

@@ -15,7 +15,7 @@ from pointsman.errors import InputError
 from pointsman.expressions.values import Value
 from pointsman.storage.policies.action_written import HttpCall
 from pointsman.version import VERSION
-from pointsman.workflows.templates import filled
+from pointsman.workflows.templates import fill
 
 _USUAL = {"http": 80, "https": 443}
 _PART = 16 * 1024
@@ -23,7 +23,7 @@ _NUMBERS = msgspec.json.Encoder(decimal_format="number")
 
 
 def host_of(url: str) -> str:
-    """Give the host of an address, with its port where it is not the usual one."""
+    """Return the host of an address, with its port where it is not the usual one."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -45,14 +45,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def called(
+def send_http_call(
     call: HttpCall, context: Mapping[str, Value], seconds: float, most: int
 ) -> tuple[int, bytes]:
-    """Make the call; give the status and the body, which may not be larger than `most`.
+    """Make the call; return the status and the body, which may not be larger than `most`.
 
-    Raises TimeoutError where it takes longer than it may.
+    Raises TimeoutError where it takes longer than `seconds`.
     """
-    body = b"" if call.json is None else _NUMBERS.encode(filled(call.json, context))
+    body = b"" if call.json is None else _NUMBERS.encode(fill(call.json, context))
     headers = {"user-agent": f"pointsman/{VERSION}", "accept": "application/json"}
     headers |= {"content-type": "application/json"} if body else {}
     headers |= {name.lower(): text for name, text in call.headers.items()}
@@ -87,7 +87,7 @@ def _body(
     deadline: float,
     most: int,
 ) -> bytes:
-    """Read what comes until the deadline; a trickle must not keep a run waiting."""
+    """Read the body until the deadline; a trickle must not keep a run waiting."""
     parts: list[bytes] = []
     size = 0
     while part := answer.read1(_PART):

@@ -1,6 +1,6 @@
-"""Why an execution path was taken: evaluations linked to what they looked at and where they led.
+"""Why an execution path was taken: evaluations linked to their inputs and their targets.
 
-Read from the ledger whenever it is asked for; nothing else keeps it. Node ids are
+Read from the ledger on every call; nothing else stores it. Node ids are
 `artifact:<id>@<version>`, `value:<digest>`, `decision:<decision id>:<evaluation id>`, and
 `target:<stage>`, within a run `target:<run>/<stage>`.
 """
@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from pointsman.kernel.instant import instant_text
 from pointsman.workflows.branch_log import LogEntry
-from pointsman.workflows.graph import Edge, Graph, Node
+from pointsman.workflows.graph import Graph, GraphEdge, GraphNode
 
 
 class Impact(Struct, frozen=True):
-    """What a change of one node would touch."""
+    """The nodes that a change of one node would affect."""
 
     changed: str
     affected: tuple[str, ...]
@@ -27,17 +27,17 @@ class Impact(Struct, frozen=True):
 
 
 def lineage_graph(entries: Iterable[LogEntry]) -> Graph:
-    """Link recorded evaluations; what is named twice is one node."""
-    nodes: dict[str, Node] = {}
-    edges: dict[tuple[str, str, str, str], Edge] = {}
+    """Link recorded evaluations; equal names are one node."""
+    nodes: dict[str, GraphNode] = {}
+    edges: dict[tuple[str, str, str, str], GraphEdge] = {}
     runs: set[str] = set()
     for entry in entries:
         parts = list(_parts(entry))
         if entry.about.workflow_id not in runs:
             runs.add(entry.about.workflow_id)
-            parts += _began_at(entry, nodes)
+            parts += _sensor_edges(entry, nodes)
         for part in parts:
-            if isinstance(part, Node):
+            if isinstance(part, GraphNode):
                 nodes.setdefault(part.id, part)
             else:
                 edges.setdefault((part.source, part.target, part.type, part.label), part)
@@ -45,7 +45,7 @@ def lineage_graph(entries: Iterable[LogEntry]) -> Graph:
 
 
 def impact(graph: Graph, name: str) -> Impact:
-    """Tell what comes from a node, and so would be touched by a change of it."""
+    """Return the successors of a node, which a change of it would affect."""
     found = graph.descendants(name)
     kinds = {each: graph.nodes[each].type for each in found}
     decisions = [
@@ -61,8 +61,8 @@ def impact(graph: Graph, name: str) -> Impact:
     )
 
 
-def resolved(graph: Graph, name: str) -> list[str]:
-    """Give the nodes that a person may mean: by id, evaluation, decision, artifact or stage."""
+def matching_nodes(graph: Graph, name: str) -> list[str]:
+    """Return the nodes a name may mean: by id, evaluation, decision, artifact or stage."""
     exact = [name] if name in graph.nodes else []
     return exact or [
         each.id
@@ -74,10 +74,10 @@ def resolved(graph: Graph, name: str) -> list[str]:
 _KEYS = ("evaluation_id", "decision_id", "artifact_id", "stage_id", "workflow_id")
 
 
-def _parts(entry: LogEntry) -> Iterator[Node | Edge]:
+def _parts(entry: LogEntry) -> Iterator[GraphNode | GraphEdge]:
     about, outcome = entry.about, entry.outcome
     name = f"decision:{outcome.decision_id}:{entry.id}"
-    yield Node(
+    yield GraphNode(
         name,
         "decision",
         entry.decision.name,
@@ -94,23 +94,23 @@ def _parts(entry: LogEntry) -> Iterator[Node | Edge]:
     )
     for artifact in about.artifacts:
         kind, _, label = artifact.partition(":")
-        yield Node(artifact, kind, label, {"artifact_id": label.partition("@")[0]})
-        yield Edge(artifact, name, "derived")
+        yield GraphNode(artifact, kind, label, {"artifact_id": label.partition("@")[0]})
+        yield GraphEdge(artifact, name, "derived")
     if about.workflow_id and about.stage_id:
         yield from _target(about.workflow_id, about.stage_id)
-        yield Edge(_target_name(about.workflow_id, about.stage_id), name, "derived")
-    yield from _led_to(entry, name)
+        yield GraphEdge(_target_name(about.workflow_id, about.stage_id), name, "derived")
+    yield from _target_parts(entry, name)
 
 
-def _began_at(entry: LogEntry, nodes: Mapping[str, Node]) -> Iterator[Edge]:
+def _sensor_edges(entry: LogEntry, nodes: Mapping[str, GraphNode]) -> Iterator[GraphEdge]:
     """Link the first decision of a run to the target of the sensor that began it."""
     event, _, target = entry.about.workflow_id.rpartition(".")
     source = _target_name(event, target)
     if event and source in nodes:
-        yield Edge(source, f"decision:{entry.outcome.decision_id}:{entry.id}", "derived")
+        yield GraphEdge(source, f"decision:{entry.outcome.decision_id}:{entry.id}", "derived")
 
 
-def _led_to(entry: LogEntry, name: str) -> Iterator[Node | Edge]:
+def _target_parts(entry: LogEntry, name: str) -> Iterator[GraphNode | GraphEdge]:
     outcome, run = entry.outcome, entry.about.workflow_id
     is_moved = outcome.selected_targets != outcome.chosen_targets
     for place, target in enumerate(outcome.selected_targets):
@@ -121,12 +121,12 @@ def _led_to(entry: LogEntry, name: str) -> Iterator[Node | Edge]:
         about: dict[str, object] = {
             "label": label, "case_index": index, "cached": entry.is_cached
         }  # fmt: skip
-        yield Edge(name, _target_name(run, target), "generated", label, about)
+        yield GraphEdge(name, _target_name(run, target), "generated", label, about)
 
 
-def _target(run: str, stage: str) -> Iterator[Node]:
+def _target(run: str, stage: str) -> Iterator[GraphNode]:
     about: dict[str, object] = {"stage_id": stage, "workflow_id": run}
-    yield Node(_target_name(run, stage), "target", stage, about)
+    yield GraphNode(_target_name(run, stage), "target", stage, about)
 
 
 def _target_name(run: str, stage: str) -> str:

@@ -1,4 +1,4 @@
-"""What a run leaves in the ledger, and what it amounts to when it is read back.
+"""The ledger entries of a run, and the record they form when they are read back.
 
 Every entry of a run has the run's id as its `ref`. A step is one visit to one stage; steps count
 from 1 in the order they are taken.
@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from pointsman.branches.trace import OUTCOME_FORM, BranchOutcome
 from pointsman.errors import IntegrityFailure
 from pointsman.expressions.values import Value
-from pointsman.kernel.canonical import Form, canonical_json, untagged
+from pointsman.kernel.canonical import Form, canonical_json, untag
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.record import DECISION, Names, read_recorded
 from pointsman.storage.stores.entries import LedgerReader, Stored
@@ -31,8 +31,8 @@ StageStatus = Literal["done", "failed"]
 RunStatus = Literal["done", "failed", "blocked", "waiting"]
 
 
-class Started(Struct, frozen=True, forbid_unknown_fields=True):
-    """A run began: of which workflow, by which file. The file and the inputs are attached."""
+class RunStarted(Struct, frozen=True, forbid_unknown_fields=True):
+    """A run began: its workflow and file. The file's text and the inputs are attached."""
 
     workflow: str
     definition_id: str
@@ -48,7 +48,7 @@ class StageStarted(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StageEnded(Struct, frozen=True, forbid_unknown_fields=True):
-    """A stage ended; `output` and what it set are attached where it is done."""
+    """A stage ended; its output and the names it set are attached where it is done."""
 
     step: int
     stage_id: str
@@ -64,8 +64,8 @@ class RunEnded(Struct, frozen=True, forbid_unknown_fields=True):
     steps: int
 
 
-class Given(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a stage gave: its output, and the names of the context it set."""
+class StageOutput(Struct, frozen=True, forbid_unknown_fields=True):
+    """The output of a stage, and the names of the context it set."""
 
     output: Raw
     set: Raw
@@ -79,22 +79,22 @@ class Materialized(Struct, frozen=True, forbid_unknown_fields=True):
     values: Raw
 
 
-STARTED_FORM = Form(Started)
+STARTED_FORM = Form(RunStarted)
 STAGE_STARTED_FORM = Form(StageStarted)
 STAGE_ENDED_FORM = Form(StageEnded)
 ENDED_FORM = Form(RunEnded)
-GIVEN_FORM = Form(Given)
+STAGE_OUTPUT_FORM = Form(StageOutput)
 MATERIALIZED_FORM = Form(Materialized)
 
 
-class Decided(Struct, frozen=True):
+class StageDecision(Struct, frozen=True):
     """A decision that was made after a step."""
 
     evaluation_id: str
     outcome: BranchOutcome
 
 
-class Finished(Struct, frozen=True):
+class FinishedStage(Struct, frozen=True):
     """A step that need not be done again."""
 
     stage_id: str
@@ -104,16 +104,16 @@ class Finished(Struct, frozen=True):
 
 
 class RunRecord:
-    """What is recorded of one run, by step."""
+    """The record of one run, by step."""
 
     def __init__(self, ledger: LedgerReader | None, run_id: str) -> None:
-        self.started: Started | None = None
+        self.started: RunStarted | None = None
         self.inputs: dict[str, Value] = {}
         self.ended: RunEnded | None = None
         self.attempts: dict[int, int] = {}
-        self.finished: dict[int, Finished] = {}
+        self.finished: dict[int, FinishedStage] = {}
         self.failed: dict[int, StageEnded] = {}
-        self.decided: dict[int, Decided] = {}
+        self.decided: dict[int, StageDecision] = {}
         if ledger is not None:
             self._read(ledger, ledger.with_ref(run_id))
 
@@ -123,53 +123,55 @@ class RunRecord:
             match each.entry.kind:
                 case "workflow.started":
                     self.started = STARTED_FORM.decode(payload)
-                    self.inputs = mapping(attached[1])
+                    self.inputs = read_mapping(attached[1])
                 case "workflow.stage_started":
                     begun = STAGE_STARTED_FORM.decode(payload)
                     self.attempts[begun.step] = begun.attempt
                 case "workflow.stage_ended":
-                    self._stage_ended(STAGE_ENDED_FORM.decode(payload), attached)
+                    self._add_stage_end(STAGE_ENDED_FORM.decode(payload), attached)
                 case "workflow.ended":
                     self.ended = ENDED_FORM.decode(payload)
                 case kind if kind.startswith(DECISION):
-                    self._evaluated(each, attached)
+                    self._add_decision(each, attached)
 
-    def _stage_ended(self, ended: StageEnded, attached: list[bytes]) -> None:
+    def _add_stage_end(self, ended: StageEnded, attached: list[bytes]) -> None:
         if not attached:
             self.failed[ended.step] = ended
             return
-        given = GIVEN_FORM.decode(attached[0])
-        self.finished[ended.step] = Finished(
+        given = STAGE_OUTPUT_FORM.decode(attached[0])
+        self.finished[ended.step] = FinishedStage(
             ended.stage_id,
             ended.status,
-            read_back(given.output),
-            mapping(bytes(given.set)),
+            read_value(given.output),
+            read_mapping(bytes(given.set)),
         )
 
-    def _evaluated(self, stored: Stored, attached: list[bytes]) -> None:
+    def _add_decision(self, stored: Stored, attached: list[bytes]) -> None:
         if len(attached) < 2:
             return
         about = ABOUT_FORM.decode(attached[1])
         _, record, _ = read_recorded(stored.entry.payload)
         if about.step:
             outcome = OUTCOME_FORM.decode(bytes(record.outcome))
-            self.decided[about.step] = Decided(stored.entry.id, outcome)
+            self.decided[about.step] = StageDecision(stored.entry.id, outcome)
 
 
-def read_back(canonical: bytes | Raw) -> Value:
+def read_value(canonical: bytes | Raw) -> Value:
     """Read a recorded value."""
-    return untagged(msgspec.json.decode(canonical))
+    return untag(msgspec.json.decode(canonical))
 
 
-def mapping(canonical: bytes) -> dict[str, Value]:
+def read_mapping(canonical: bytes) -> dict[str, Value]:
     """Read a recorded mapping."""
-    found = read_back(canonical)
+    found = read_value(canonical)
     if not isinstance(found, dict):
         raise IntegrityFailure("what is recorded of a run is not what was written")
     return found
 
 
-def started_draft(names: Names, started: Started, text: bytes, inputs: dict[str, Value]) -> Draft:
+def started_draft(
+    names: Names, started: RunStarted, text: bytes, inputs: dict[str, Value]
+) -> Draft:
     """Make the first entry of a run."""
     attached = (text, canonical_json(inputs))
     return Draft(STARTED, names.id, names.ref, names.at, STARTED_FORM.encode(started), attached)
@@ -177,7 +179,7 @@ def started_draft(names: Names, started: Started, text: bytes, inputs: dict[str,
 
 def ended_draft(names: Names, ended: StageEnded, output: Value, set_: dict[str, Value]) -> Draft:
     """Make the entry of a stage that need not be done again."""
-    given = Given(Raw(canonical_json(output)), Raw(canonical_json(set_)))
+    given = StageOutput(Raw(canonical_json(output)), Raw(canonical_json(set_)))
     payload = STAGE_ENDED_FORM.encode(ended)
-    attached = (GIVEN_FORM.encode(given),)
+    attached = (STAGE_OUTPUT_FORM.encode(given),)
     return Draft(STAGE_ENDED, names.id, names.ref, names.at, payload, attached)

@@ -13,20 +13,20 @@ from pointsman.expressions.values import NotKnown, Value
 from pointsman.storage.policies.action_written import is_template
 
 
-def filled(given: object, context: Mapping[str, Value]) -> Value:
-    """Give a value with its expressions replaced by what they come to."""
+def fill(given: object, context: Mapping[str, Value]) -> Value:
+    """Return a value with its expressions replaced by their values."""
     if isinstance(given, str):
         return _answer(given, context) if is_template(given) else given
     if isinstance(given, list | tuple):
-        return [filled(each, context) for each in given]
+        return [fill(each, context) for each in given]
     if isinstance(given, dict):
-        return {key: filled(each, context) for key, each in given.items()}
-    return given  # type: ignore[return-value] # what else a document holds is a scalar
+        return {key: fill(each, context) for key, each in given.items()}
+    return given  # type: ignore[return-value] # every other value of a document is a scalar
 
 
-def filled_text(given: str, context: Mapping[str, Value]) -> str:
-    """Give a text with its expression replaced, written as a text."""
-    found = filled(given, context)
+def fill_text(given: str, context: Mapping[str, Value]) -> str:
+    """Return a text with its expression replaced, written as a text."""
+    found = fill(given, context)
     try:
         return text_of(found)
     except NotKnown:

@@ -11,8 +11,8 @@ from pointsman.access.book import HomeBook
 from pointsman.access.keyring import ACCESS, opened_admin_token
 from pointsman.access.spent import SPENT_FORM, Spent
 from pointsman.app import Pointsman
-from pointsman.bulk.jobs import BulkJobs, part_there
-from pointsman.bulk.replaying import ReplayGiven
+from pointsman.bulk.jobs import BulkJobs, part_in_process
+from pointsman.bulk.reruns import ReplayGiven
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Instant, read_instant
 from pointsman.kernel.number import ONE, MicroUsd
@@ -108,7 +108,7 @@ def _bulk(home: Home) -> None:
     with closing(BulkJobs(home, FrozenClock(NOW), CountedIds("bulk"))) as jobs:
         jobs.run(jobs.begin("replay", ReplayGiven(length=5)).id)
         name = jobs.begin("replay", ReplayGiven(length=3)).id
-        jobs.do(name, 0, lambda *work: part_there(lambda: home, *work))
+        jobs.do(name, 0, lambda *work: part_in_process(lambda: home, *work))
         jobs.store.note(name, 1, "the machine went away")
 
 

@@ -16,7 +16,7 @@ from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
 from pointsman.workflows.branch_log import BranchLog, Distribution
 from pointsman.workflows.branch_view import log_value
-from pointsman.workflows.branching import Asked, Branching
+from pointsman.workflows.branching import Branching, EvaluationRequest
 
 GATE = """
 decision:
@@ -53,7 +53,9 @@ def test_evaluations_are_logged_in_their_order(
     home: Home, clock: FrozenClock, branching: Branching
 ) -> None:
     for number, score in enumerate((90, 60, 10, 85)):
-        branching.evaluate("gate", {"score": score}, Asked(workflow_id=f"w{number % 2}"))
+        branching.evaluate(
+            "gate", {"score": score}, EvaluationRequest(workflow_id=f"w{number % 2}")
+        )
         clock.advance(seconds=1)
     with closing(LedgerReader(home.database)) as ledger:
         log = BranchLog(ledger)
@@ -70,7 +72,9 @@ def test_evaluations_are_logged_in_their_order(
 def test_an_entry_of_the_log_shows_the_same_wherever_it_is_kept(
     home: Home, branching: Branching
 ) -> None:
-    evaluation = branching.evaluate("gate", {"score": 60}, Asked(workflow_id="w", stage_id="s"))
+    evaluation = branching.evaluate(
+        "gate", {"score": 60}, EvaluationRequest(workflow_id="w", stage_id="s")
+    )
     with closing(LedgerReader(home.database)) as ledger:
         (entry,) = BranchLog(ledger).query()
         value = log_value(entry)

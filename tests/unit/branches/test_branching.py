@@ -16,7 +16,7 @@ from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
 from pointsman.workflows.branch_log import BranchLog
 from pointsman.workflows.branch_view import evaluation_value, log_value
-from pointsman.workflows.branching import CACHE_FILE, Asked, Evaluation, dry_run
+from pointsman.workflows.branching import CACHE_FILE, BranchEvaluation, EvaluationRequest, dry_run
 
 GATE = """
 decision:
@@ -68,9 +68,9 @@ class House:
         self.clock = FrozenClock()
         self.pointsman = Pointsman(path, clock=self.clock, ids=CountedIds())
 
-    def ask(self, name: str = "gate", context: Any = None, **asked: Any) -> Evaluation:
+    def ask(self, name: str = "gate", context: Any = None, **asked: Any) -> BranchEvaluation:
         given = GOOD if context is None else context
-        return self.pointsman.branching.evaluate(name, given, Asked(**asked))
+        return self.pointsman.branching.evaluate(name, given, EvaluationRequest(**asked))
 
     def log(self, *args: Any) -> list[dict[str, Any]]:
         ledger = LedgerReader(self.path / "ledger.db")
@@ -296,9 +296,10 @@ def test_a_dry_run_leaves_no_trace_and_says_the_same(house: House, tmp_path: Pat
 
 def test_nothing_may_act_while_an_approval_is_missing(house: House) -> None:
     made = house.ask("guarded", {"kind": "a"})
-    assert (made.may_act, made.outcome.approval_required) == (False, ("x",))
+    assert made.outcome.approval_required == ("x",)
     approved = house.ask("guarded", {"kind": "a"}, approved=("x",))
-    assert (approved.may_act, approved.outcome.selected_targets) == (True, ("x",))
+    assert approved.outcome.approval_required == ()
+    assert approved.outcome.selected_targets == ("x",)
     blocked = house.ask("guarded", {"kind": "b"})
     assert (blocked.outcome.blocked, blocked.outcome.selected_targets) == (True, ("human",))
 

@@ -15,11 +15,11 @@ from pointsman.storage.policies.workflow_file import read_workflow
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
 from pointsman.workflows.branch_log import BranchLog
-from pointsman.workflows.branching import Asked
+from pointsman.workflows.branching import EvaluationRequest
 from pointsman.workflows.dependencies import dependency_graph
-from pointsman.workflows.graph import Edge, Graph, Node, joined
-from pointsman.workflows.graph_drawing import drawn
-from pointsman.workflows.lineage import impact, lineage_graph, resolved
+from pointsman.workflows.graph import Graph, GraphEdge, GraphNode, subgraph
+from pointsman.workflows.graph_drawing import draw
+from pointsman.workflows.lineage import impact, lineage_graph, matching_nodes
 
 DECISIONS = """
 decisions:
@@ -49,8 +49,8 @@ def graph(tmp_path: Path) -> Graph:
     with Pointsman(tmp_path, clock=FrozenClock(), ids=CountedIds()) as pointsman:
         ask = pointsman.branching.evaluate
         artifact: Any = {"artifact": {"id": "doc", "version": 2, "score": 1}}
-        ask("gate", artifact, Asked("run-1", "check"))
-        ask("gate", artifact, Asked("run-2", "check"))
+        ask("gate", artifact, EvaluationRequest("run-1", "check"))
+        ask("gate", artifact, EvaluationRequest("run-2", "check"))
         ask("many", {"n": 2})
         ask("many", {"n": 0})
         ask("gate", {"artifact": {"score": 0}})
@@ -92,41 +92,45 @@ def test_ancestors_descendants_impact_and_the_shortest_way(graph: Graph) -> None
 
 
 def test_nodes_are_found_by_what_people_call_them(graph: Graph) -> None:
-    assert resolved(graph, "doc") == ["artifact:doc@2"]
-    assert len(resolved(graph, "many")) == 2
-    assert resolved(graph, "deploy") == ["target:run-1/deploy", "target:run-2/deploy"]
-    assert resolved(graph, "nothing") == []
+    assert matching_nodes(graph, "doc") == ["artifact:doc@2"]
+    assert len(matching_nodes(graph, "many")) == 2
+    assert matching_nodes(graph, "deploy") == ["target:run-1/deploy", "target:run-2/deploy"]
+    assert matching_nodes(graph, "nothing") == []
     with pytest.raises(NotFound) as caught:
         graph.ancestors("target:aa")
     assert caught.value.hint == "did you mean `target:a`?"
 
 
 def test_a_graph_is_drawn_in_four_ways_and_text_in_it_stays_text(graph: Graph) -> None:
-    picture = drawn(graph, "svg")
+    picture = draw(graph, "svg")
     tree = ET.fromstring(picture)
     texts = [each.text for each in tree.iter() if each.tag.endswith("text")]
     assert 'Gate "1" <b>' in texts
     assert len([each for each in tree.iter() if each.tag.endswith("rect")]) == len(graph.nodes)
-    assert "Gate #quot;1#quot; #lt;b>" in drawn(graph, "mermaid")
-    assert r"Gate \"1\" <b>" in drawn(graph, "dot")
-    value = json.loads(drawn(graph, "json"))
+    assert "Gate #quot;1#quot; #lt;b>" in draw(graph, "mermaid")
+    assert r"Gate \"1\" <b>" in draw(graph, "dot")
+    value = json.loads(draw(graph, "json"))
     assert len(value["nodes"]) == len(graph.nodes)
-    assert drawn(Graph([], []), "svg").endswith("</svg>")
+    assert draw(Graph([], []), "svg").endswith("</svg>")
 
 
 def test_part_of_a_graph_holds_what_its_nodes_came_from_and_led_to(graph: Graph) -> None:
-    part = joined(graph, ["artifact:doc@2"])
+    part = subgraph(graph, ["artifact:doc@2"])
     assert "target:a" not in part.nodes
     assert len(part.nodes) == 5
 
 
-def test_levels_and_rings() -> None:
-    nodes = [Node(name, "stage", name) for name in "abcd"]
-    edges = [Edge("a", "b", "t"), Edge("b", "c", "t"), Edge("c", "b", "t"), Edge("a", "d", "t")]
+def test_levels_leave_out_cycles() -> None:
+    nodes = [GraphNode(name, "stage", name) for name in "abcd"]
+    edges = [
+        GraphEdge("a", "b", "t"),
+        GraphEdge("b", "c", "t"),
+        GraphEdge("c", "b", "t"),
+        GraphEdge("a", "d", "t"),
+    ]
     graph = Graph(nodes, edges)
     assert graph.levels() == (("a",), ("d",))
-    assert graph.rings() == ("b", "c")
-    assert "<svg" in drawn(graph, "svg"), "rings are drawn too"
+    assert "<svg" in draw(graph, "svg"), "cycles are drawn too"
 
 
 @pytest.mark.req(349)
@@ -141,6 +145,5 @@ def test_targets_are_resolved_through_the_dependency_graph(tmp_path: Path) -> No
     assert graph.descendants("workflow:w") == (
         "stage:w/x", "decision:w/gate", "stage:w/deploy", "stage:w/rework",
     )  # fmt: skip
-    assert graph.rings() == ("decision:w/gate", "stage:w/rework", "stage:w/x")
     alone = dependency_graph([], decisions)
     assert alone.outputs("decision:many") == ("target:a", "target:b", "target:c", "target:human")

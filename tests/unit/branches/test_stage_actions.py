@@ -13,7 +13,7 @@ from tests.processes import is_soon_gone
 from pointsman.errors import InputError
 from pointsman.storage.policies.action_written import Action, HttpCall
 from pointsman.storage.policies.settings import WorkflowSettings
-from pointsman.workflows.actions import Acting
+from pointsman.workflows.actions import ActionRunner
 from pointsman.workflows.http_action import host_of, is_loopback
 
 ALL = WorkflowSettings(commands=("cat", "sh", "sleep"), python=("stages",), timeout_s=20)
@@ -34,13 +34,13 @@ class TestActions:
     )
     def test_what_is_not_listed_is_refused(self, tmp_path: Path, action: Action, what: str) -> None:
         with pytest.raises(InputError, match=r"is not listed in pointsman\.yaml") as caught:
-            Acting(ALL, tmp_path).perform(action, {})
+            ActionRunner(ALL, tmp_path).perform(action, {})
         assert caught.value.message.startswith(what)
         assert caught.value.hint.startswith("add it to pointsman.yaml")
 
     def test_words_go_to_a_program_as_they_are(self, tmp_path: Path) -> None:
         words = ("sh", "-c", 'printf "%s" "$1"', "sh", "{{ name }}")
-        done = Acting(ALL, tmp_path).perform(Action(shell=words), {"name": "$(id); `id` *"})
+        done = ActionRunner(ALL, tmp_path).perform(Action(shell=words), {"name": "$(id); `id` *"})
         assert (done.is_done, done.output) == (True, "$(id); `id` *")
 
     def test_a_program_sees_the_context_and_few_of_our_names(
@@ -48,7 +48,9 @@ class TestActions:
     ) -> None:
         monkeypatch.setenv("SECRET_TOKEN", "hunter2")
         shell = ("sh", "-c", "cat; env")
-        done = Acting(ALL, tmp_path, {"POINTSMAN_RUN": "r"}).perform(Action(shell=shell), {"a": 1})
+        done = ActionRunner(ALL, tmp_path, {"POINTSMAN_RUN": "r"}).perform(
+            Action(shell=shell), {"a": 1}
+        )
         assert str(done.output).startswith('{"a":1}')
         assert "POINTSMAN_RUN=r" in str(done.output)
         assert "hunter2" not in str(done.output)
@@ -58,7 +60,7 @@ class TestActions:
     ) -> None:
         shell = ("sh", "-c", "sleep 60 & echo $! > child; wait")
         begun = time.monotonic()
-        done = Acting(ALL, tmp_path).perform(Action(shell=shell, timeout="500ms"), {})
+        done = ActionRunner(ALL, tmp_path).perform(Action(shell=shell, timeout="500ms"), {})
         assert (done.is_done, done.message) == (False, "took longer than 0.5 seconds")
         assert time.monotonic() - begun < 10
         child = int((tmp_path / "child").read_text())
@@ -76,17 +78,17 @@ class TestActions:
         ],
     )
     def test_what_goes_wrong_is_told(self, tmp_path: Path, action: Action, message: str) -> None:
-        done = Acting(ALL, tmp_path).perform(action, {"a": {"b": 1}})
+        done = ActionRunner(ALL, tmp_path).perform(action, {"a": {"b": 1}})
         assert not done.is_done
         assert message in done.message
 
     def test_a_call_of_this_machine_sends_and_takes_json(self, tmp_path: Path) -> None:
         with _Server() as server:
             call = HttpCall(f"{server.url}/echo?x=1", json={"n": "{{ n }}", "list": [1, "two"]})
-            done = Acting(ALL, tmp_path).perform(Action(http=call, parse="json"), {"n": 3})
+            done = ActionRunner(ALL, tmp_path).perform(Action(http=call, parse="json"), {"n": 3})
             assert done.output == {"path": "/echo?x=1", "body": '{"n":3,"list":[1,"two"]}'}
             moved = Action(http=HttpCall(f"{server.url}/moved", method="GET"))
-            assert Acting(ALL, tmp_path).perform(moved, {}).message == "the answer was 302"
+            assert ActionRunner(ALL, tmp_path).perform(moved, {}).message == "the answer was 302"
 
     def test_hosts_are_read_as_they_are_written(self) -> None:
         assert host_of("http://localhost:8080/x") == "localhost:8080"

@@ -16,10 +16,9 @@ from tests.models.many_turns import record_turns, write_policy
 from pointsman.app import Pointsman
 from pointsman.audit.backtest.result import backtest_value
 from pointsman.audit.verify import verify_ledger
-from pointsman.bulk.backtesting import backtest_given
-from pointsman.bulk.jobs import MOST_TRIES, PLACE, BulkJobs, job_told, jobs_told
-from pointsman.bulk.replaying import ReplayGiven
-from pointsman.bulk.rescoring import RescoreGiven, Thought, weightiest
+from pointsman.bulk.jobs import MOST_TRIES, PLACE, BulkJobs, list_jobs, read_job
+from pointsman.bulk.reruns import ReplayGiven, backtest_given
+from pointsman.bulk.rescoring import RescoreGiven, TurnScore, weightiest_scores
 from pointsman.bulk.verifying import VerifyGiven
 from pointsman.errors import ActionRefused, InputError, NotFound
 from pointsman.kernel.entry import Draft
@@ -205,7 +204,7 @@ def test_a_range_that_is_done_twice_counts_once(jobs: BulkJobs, pointsman: Point
 
 
 def _part(pointsman: Pointsman, given: bytes, each: Any) -> bytes:
-    from pointsman.bulk.replaying import REPLAY
+    from pointsman.bulk.reruns import REPLAY
 
     return REPLAY.part(pointsman.home, given, each)
 
@@ -219,7 +218,7 @@ def test_a_range_that_cannot_be_done_fails_the_job_after_a_few_tries(jobs: BulkJ
     for _ in range(MOST_TRIES):
         with pytest.raises(InputError):
             jobs.do(begun.id, 1, broken)
-    told = jobs.told(begun.id)
+    told = jobs.report(begun.id)
     assert (told.job.state, told.job.troubled) == ("failed", 1)
     assert told.troubles[0].trouble == "input.invalid: the disk is full"
     assert told.troubles[0].tries == MOST_TRIES
@@ -238,14 +237,14 @@ def test_a_cancelled_job_is_not_gone_on_with(jobs: BulkJobs) -> None:
 
 def test_jobs_are_listed_the_newest_first(pointsman: Pointsman) -> None:
     place = pointsman.home.place(PLACE)
-    assert jobs_told(place) == []
+    assert list_jobs(place) == []
     with pytest.raises(NotFound):
-        job_told(place, "nothing")
+        read_job(place, "nothing")
     with closing(BulkJobs(pointsman.home, pointsman.clock, pointsman.ids)) as jobs:
         names = [jobs.begin("replay", ReplayGiven(length=n)).id for n in (300, 400)]
-    assert [each.id for each in jobs_told(place)] == names[::-1]
+    assert [each.id for each in list_jobs(place)] == names[::-1]
     with pytest.raises(NotFound):
-        job_told(place, "%")
+        read_job(place, "%")
 
 
 def judge(pointsman: Pointsman, name: str, score: Billionths, at: int) -> None:
@@ -319,17 +318,17 @@ def test_what_a_judge_found_is_counted_for_the_answer_it_looked_at(
 
 
 def test_what_a_judge_found_outweighs_what_was_shown() -> None:
-    shown = Thought("t", ZERO, ONE, False, Instant(9), "cli", 9, "shown")
-    found = Thought("t", ONE, ONE, False, Instant(5), "cli", 5, "found", is_judged=True)
+    shown = TurnScore("t", ZERO, ONE, False, Instant(9), "cli", 9, "shown")
+    found = TurnScore("t", ONE, ONE, False, Instant(5), "cli", 5, "found", is_judged=True)
     for order in ([shown, found], [found, shown]):
-        assert weightiest(order) == (found,)
+        assert weightiest_scores(order) == (found,)
 
 
 def test_what_was_said_outweighs_what_was_shown_in_any_order() -> None:
     thoughts = [
-        Thought("t", Billionths(n), ONE, is_said, Instant(at), "cli", at, f"e{n}")
+        TurnScore("t", Billionths(n), ONE, is_said, Instant(at), "cli", at, f"e{n}")
         for n, (is_said, at) in enumerate([(True, 5), (False, 9), (True, 7), (False, 2)])
     ]
     for seed in range(10):
         random.Random(seed).shuffle(thoughts)
-        assert [each.entry_id for each in weightiest(thoughts)] == ["e2"]
+        assert [each.entry_id for each in weightiest_scores(thoughts)] == ["e2"]

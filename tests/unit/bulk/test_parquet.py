@@ -13,7 +13,7 @@ import pytest
 from tests.models.many_turns import record_turns, write_policy
 
 from pointsman.app import Pointsman
-from pointsman.bulk.exporting import EXPORT, export_given, exported
+from pointsman.bulk.parquet.export import EXPORT, export_given, export_parquet
 from pointsman.bulk.parquet.files import schema_of
 from pointsman.bulk.parquet.folder import MANIFEST
 from pointsman.bulk.parquet.tables import TABLES
@@ -49,7 +49,7 @@ def record(pointsman: Pointsman, first: int, end: int) -> None:
 
 def run(pointsman: Pointsman, target: Path, **more: Any) -> Any:
     given = export_given(target, **{"length": LENGTH, **more})
-    return msgspec.json.decode(exported(pointsman.home, given).value)
+    return msgspec.json.decode(export_parquet(pointsman.home, given).value)
 
 
 def files(target: Path) -> dict[str, bytes]:

@@ -16,7 +16,7 @@ from pointsman.governance.state import ActionState
 from pointsman.storage.policies.settings import read_settings
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
-from pointsman.workflows.branching import Asked, Evaluation
+from pointsman.workflows.branching import BranchEvaluation, EvaluationRequest
 from pointsman.workflows.workflow import WorkflowRunner, WorkflowText
 
 GUARDED = """
@@ -75,15 +75,17 @@ def gate(chamber: Chamber) -> Chamber:
     return chamber
 
 
-def evaluated(gate: Chamber, name: str = "gate", **context: object) -> Evaluation:
-    return gate.pointsman.branching.evaluate(name, {"kind": "a", **context}, Asked(by=ANN))
+def evaluated(gate: Chamber, name: str = "gate", **context: object) -> BranchEvaluation:
+    return gate.pointsman.branching.evaluate(
+        name, {"kind": "a", **context}, EvaluationRequest(by=ANN)
+    )
 
 
 def request_of(gate: Chamber, number: int = -1) -> ActionState:
     return gate.approvals.list_since()[number]
 
 
-def facts_of(gate: Chamber, made: Evaluation) -> RecordedFacts:
+def facts_of(gate: Chamber, made: BranchEvaluation) -> RecordedFacts:
     with closing(LedgerReader(gate.pointsman.home.database)) as ledger:
         (stored,) = ledger.with_id(made.evaluation_id)
         return FACTS_FORM.decode(ledger.attachments(stored)[0])
@@ -111,7 +113,7 @@ def test_approved_it_goes_through_once(gate: Chamber) -> None:
     state = request_of(gate)
     assert gate.vote(state, ROOT).status == "approved", "the workflow carries it out, not the vote"
     made = evaluated(gate)
-    assert made.may_act
+    assert not made.outcome.approval_required
     assert made.outcome.selected_targets == ("deploy",)
     (check,) = made.outcome.guardrails
     name = state.request.request_id
@@ -125,15 +127,17 @@ def test_approved_it_goes_through_once(gate: Chamber) -> None:
 
 
 def test_an_approval_is_for_the_values_it_was_asked_for(gate: Chamber) -> None:
-    gate.pointsman.branching.evaluate("both", {"kind": "a"}, Asked(by=ANN))
+    gate.pointsman.branching.evaluate("both", {"kind": "a"}, EvaluationRequest(by=ANN))
     evaluated(gate)
     gate.vote(request_of(gate), ROOT)
-    assert evaluated(gate, extra=1).may_act, "what the decision does not look at is no part of it"
+    assert not evaluated(gate, extra=1).outcome.approval_required, (
+        "what the decision does not look at is no part of it"
+    )
     path = gate.path / "decisions" / "guarded.yaml"
     evaluated(gate)
     gate.vote(request_of(gate), ROOT)
     path.write_text(GUARDED.replace("label: A", "label: Other"))
-    assert not evaluated(gate).may_act, "another definition is another decision"
+    assert evaluated(gate).outcome.approval_required, "another definition is another decision"
 
 
 def test_whoever_asked_does_not_approve(gate: Chamber) -> None:
@@ -173,7 +177,7 @@ def test_several_targets_go_through_together_or_not_at_all(gate: Chamber) -> Non
     assert made.outcome.approval_required == ("tell",)
     assert gate.approvals.state(first.request.request_id).status == "approved", "not used up yet"
     gate.vote(second, ROOT)
-    assert evaluated(gate, "both").may_act
+    assert not evaluated(gate, "both").outcome.approval_required
     assert [each.status for each in gate.approvals.list_since()] == ["executed", "executed"]
 
 
@@ -188,18 +192,18 @@ def test_an_approval_is_not_used_up_by_a_choice_another_guardrail_stops(gate: Ch
 def test_an_answer_that_was_approved_is_not_kept_for_the_next(gate: Chamber) -> None:
     evaluated(gate, "quick")
     gate.vote(request_of(gate), ROOT)
-    assert evaluated(gate, "quick").may_act
+    assert not evaluated(gate, "quick").outcome.approval_required
     again = evaluated(gate, "quick")
-    assert not again.may_act
+    assert again.outcome.approval_required
     assert not again.is_cached
-    assert evaluated(gate, "quick", kind="b").may_act
+    assert not evaluated(gate, "quick", kind="b").outcome.approval_required
     assert evaluated(gate, "quick", kind="b").is_cached
 
 
 def test_the_owner_may_still_approve_with_the_call_itself(gate: Chamber) -> None:
-    asked = Asked(approved=("deploy",))
+    asked = EvaluationRequest(approved=("deploy",))
     made = gate.pointsman.branching.evaluate("gate", {"kind": "a"}, asked)
-    assert made.may_act
+    assert not made.outcome.approval_required
     assert made.outcome.guardrails[0].message == "target `deploy` was approved"
     assert gate.approvals.list_since() == []
 
@@ -226,8 +230,8 @@ def at_once(gate: Chamber) -> list[bool]:
 
     def go(who: Pointsman) -> None:
         barrier.wait()
-        made = who.branching.evaluate("gate", {"kind": "a"}, Asked(by=ANN))
-        found.append(made.may_act)
+        made = who.branching.evaluate("gate", {"kind": "a"}, EvaluationRequest(by=ANN))
+        found.append(not made.outcome.approval_required)
 
     with Pointsman(gate.path, clock=FrozenClock(), ids=CountedIds("other")) as second:
         # The race is for the request, not for who makes the ledger.

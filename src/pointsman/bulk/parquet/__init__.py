@@ -1,1 +1,1 @@
-"""The ledger as Parquet files, for analysis: what was decided, what calls cost, how turns went."""
+"""The ledger as Parquet files, for analysis: decisions, costs of calls, verdicts on turns."""

@@ -32,7 +32,7 @@ def check_installed() -> None:
 
 
 def schema_of(table: TableName) -> pa.Schema:
-    """Give a table's schema, with what each column says."""
+    """Return a table's schema, with the meaning of each column."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
     text = pa.string()
@@ -62,7 +62,7 @@ class DayFiles:
         self.rows: dict[str, int] = dict.fromkeys(TABLES, 0)
         self.files = self.bytes = 0
 
-    def put(self, table: TableName, day: int, row: Row) -> None:
+    def add(self, table: TableName, day: int, row: Row) -> None:
         """Add a row to its day."""
         file = self._open.get(table)
         if file is not None and file.day != day:
@@ -71,7 +71,7 @@ class DayFiles:
         if file is None:
             target = file_of(self._folder, table, day, *self._part)
             file = self._open[table] = _File(table, day, target)
-        file.put(row)
+        file.add(row)
         self.rows[table] += 1
 
     def finish(self) -> None:
@@ -80,7 +80,7 @@ class DayFiles:
             self._close(table)
 
     def drop(self) -> None:
-        """Remove what is not finished."""
+        """Remove the files that are not finished."""
         for file in self._open.values():
             file.drop()
 
@@ -98,11 +98,11 @@ class _File:
         self._schema = schema_of(table)
         self._rows: list[Row] = []
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Not `.parquet`: nobody who reads the folder meanwhile takes it for a part of it.
+        # Not `.parquet`: a reader of the folder does not take it for a finished part.
         self._temporary = target.with_name(f".{target.name}.{os.getpid()}")
         self._writer = pq.ParquetWriter(self._temporary, self._schema, compression="zstd")
 
-    def put(self, row: Row) -> None:
+    def add(self, row: Row) -> None:
         self._rows.append(row)
         if len(self._rows) >= GROUP:
             self._flush()

@@ -1,4 +1,4 @@
-"""A folder of Parquet files: what it holds, written down beside them, and its files by day."""
+"""A folder of Parquet files: a manifest of its content, and its files by day."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MANIFEST: Final = "_pointsman.json"
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a folder holds: of which ledger, from which day on, and how far into each chain.
+    """The content of a folder: of which ledger, from which day on, and how far into each chain.
 
     Files begin at multiples of `length` entries; a file with fewer grows with the next export.
     """
@@ -33,7 +33,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Read what a folder holds; None where nothing was exported to it."""
+    """Read the manifest of a folder; None where nothing was exported to it."""
     path = folder / MANIFEST
     try:
         return msgspec.json.decode(path.read_bytes(), type=Manifest)
@@ -44,14 +44,14 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write down what a folder holds, in one step."""
+    """Write the manifest of a folder, in one step."""
     folder.mkdir(parents=True, exist_ok=True)
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
     replace_file(folder / MANIFEST, text + b"\n")
 
 
-def continued(home: Home, folder: Path, wanted: Manifest) -> Manifest:
-    """Give what a folder holds, made ready for more of the same; refuse what does not fit it."""
+def continue_folder(home: Home, folder: Path, wanted: Manifest) -> Manifest:
+    """Return the manifest of a folder to add to; refuse a folder of something else."""
     found = read_manifest(folder)
     if found is None:
         if folder.exists() and any(folder.iterdir()):

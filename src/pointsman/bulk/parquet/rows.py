@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.bulk.parquet.tables import TableName
-from pointsman.bulk.rescoring import Thought, thoughts_of
+from pointsman.bulk.rescoring import TurnScore, scores_in
 from pointsman.errors import ReplayError
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import Entry
@@ -121,18 +121,18 @@ _FACTS: Final = msgspec.json.Decoder(_Facts)
 _ENDED: Final = msgspec.json.Decoder(_Ended)
 _END: Final = msgspec.json.Decoder(_End)
 _TURN: Final = "turn"
-_UNCHARGED: Final = (None,) * 11
+_NO_CHARGE: Final = (None,) * 11
 
 
 class RowReader:
-    """Turns the entries of one chain into rows; `texts` gives messages where they are wanted."""
+    """Turns the entries of one chain into rows; `texts` reads messages where they are wanted."""
 
     def __init__(self, chain: str, texts: Texts | None = None) -> None:
         self._chain = chain
         self._texts = texts
 
     def rows(self, entry: Entry, facts: bytes | None) -> Iterator[tuple[TableName, Row]]:
-        """Give the rows of an entry; one that cannot be read is for `verify` to name."""
+        """Yield the rows of an entry; one that cannot be read is for `verify` to name."""
         try:
             if entry.kind.startswith(DECISION):
                 yield "decisions", self._decision(entry, facts)
@@ -198,19 +198,26 @@ class RowReader:
             end.model, end.location, end.number, end.is_stream, end.status, end.error_class,
             end.attempts, end.stop_reason, end.elapsed_us, end.first_byte_us,
         )  # fmt: skip
-        yield *self._place(entry), entry.id, entry.ref, ended.status, *told, *_charged(end.spent)
+        yield (
+            *self._place(entry),
+            entry.id,
+            entry.ref,
+            ended.status,
+            *told,
+            *_charge_cells(end.spent),
+        )
 
     def _verdict(self, entry: Entry) -> Iterator[Row]:
-        for each in thoughts_of(self._chain, entry):
+        for each in scores_in(self._chain, entry):
             source, key = _source(entry, each)
             shown = (_fraction(each.score), _fraction(each.confidence))
             yield *self._place(entry), entry.id, each.turn_id, source, *shown, key
 
 
-def _source(entry: Entry, thought: Thought) -> tuple[str, str]:
+def _source(entry: Entry, score: TurnScore) -> tuple[str, str]:
     if entry.kind == FEEDBACK:
         return "given", FEEDBACK_FORM.read(entry.payload).key_id
-    return "said" if thought.is_said else "shown", ""
+    return "said" if score.is_said else "shown", ""
 
 
 def _fraction(value: Billionths) -> Decimal:
@@ -246,9 +253,9 @@ def _rejection(slot: str, rule: str, model: str, failure: str) -> dict[str, str]
     return {"slot": slot, "rule": rule, "model": model, "failure": failure}
 
 
-def _charged(spent: _Spent | None) -> Row:
+def _charge_cells(spent: _Spent | None) -> Row:
     if spent is None:
-        return False, *_UNCHARGED
+        return False, *_NO_CHARGE
     return (
         True,
         spent.at,

@@ -72,7 +72,7 @@ class BulkJob(Struct, frozen=True):
     troubled: int
 
 
-class Trouble(Struct, frozen=True):
+class TroubleRow(Struct, frozen=True):
     """A range that could not be done, and why."""
 
     place: int
@@ -156,9 +156,9 @@ class BulkStore:
         """Give what came of the ranges that are done, in order."""
         return [bytes(row[0]) for row in self._rows("read_parts", job)]
 
-    def troubles(self, job: str) -> list[Trouble]:
+    def troubles(self, job: str) -> list[TroubleRow]:
         """Give what stands in the way."""
-        return [Trouble(*row) for row in self._rows("read_troubles", job, MOST_TROUBLES)]
+        return [TroubleRow(*row) for row in self._rows("read_troubles", job, MOST_TROUBLES)]
 
     def end(self, job: str, at: Instant, ended: Ended) -> bool:
         """Write down what came of some work; False where it was at its end before."""
