@@ -13,9 +13,9 @@ from pointsman.agents.file.agents_file import GivenModule, GivenSelfRep
 from pointsman.agents.modules.module import Metrics, ModulePolicy, ModuleType, Status
 from pointsman.approvals.view import ActionFields, Text, VoteFields
 from pointsman.audit.turn_shapes import InstantText
+from pointsman.brainstate.bodies import GivenInputs, GivenStart
 from pointsman.brainstate.constants import DefaultUsed, Fraction
 from pointsman.brainstate.view import ShownHints, ShownState
-from pointsman.brainstate.written import GivenInputs, GivenStart
 from pointsman.governance.action import ActionType, Approval
 from pointsman.governance.votes import Choice
 from pointsman.jobs.log import JobStatus, ReplayStep
