@@ -32,14 +32,13 @@ from generate_docs import SCHEMAS
 from mcp import Client
 
 import pointsman
-from pointsman.access.matrix import KEYLESS, ROUTES
 from pointsman.app import Pointsman
 from pointsman.cli.main import main as command
 from pointsman.errors import PointsmanError
-from pointsman.gateway.api.described import DESCRIBED
 from pointsman.gateway.api.feed.events import EVENT_NAMES
 from pointsman.gateway.api.gauges import GAUGES
 from pointsman.gateway.api.openapi import openapi
+from pointsman.gateway.route_table import ROUTES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 from pointsman.gateway.telemetry.otel import attributes
 from pointsman.gateway.telemetry.tracing import CallSpan
@@ -84,7 +83,7 @@ def public_names() -> dict[str, Lines]:
     modules = _import_all()
     trees = {each.__name__: _parse_module(each) for each in modules}
     constants = sorted({text for tree in trees.values() for text in _constants(tree)})
-    document = json.loads(msgspec.json.encode(openapi(DESCRIBED, DESCRIBED)))
+    document = json.loads(msgspec.json.encode(openapi(ROUTES.values())))
     return {
         "facade": _facade(),
         "errors": _errors(),
@@ -256,11 +255,11 @@ def _parameter(each: click.Parameter) -> str:
 
 
 def _routes() -> Iterator[str]:
-    for key in {*ROUTES, *DESCRIBED}:
-        row, told = ROUTES[key], DESCRIBED[key]
+    for route in ROUTES.values():
+        row = route.roles
         roles = " ".join(f"{role}={getattr(row, role)}" for role in row.__struct_fields__)
-        keyless = " keyless" if key in KEYLESS else ""
-        yield f"{key[0]} {key[1]} scope={told.access} {roles}{keyless}"
+        keyless = " keyless" if route.is_keyless else ""
+        yield f"{route.method} {route.path} scope={route.scope} {roles}{keyless}"
 
 
 def _openapi_shapes(document: Schema) -> Iterator[str]:

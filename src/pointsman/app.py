@@ -75,8 +75,8 @@ if TYPE_CHECKING:
     from pointsman.jobs.agency import Agency
     from pointsman.jobs.agent_services import AgentServices
     from pointsman.jobs.jobs import Jobs
-    from pointsman.operations.publishing import Publishing
-    from pointsman.operations.rules_test import Table, TableReport
+    from pointsman.operations.rules.cases import RuleTable, TableReport
+    from pointsman.operations.rules.publishing import PublishResult
     from pointsman.storage.policies.publications import Candidate
     from pointsman.turns.story.turn_story import TurnStory
     from pointsman.workflows.branching import Branching
@@ -258,9 +258,9 @@ class Pointsman:
             return self.files
         raise NotPublishing(hint="say `policy: {source: ledger}` in pointsman.yaml")
 
-    def publish(self, given: Candidate, by: str) -> Publishing:
+    def publish(self, given: Candidate, by: str) -> PublishResult:
         """Publish a policy for all who follow this ledger; durable when this returns."""
-        from pointsman.operations.publishing import publish  # noqa: PLC0415 - as above
+        from pointsman.operations.rules.publishing import publish  # noqa: PLC0415 - as above
 
         files = self.publishing()
         sources = (self.clock, self.ids)
@@ -277,9 +277,9 @@ class Pointsman:
         user_home = str(Path.home())
         return turn_policy(read_policy(*routing, known, user_home), known, user_home)
 
-    def test_rules(self, table: Table) -> TableReport:
+    def test_rules(self, table: RuleTable) -> TableReport:
         """Run a table of expected decisions against the files; records nothing."""
-        from pointsman.operations.rules_test import run_on_files  # noqa: PLC0415 - as above
+        from pointsman.operations.rules.cases import run_on_files  # noqa: PLC0415 - as above
 
         return run_on_files(self.files, table)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pointsman.conversations.conversation_house import Kit
 from tests.acceptance.parlour import (
     HAIKU,
     OPUS,
@@ -30,8 +31,7 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import keeps, stalls
 
-from pointsman.conversations.services import Kit
-from pointsman.gateway.api.sessions.lines import session_lines
+from pointsman.gateway.api.sessions.rows import session_rows
 from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
@@ -116,7 +116,7 @@ async def test_two_delegations_one_upgraded_and_what_all_of_it_cost(tmp_path: Pa
         assert {each.id for each in nested.workers} == {each.worker_session_id for each in started}
         with closing(TurnCatalog(parlour.pointsman.home)) as catalog:
             index, _ = catalog.looked()
-            shown = session_lines(parlour.pointsman, {}, index, 10)
+            shown = session_rows(parlour.pointsman, {}, index, 10)
         assert [each.session_id for each in shown] == [conversation.id]
         cost = conversation.cost()
         sessions = [conversation.id, *(each.worker_session_id for each in started)]

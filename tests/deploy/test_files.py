@@ -13,11 +13,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import yaml
+from pointsman.gateway.telemetry.gauges import GAUGES
 from tests.deploy.shapes import COMPOSE, SPECS
 
 from pointsman.cli.main import COMMANDS
-from pointsman.gateway.api.described import DESCRIBED
-from pointsman.gateway.api.gauges import GAUGES
+from pointsman.gateway.route_table import ROUTES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 from pointsman.storage.policies.settings import read_settings
 from pointsman.turns.policy import read_policy
@@ -147,7 +147,7 @@ def haproxy() -> str:
 def test_the_proxy_asks_for_readiness_at_a_route_and_a_name_that_are_served() -> None:
     asked = re.search(r"http-check send meth GET uri (\S+) hdr Host (\S+)", haproxy())
     assert asked is not None
-    assert ("GET", asked[1]) in DESCRIBED
+    assert ("GET", asked[1]) in ROUTES
     assert asked[2] in settings().server.hosts
 
 
@@ -210,7 +210,7 @@ def test_pods_mount_what_they_name_and_probe_what_is_served() -> None:
                 probes = [container[name] for name in container if name.endswith("Probe")]
                 for probe in probes:
                     asked = probe["httpGet"]
-                    assert ("GET", asked["path"]) in DESCRIBED
+                    assert ("GET", asked["path"]) in ROUTES
                     assert asked["httpHeaders"][0]["value"] in settings().server.hosts
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.gateway.house import Running, model, provider, running, upstream, write_home
 
-from pointsman.gateway.api.described import DESCRIBED
+from pointsman.gateway.route_table import ROUTES
 from pointsman.storage.policies.settings import read_settings
 from pointsman.turns.policy import read_policy
 from pointsman.turns.registry.models import read_models, registry
@@ -81,6 +81,6 @@ def test_the_files_are_valid() -> None:
 
 
 def test_every_address_in_the_guide_is_served() -> None:
-    paths = {path for _, path in DESCRIBED}
+    paths = {path for _, path in ROUTES}
     for path in re.findall(rf"{ADDRESS}(/[\w/.-]+)", GUIDE):
         assert path in paths or any(each.startswith(f"{path}/") for each in paths), path

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from pointsman.access.matrix import ROUTES
 from pointsman.access.roles import ROLE_SCOPES, ROLES
 from pointsman.errors import (
     JobPrivacyBlocked,
@@ -13,6 +12,7 @@ from pointsman.errors import (
     SemNotFound,
 )
 from pointsman.gateway.api.agents.call import refusal_value
+from pointsman.gateway.route_table import ROUTES
 from pointsman.governance.action import ACTIONS, QUORUM, VOTE_WINDOW
 from pointsman.governance.refusal import ActionRefusal
 from pointsman.kernel.instant import SECOND
@@ -44,8 +44,8 @@ def test_every_role_stands_there_with_its_scopes() -> None:
 def test_every_route_stands_there_with_what_each_role_may_do() -> None:
     found = {row[0]: row[1:] for row in rows(1 + len(ROLES), r"`[A-Z]+ /.*`")}
     assert found == {
-        f"`{method} {path}`": [row.of(role) for role in ROLES]
-        for (method, path), row in ROUTES.items()
+        f"`{method} {path}`": [route.roles.of(role) for role in ROLES]
+        for (method, path), route in ROUTES.items()
     }
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pointsman.operations.rules_test import read_table, run_table
+from pointsman.operations.rules.cases import read_table, run_table
 from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import compile_policy
 from pointsman.turns.facts import GivenFacts, TurnFacts, turn_facts

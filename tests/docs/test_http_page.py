@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from pointsman.gateway.api.described import DESCRIBED
-from pointsman.gateway.api.description import ANSWER_HEADERS
 from pointsman.gateway.api.feed.events import EVENT_NAMES
 from pointsman.gateway.api.gauges import GAUGES
+from pointsman.gateway.api.models.routes import ANSWER_HEADERS
 from pointsman.gateway.api.shapes import ErrorAnswer
+from pointsman.gateway.route_table import ROUTES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 
 ROOT = Path(__file__).parents[2]
@@ -30,8 +30,8 @@ def first_cells(text: str) -> list[str]:
 def test_every_route_is_listed_as_it_is_described() -> None:
     rows = [line for line in section("Routes").splitlines() if re.match(r"\| [A-Z]+ ", line)]
     assert rows == [
-        f"| {method} | `{path}` | {each.access} | {each.told} |"
-        for (method, path), each in DESCRIBED.items()
+        f"| {route.method} | `{route.path}` | {route.scope} | {route.summary} |"
+        for route in ROUTES.values()
     ]
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
-from pointsman.gateway.api.described import DESCRIBED
+from pointsman.gateway.route_table import ROUTES
 from pointsman.mcp.prompts import PROMPTS
 from pointsman.mcp.resources import FILES, TEMPLATES
 from pointsman.mcp.server import McpServer
@@ -43,7 +43,7 @@ def test_four_agents_have_a_snippet_for_each_way() -> None:
 @pytest.mark.parametrize("server", servers(), ids=str)
 def test_a_snippet_starts_the_command_or_names_the_address(server: dict[str, Any]) -> None:
     if "url" in server:
-        assert ("POST", re.sub(r"http://127\.0\.0\.1:8484", "", server["url"])) in DESCRIBED
+        assert ("POST", re.sub(r"http://127\.0\.0\.1:8484", "", server["url"])) in ROUTES
         return
     assert server["command"] == "pointsman"
     told = CliRunner().invoke(main, [*server["args"], "--help"])
@@ -65,9 +65,7 @@ def test_every_tool_stands_there_with_its_scope(tmp_path: Path) -> None:
         owner = HomeOwner()
         tools = McpServer(service, lambda _request: owner)._tools.values()
         for each in tools:
-            assert f"\n| `{each.name}` | {each.need.scope} | " in GUIDE
-            assert each.need.route in DESCRIBED
-            assert DESCRIBED[each.need.route].access == each.need.scope
+            assert f"\n| `{each.name}` | {ROUTES[each.route].scope} | " in GUIDE
 
 
 def test_every_resource_and_prompt_stands_there() -> None:

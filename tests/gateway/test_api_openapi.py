@@ -12,15 +12,19 @@ from tests.gateway.conftest import Town
 from tests.gateway.house import Running, running
 from tests.gateway.town import ADMIN
 
-from pointsman.access.matrix import AGENTS, permitted
 from pointsman.access.roles import SCOPES, Scope, effective_role
-from pointsman.gateway.api.described import CALLS, DESCRIBED
-from pointsman.gateway.api.description import Key
+from pointsman.gateway.api.models.routes import CALLS
 from pointsman.gateway.api.openapi import openapi, statuses
-from pointsman.gateway.routes import served
+from pointsman.gateway.route import Route
+from pointsman.gateway.route_table import ROUTES
+from pointsman.gateway.routes import make_handlers
 
-DOCUMENT = openapi(DESCRIBED, DESCRIBED)
-ROUTES = sorted(DESCRIBED, key=lambda each: (each[1], each[0]))
+DOCUMENT = openapi(ROUTES.values())
+IN_ORDER = sorted(ROUTES.values(), key=lambda route: (route.path, route.method))
+
+
+def name(route: Route) -> str:
+    return " ".join(route.key)
 
 
 def refs(value: object) -> Iterator[str]:
@@ -35,16 +39,11 @@ def refs(value: object) -> Iterator[str]:
 
 
 def test_every_served_route_is_described_and_every_described_one_is_served(live: Running) -> None:
-    assert set(served(live.parts)) == set(DESCRIBED)
+    assert set(make_handlers(live.parts)) == set(ROUTES)
     told = live.get("/openapi.json").json()
     listed = {(method.upper(), path) for path, each in told["paths"].items() for method in each}
-    assert listed == set(DESCRIBED)
+    assert listed == set(ROUTES)
     assert told["openapi"] == "3.1.0"
-
-
-def test_a_route_that_nobody_described_is_no_document() -> None:
-    with pytest.raises(KeyError):
-        openapi([("GET", "/api/unheard-of")], DESCRIBED)
 
 
 def test_every_reference_leads_to_a_schema_that_compiles() -> None:
@@ -61,11 +60,11 @@ def test_operations_have_names_of_their_own() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("key", ROUTES, ids=" ".join)
-def test_a_route_names_its_errors(key: Key) -> None:
-    answers = DOCUMENT["paths"][key[1]][key[0].lower()]["responses"]
-    assert {str(each) for each in statuses(key[1], DESCRIBED[key])} < set(answers)
-    assert ("401" in answers) == (DESCRIBED[key].access != "none")
+@pytest.mark.parametrize("route", IN_ORDER, ids=name)
+def test_a_route_names_its_errors(route: Route) -> None:
+    answers = DOCUMENT["paths"][route.path][route.method.lower()]["responses"]
+    assert {str(status) for status in statuses(route)} < set(answers)
+    assert ("401" in answers) == (route.scope != "none")
 
 
 def test_what_asks_for_no_answer_gets_one_without_a_body(live: Running) -> None:
@@ -77,8 +76,9 @@ def test_what_asks_for_no_answer_gets_one_without_a_body(live: Running) -> None:
 
 
 def test_a_call_names_the_headers_of_its_answer() -> None:
-    for method, path in CALLS:
-        headers = DOCUMENT["paths"][path][method.lower()]["responses"]["200"]["headers"]
+    for route in CALLS:
+        operation = DOCUMENT["paths"][route.path][route.method.lower()]
+        headers = operation["responses"]["200"]["headers"]
         assert "x-pointsman-decision" in headers
 
 
@@ -95,28 +95,32 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, d
         yield live, keys
 
 
-def _asked(live: Running, key: Key, credential: str | None) -> Any:
-    path = re.sub(r"\{\w+\}", "some-name", key[1])
+def _asked(live: Running, route: Route, credential: str | None) -> Any:
+    path = re.sub(r"\{\w+\}", "some-name", route.path)
     headers = {} if credential is None else {"authorization": f"Bearer {credential}"}
-    return live.client.request(key[0], path, headers=headers, content=b"{}")
+    return live.client.request(route.method, path, headers=headers, content=b"{}")
 
 
-def _has_part(scope: Scope, key: Key) -> bool:
+def _has_part(scope: Scope, route: Route) -> bool:
     """Whether the role that a key's scope comes to has a part in an agents' route."""
     role = effective_role("", (scope,), is_admin=scope == "admin")
-    return key not in AGENTS or permitted(role, key) != "denied"
+    return not route.call_name or route.roles.of(role) != "denied"
 
 
-@pytest.mark.parametrize("key", [each for each in ROUTES if each[1] != "/api/events"], ids=" ".join)
-def test_who_may_ask_is_as_it_is_told(doors: tuple[Running, dict[Scope, str]], key: Key) -> None:
+@pytest.mark.parametrize(
+    "route", [each for each in IN_ORDER if each.path != "/api/events"], ids=name
+)
+def test_who_may_ask_is_as_it_is_told(
+    doors: tuple[Running, dict[Scope, str]], route: Route
+) -> None:
     live, keys = doors
-    access = DESCRIBED[key].access
-    without = _asked(live, key, None).status_code
+    access = route.scope
+    without = _asked(live, route, None).status_code
     assert (without == 401) == (access != "none")
     for scope, credential in keys.items():
-        status = _asked(live, key, credential).status_code
+        status = _asked(live, route, credential).status_code
         is_scoped = access in {"none", "any", scope} or scope == "admin"
-        is_welcome = is_scoped and _has_part(scope, key)
+        is_welcome = is_scoped and _has_part(scope, route)
         assert (status == 403) == (not is_welcome), (scope, status)
 
 

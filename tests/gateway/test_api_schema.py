@@ -23,8 +23,8 @@ from schemathesis.specs.openapi.checks import (
 from tests.gateway.house import Running, model, provider, running, upstream, write_home
 from tests.gateway.town import ADMIN, anything
 
-from pointsman.gateway.api.described import DESCRIBED
 from pointsman.gateway.api.openapi import openapi
+from pointsman.gateway.route_table import ROUTES
 
 PARTS = 4
 ENOUGH = 5_000 // PARTS
@@ -44,9 +44,9 @@ WHOLE_LEDGER = ("/api/replay", "/api/verify", "/api/export", "/api/audit/egress"
 """These read all that was recorded: they come first, while that is little, and seldom."""
 
 OPERATIONS = sorted(
-    {*DESCRIBED} - WITHOUT_AN_END, key=lambda each: (each[1] not in WHOLE_LEDGER, each[1], each[0])
+    {*ROUTES} - WITHOUT_AN_END, key=lambda each: (each[1] not in WHOLE_LEDGER, each[1], each[0])
 )
-SCHEMA = schemathesis.openapi.from_dict(openapi(DESCRIBED, DESCRIBED))
+SCHEMA = schemathesis.openapi.from_dict(openapi(ROUTES.values()))
 
 
 class Count:

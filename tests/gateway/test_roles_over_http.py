@@ -8,28 +8,29 @@ import pytest
 from tests.gateway.house import Running
 from tests.gateway.test_keys_over_http import bearer, made
 
-from pointsman.access.matrix import AGENTS, KEYLESS, ROUTES, permitted, route_of
 from pointsman.access.roles import ROLE_SCOPES, ROLES, Role
-from pointsman.gateway.api.described import DESCRIBED
-from pointsman.gateway.routes import served
+from pointsman.gateway.route_table import ROUTES, find_route
+from pointsman.gateway.routes import make_handlers
 
 
 def test_every_served_route_has_a_row_and_every_row_is_served(live: Running) -> None:
-    assert set(served(live.parts)) == set(ROUTES)
+    assert set(make_handlers(live.parts)) == set(ROUTES)
 
 
 def test_before_the_first_key_this_machine_has_the_part_of_an_operator(live: Running) -> None:
     """What is governed needs a name: votes, semantic memory, what only admins may."""
     wrong = []
-    for method, path in sorted(AGENTS):
-        asked = re.sub(r"\{\w+\}", "someone", path)
-        status = live.client.request(method, asked, content=b"{}").status_code
-        if (status != 401) != ((method, path) in KEYLESS):
-            wrong.append((method, path, status))
+    for route in ROUTES.values():
+        if route.call_name:
+            asked = re.sub(r"\{\w+\}", "someone", route.path)
+            status = live.client.request(route.method, asked, content=b"{}").status_code
+            if (status != 401) != route.is_keyless:
+                wrong.append((*route.key, status))
     assert wrong == []
-    named = {("POST", "/actions/{id}/votes"), ("GET", "/sem/{namespace}/{key}")}
-    assert named & KEYLESS == set()
-    assert all(AGENTS[each].operator != "denied" for each in KEYLESS)
+    for named in (("POST", "/actions/{id}/votes"), ("GET", "/sem/{namespace}/{key}")):
+        assert not ROUTES[named].is_keyless
+    keyless = [route for route in ROUTES.values() if route.is_keyless]
+    assert all(route.roles.operator != "denied" for route in keyless)
 
 
 @pytest.mark.req(404)
@@ -37,12 +38,12 @@ def test_before_the_first_key_this_machine_has_the_part_of_an_operator(live: Run
 def test_a_role_may_do_what_its_rows_say_and_nothing_else(live: Running, role: Role) -> None:
     own = made(live, name=f"the {role}", role=role)
     wrong = []
-    for method, path in served(live.parts):
+    for (method, path), route in ROUTES.items():
         asked = re.sub(r"\{\w+\}", "someone", path)
-        assert route_of(method, asked) == (method, path)
-        access = DESCRIBED[method, path].access
+        assert find_route(method, asked) == route
+        access = route.scope
         is_scoped = access in {"none", "any", *ROLE_SCOPES[role]}
-        is_open = is_scoped and permitted(role, (method, path)) != "denied"
+        is_open = is_scoped and route.roles.of(role) != "denied"
         with live.client.stream(method, asked, headers=own, content=b"{}") as told:
             status = told.status_code
         # A webhook's own secret decides, and none was set here.

@@ -52,7 +52,7 @@ def said(answer: Any) -> str:
 
 
 def endpoints(live: Running) -> list[ModelEndpoint]:
-    routes = live.server.service._routes._exact
+    routes = live.server.service._handlers._exact
     return [each for each in routes.values() if isinstance(each, ModelEndpoint)]
 
 

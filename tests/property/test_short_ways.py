@@ -31,7 +31,7 @@ from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.placement.trace import OUTCOME_FORM, TRACE_FORM, Placed
-from pointsman.providers.dialects.conversation import Entry, entry_words, plain_words
+from pointsman.providers.dialects.conversation import ConversationEntry, entry_words, plain_words
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.spans import with_model
 from pointsman.recording.recorder import MadeDecision
@@ -201,7 +201,11 @@ def test_the_words_of_a_plain_entry_are_those_found_by_taking_it_apart(
     text: str, calls: bool
 ) -> None:
     raw = Raw(msgspec.json.encode(text.encode("utf-8", "replace").decode()))
-    entry = Entry("user", "", raw, Raw(b'[{"id":"1"}]')) if calls else Entry("user", "", raw)
+    entry = (
+        ConversationEntry("user", "", raw, Raw(b'[{"id":"1"}]'))
+        if calls
+        else ConversationEntry("user", "", raw)
+    )
     plain = plain_words(entry)
     assert plain is None if calls else plain is None or [plain] == [*entry_words(entry)]
 

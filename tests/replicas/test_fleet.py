@@ -16,7 +16,7 @@ from tests.replicas.fleet import Crowd, Fleet, Ship
 from tests.replicas.harbour import cost_of, entries, is_settled
 
 from pointsman.app import Pointsman
-from pointsman.operations.provider_view import provider_rows
+from pointsman.operations.providers import provider_rows
 
 ASK = {"role": "user", "content": "what is the weather in Bern?"}
 CALLED = {

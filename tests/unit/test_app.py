@@ -19,7 +19,7 @@ from pointsman import (
     Verdict,
 )
 from pointsman.kernel.json_text import read_json
-from pointsman.operations.doctor import examined
+from pointsman.operations.doctor import examine_home
 from pointsman.storage.stores.content import ContentStore
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import FrozenClock, a_home, a_turn, assert_replays, some_facts
@@ -272,7 +272,7 @@ def test_a_damaged_content_store_is_told_and_loses_no_decision(tmp_path: Path) -
             a_turn(pointsman)
         assert caught.value.where.endswith("content.db")
         found = {
-            each.subject: each.state for each in examined(pointsman.home, pointsman.in_force())
+            each.subject: each.state for each in examine_home(pointsman.home, pointsman.in_force())
         }
         assert found["content.db"] == "fault"
         assert assert_replays(pointsman) == 1

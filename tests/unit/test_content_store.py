@@ -236,7 +236,7 @@ class Told:
 def _served_alone(store):
     """Serve an event loop that is alone; gives what it does when it comes round."""
     work = []
-    store.serve_loop(lambda: None, work.append, lambda: True)
+    store._group._policy.serve_loop(lambda: None, work.append, lambda: True)
     return work
 
 
@@ -258,7 +258,7 @@ def test_a_loop_that_is_alone_keeps_a_text_itself(store_of):
 def test_a_loop_that_is_alone_does_not_wait_for_an_erasure(store_of):
     store, told = store_of("full"), Told()
     work = _served_alone(store)
-    with store._writing:  # as whoever erases holds it
+    with store._group._committing:  # as an erasure holds it
         seal = store.hand_in(SECRET, lambda: told)
         loop = threading.Thread(target=lambda: [each() for each in work], daemon=True)
         loop.start()

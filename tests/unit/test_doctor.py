@@ -7,7 +7,7 @@ import pytest
 from pointsman.agents.file.agents_file import NO_AGENTS
 from pointsman.jobs.privacy import LET_THROUGH
 from pointsman.operations import doctor
-from pointsman.operations.doctor import examined
+from pointsman.operations.doctor import examine_home
 from pointsman.operations.starter import NAMES, starter_text, write_starter
 from pointsman.placement.policy import BUILT_IN, read_policy
 from pointsman.signals.kinds import KINDS
@@ -20,7 +20,9 @@ from pointsman.turns.registry.models import EMBEDDED_MODEL, NO_MODELS, read_mode
 
 def _states(path: Path) -> dict[str, str]:
     with a_home(path) as pointsman:
-        return {each.subject: each.state for each in examined(pointsman.home, pointsman.in_force())}
+        return {
+            each.subject: each.state for each in examine_home(pointsman.home, pointsman.in_force())
+        }
 
 
 def test_a_home_in_order_has_no_fault(tmp_path: Path) -> None:
@@ -46,7 +48,7 @@ def test_a_key_that_is_gone_is_a_fault(tmp_path: Path) -> None:
 def test_a_broken_file_is_a_fault_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "models.yaml").write_text("schema_version: 1\nmodles: {}\n")
     with a_home(tmp_path) as pointsman:
-        found = examined(pointsman.home, pointsman.in_force())
+        found = examine_home(pointsman.home, pointsman.in_force())
     (fault,) = [each for each in found if each.state == "fault"]
     assert "models.yaml:2:1: config.unknown_key" in fault.detail
 
@@ -56,7 +58,7 @@ def test_a_broken_decision_is_a_fault_with_its_place(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "gate.yaml").write_text("decision:\n  id: gate\n  type: bnary\n")
     with a_home(tmp_path) as pointsman:
-        found = examined(pointsman.home, pointsman.in_force())
+        found = examine_home(pointsman.home, pointsman.in_force())
     faults = [each for each in found if each.state == "fault"]
     assert {each.subject for each in faults} == {"decisions"}
     assert any("decisions/gate.yaml:3:" in each.detail for each in faults)

@@ -13,7 +13,7 @@ from pointsman.branches.policy import read_policy as read_decisions
 from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.document import path_text
 from pointsman.kernel.yaml_text import read_yaml
-from pointsman.operations.rules_test import read_table
+from pointsman.operations.rules.cases import read_table
 from pointsman.operations.starter import starter_text
 from pointsman.placement.policy import read_policy
 from pointsman.storage.policies.agents_file import read_agents

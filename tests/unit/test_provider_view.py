@@ -3,7 +3,7 @@
 import pytest
 
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.operations.provider_view import provider_rows, provider_table
+from pointsman.operations.providers import provider_rows, provider_table
 from pointsman.turns.registry.availability import Report
 
 START = Instant(1_800_000_000 * SECOND)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pointsman.errors import DocumentError
-from pointsman.operations.rules_test import TableReport, read_table, run_table
+from pointsman.operations.rules.cases import TableReport, read_table, run_table
 from pointsman.testing import a_policy
 from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import CompiledTurnPolicy
@@ -53,7 +53,7 @@ def test_a_table_that_is_right_passes() -> None:
   facts: {message: "@nobody hello"}
   want_error: names no model
 """)
-    assert report.failed == 0
+    assert report.failures == 0
     assert [row.state for row in report.rows] == ["passed"] * 5
 
 

@@ -16,7 +16,7 @@ from pointsman.kernel.document import Document
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.schema import conform, json_schema
 from pointsman.kernel.yaml_text import parse_yaml
-from pointsman.operations.rules_test import Case
+from pointsman.operations.rules.cases import RuleCase
 from pointsman.placement.rules.table import PlacementFile
 from pointsman.storage.policies.sensor_file import SensorsFile
 from pointsman.storage.policies.settings import Settings
@@ -223,7 +223,7 @@ def test_what_follows_from_each_value_that_may_have_been_meant_is_told() -> None
 
 FILES = (
     Settings, ModelsFile, RoutingFile, PlacementFile, AgentsFile, DecisionsFile, WorkflowFile,
-    SensorsFile, Case,
+    SensorsFile, RuleCase,
 )  # fmt: skip
 
 

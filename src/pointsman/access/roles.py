@@ -9,9 +9,9 @@
 | admin    | models, read, act, admin | everything but the council's votes                    |
 
 A scope says which kind of call a key may make at all, a role which of them: both must allow a call,
-and `access/matrix.py` has a row for every route. A key without a role acts by its scopes: `act` as
-an operator, `read` as a viewer; with neither it has no part in the agents' routes, and on others
-its scopes decide alone. The admin token is an admin.
+and each route of `gateway/api` says what every role may do. A key without a role acts by its
+scopes: `act` as an operator, `read` as a viewer; with neither it has no part in the agents' routes,
+and on others its scopes decide alone. The admin token is an admin.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
+from msgspec import Struct
+
 Role = Literal["viewer", "operator", "admin", "council", "auditor"]
 GivenRole = Literal["", "viewer", "operator", "admin", "council", "auditor"]
 """A key's role; empty where none was given."""
@@ -27,6 +29,9 @@ GivenRole = Literal["", "viewer", "operator", "admin", "council", "auditor"]
 Scope = Literal["models", "read", "act", "admin"]
 """What a key may do: call models; read what was decided; preview, evaluate, replay and give
 feedback; everything, with keys, budgets and policies."""
+
+RouteKey = tuple[str, str]
+"""A method and a path; a `{name}` in it stands for one part."""
 
 Access = Literal["allowed", "redacted", "denied"]
 
@@ -46,14 +51,14 @@ ROLE_SCOPES: Final[Mapping[Role, tuple[Scope, ...]]] = MappingProxyType(
 
 
 def scopes_of(given: Collection[Scope], role: Role | None) -> tuple[Scope, ...]:
-    """Give a new key's scopes: those named, else those its role brings, else `models`."""
+    """Return a new key's scopes: those named, else those its role brings, else `models`."""
     if given:
         return tuple(each for each in SCOPES if each in given)
     return ("models",) if role is None else ROLE_SCOPES[role]
 
 
 def effective_role(given: GivenRole, scopes: tuple[Scope, ...], *, is_admin: bool) -> GivenRole:
-    """Give the role somebody acts in: an admin's, the key's own, or the one its scopes come to."""
+    """Return the role a caller acts in: admin, the key's own, or the one its scopes amount to."""
     if is_admin:
         return "admin"
     if given:
@@ -61,3 +66,41 @@ def effective_role(given: GivenRole, scopes: tuple[Scope, ...], *, is_admin: boo
     if "act" in scopes:
         return "operator"
     return "viewer" if "read" in scopes else ""
+
+
+class RoleAccess(Struct, frozen=True):
+    """What each role may do on one route."""
+
+    viewer: Access
+    operator: Access
+    admin: Access
+    council: Access
+    auditor: Access
+
+    def of(self, role: GivenRole) -> Access:
+        """Return what a role may do; without a role, nothing."""
+        match role:
+            case "viewer":
+                return self.viewer
+            case "operator":
+                return self.operator
+            case "admin":
+                return self.admin
+            case "council":
+                return self.council
+            case "auditor":
+                return self.auditor
+        return "denied"
+
+
+ALL: Final = RoleAccess("allowed", "allowed", "allowed", "allowed", "allowed")
+"""Nothing depends on the role: a key's scope decides, or no key is needed."""
+ACTING: Final = RoleAccess("denied", "allowed", "allowed", "allowed", "denied")
+AUDITING: Final = RoleAccess("denied", "allowed", "allowed", "allowed", "allowed")
+ADMINS: Final = RoleAccess("denied", "denied", "allowed", "denied", "denied")
+SNAPSHOT: Final = RoleAccess("denied", "redacted", "allowed", "allowed", "redacted")
+STEERING: Final = RoleAccess("denied", "redacted", "allowed", "allowed", "denied")
+"""Changes a state of the agents, and answers with it."""
+READING: Final = RoleAccess("redacted", "redacted", "allowed", "allowed", "redacted")
+VOTING: Final = RoleAccess("denied", "denied", "allowed", "allowed", "denied")
+"""Whose vote counts depends on the request: see `governance/votes.py`."""

@@ -16,12 +16,12 @@ from msgspec import Struct
 
 from pointsman.access.actors import OWNER, actor_of
 from pointsman.access.keyring import ACCESS, Keyring
-from pointsman.access.matrix import Route, permitted
-from pointsman.access.roles import Access, GivenRole, Scope
+from pointsman.access.roles import Access, GivenRole, RouteKey, Scope
 from pointsman.app import Pointsman
 from pointsman.approvals.view import action_value
 from pointsman.cli.terms import Session, command
 from pointsman.errors import PermissionDenied
+from pointsman.gateway.route_table import ROUTES
 from pointsman.governance.action import Actor
 from pointsman.governance.state import Status
 from pointsman.governance.votes import Choice
@@ -69,7 +69,7 @@ def actions() -> None:
 @command
 def list_(session: Session, status: str | None) -> None:
     """List the requests, the newest first."""
-    with _acting(session, "read", _LIST) as acting:
+    with _acting(session, _LIST) as acting:
         states = reversed(acting.pointsman.approvals.list_since())
         names = [each.request.request_id for each in states if status in (None, each.status)]
         found = [acting.value(each) for each in names]
@@ -83,7 +83,7 @@ def list_(session: Session, status: str | None) -> None:
 @command
 def show(session: Session, name: str) -> None:
     """Show one request: what it wants, who asked, and how the votes stand."""
-    with _acting(session, "read", _SHOW) as acting:
+    with _acting(session, _SHOW) as acting:
         value = acting.value(name)
     session.show(_screen(value), value)
 
@@ -96,7 +96,7 @@ def show(session: Session, name: str) -> None:
 @command
 def vote(session: Session, name: str, choice: Choice, action_hash: str | None, note: str) -> None:
     """Vote on a request; the vote that carries it has it carried out."""
-    with _acting(session, "act", _VOTE) as acting:
+    with _acting(session, _VOTE) as acting:
         approvals = acting.pointsman.approvals
         meant = action_hash or approvals.record(name).state.request.action_hash
         approvals.vote(name, choice, meant, acting.by, note)
@@ -110,18 +110,19 @@ def vote(session: Session, name: str, choice: Choice, action_hash: str | None, n
 @command
 def cancel(session: Session, name: str, note: str) -> None:
     """Call a request off: for its requester and for admins."""
-    with _acting(session, "act", _CANCEL) as acting:
+    with _acting(session, _CANCEL) as acting:
         acting.pointsman.approvals.cancel(name, acting.by, note)
         value = acting.value(name)
     session.show(_screen(value), value)
 
 
 @contextmanager
-def _acting(session: Session, scope: Scope, route: Route) -> Iterator[Acting]:
+def _acting(session: Session, key: RouteKey) -> Iterator[Acting]:
     """Open the home for somebody who may do this, or raise why they may not."""
+    route = ROUTES[key]
     with session.open() as pointsman:
-        by = _actor(pointsman, os.environ.get(KEY, ""), scope)
-        access = permitted(cast("GivenRole", by.role), route)
+        by = _actor(pointsman, os.environ.get(KEY, ""), route.key_scope)
+        access = route.roles.of(cast("GivenRole", by.role))
         if access == "denied":
             raise PermissionDenied(
                 f"the role `{by.role or 'none'}` may not do this",

@@ -7,7 +7,7 @@ import sys
 import click
 
 from pointsman.cli.terms import Session, command
-from pointsman.operations.doctor import examined
+from pointsman.operations.doctor import examine_home
 from pointsman.operations.starter import write_starter
 
 
@@ -33,7 +33,7 @@ def doctor(session: Session) -> None:
     """Check everything that can be checked, and say what to fix."""
     with session.open() as pointsman:
         settings = pointsman.files.settings().value
-        findings = examined(pointsman.home, pointsman.in_force(), settings)
+        findings = examine_home(pointsman.home, pointsman.in_force(), settings)
     lines = []
     for each in findings:
         lines.append(f"{each.state:<7}  {each.subject:<14} {each.detail}")

@@ -10,7 +10,7 @@ from pointsman.cli.terms import Session, command
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.operations.provider_view import provider_rows, provider_table, recoveries
+from pointsman.operations.providers import provider_rows, provider_table, recoveries
 from pointsman.storage.policies.secrets import missing_secrets
 from pointsman.turns.registry.models import Model, model_id, provider_of
 

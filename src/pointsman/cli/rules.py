@@ -14,20 +14,20 @@ from msgspec.structs import replace
 from pointsman.cli.terms import Session, command, counted, read_input
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import printable
-from pointsman.operations.rules_test import Row, TableReport, read_table, run_on_files
-from pointsman.operations.rules_view import (
+from pointsman.operations.rules.cases import RuleCaseResult, TableReport, read_table, run_on_files
+from pointsman.operations.rules.check import (
     bare_folder,
-    checked,
-    checked_text,
-    checked_value,
+    check_files,
+    check_text,
+    check_value,
     errors,
     files_to_check,
-    kept_files,
+    last_good_files,
     origin_lines,
     origin_value,
     other_files,
-    reloaded,
-    reloaded_text,
+    reload_text,
+    reloaded_files,
     rules_text,
     rules_value,
 )
@@ -51,13 +51,13 @@ def check(session: Session, folder: str | None) -> None:
     if folder is not None:
         session = Session(folder, as_json=session.as_json, store=session.store)
     with _policy_files(session) as files:
-        found = checked(files_to_check(files), other_files(files.path))
+        found = check_files(files_to_check(files), other_files(files.path))
         in_force = files.in_force()
         if not files.is_kept:
             # No earlier version is known there, and nothing is in force.
             found = replace(found, stand_ins=())
-    text = "\n".join([checked_text(found), *origin_lines(in_force)])
-    session.show(text, {**checked_value(found), "in_force": origin_value(in_force)})
+    text = "\n".join([check_text(found), *origin_lines(in_force)])
+    session.show(text, {**check_value(found), "in_force": origin_value(in_force)})
     sys.exit(2 if found.errors else 0 if found.proof.holds else 1)
 
 
@@ -78,12 +78,12 @@ def show(session: Session) -> None:
 def reload(session: Session) -> None:
     """Read the policy files anew, and say what changed and what is in force."""
     with session.open() as pointsman:
-        before = kept_files(pointsman.home)
+        before = last_good_files(pointsman.home)
         in_force = pointsman.reload()
-        files = reloaded(pointsman.home, before, in_force)
+        files = reloaded_files(pointsman.home, before, in_force)
     session.warn(in_force.problems)
     value = {"files": files, "policy_id": in_force.policy_id, "in_force": origin_value(in_force)}
-    session.show(reloaded_text(files, in_force), value)
+    session.show(reload_text(files, in_force), value)
 
 
 @rules.command()
@@ -116,7 +116,7 @@ def test(session: Session, file: str) -> None:
             raise DocumentError(broken)
         report = run_on_files(files, cases)
     session.show(_report_text(report), _report_value(report))
-    sys.exit(1 if report.failed else 0)
+    sys.exit(1 if report.failures else 0)
 
 
 @contextmanager
@@ -132,12 +132,12 @@ def _policy_files(session: Session) -> Iterator[PolicyFiles]:
 
 def _report_text(report: TableReport) -> str:
     failed = [line for row in report.rows if row.state == "failed" for line in _row_lines(row)]
-    passed = len(report.rows) - report.failed
+    passed = len(report.rows) - report.failures
     summary = f"{passed} of {counted(len(report.rows), 'case')} passed"
     return "\n".join(printable(line) for line in [*failed, summary])
 
 
-def _row_lines(row: Row) -> list[str]:
+def _row_lines(row: RuleCaseResult) -> list[str]:
     return [
         f"FAILED {row.place}: {row.note}",
         *(f"  {name}: expected {row.expected[name]}, got {row.got[name]}" for name in row.expected),
@@ -146,7 +146,7 @@ def _row_lines(row: Row) -> list[str]:
 
 def _report_value(report: TableReport) -> dict[str, object]:
     return {
-        "passed": len(report.rows) - report.failed,
-        "failed": report.failed,
+        "passed": len(report.rows) - report.failures,
+        "failed": report.failures,
         "rows": report.rows,
     }

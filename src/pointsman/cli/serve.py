@@ -8,7 +8,7 @@ import click
 
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
-from pointsman.operations.rules_view import other_files, refuse_unknown, stand_ins
+from pointsman.operations.rules.check import other_files, refuse_unknown, stand_ins
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.home import open_home
 from pointsman.storage.policies.ledger_policies import opened_policies

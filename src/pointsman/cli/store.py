@@ -14,14 +14,14 @@ from pointsman.cli.terms import Session, command, counted
 from pointsman.errors import HomeError, StoreRefused
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
-from pointsman.operations.store_state import StoreState, looked_at
+from pointsman.operations.store.state import StoreState, store_state
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.sqlite.folder import SqliteFolder
 from pointsman.storage.store_url import opened_store
 
 if TYPE_CHECKING:
-    from pointsman.operations.store_copy import Begun
-    from pointsman.operations.store_proof import Proof
+    from pointsman.operations.store.copy import CopyProgress
+    from pointsman.operations.store.proof import CopyProof
     from pointsman.storage.postgres.migrations import Step
     from pointsman.storage.postgres.place import PostgresStore
 
@@ -37,7 +37,7 @@ def store() -> None:
 @command
 def store_check(session: Session) -> None:
     """Tell where the home keeps what it records, and whether that can be used."""
-    found = looked_at(open_home(session.home, create=False, store=session.store))
+    found = store_state(open_home(session.home, create=False, store=session.store))
     session.show(_state_text(found), _state_value(found))
     sys.exit(0 if found.is_usable else 1)
 
@@ -55,10 +55,10 @@ def store_migrate(session: Session, step: str) -> None:
     """Make or change the tables of a PostgreSQL store."""
     opened = _server(open_home(session.home, store=session.store))
     # Imported here: the driver is an extra.
-    from pointsman.operations.store_migration import migrated  # noqa: PLC0415 - see above
+    from pointsman.operations.store.server import migrate_store  # noqa: PLC0415 - see above
 
     steps: tuple[Step, ...] = ("pre",) if step == "pre" else ("post",)
-    done = migrated(opened, ("pre", "post") if step == "all" else steps)
+    done = migrate_store(opened, ("pre", "post") if step == "all" else steps)
     lines = [f"done       {name}" for name in done.made] or ["nothing to do"]
     lines += [f"pending    {name}" for name in done.pending]
     lines.append(
@@ -81,8 +81,8 @@ def store_copy(session: Session, url: str) -> None:
     if isinstance(target, SqliteFolder):
         raise StoreRefused("a home is copied to a server", hint=f"--to {URL}")
     # Imported here: the driver is an extra.
-    from pointsman.operations.store_copy import StoreCopy  # noqa: PLC0415 - see above
-    from pointsman.operations.store_proof import prove, prove_ledger  # noqa: PLC0415 - see above
+    from pointsman.operations.store.copy import StoreCopy  # noqa: PLC0415 - see above
+    from pointsman.operations.store.proof import prove, prove_ledger  # noqa: PLC0415 - see above
 
     copy, clock = StoreCopy(Home(path), _known(target)), SystemClock()
     with copy.alone() as begun:
@@ -169,7 +169,7 @@ def _state_value(found: StoreState) -> dict[str, object]:
     }
 
 
-def _copy_text(target: PostgresStore, begun: Begun, proof: Proof) -> str:
+def _copy_text(target: PostgresStore, begun: CopyProgress, proof: CopyProof) -> str:
     lines = []
     if begun.is_ahead:
         lines.append("the target holds this home and went on by itself: nothing was written")
@@ -192,7 +192,7 @@ def _copy_text(target: PostgresStore, begun: Begun, proof: Proof) -> str:
     return "\n".join(printable(each) for each in lines)
 
 
-def _copy_value(target: PostgresStore, begun: Begun, proof: Proof) -> dict[str, object]:
+def _copy_value(target: PostgresStore, begun: CopyProgress, proof: CopyProof) -> dict[str, object]:
     return {
         "target": target.shown,
         "whole": proof.is_whole,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pointsman.access.keys import ANONYMOUS, Principal
-from pointsman.access.matrix import permitted, route_of
 from pointsman.access.roles import Access, Scope
 from pointsman.errors import NotAuthenticated, PermissionDenied
 from pointsman.gateway.api.dashboard.login import (
@@ -14,6 +13,7 @@ from pointsman.gateway.api.dashboard.login import (
 )
 from pointsman.gateway.http import Asked
 from pointsman.gateway.parts import Parts
+from pointsman.gateway.route_table import find_route
 
 _BEARER = b"bearer "
 _LOOPBACK = frozenset({"::1", "::ffff:127.0.0.1"})
@@ -52,12 +52,17 @@ def _logged_in(parts: Parts, asked: Asked, scope: Scope) -> Principal | None:
 
 def access_of(caller: Principal, asked: Asked) -> Access:
     """Give what a caller's role allows here, all or redacted, or raise that it allows nothing."""
-    route = route_of(asked.method, asked.path)
-    found = "denied" if route is None else permitted(caller.acts_as, route)
+    route = find_route(asked.method, asked.path)
+    found = "denied" if route is None else route.roles.of(caller.acts_as)
     if found == "denied":
         role = caller.acts_as or "a key without a role"
         raise PermissionDenied(f"`{role}` may not do that")
     return found
+
+
+def admit(parts: Parts, asked: Asked, scope: Scope) -> Principal:
+    """Return the caller of a route of the product's own API, or raise why it is not served."""
+    return (caller_of if scope == "admin" else check_reader)(parts, asked, scope)
 
 
 def check_reader(parts: Parts, asked: Asked, scope: Scope = "read") -> Principal:

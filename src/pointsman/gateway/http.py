@@ -86,6 +86,40 @@ async def in_thread(work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
+class Answer(Struct, frozen=True):
+    """An answer in bytes."""
+
+    body: bytes
+    headers: Headers
+    status: int = 200
+
+
+class JsonAnswer(Struct, frozen=True):
+    """A value to be answered as JSON, with a status or headers of its own."""
+
+    value: object
+    status: int = 200
+    headers: Headers = ()
+
+
+class StreamedAnswer(Struct, frozen=True):
+    """An answer of pieces, written by `write` as they come."""
+
+    write: Callable[[Receive, Send], Awaitable[None]]
+
+
+async def write_answer(result: object, status: int, receive: Receive, send: Send) -> None:
+    """Write the answer that a handler returned: one of the above, or a value for JSON."""
+    if isinstance(result, StreamedAnswer):
+        await result.write(receive, send)
+    elif isinstance(result, Answer):
+        await answer(send, result.status, result.body, result.headers)
+    elif isinstance(result, JsonAnswer):
+        await answer_value(send, result.value, result.status, result.headers)
+    else:
+        await answer_value(send, result, status)
+
+
 async def answer(send: Send, status: int, body: bytes, headers: Headers = (JSON,)) -> None:
     """Send a whole answer."""
     send.whole(status, [*headers, (b"content-length", b"%d" % len(body))], body)

@@ -16,12 +16,13 @@ from pointsman.calls.services import CallServices
 from pointsman.errors import PolicyElsewhere
 from pointsman.gateway.api.dashboard.login import Logins
 from pointsman.gateway.api.feed.live import Feed
+from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.gateway.telemetry.metrics import GatewayMetrics
 from pointsman.gateway.telemetry.tracing import Tracing
 from pointsman.gateway.turns.durable import LoopBridge
-from pointsman.providers.live import LiveProviders
 from pointsman.providers.port import Deadlines
+from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.health import LiveHealth
 from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.policies import InForce
@@ -37,6 +38,7 @@ class Parts(Struct, frozen=True):
 
     pointsman: Pointsman
     settings: Settings
+    catalog: TurnCatalog
     providers: LiveProviders
     health: LiveHealth
     locks: TurnLocks

@@ -24,9 +24,11 @@ from pointsman.calls.services import CallServices, deadlines_of
 from pointsman.gateway.api.feed.events import event_of
 from pointsman.gateway.api.feed.live import Feed
 from pointsman.gateway.api.policies.writing import follow_policy
-from pointsman.gateway.asgi import LOOPBACK, Gateway, Routes
+from pointsman.gateway.api.turns.catalog import TurnCatalog
+from pointsman.gateway.dispatch import LOOPBACK, Gateway
 from pointsman.gateway.parts import Parts, fallback_of, stored_lock
-from pointsman.gateway.routes import served
+from pointsman.gateway.route_table import RouteTable
+from pointsman.gateway.routes import make_handlers
 from pointsman.gateway.telemetry.call_telemetry import CallTelemetry
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.gateway.telemetry.metrics import GatewayMetrics
@@ -35,8 +37,8 @@ from pointsman.gateway.turns.durable import UNWATCHED
 from pointsman.gateway.wire.server import BACKLOG, Serving
 from pointsman.kernel.entry import Entry
 from pointsman.providers.embedded.provider import EmbeddedProvider
-from pointsman.providers.http_provider import Surroundings
-from pointsman.providers.live import LiveProviders
+from pointsman.providers.http.provider import ProviderEnvironment
+from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.transitions import transition_draft
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.settings import Server, Settings
@@ -59,7 +61,7 @@ def opened(
     *,
     store: str = "",
     server: Server | None = None,
-    surroundings: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
+    surroundings: ProviderEnvironment = ProviderEnvironment(),  # noqa: B008 - it is frozen
 ) -> Iterator[tuple[Parts, Gateway]]:
     """Open a home and everything a gateway needs."""
     with ExitStack() as stack:
@@ -101,9 +103,12 @@ def opened(
             run_blocking=None if sharing is None else sharing.run,
         )
         pointsman.calls = calls
+        catalog = TurnCatalog(pointsman.home)
+        stack.callback(catalog.close)
         parts = Parts(
             pointsman=pointsman,
             settings=settings,
+            catalog=catalog,
             providers=calls.providers,
             health=calls.health,
             locks=TurnLocks(lambda name: stored_lock(sessions, name)),
@@ -181,7 +186,7 @@ def application(parts: Parts) -> Gateway:
     hosts = {each.lower() for each in server.hosts} | {server.host.lower()}
     if server.host in LOOPBACK:
         hosts |= LOOPBACK
-    return Gateway(parts, Routes(served(parts)), frozenset(hosts))
+    return Gateway(parts, RouteTable(make_handlers(parts)), frozenset(hosts))
 
 
 def bound(server: Server) -> socket.socket:

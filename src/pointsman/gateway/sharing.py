@@ -22,7 +22,7 @@ from pointsman.app import Pointsman
 from pointsman.calls.flow import TurnLock
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.feed.live import Feed
-from pointsman.gateway.api.shapes import ReplicaRow, SharedReport
+from pointsman.gateway.api.status.shapes import ReplicaRow, SharedReport
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant

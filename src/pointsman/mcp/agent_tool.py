@@ -10,7 +10,6 @@ from pointsman.app import Pointsman
 from pointsman.jobs.entries import Caller
 from pointsman.mcp.shapes import AgentDecided
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
-from pointsman.mcp.visitor import Need
 from pointsman.mcp.working import in_thread
 
 TOLD: Final = (
@@ -37,7 +36,7 @@ def agent_tool(pointsman: Pointsman) -> Tool[GivenJob]:
         TOLD,
         GivenJob,
         AgentDecided,
-        Need("act", ("POST", "/router/decide")),
+        ("POST", "/router/decide"),
         Hints(is_read_only=False, is_idempotent=False),
         decide,
         read_facts,

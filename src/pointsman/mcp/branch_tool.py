@@ -10,7 +10,6 @@ from pointsman.expressions.values import Value
 from pointsman.kernel.document import Document
 from pointsman.mcp.shapes import EvaluateAnswer, EvaluateInput
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
-from pointsman.mcp.visitor import Need
 from pointsman.mcp.working import in_thread
 from pointsman.workflows.branch_view import dry_run_value, evaluation_screen, evaluation_value
 from pointsman.workflows.branching import BranchEvaluation, Branching, EvaluationRequest, dry_run
@@ -37,7 +36,7 @@ def branch_tool(pointsman: Pointsman) -> Tool[EvaluateInput]:
         TOLD,
         EvaluateInput,
         EvaluateAnswer,
-        Need("act", ("POST", "/api/decisions/{id}/evaluate")),
+        ("POST", "/api/decisions/{id}/evaluate"),
         Hints(is_read_only=False, is_idempotent=False),
         evaluate,
     )

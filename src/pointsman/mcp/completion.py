@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from pointsman.access.roles import RouteKey
 from pointsman.app import Pointsman
 from pointsman.mcp.prompts import WHY
 from pointsman.mcp.resources import DECISION, READ_DECISION, TURN
 from pointsman.mcp.turn_tools import READ_TURNS
-from pointsman.mcp.visitor import Need
 
 MOST: Final = 100
 """As many as the protocol lets an answer hold."""
@@ -29,16 +29,16 @@ class Completed(NamedTuple):
 NOTHING: Final = Completed([], has_more=False)
 
 
-def needed(of: str, argument: str) -> Need | None:
+def needed(of: str, argument: str) -> RouteKey | None:
     """Say what it takes to have an argument of a prompt or a template completed."""
     if (of, argument) in _TURNS:
         return READ_TURNS
     return READ_DECISION if (of, argument) in _DECISIONS else None
 
 
-def completed(pointsman: Pointsman, need: Need, begun: str) -> Completed:
+def completed(pointsman: Pointsman, route: RouteKey, begun: str) -> Completed:
     """Complete what was begun: turns with the newest first, decisions as they stand."""
-    if need is READ_TURNS:
+    if route == READ_TURNS:
         names = ["last", *(each.turn_id for each in pointsman.recent(LOOKED_AT))]
     else:
         names = [*pointsman.branching.in_force().decisions]

@@ -12,7 +12,6 @@ from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.mcp.shapes import Amounts, CostAnswer, CostInput, CostRow
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
-from pointsman.mcp.visitor import Need
 from pointsman.mcp.working import in_thread
 from pointsman.storage.stores.spend import SpendAmounts
 from pointsman.storage.stores.spend_reading import Asked, SpendReader, Total
@@ -41,7 +40,7 @@ def cost_tool(pointsman: Pointsman) -> Tool[CostInput]:
         TOLD,
         CostInput,
         CostAnswer,
-        Need("read", ("GET", "/api/cost")),
+        ("GET", "/api/cost"),
         Hints(is_read_only=True),
         cost,
     )

@@ -12,7 +12,7 @@ from pointsman.kernel.document import printable
 from pointsman.mcp.delegation import Delegated, Delegations, Order
 from pointsman.mcp.shapes import DelegateAnswer, DelegateInput
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
-from pointsman.mcp.visitor import Admitted, Need
+from pointsman.mcp.visitor import Admitted
 
 TOLD: Final = (
     "Hand a focused sub-task to a worker on another tier (`fast`, `balanced` or `deep`) and wait "
@@ -35,7 +35,7 @@ def delegate_tool(delegations: Delegations) -> Tool[DelegateInput]:
         TOLD,
         DelegateInput,
         DelegateAnswer,
-        Need("models", ("POST", "/v1/chat/completions")),
+        ("POST", "/v1/chat/completions"),
         Hints(is_read_only=False, is_idempotent=False, is_open_world=True),
         delegate,
     )

@@ -7,7 +7,6 @@ from typing import Final
 from pointsman.app import Pointsman
 from pointsman.mcp.shapes import PlaceAnswer
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
-from pointsman.mcp.visitor import Need
 from pointsman.mcp.working import in_thread
 from pointsman.placement.explain import to_json, to_screen
 from pointsman.placement.facts import GivenPlacement, read_facts
@@ -32,7 +31,7 @@ def place_tool(pointsman: Pointsman) -> Tool[GivenPlacement]:
         TOLD,
         GivenPlacement,
         PlaceAnswer,
-        Need("act", ("POST", "/api/place")),
+        ("POST", "/api/place"),
         Hints(is_read_only=False, is_idempotent=False),
         place,
         read_facts,

@@ -84,7 +84,7 @@ class Prompts:
     def filled(self, name: str, given: Mapping[str, str], visitor: Visitor) -> list[Part]:
         """Fill a prompt, with what its reader may see."""
         if name == WHY.name:
-            visitor.admitted(READ_TURN)
+            visitor.admit(READ_TURN)
             return self._why(given.get("turn") or "last")
         if name == RULE.name:
             return self._rule(given.get("wish", ""), visitor)
@@ -103,7 +103,7 @@ class Prompts:
         parts = [Part(_RULE.format(wish=wish)), Part(f"The starter file:\n\n{starter}")]
         found = self._resources.found(POLICY + "routing")
         try:
-            visitor.admitted(found.need)
+            visitor.admit(found.route)
         except AccessError:
             return parts
         return [*parts, Part(found.read().text, POLICY + "routing", YAML)]

@@ -10,11 +10,11 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec import Struct, structs
 
+from pointsman.access.roles import RouteKey
 from pointsman.app import Pointsman
 from pointsman.audit.turn_shapes import turn_answer
 from pointsman.errors import NotFound
 from pointsman.mcp.turn_tools import MOST_LISTED, READ_TURN, READ_TURNS, turn_row
-from pointsman.mcp.visitor import Need
 from pointsman.signals.detectors import detect
 from pointsman.signals.kinds import KINDS
 from pointsman.workflows.branch_view import decision_value
@@ -23,9 +23,9 @@ SCHEME: Final = "pointsman://"
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 
-READ_POLICY: Final = Need("admin", ("GET", "/api/policies/{name}"))
-READ_MODELS: Final = Need("read", ("GET", "/api/providers"))
-READ_DECISION: Final = Need("read", ("GET", "/api/workflow-decisions/{id}"))
+READ_POLICY: Final = ("GET", "/api/policies/{name}")
+READ_MODELS: Final = ("GET", "/api/providers")
+READ_DECISION: Final = ("GET", "/api/workflow-decisions/{id}")
 
 FILES: Final = {
     "routing": "the rules that choose models, as written",
@@ -59,7 +59,7 @@ class Read(Struct, frozen=True):
 class Found(Struct, frozen=True):
     """What an address leads to: what it takes to read it, and how."""
 
-    need: Need
+    route: RouteKey
     read: Callable[[], Read]
 
 
@@ -108,14 +108,14 @@ class Resources:
             return Found(READ_TURNS, self._turns)
         if uri == POLICY + "models":
             return Found(READ_MODELS, self._models)
-        for prefix, need, read in (
+        for prefix, route, read in (
             (TURN, READ_TURN, self._turn),
             (DECISION, READ_DECISION, self._decision),
             (POLICY, READ_POLICY, self._policy),
         ):
             name = unquote(uri.removeprefix(prefix))
             if uri.startswith(prefix) and name:
-                return Found(need, partial(read, name))
+                return Found(route, partial(read, name))
         raise NotFound(f"there is no resource `{uri[:200]}`", hint="resources/list names them")
 
     def _turns(self) -> Read:

@@ -16,6 +16,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
+from pointsman.access.roles import RouteKey
 from pointsman.errors import AccessError, PointsmanError
 from pointsman.mcp.agent_tool import agent_tool
 from pointsman.mcp.branch_tool import branch_tool
@@ -31,7 +32,7 @@ from pointsman.mcp.resources import Listed as ListedResource
 from pointsman.mcp.service import Service
 from pointsman.mcp.tool import Answer, Tool
 from pointsman.mcp.turn_tools import READ_TURNS, TurnTools
-from pointsman.mcp.visitor import Need, Visitor
+from pointsman.mcp.visitor import Visitor
 from pointsman.mcp.working import in_thread
 from pointsman.version import VERSION
 
@@ -88,7 +89,7 @@ class McpServer:
     async def _list_tools(self, context: Context, _page: Page) -> types.ListToolsResult:
         """List the tools that the caller may use."""
         visitor = self._visitor(context.request)
-        found = [each for each in self._tools.values() if _is_admitted(visitor, each.need)]
+        found = [each for each in self._tools.values() if _is_admitted(visitor, each.route)]
         return types.ListToolsResult(tools=[self._described[each.name] for each in found])
 
     async def _call_tool(
@@ -98,7 +99,7 @@ class McpServer:
         if tool is None:
             raise MCPError(INVALID_PARAMS, f"there is no tool `{params.name[:100]}`")
         try:
-            by = self._visitor(context.request).admitted(tool.need)
+            by = self._visitor(context.request).admit(tool.route)
             call = tool.call(params.arguments or {}, by, _reporting(context))
             return _result(await tool.run(call))
         except PointsmanError as error:
@@ -112,13 +113,13 @@ class McpServer:
         """List what the caller may read."""
         visitor, resources = self._visitor(context.request), self._resources
         parts: list[ListedResource] = []
-        for need, listed in (
+        for route, listed in (
             (READ_POLICY, resources.policies),
             (READ_MODELS, resources.models),
             (READ_DECISION, resources.decisions),
             (READ_TURNS, resources.turns),
         ):
-            if _is_admitted(visitor, need):
+            if _is_admitted(visitor, route):
                 parts += await _protocol(in_thread(listed))
         return types.ListResourcesResult(resources=[_resource(each) for each in parts])
 
@@ -138,7 +139,7 @@ class McpServer:
     ) -> types.ReadResourceResult:
         async def read() -> types.ReadResourceResult:
             found = self._resources.found(params.uri)
-            self._visitor(context.request).admitted(found.need)
+            self._visitor(context.request).admit(found.route)
             body = await in_thread(found.read)
             content = types.TextResourceContents(
                 uri=params.uri, mime_type=body.media, text=body.text
@@ -165,10 +166,10 @@ class McpServer:
     ) -> types.CompleteResult:
         """Complete a name, where the caller may read what goes by it."""
         ref, argument = params.ref, params.argument
-        need = needed(ref.name if ref.type == "ref/prompt" else ref.uri, argument.name)
+        route = needed(ref.name if ref.type == "ref/prompt" else ref.uri, argument.name)
         found = NOTHING
-        if need is not None and _is_admitted(self._visitor(context.request), need):
-            work = in_thread(lambda: completed(self._pointsman, need, argument.value))
+        if route is not None and _is_admitted(self._visitor(context.request), route):
+            work = in_thread(lambda: completed(self._pointsman, route, argument.value))
             found = await _protocol(work)
         completion = types.Completion(values=found.names, has_more=found.has_more)
         return types.CompleteResult(completion=completion)
@@ -197,9 +198,9 @@ async def _protocol(work: Awaitable[T]) -> T:
         raise MCPError(INTERNAL_ERROR, UNFORESEEN) from None
 
 
-def _is_admitted(visitor: Visitor, need: Need) -> bool:
+def _is_admitted(visitor: Visitor, route: RouteKey) -> bool:
     try:
-        visitor.admitted(need)
+        visitor.admit(route)
     except AccessError:
         return False
     return True

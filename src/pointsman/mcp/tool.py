@@ -8,11 +8,12 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
+from pointsman.access.roles import RouteKey
 from pointsman.errors import InputError
 from pointsman.kernel.document import Document, Limits
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.schema import Schema, conform, json_schema, json_schemas
-from pointsman.mcp.visitor import Admitted, Need
+from pointsman.mcp.visitor import Admitted
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ class Tool(Struct, Generic[T], frozen=True):
     told: str
     takes: type[T]
     gives: type
-    need: Need
+    route: RouteKey
     hints: Hints
     run: Callable[[Call[T]], Awaitable[Answer]]
     read: Callable[[Document], T] | None = None

@@ -22,7 +22,7 @@ from pointsman.mcp.shapes import (
     TurnRow,
 )
 from pointsman.mcp.tool import Answer, Call, Hints, Tool
-from pointsman.mcp.visitor import Admitted, Need
+from pointsman.mcp.visitor import Admitted
 from pointsman.mcp.working import in_thread, with_progress
 from pointsman.recording.gathering import CallSurroundings
 from pointsman.signals.tokens import count_tokens
@@ -33,8 +33,8 @@ from pointsman.turns.story.turn_story import TurnStory
 from pointsman.turns.story.unasked import preview_story
 from pointsman.turns.trace import Shown
 
-READ_TURN: Final = Need("read", ("GET", "/api/turns/{id}"))
-READ_TURNS: Final = Need("read", ("GET", "/api/turns"))
+READ_TURN: Final = ("GET", "/api/turns/{id}")
+READ_TURNS: Final = ("GET", "/api/turns")
 MOST_LISTED: Final = 20
 MOST_DIFFERENCES: Final = 20
 
@@ -62,8 +62,8 @@ class TurnTools:
 
     def tools(self) -> tuple[Tool[PreviewInput], Tool[ExplainInput], Tool[ReplayInput]]:
         """Give them."""
-        preview = Need("act", ("POST", "/api/route/preview"))
-        replay = Need("act", ("POST", "/api/replay"))
+        preview = ("POST", "/api/route/preview")
+        replay = ("POST", "/api/replay")
         return (
             Tool(
                 "route_preview", "Preview a route", PREVIEW, PreviewInput, RouteDecided,

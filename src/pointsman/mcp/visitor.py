@@ -8,17 +8,9 @@ from msgspec import Struct
 
 from pointsman.access.actors import OWNER
 from pointsman.access.keys import ADMIN, Principal
-from pointsman.access.matrix import Route
-from pointsman.access.roles import Scope
+from pointsman.access.roles import RouteKey
 from pointsman.governance.action import Actor
 from pointsman.turns.facts import Privacy
-
-
-class Need(Struct, frozen=True):
-    """What it takes to use something: a scope, and a role that may use the same over HTTP."""
-
-    scope: Scope
-    route: Route
 
 
 class Admitted(Struct, frozen=True):
@@ -33,8 +25,8 @@ class Admitted(Struct, frozen=True):
 class Visitor(Protocol):
     """Somebody who asks."""
 
-    def admitted(self, need: Need) -> Admitted:
-        """Give who it is, or raise why they may not."""
+    def admit(self, route: RouteKey) -> Admitted:
+        """Return the caller, or raise why they may not use what the route does over HTTP."""
         ...
 
 
@@ -44,6 +36,6 @@ class HomeOwner:
     def __init__(self, workspace: str | None = None) -> None:
         self._workspace = workspace
 
-    def admitted(self, need: Need) -> Admitted:  # noqa: ARG002 - they may do everything
-        """Give the owner."""
+    def admit(self, route: RouteKey) -> Admitted:  # noqa: ARG002 - they may do everything
+        """Return the owner."""
         return Admitted(ADMIN, OWNER, self._workspace)

@@ -25,7 +25,7 @@ class SystemClock:
     """The machine's clock."""
 
     def now(self) -> Instant:
-        """Give the present instant."""
+        """Return the present instant."""
         return Instant(time.time_ns() // 1000)
 
 
@@ -47,7 +47,7 @@ class Ulids:
         self._lock = threading.Lock()
 
     def new_id(self) -> str:
-        """Give an id larger than every one given before."""
+        """Return an id larger than every one before."""
         millis = self._clock.now() // 1000
         with self._lock:
             if millis > self._millis:

@@ -11,12 +11,12 @@ NAMES = ("pointsman.yaml", "models.yaml", "routing.yaml", "placement.yaml", "age
 
 
 def starter_text(name: str) -> bytes:
-    """Give a starter file's content."""
+    """Return a starter file's content."""
     return (Path(__file__).parent / "starter_home" / name).read_bytes()
 
 
 def write_starter(home: Home) -> tuple[list[str], list[str]]:
-    """Write the files that are not there yet; give the names written and the names kept."""
+    """Write the files that are not there yet; return the names written and the names kept."""
     written: list[str] = []
     kept: list[str] = []
     for name in NAMES:

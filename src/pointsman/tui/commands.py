@@ -11,15 +11,15 @@ from pointsman.app import Pointsman
 from pointsman.conversations.conversation import Conversation
 from pointsman.conversations.conversations import Conversations
 from pointsman.errors import InputError
-from pointsman.operations.rules_view import (
-    checked,
-    checked_text,
+from pointsman.operations.rules.check import (
+    check_files,
+    check_text,
     files_to_check,
-    kept_files,
+    last_good_files,
     origin_lines,
     other_files,
-    reloaded,
-    reloaded_text,
+    reload_text,
+    reloaded_files,
     rules_text,
 )
 from pointsman.sessions.feedback import Rating
@@ -123,11 +123,11 @@ class Commands:
             return Carried("\n".join([text, *origin_lines(in_force)]))
         if argument == "check":
             others = other_files(pointsman.home.path)
-            return Carried(checked_text(checked(files_to_check(pointsman.files), others)))
-        before = kept_files(pointsman.home)
+            return Carried(check_text(check_files(files_to_check(pointsman.files), others)))
+        before = last_good_files(pointsman.home)
         in_force = pointsman.reload()
-        files = reloaded(pointsman.home, before, in_force)
-        return Carried(reloaded_text(files, in_force))
+        files = reloaded_files(pointsman.home, before, in_force)
+        return Carried(reload_text(files, in_force))
 
     async def _judge(self, rating: Rating, comment: str) -> Carried:
         if self._conversation.is_busy:

@@ -9,7 +9,7 @@ from pointsman.kernel.columns import table
 from pointsman.kernel.document import escaped
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import MicroUsd
-from pointsman.operations.provider_view import (
+from pointsman.operations.providers import (
     ALL_MODELS,
     ProviderRow,
     clears_text,

@@ -13,8 +13,8 @@ from tests.contract.stores.populated import NOW, a_spent, an_outcome, populate
 from pointsman.access.book import SPEND, HomeBook, opened_book
 from pointsman.app import Pointsman
 from pointsman.bulk.jobs import BulkJobs
-from pointsman.operations.store_copy import StoreCopy
-from pointsman.operations.store_proof import LEDGER, prove
+from pointsman.operations.store.copy import StoreCopy
+from pointsman.operations.store.proof import LEDGER, prove
 from pointsman.storage import sqlite
 from pointsman.storage.copied_tables import CONTENTS, LEFT_OUT, TABLES
 from pointsman.storage.home import Home, open_home

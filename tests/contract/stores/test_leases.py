@@ -22,7 +22,7 @@ from pointsman.errors import ChainHeld, LeaseLost, PolicyMoved
 from pointsman.governance.action import Actor
 from pointsman.jobs.request import JobRequest
 from pointsman.kernel.entry import Draft
-from pointsman.operations.publishing import LEASE, Press
+from pointsman.operations.rules.publishing import LEASE, Publisher
 from pointsman.storage.home import open_home
 from pointsman.storage.place import Store
 from pointsman.storage.policies.publications import PUBLISHED, succession
@@ -257,9 +257,9 @@ def test_a_publisher_that_lost_its_right_midway_cannot_fork_the_succession(
         quick.publishing().look()
         given = quick.publishing().replaced("routing.yaml", routing("acme:two") + b"# hers\n")
         second = quick.publish(given, "berta")
-        press = Press(slow.home, slow.desk.recorder(), sources, reader, lease)
+        publisher = Publisher(slow.home, slow.desk.recorder(), sources, reader, lease)
         with pytest.raises(LeaseLost):
-            press.printed(late, before, "anna")
+            publisher.publish(late, before, "anna")
         after = succession(reader, slow.home)
     lease.release()
     assert second.publication.previous == first.id

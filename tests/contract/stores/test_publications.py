@@ -28,7 +28,7 @@ from pointsman.errors import (
     PolicyHoldsSecret,
     PolicyMoved,
 )
-from pointsman.operations.publishing import LEASE
+from pointsman.operations.rules.publishing import LEASE
 from pointsman.storage.policies.ledger_policies import NOTHING_YET, LedgerPolicies
 from pointsman.storage.policies.policies import PolicyFiles
 from pointsman.storage.policies.publications import ANNOUNCEMENT_FORM, PUBLISHED

@@ -17,7 +17,8 @@ from tests.contract.stores.populated import populate
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
 from pointsman.errors import LedgerUnavailable
-from pointsman.operations import server_state, store_copy, store_migration
+from pointsman.operations.store import copy as store_copy
+from pointsman.operations.store import server
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.postgres import migrations as module
 from pointsman.storage.postgres.migrations import Migration, migrate
@@ -301,7 +302,7 @@ def test_a_later_step_waits_until_it_is_asked_for(
 ) -> None:
     late = Migration("9999_later.post", "post", "CREATE TABLE pointsman.later (n INTEGER)")
     every = [*module.migrations(), late]
-    for each in (module, store_migration, server_state):
+    for each in (module, server):
         monkeypatch.setattr(each, "migrations", lambda: every)
     _, first = run("store", "migrate", store=postgres_url)
     assert (first["pending"], "9999_later.post" in first["made"]) == (["9999_later.post"], False)

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from pointsman.access.keys import ADMIN, ANONYMOUS, Key, Principal, key_body, known_key, read_key
-from pointsman.access.matrix import AGENTS, ROUTES, permitted, route_of
 from pointsman.access.roles import (
     ROLE_SCOPES,
     ROLES,
@@ -19,6 +18,7 @@ from pointsman.access.roles import (
     scopes_of,
 )
 from pointsman.cli.main import main
+from pointsman.gateway.route_table import ROUTES, find_route
 from pointsman.kernel.instant import Instant
 
 # One letter a role, in the order viewer, operator, admin, council, auditor.
@@ -50,34 +50,35 @@ WANTED = {
 @pytest.mark.req(388, 391, 404)
 def test_the_agents_routes_are_open_to_whom_the_contract_names() -> None:
     found = {
-        route: "".join(permitted(role, route)[0] for role in ROLES) for route in AGENTS
-    }  # fmt: skip
+        key: "".join(route.roles.of(role)[0] for role in ROLES)
+        for key, route in ROUTES.items()
+        if route.call_name
+    }
     assert found == WANTED
 
 
 @pytest.mark.req(388)
 def test_full_snapshots_are_for_admin_and_council_only() -> None:
-    found = {role: permitted(role, ("GET", "/brainstate/{id}")) for role in ROLES}
+    found = {role: ROUTES["GET", "/brainstate/{id}"].roles.of(role) for role in ROLES}
     assert [role for role in ROLES if found[role] == "allowed"] == ["admin", "council"]
     assert [role for role in ROLES if found[role] == "redacted"] == ["operator", "auditor"]
     assert found["viewer"] == "denied"
 
 
-def test_without_a_role_or_a_row_nothing_is_allowed() -> None:
-    assert {permitted("", route) for route in ROUTES} == {"denied"}
-    assert {permitted(role, ("GET", "/elsewhere")) for role in ROLES} == {"denied"}
+def test_without_a_role_nothing_is_allowed() -> None:
+    assert {route.roles.of("") for route in ROUTES.values()} == {"denied"}
 
 
 def test_an_admin_may_do_everything_there_is() -> None:
-    assert {permitted("admin", route) for route in ROUTES} == {"allowed"}
+    assert {route.roles.of("admin") for route in ROUTES.values()} == {"allowed"}
 
 
 def test_a_viewer_may_do_nothing_that_an_operator_may_not() -> None:
     order = ("denied", "redacted", "allowed")
     for lower, higher in (("viewer", "operator"), ("operator", "admin"), ("auditor", "admin")):
-        for route in ROUTES:
-            low, high = (permitted(each, route) for each in (lower, higher))  # type: ignore[arg-type]
-            assert order.index(low) <= order.index(high), (route, lower, higher)
+        for route in ROUTES.values():
+            low, high = (route.roles.of(each) for each in (lower, higher))  # type: ignore[arg-type]
+            assert order.index(low) <= order.index(high), (route.key, lower, higher)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +93,9 @@ def test_a_viewer_may_do_nothing_that_an_operator_may_not() -> None:
         ("/v1/models/a/b", None),
     ],
 )
-def test_a_request_belongs_to_one_row(path: str, wanted: tuple[str, str] | None) -> None:
-    assert route_of("GET", path) == wanted
+def test_a_request_belongs_to_one_route(path: str, wanted: tuple[str, str] | None) -> None:
+    route = find_route("GET", path)
+    assert (None if route is None else route.key) == wanted
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from pointsman.cli.main import main
 from pointsman.errors import DocumentError, WeightsError
-from pointsman.operations.doctor import examined
+from pointsman.operations.doctor import examine_home
 from pointsman.recording import text_vectors
 from pointsman.recording.text_vectors import TextVectors
 from pointsman.signals.embedding import hashed_letters, text_vector
@@ -136,11 +136,11 @@ def test_the_doctor_tells_whether_the_vectors_can_be_made(
     with a_home(tmp_path / "home") as pointsman:
         for folder, state in ((minilm_data, "ok"), (tmp_path, "fault")):
             monkeypatch.setenv("POINTSMAN_DATA", str(folder))
-            found = examined(pointsman.home, pointsman.in_force(), settings)
+            found = examine_home(pointsman.home, pointsman.in_force(), settings)
             (about,) = [each for each in found if each.subject == "vectors"]
             assert about.state == state
         assert "`pointsman local install minilm`" in about.hint
-        found = examined(pointsman.home, pointsman.in_force())
+        found = examine_home(pointsman.home, pointsman.in_force())
         assert not [each for each in found if each.subject == "vectors"]
 
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.gateway.api import shapes
-from pointsman.gateway.api.described import CALLS
-from pointsman.gateway.api.description import ANSWER_HEADERS, JSON, Description, ErrorShape, Key
 from pointsman.gateway.api.mcp.shapes import RpcRefusal
 from pointsman.gateway.api.models import shapes as vendor_shapes
+from pointsman.gateway.api.models.routes import ANSWER_HEADERS, CALLS
+from pointsman.gateway.route import JSON, TRACE, ErrorShape, Route, load_name
 from pointsman.kernel.schema import Schema, json_schemas
 from pointsman.version import VERSION
 
@@ -53,14 +53,13 @@ _TAGS: Final = {
 }
 
 
-def openapi(routes: Iterable[Key], described: Mapping[Key, Description]) -> Schema:
-    """Describe routes; one that nobody described is an error."""
-    found = {key: described[key] for key in sorted(routes, key=lambda each: (each[1], each[0]))}
-    schemas, components = json_schemas(_kinds(found.values()), _REF)
+def openapi(routes: Iterable[Route]) -> Schema:
+    """Return the description of routes."""
+    in_order = sorted(routes, key=lambda route: (route.path, route.method))
+    schemas, components = json_schemas(_kinds(in_order), _REF)
     paths: dict[str, dict[str, Schema]] = {}
-    for (method, path), each in found.items():
-        operation = _operation(method, path, each, schemas)
-        paths.setdefault(path, {})[method.lower()] = operation
+    for route in in_order:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     document = {
         "openapi": "3.1.0",
         "info": {
@@ -99,81 +98,85 @@ _SECURITY: Final = {
 }
 
 
-def statuses(path: str, each: Description) -> tuple[int, ...]:
-    """Give the errors that a route can end with."""
-    found = {*EVERYWHERE, *each.errors}
-    if each.needs_key:
+def statuses(route: Route) -> tuple[int, ...]:
+    """Return the errors that a route can end with."""
+    found = {*EVERYWHERE, *route.errors}
+    if route.scope != "none":
         found |= {401, 503}
-    if _NAME.search(path):
+    if _NAME.search(route.path):
         found.add(404)
     return tuple(sorted(found))
 
 
-def _kinds(described: Iterable[Description]) -> list[Any]:
+def _kinds(routes: Iterable[Route]) -> list[Any]:
     kinds: list[Any] = [*_ERRORS.values()]
-    for each in described:
-        kinds += [kind for kind in (each.answer, each.body) if kind is not None]
+    for route in routes:
+        kinds += [_load_type(name) for name in (route.answer, route.body) if name]
     return [*dict.fromkeys(kinds)]
 
 
-def _operation(method: str, path: str, each: Description, schemas: Mapping[Any, Schema]) -> Schema:
-    first = path.split("/")[1]
+def _load_type(name: str) -> Any:
+    return str if name == "str" else load_name(name)
+
+
+def _operation(route: Route, schemas: Mapping[Any, Schema]) -> Schema:
     operation: Schema = {
-        "summary": each.told,
-        "operationId": _operation_id(method, path),
-        "tags": [_TAGS[first]],
-        "parameters": _parameters(path, each),
-        "responses": _responses((method, path), each, schemas),
-        "security": [{"bearer": []}, {"api_key": []}] if each.needs_key else [],
-        "x-pointsman-scope": each.access,
+        "summary": route.summary,
+        "operationId": _operation_id(route),
+        "tags": [_TAGS[route.path.split("/")[1]]],
+        "parameters": _parameters(route),
+        "responses": _responses(route, schemas),
+        "security": [{"bearer": []}, {"api_key": []}] if route.scope != "none" else [],
+        "x-pointsman-scope": route.scope,
     }
-    if each.body is not None:
-        schema = {"type": "string"} if each.body is str else schemas[each.body]
+    if route.body:
+        kind = _load_type(route.body)
+        schema = {"type": "string"} if kind is str else schemas[kind]
         operation["requestBody"] = {
             "required": True,
-            "content": {each.body_media: {"schema": schema}},
+            "content": {route.body_media: {"schema": schema}},
         }
     return operation
 
 
-def _operation_id(method: str, path: str) -> str:
-    words = re.sub(r"\W+", "_", path).strip("_")
-    return f"{method.lower()}_{words}"
+def _operation_id(route: Route) -> str:
+    words = re.sub(r"\W+", "_", route.path).strip("_")
+    return f"{route.method.lower()}_{words}"
 
 
-def _parameters(path: str, each: Description) -> list[Schema]:
-    named = [
+def _parameters(route: Route) -> list[Schema]:
+    in_path = [
         {
             "name": name,
             "in": "path",
             "required": True,
             "schema": {"type": "string", "minLength": 1, "maxLength": 512},
         }
-        for name in _NAME.findall(path)
+        for name in _NAME.findall(route.path)
     ]
-    given = [
+    named = (*route.parameters, TRACE) if route.call_name else route.parameters
+    return in_path + [
         {"name": own.name, "in": own.place, "description": own.told, "schema": own.schema}
-        for own in each.parameters
+        for own in named
     ]
-    return [*named, *given]
 
 
-def _responses(key: Key, each: Description, schemas: Mapping[Any, Schema]) -> Schema:
-    schema = {"type": "string"} if each.answer is None else schemas[each.answer]
-    content: Schema = {each.media: {"schema": schema}}
-    if each.also:
-        content[each.also] = {"schema": {"description": "the vendor's events"}}
+def _responses(route: Route, schemas: Mapping[Any, Schema]) -> Schema:
+    schema = schemas[_load_type(route.answer)] if route.answer else {"type": "string"}
+    content: Schema = {route.media: {"schema": schema}}
+    if route.also:
+        content[route.also] = {"schema": {"description": "the vendor's events"}}
     done: Schema = {"description": "done", "content": content}
-    if key in CALLS:
+    if route in CALLS:
         done["headers"] = {
             name: {"description": told, "schema": {"type": "string"}}
             for name, told in ANSWER_HEADERS.items()
         }
-    error = schemas[_ERRORS[each.shape]]
-    answers: Schema = {str(each.status): done}
-    if each.bare:
-        answers[str(each.bare)] = {"description": HTTPStatus(each.bare).phrase.lower()}
-    for status in statuses(key[1], each):
+    error = schemas[_ERRORS[route.shape]]
+    answers: Schema = {str(route.status): done}
+    if route.bare:
+        answers[str(route.bare)] = {"description": HTTPStatus(route.bare).phrase.lower()}
+    for status in statuses(route):
         told = HTTPStatus(status).phrase.lower()
         answers[str(status)] = {"description": told, "content": {JSON: {"schema": error}}}
     return answers

@@ -24,7 +24,7 @@ from pointsman.errors import (
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.instant import SECOND, instant_text
-from pointsman.operations.provider_view import clears_text, provider_rows
+from pointsman.operations.providers import clears_text, provider_rows
 from pointsman.providers.port import NotConfigured, UpstreamError
 from pointsman.recording.ruling import Ruling
 from pointsman.turns.registry.availability import Report

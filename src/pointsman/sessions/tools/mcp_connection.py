@@ -90,7 +90,7 @@ class McpConnection:
     def redact(self, text: str) -> str:
         """Take the server's secrets out of what it said."""
         for secret in self._secrets:
-            text = secret.redacted(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+            text = secret.redact(text.encode("utf-8", "replace")).decode("utf-8", "replace")
         return text
 
     async def _client(self) -> Client:
@@ -181,7 +181,7 @@ class McpConnection:
                 continue
             secret = Credential(value, self._home).secret()
             self._secrets.append(secret)
-            values[name] = secret.revealed()
+            values[name] = secret.reveal()
         return values
 
 

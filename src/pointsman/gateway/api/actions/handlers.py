@@ -7,18 +7,13 @@ from contextlib import closing
 from pointsman.agents.modules.action_payload import opened
 from pointsman.approvals.view import action_value, to_proposal
 from pointsman.errors import InputError
-from pointsman.gateway.api import query
-from pointsman.gateway.api.agents.call import AgentCalls, Call, Told
-from pointsman.gateway.api.agents.shapes import ActionBody, NoteBody, SettleBody, VoteBody
-from pointsman.gateway.asgi import Handler
+from pointsman.gateway.api.actions.shapes import ActionBody, NoteBody, SettleBody, VoteBody
+from pointsman.gateway.api.agents.call import Call, Told
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.document import Json
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.signals.withholding import Withholding
 from pointsman.storage.stores.semantic import SEMANTIC, SemanticMemory, SemEntry
-
-_ACTION = "/actions/{id}"
-_NAMESPACE = "/sem/{namespace}"
 
 
 class ActionApi:
@@ -26,25 +21,9 @@ class ActionApi:
 
     def __init__(self, parts: Parts) -> None:
         self._pointsman = parts.pointsman
-        self._calls = AgentCalls(parts)
         self._approvals = parts.pointsman.approvals
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        served = self._calls.serving
-        return {
-            ("POST", "/actions"): served("actions.request", "act", self.request),
-            ("GET", "/actions"): served("actions.list", "read", self.listed),
-            ("GET", _ACTION): served("actions.get", "read", self.shown),
-            ("POST", f"{_ACTION}/votes"): served("actions.vote", "act", self.vote),
-            ("POST", f"{_ACTION}/cancel"): served("actions.cancel", "act", self.cancel),
-            ("POST", f"{_ACTION}/execute"): served("actions.execute", "act", self.execute),
-            ("POST", f"{_ACTION}/settle"): served("actions.settle", "act", self.settle),
-            ("GET", _NAMESPACE): served("sem.list", "read", self.namespace),
-            ("GET", f"{_NAMESPACE}/{{key}}"): served("sem.get", "read", self.kept),
-        }
-
-    def request(self, call: Call) -> Told:
+    def request_action(self, call: Call) -> Told:
         """Ask for an action; it is recorded, and nothing is done."""
         given = call.given(ActionBody)
         value = call.body.value
@@ -52,10 +31,10 @@ class ActionApi:
         state = self._approvals.request(to_proposal(given, payload, call.trace_id), call.by)
         return self._told(call, state.request.request_id)
 
-    def listed(self, call: Call) -> Told:
+    def list_actions(self, call: Call) -> Told:
         """List the latest requests."""
-        since, most = query.instant(call.asked, "since", EPOCH), query.limit(call.asked)
-        wanted = query.parameter(call.asked, "status")
+        since, most = call.request.instant("since", EPOCH), call.request.limit()
+        wanted = call.request.parameter("status")
         found = [
             each.request.request_id
             for each in reversed(self._approvals.list_since(since))
@@ -64,7 +43,7 @@ class ActionApi:
         rows = [self._value(call, each) for each in found[:most]]
         return Told({"actions": rows, "trace_id": call.trace_id})
 
-    def shown(self, call: Call) -> Told:
+    def show_action(self, call: Call) -> Told:
         """Tell about one request."""
         return self._told(call, call.part("id"))
 
@@ -72,25 +51,25 @@ class ActionApi:
         """Vote on a request; the vote that carries it has it carried out."""
         name, given = call.part("id"), call.given(VoteBody)
         self._approvals.vote(name, given.vote, given.action_hash, call.by, given.note)
-        return self.shown(call)
+        return self.show_action(call)
 
     def cancel(self, call: Call) -> Told:
         """Call a request off."""
         name, given = call.part("id"), call.given(NoteBody)
         self._approvals.cancel(name, call.by, given.note)
-        return self.shown(call)
+        return self.show_action(call)
 
     def execute(self, call: Call) -> Told:
         """Carry out what was approved and nobody carried out."""
         call.given(NoteBody)
         self._approvals.execute(call.part("id"), call.by)
-        return self.shown(call)
+        return self.show_action(call)
 
     def settle(self, call: Call) -> Told:
         """End a request whose executor died."""
         name, given = call.part("id"), call.given(SettleBody)
         self._approvals.settle(name, call.by, given.how, given.note)
-        return self.shown(call)
+        return self.show_action(call)
 
     def _told(self, call: Call, name: str) -> Told:
         return Told({**self._value(call, name), "trace_id": call.trace_id}, subject=name)
@@ -99,7 +78,7 @@ class ActionApi:
         record = self._approvals.record(name)
         return action_value(record, self._pointsman.clock.now(), call.access)
 
-    def namespace(self, call: Call) -> Told:
+    def list_namespace(self, call: Call) -> Told:
         """List what a namespace of semantic memory holds."""
         name = _named(call, "namespace")
         with closing(self._memory()) as memory:
@@ -113,7 +92,7 @@ class ActionApi:
         # A namespace that holds nothing could be called anything: it is not written down.
         return Told(value, subject=f"sem:{name}" if found else "")
 
-    def kept(self, call: Call) -> Told:
+    def show_value(self, call: Call) -> Told:
         """Tell what a key of semantic memory holds, and where it came from."""
         namespace, key = _named(call, "namespace"), _named(call, "key")
         with closing(self._memory()) as memory:

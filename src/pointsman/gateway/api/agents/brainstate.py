@@ -9,7 +9,7 @@ from pointsman.brainstate.redaction import redacted_view
 from pointsman.brainstate.state import BrainState
 from pointsman.brainstate.trace import Happening
 from pointsman.brainstate.view import ShownState, decimal, hints_view, state_view
-from pointsman.gateway.api.agents.call import AgentCalls, Call, Told
+from pointsman.gateway.api.agents.call import Call, Told
 from pointsman.gateway.api.agents.shapes import (
     HintsAnswer,
     QueryBody,
@@ -21,7 +21,6 @@ from pointsman.gateway.api.agents.shapes import (
     TickedAction,
     TickHappening,
 )
-from pointsman.gateway.asgi import Handler
 from pointsman.gateway.parts import Parts
 from pointsman.signals.detectors import detect
 
@@ -32,26 +31,14 @@ class BrainStateApi:
     def __init__(self, parts: Parts) -> None:
         self._agency = parts.pointsman.agency
         self._approvals = parts.pointsman.approvals
-        self._calls = AgentCalls(parts)
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        served = self._calls.serving
-        create = served("brainstate.create_snapshot", "act", self.create)
-        return {
-            ("POST", "/brainstate/create_snapshot"): create,
-            ("GET", "/brainstate/{id}"): served("brainstate.get", "read", self.snapshot),
-            ("POST", "/brainstate/tick"): served("brainstate.tick", "act", self.tick),
-            ("POST", "/brainstate/query"): served("brainstate.query", "act", self.query),
-        }
-
-    def create(self, call: Call) -> Told:
+    def create_snapshot(self, call: Call) -> Told:
         """Keep the first state of a job."""
         given = call.given(StartBody, start_problems)
         kept = self._agency.record_brainstate(given, call.handed_on())
         return Told(StartAnswer(kept.id, kept.state.brainstate_id, kept.warnings, call.trace_id))
 
-    def snapshot(self, call: Call) -> Told:
+    def show_snapshot(self, call: Call) -> Told:
         """Give a state: in full, or redacted."""
         name = call.part("id")
         state = self._agency.brainstate(name, call.handed_on())

@@ -7,7 +7,7 @@ cannot say who they are leaves none, or anybody could fill the disk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import Final, TypeVar
 
@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from pointsman.access.actors import OWNER, actor_of
 from pointsman.access.keys import ID_END, PREFIX
-from pointsman.access.matrix import KEYLESS, Route, permitted, route_of
-from pointsman.access.roles import Access, Scope
+from pointsman.access.roles import Access
 from pointsman.agents.codes import USER_MESSAGES
 from pointsman.brainstate.view import JSON as NUMBERS
 from pointsman.errors import (
@@ -27,16 +26,13 @@ from pointsman.errors import (
     PermissionDenied,
     PointsmanError,
 )
-from pointsman.gateway.access import access_of, check_reader, credential_of
-from pointsman.gateway.asgi import named_parts
+from pointsman.gateway.access import access_of, admit, credential_of
+from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.http import (
     JSON,
     NO_STORE,
+    Answer,
     Asked,
-    Handler,
-    Receive,
-    Send,
-    answer,
 )
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.telemetry.tracing import trace_context
@@ -67,10 +63,9 @@ class Call:
     """A call that may be made; `access` says whether its answer is redacted."""
 
     def __init__(
-        self, route: Route, asked: Asked, who: tuple[Actor, Access], trace_id: str, body: Document
+        self, request: ApiRequest, who: tuple[Actor, Access], trace_id: str, body: Document
     ) -> None:
-        self.route = route
-        self.asked = asked
+        self.request = request
         self.by, self.access = who
         self.trace_id = trace_id
         self.body = body
@@ -87,8 +82,8 @@ class Call:
         return self.access == "allowed"
 
     def part(self, name: str) -> str:
-        """Give what a name in the route stands for."""
-        return named_parts(self.route[1], self.asked.path)[name]
+        """Return the part of the path that a name in the route stands for."""
+        return self.request.part(name)
 
     def given(self, kind: type[T], *checks: Check[T]) -> T:
         """Read the body, or raise with all that is wrong with it."""
@@ -120,59 +115,55 @@ class AgentCalls:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def serving(
-        self, name: str, scope: Scope, work: Work, threads: Executor | None = None
-    ) -> Handler:
-        """Give what serves a route: `work` runs beside the event loop, and may raise why not.
+    def serve_with(
+        self, work: Work, threads: Executor | None = None
+    ) -> Callable[[ApiRequest], Awaitable[Answer]]:
+        """Return a handler that runs `work` in a thread; long work has `threads` of its own."""
 
-        `name` is what the ledger calls it; what may take long has `threads` of its own.
-        """
-
-        async def serve(asked: Asked, _receive: Receive, send: Send) -> None:
+        async def serve(request: ApiRequest) -> Answer:
             loop = asyncio.get_running_loop()
-            told = await loop.run_in_executor(threads, self._told, name, asked, scope, work)
-            await answer(send, told.status, NUMBERS.encode(told.value), [JSON, NO_STORE])
+            told = await loop.run_in_executor(threads, self._serve, request, work)
+            return Answer(NUMBERS.encode(told.value), [JSON, NO_STORE], told.status)
 
         return serve
 
-    def _told(self, name: str, asked: Asked, scope: Scope, work: Work) -> Told:
-        """Admit a call, do what it wants, and leave its entry; raises where nobody is known."""
-        route = route_of(asked.method, asked.path) or (asked.method, asked.path)
+    def _serve(self, request: ApiRequest, work: Work) -> Told:
+        """Admit a call, do its work, and leave its entry; raise where the caller is unknown."""
+        asked = request.asked
         trace_id = _header_trace(asked) or self._parts.pointsman.ids.new_id()
-        # Whoever is not known is refused by the gateway, which counts them and tells all alike.
-        by, access = self._admitted(asked, scope, route)
+        # The gateway refuses an unknown caller: it counts them, and answers all alike.
+        by, access = self._admit(request)
         call = None
         try:
             if isinstance(access, PermissionDenied):
                 raise access
             body = _body(asked)
             trace_id = _body_trace(body) or trace_id
-            call = Call(route, asked, (by, access), trace_id, body)
+            call = Call(request, (by, access), trace_id, body)
             told = work(call)
         except PointsmanError as error:
             told = self._refused(error, trace_id)
         if call is None or not call.is_handed_on:
-            self._record(CallEntry(name, by, trace_id, told.subject, told.code))
+            self._record(CallEntry(request.route.call_name, by, trace_id, told.subject, told.code))
         return told
 
-    def _admitted(
-        self, asked: Asked, scope: Scope, route: Route
-    ) -> tuple[Actor, Access | PermissionDenied]:
-        """Give who asks, and what they may see or why they may not.
+    def _admit(self, request: ApiRequest) -> tuple[Actor, Access | PermissionDenied]:
+        """Return the caller, and what they may see or why they may not.
 
         While there is no key, this machine may work; where something is governed it needs a name.
         """
+        asked, route = request.asked, request.route
         try:
-            caller = check_reader(self._parts, asked, scope)
+            caller = admit(self._parts, asked, route.key_scope)
             if not caller.is_anonymous:
                 return actor_of(caller), access_of(caller, asked)
         except NotAuthenticated:
             raise
         except AccessError as error:
             return self._known(asked), PermissionDenied(error.message, hint=error.hint)
-        if route not in KEYLESS:
+        if not route.is_keyless:
             raise NotAuthenticated(hint="this needs the admin token, or a key made for a role")
-        return LOCAL, permitted("operator", route)
+        return LOCAL, route.roles.of("operator")
 
     def _known(self, asked: Asked) -> Actor:
         """Give whose key a call carries that was found good, but not for this."""

@@ -11,7 +11,7 @@ from pointsman.agents.modules.module import Edge, Module
 from pointsman.agents.modules.selfrep import SelfRep, selfrep_id
 from pointsman.agents.trust.apt import TrustConstants
 from pointsman.errors import JobPrivacyBlocked, RouterNoMatch
-from pointsman.gateway.api.agents.call import AgentCalls, Call, Told, refusal_value
+from pointsman.gateway.api.agents.call import Call, Told, refusal_value
 from pointsman.gateway.api.agents.shapes import (
     EdgeRow,
     ModuleRegistered,
@@ -19,7 +19,6 @@ from pointsman.gateway.api.agents.shapes import (
     SelfRepAnswer,
     SelfRepKept,
 )
-from pointsman.gateway.asgi import Handler
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import instant_text
 from pointsman.signals.redaction import redacted
@@ -33,18 +32,6 @@ class AgentApi:
     def __init__(self, parts: Parts) -> None:
         self._clock = parts.pointsman.clock
         self._agency = parts.pointsman.agency
-        self._calls = AgentCalls(parts)
-
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        served = self._calls.serving
-        create = served("selfrep.create_snapshot", "act", self.create)
-        return {
-            ("POST", "/router/decide"): served("router.decide", "act", self.decide),
-            ("POST", "/selfrep/create_snapshot"): create,
-            ("GET", "/selfrep"): served("selfrep.live", "read", self.live),
-            ("GET", "/selfrep/{id}"): served("selfrep.get", "read", self.snapshot),
-        }
 
     def decide(self, call: Call) -> Told:
         """Choose the agent that takes a job."""
@@ -52,19 +39,19 @@ class AgentApi:
         route = self._agency.decide(given, call.handed_on())
         return self._refused(route) if route.outcome.error_code else Told(to_json(route))
 
-    def create(self, call: Call) -> Told:
+    def create_snapshot(self, call: Call) -> Told:
         """Keep a snapshot of the modules that are sent, or, where none are, of the live ones."""
         given = _modules(call)
         kept = self._agency.record_selfrep(given, call.handed_on())
         return Told(SelfRepKept(kept.id, kept.warnings, call.trace_id))
 
-    def live(self, call: Call) -> Told:
+    def show_live(self, call: Call) -> Told:
         """Tell how the modules of this home stand now."""
         found = self._agency.live()
         name = selfrep_id(found)
         return Told(_selfrep(call, name, found), name)
 
-    def snapshot(self, call: Call) -> Told:
+    def show_snapshot(self, call: Call) -> Told:
         """Give a snapshot of the modules."""
         name = call.part("id")
         return Told(_selfrep(call, name, self._agency.selfrep(name, call.handed_on())))

@@ -17,8 +17,8 @@ from pointsman.agents.trust.folding import folded
 from pointsman.app import Pointsman
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import PointsmanError
-from pointsman.gateway.access import check_reader
-from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.jobs.entries import TRUST
 from pointsman.jobs.log import ITERATION_FORM, Iteration, JobStatus
@@ -86,15 +86,10 @@ class AgentHistoryApi:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        return {("GET", "/api/agents/history"): self.history}
-
-    async def history(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def show_history(self, _request: ApiRequest) -> AgentHistory:
         """Tell how trust went, and which jobs ran."""
-        check_reader(self._parts, asked)
         pointsman = self._parts.pointsman
-        await answer_value(send, await in_thread(lambda: _history(pointsman)))
+        return await in_thread(lambda: _history(pointsman))
 
 
 def _history(pointsman: Pointsman) -> AgentHistory:

@@ -4,25 +4,68 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
+from typing import Annotated, Literal
 
+from msgspec import Meta, Struct
+
+from pointsman.access.book import SPEND
 from pointsman.access.budgets import Standing
-from pointsman.access.caps import Cap, Owners, caps_of
+from pointsman.access.caps import Cap, Each, Owners, Per, caps_of
 from pointsman.access.keys import Principal
+from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import NotFound
-from pointsman.gateway.access import caller_of, check_reader
-from pointsman.gateway.api.admin_shapes import BudgetBody, BudgetRow
-from pointsman.gateway.api.bodies import body_as
 from pointsman.gateway.api.budgets.text import with_budgets
 from pointsman.gateway.api.policies.writing import write_policy
-from pointsman.gateway.asgi import Handler, named_parts
-from pointsman.gateway.http import Asked, Receive, Send, answer_value
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts, check_own_files
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import microusd_text
+from pointsman.kernel.written_numbers import Usd
+from pointsman.storage.place import Place
+from pointsman.storage.stores.spend_reading import By, SpendReader, Total
 from pointsman.turns.policy import NO_ROUTING, GivenBudget, RoutingFile, read_policy
 
 _FILE = "routing.yaml"
 _ONE = "/api/budgets/{name}"
+
+
+class BudgetBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """A budget of `routing.yaml`; one of the same name is replaced."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    limit_usd: Usd
+    per: Literal["day", "month"] = "day"
+    each: Each = "all"
+
+
+class BudgetRow(Struct, frozen=True):
+    """A budget; what is left is told where it is counted over all calls or belongs to a key."""
+
+    name: str
+    limit_usd: str
+    per: Per
+    each: Each
+    left_usd: str | None
+    resets_at: InstantText | None
+    key_id: str | None = None
+
+
+class BudgetsAnswer(Struct, frozen=True):
+    """The budgets of the policy in force and of keys."""
+
+    budgets: tuple[BudgetRow, ...]
+
+
+class CostAnswer(Struct, frozen=True):
+    """What was spent, in millionths of a dollar."""
+
+    by_all: tuple[Total, ...] = ()
+    by_model: tuple[Total, ...] = ()
+    by_key: tuple[Total, ...] = ()
+    by_session: tuple[Total, ...] = ()
+    by_day: tuple[Total, ...] = ()
 
 
 class BudgetApi:
@@ -32,41 +75,40 @@ class BudgetApi:
         self._parts = parts
         self._writing = asyncio.Lock()
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        return {
-            ("GET", "/api/budgets"): self.budgets,
-            ("POST", "/api/budgets"): self.write,
-            ("DELETE", _ONE): self.take_out,
-        }
-
-    async def budgets(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def list_budgets(self, _request: ApiRequest) -> BudgetsAnswer:
         """Tell how the budgets stand."""
-        check_reader(self._parts, asked)
-        await answer_value(send, {"budgets": [*budget_rows(self._parts)]})
+        return self._answer()
 
-    async def write(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def write_budget(self, request: ApiRequest) -> BudgetsAnswer:
         """Write a budget into the policy; one of the same name is replaced."""
-        caller = caller_of(self._parts, asked, "admin")
-        given = body_as(asked, BudgetBody)
+        caller = request.caller
+        given = request.body_as(BudgetBody)
         budget = GivenBudget(given.name, given.limit_usd, given.per, given.each)
         async with self._writing:
             text, routing = self._read()
             others = tuple(each for each in routing.budgets if each.name != given.name)
             await self._replace(text, (*others, budget), caller)
-        await answer_value(send, {"budgets": [*budget_rows(self._parts)]})
+        return self._answer()
 
-    async def take_out(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def remove_budget(self, request: ApiRequest) -> BudgetsAnswer:
         """Take a budget out of the policy."""
-        caller = caller_of(self._parts, asked, "admin")
-        name = named_parts(_ONE, asked.path)["name"]
+        caller = request.caller
+        name = request.part("name")
         async with self._writing:
             text, routing = self._read()
             others = tuple(each for each in routing.budgets if each.name != name)
             if len(others) == len(routing.budgets):
                 raise NotFound(f"no budget of `{_FILE}` is called `{name[:100]}`")
             await self._replace(text, others, caller)
-        await answer_value(send, {"budgets": [*budget_rows(self._parts)]})
+        return self._answer()
+
+    def _answer(self) -> BudgetsAnswer:
+        return BudgetsAnswer(tuple(budget_rows(self._parts)))
+
+    async def show_cost(self, _request: ApiRequest) -> dict[str, list[Total]]:
+        """Tell what was spent, by model, key, session and day."""
+        place = self._parts.pointsman.home.place(SPEND)
+        return await in_thread(lambda: _read_cost(place))
 
     def _read(self) -> tuple[str, RoutingFile]:
         text = self._parts.pointsman.files.text(_FILE)
@@ -88,8 +130,16 @@ class BudgetApi:
         await write_policy(self._parts, _FILE, changed, caller)
 
 
+def _read_cost(place: Place) -> dict[str, list[Total]]:
+    if not place.exists():
+        return {}
+    with closing(SpendReader(place)) as reader:
+        kinds: tuple[By, ...] = ("all", "model", "key", "session", "day")
+        return {f"by_{kind}": reader.totals(kind) for kind in kinds}
+
+
 def budget_rows(parts: Parts) -> Iterator[BudgetRow]:
-    """Give the budgets of the policy in force, then those of keys that are known."""
+    """Return the budgets of the policy in force, then those of known keys."""
     for cap in caps_of(parts.pointsman.in_force().ready.policy.budgets):
         yield _row(cap, _standing(parts, cap, Owners()) if cap.each == "all" else None)
     for key_id, key in parts.keyring.keys(parts.pointsman.clock.now()).known.items():

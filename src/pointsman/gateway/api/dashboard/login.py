@@ -10,9 +10,9 @@ import hashlib
 import secrets
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
-from typing import Annotated, Final
+from typing import Final
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from pointsman.access.keyring import Keyring
 from pointsman.access.keys import ADMIN, Principal
@@ -29,12 +29,6 @@ ENTROPY: Final = 32
 
 _READING: Final = frozenset({"GET", "HEAD"})
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
-
-
-class LoginBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """The admin token or a key."""
-
-    token: Annotated[str, Meta(min_length=1, max_length=1000)]
 
 
 class Login(Struct, frozen=True):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.web import HelpEntry
@@ -19,6 +21,12 @@ class Me(Struct, frozen=True):
     expires_at: InstantText | None
     has_keys: bool
     version: str
+
+
+class LoginBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The admin token or a key."""
+
+    token: Annotated[str, Meta(min_length=1, max_length=1000)]
 
 
 class LoggedIn(Struct, frozen=True):

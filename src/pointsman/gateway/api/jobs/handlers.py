@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from pointsman.errors import JobPrivacyBlocked, PointsmanError, RouterNoMatch
-from pointsman.gateway.api import query
-from pointsman.gateway.api.agents.call import AgentCalls, Call, Told, refusal_value
-from pointsman.gateway.api.agents.shapes import JobRow, JobsAnswer, ReplayedJob
+from pointsman.gateway.api.agents.call import Call, Told, refusal_value
+from pointsman.gateway.api.jobs.shapes import JobRow, JobsAnswer, ReplayedJob
 from pointsman.gateway.api.jobs.view import hidden, log_value
-from pointsman.gateway.asgi import Handler
 from pointsman.gateway.parts import Parts
 from pointsman.jobs.entries import Caller
 from pointsman.jobs.log import JobStatus
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 MOST_AT_ONCE: Final = 8
 """How many jobs run at a time; others wait for their turn."""
 
-_JOB = "/jobs/{id}"
 _FAILURES: Final[dict[JobStatus, type[PointsmanError]]] = {
     "no_match": RouterNoMatch,
     "privacy_blocked": JobPrivacyBlocked,
@@ -38,25 +35,14 @@ class JobApi:
 
     def __init__(self, parts: Parts) -> None:
         self._pointsman = parts.pointsman
-        self._calls = AgentCalls(parts)
-        self._threads = ThreadPoolExecutor(MOST_AT_ONCE, "jobs")
-        parts.ending.append(partial(self._threads.shutdown, wait=False, cancel_futures=True))
-
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        served = self._calls.serving
-        return {
-            ("POST", "/jobs"): served("jobs.run", "act", self.run, self._threads),
-            ("GET", "/jobs"): served("jobs.list", "read", self.listed),
-            ("GET", _JOB): served("jobs.get", "read", self.shown),
-            ("POST", f"{_JOB}/replay"): served("jobs.replay", "act", self.replay, self._threads),
-        }
+        self.threads = ThreadPoolExecutor(MOST_AT_ONCE, "jobs")
+        parts.ending.append(partial(self.threads.shutdown, wait=False, cancel_futures=True))
 
     @property
     def _jobs(self) -> Jobs:
         return self._pointsman.jobs
 
-    def run(self, call: Call) -> Told:
+    def run_job(self, call: Call) -> Told:
         """Run a job; one that was cut short on the same facts is gone on with."""
         request = replace(read_job_request(call.body), trace_id=call.trace_id)
         result = self._jobs.run(request, Caller(call.by, call.trace_id))
@@ -66,17 +52,17 @@ class JobApi:
         kind = _FAILURES.get(result.log.status)
         return Told(value, result.log.log_id) if kind is None else self._failed(call, value, kind())
 
-    def listed(self, call: Call) -> Told:
+    def list_jobs(self, call: Call) -> Told:
         """List the latest jobs."""
-        found = self._jobs.list_latest(query.limit(call.asked))
+        found = self._jobs.list_latest(call.request.limit())
         return Told(JobsAnswer(tuple(_row(call, each) for each in found), call.trace_id))
 
-    def shown(self, call: Call) -> Told:
+    def show_job(self, call: Call) -> Told:
         """Tell how a job ended, and by which way."""
         result = self._jobs.find_result(call.part("id"))
         return Told(_value(call, result), result.log.log_id)
 
-    def replay(self, call: Call) -> Told:
+    def replay_job(self, call: Call) -> Told:
         """Run a job again from its record; a verdict has no word of what was asked or answered."""
         from pointsman.jobs.replay import replay_job  # noqa: PLC0415 - loads all jobs can do
 

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import PointsmanError
-from pointsman.gateway.access import check_reader
+from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.api.shapes import LedgerState
-from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
+from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.checkpoint import read_checkpoint
 from pointsman.kernel.entry import Chain
@@ -82,17 +82,12 @@ class LedgerApi:
         # A note never changes: what was verified once is not verified at every look.
         self._checkpoint = lru_cache(KEPT_CHECKPOINTS)(partial(_checkpoint, parts.pointsman.home))
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        return {("GET", "/api/ledger"): self.ledger}
-
-    async def ledger(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def show_ledger(self, _request: ApiRequest) -> object:
         """Tell how the ledger stands."""
-        check_reader(self._parts, asked)
         pointsman = self._parts.pointsman
         health = pointsman.desk.recorder().health
         state = LedgerState(writable=health.is_writable, cause=health.cause)
-        await answer_value(send, await in_thread(lambda: self._ledger(pointsman.home, state)))
+        return await in_thread(lambda: self._ledger(pointsman.home, state))
 
     def _ledger(self, home: Home, state: LedgerState) -> LedgerAnswer:
         keys = tuple(each.id for each in home.keys)

@@ -21,7 +21,7 @@ def wants_events(asked: Asked) -> bool:
     return asked.header(b"accept").startswith("text/event-stream")
 
 
-async def told_progress(send: Send, work: Work) -> None:
+async def stream_progress(send: Send, work: Work) -> None:
     """Do some work in a thread, and tell how far it is until it is done."""
     loop = asyncio.get_running_loop()
     waiting: asyncio.Queue[bytes | None] = asyncio.Queue()

@@ -15,14 +15,14 @@ from pointsman.audit.egress import egress_value
 from pointsman.audit.export import BundleSummary
 from pointsman.audit.replay import Progress
 from pointsman.errors import InputError, LedgerBroken
-from pointsman.gateway.access import caller_of, check_reader
-from pointsman.gateway.api import query
-from pointsman.gateway.api.bodies import body_as
-from pointsman.gateway.api.ledger.progress import told_progress, wants_events
-from pointsman.gateway.api.ledger.shapes import BacktestBody
-from pointsman.gateway.api.shapes import DecisionRow
-from pointsman.gateway.asgi import Handler
-from pointsman.gateway.http import NO_STORE, Asked, Receive, Send, answer_value, in_thread
+from pointsman.gateway.api.ledger.progress import stream_progress, wants_events
+from pointsman.gateway.api.ledger.shapes import (
+    BacktestBody,
+    DecisionRow,
+    VerifyAnswer,
+)
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import NO_STORE, Send, StreamedAnswer, in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text, read_instant
 from pointsman.kernel.record import DECISION, Room, read_recorded
@@ -35,26 +35,16 @@ _LINKED: Final = {"turn": ("turn", "turn.fallback")}
 _PIECE: Final = 256 * 1024
 
 
-class Records:
+class RecordApi:
     """Serves what was recorded."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        return {
-            ("GET", "/api/decisions"): self.decisions,
-            ("GET", "/api/audit/egress"): self.egress,
-            ("POST", "/api/backtest"): self.backtest,
-            ("POST", "/api/export"): self.export,
-        }
-
-    async def decisions(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def list_decisions(self, request: ApiRequest) -> object:
         """List the latest decisions of any room."""
-        check_reader(self._parts, asked)
-        kinds, most = _kinds(asked), query.limit(asked)
-        since, before = query.instant(asked, "since", EPOCH), query.instant(asked, "before", LATEST)
+        kinds, most = _kinds(request), request.limit()
+        since, before = request.instant("since", EPOCH), request.instant("before", LATEST)
         database = self._parts.pointsman.home.database
 
         def found() -> list[DecisionRow]:
@@ -62,19 +52,17 @@ class Records:
 
         rows = await in_thread(found)
         earliest = instant_text(since)
-        await answer_value(send, {"decisions": [each for each in rows if each.at >= earliest]})
+        return {"decisions": [each for each in rows if each.at >= earliest]}
 
-    async def egress(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def show_egress(self, request: ApiRequest) -> object:
         """Tell what left this machine since an instant."""
-        check_reader(self._parts, asked)
-        pointsman, since = self._parts.pointsman, query.instant(asked, "since", EPOCH)
+        pointsman, since = self._parts.pointsman, request.instant("since", EPOCH)
         report = await in_thread(lambda: pointsman.egress(since))
-        await answer_value(send, egress_value(report))
+        return egress_value(report)
 
-    async def backtest(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def backtest(self, request: ApiRequest) -> object:
         """Decide the recorded turns again under another policy."""
-        check_reader(self._parts, asked, "act")
-        given = body_as(asked, BacktestBody)
+        given = request.body_as(BacktestBody)
         since = EPOCH if given.since is None else read_instant(given.since)
         pointsman = self._parts.pointsman
         models = None if given.models is None else (_bytes(given.models), "models.yaml")
@@ -84,23 +72,34 @@ class Records:
             made = pointsman.backtest(policy, since, previews=given.previews, progress=progress)
             return backtest_value(made)
 
-        if wants_events(asked):
-            await told_progress(send, run)
-        else:
-            await answer_value(send, await in_thread(lambda: run(None)))
+        if wants_events(request.asked):
+            return StreamedAnswer(lambda _receive, send: stream_progress(send, run))
+        return await in_thread(lambda: run(None))
 
-    async def export(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def export_ledger(self, _request: ApiRequest) -> object:
         """Send the ledger as a bundle that another machine can verify."""
-        caller_of(self._parts, asked, "admin")
+        return StreamedAnswer(lambda _receive, send: self._stream_bundle(send))
+
+    async def _stream_bundle(self, send: Send) -> None:
         with tempfile.TemporaryDirectory(prefix="pointsman-export-") as folder:
             target = Path(folder) / BUNDLE
-            summary = await in_thread(lambda: _exported(self._parts.pointsman, target))
+            summary = await in_thread(lambda: _write_bundle(self._parts.pointsman, target))
             with target.open("rb") as file:
-                await _sent(send, file, summary, target.stat().st_size)
+                await _stream_file(send, file, summary, target.stat().st_size)
+
+    async def replay_all(self, request: ApiRequest) -> object:
+        """Re-run what was recorded."""
+        pointsman, since = self._parts.pointsman, request.instant("since", EPOCH)
+        return await in_thread(lambda: pointsman.replay_all(since))
+
+    async def verify(self, _request: ApiRequest) -> VerifyAnswer:
+        """Check the whole ledger."""
+        report = await in_thread(self._parts.pointsman.verify)
+        return VerifyAnswer(report.is_intact, report.entries, report.faults)
 
 
-def _kinds(asked: Asked) -> list[str]:
-    room = query.parameter(asked, "kind")
+def _kinds(request: ApiRequest) -> list[str]:
+    room = request.parameter("kind")
     rooms: tuple[str, ...] = get_args(Room)
     if room is not None and room not in rooms:
         raise InputError("`kind` names no room", hint=f"one of {', '.join(rooms)}")
@@ -142,7 +141,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _exported(pointsman: Pointsman, target: Path) -> BundleSummary:
+def _write_bundle(pointsman: Pointsman, target: Path) -> BundleSummary:
     """Write the bundle of an intact ledger."""
     report = pointsman.verify()
     if not report.is_intact:
@@ -150,7 +149,7 @@ def _exported(pointsman: Pointsman, target: Path) -> BundleSummary:
     return pointsman.export(target)
 
 
-async def _sent(send: Send, file: BinaryIO, summary: BundleSummary, size: int) -> None:
+async def _stream_file(send: Send, file: BinaryIO, summary: BundleSummary, size: int) -> None:
     headers = [
         (b"content-type", b"application/x-ndjson"),
         (b"content-length", str(size).encode()),
@@ -159,9 +158,7 @@ async def _sent(send: Send, file: BinaryIO, summary: BundleSummary, size: int) -
         (b"x-pointsman-entries", str(summary.entries).encode()),
         NO_STORE,
     ]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    left = size
-    while left > 0:
-        piece = await in_thread(lambda: file.read(_PIECE))
-        left -= len(piece)
-        await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
+    await send.begin(200, headers, await in_thread(lambda: file.read(_PIECE)))
+    while piece := await in_thread(lambda: file.read(_PIECE)):
+        await send.more(piece)
+    send.end()

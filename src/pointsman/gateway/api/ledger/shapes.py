@@ -4,11 +4,36 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from pointsman.audit.backtest.result import Unable
 from pointsman.audit.turn_shapes import InstantText
+from pointsman.kernel.record import Room
 from pointsman.kernel.verification import Fault
+
+
+class DecisionRow(Struct, frozen=True):
+    """One recorded decision of any room; `ref` is what was decided about."""
+
+    decision_id: str
+    room: Room
+    kind: str
+    ref: str
+    session_id: str
+    trace_id: str
+    at: InstantText
+    decision_version: int
+    policy_id: str
+    facts_id: str
+    is_preview: bool
+    elapsed_ms: float
+    outcome: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+
+
+class DecisionsAnswer(Struct, frozen=True):
+    """The latest decisions, the newest first."""
+
+    decisions: tuple[DecisionRow, ...]
 
 
 class ReplayRow(Struct, frozen=True):

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pointsman.access.actors import actor_of
 from pointsman.access.keys import Principal
-from pointsman.access.matrix import permitted
-from pointsman.access.roles import SCOPES, Scope
+from pointsman.access.roles import SCOPES, RouteKey, Scope
 from pointsman.conversations.services import ConversationServices, OpenHome
 from pointsman.errors import NotPermitted, PermissionDenied
 from pointsman.gateway.access import caller_of, check_reader
 from pointsman.gateway.api.agents.call import LOCAL
-from pointsman.gateway.http import Asked, Handler, Receive, Send, in_thread
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import Asked, Headers, Receive, Send, StreamedAnswer, in_thread
 from pointsman.gateway.parts import Parts
+from pointsman.gateway.route_table import ROUTES
 from pointsman.gateway.turns.incoming import privacy_of
 from pointsman.mcp.sdk import check_sdk
 from pointsman.mcp.service import Service
-from pointsman.mcp.visitor import Admitted, Need
+from pointsman.mcp.visitor import Admitted
 from pointsman.storage.stores.conversations import CONVERSATIONS, ConversationStore
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-PATH: Final = "/mcp"
 _VISITOR: Final = "pointsman.visitor"
 
 Message = MutableMapping[str, Any]
@@ -58,10 +58,11 @@ class KeyedVisitor:
         if refused is not None:
             raise refused
 
-    def admitted(self, need: Need) -> Admitted:
+    def admit(self, key: RouteKey) -> Admitted:
         """Give who it is: by the scope, and by what their role may do on the route like it."""
-        caller = self._caller(need.scope)
-        if caller.role and permitted(caller.acts_as, need.route) == "denied":
+        route = ROUTES[key]
+        caller = self._caller(route.key_scope)
+        if caller.role and route.roles.of(caller.acts_as) == "denied":
             raise PermissionDenied(f"`{caller.acts_as}` may not do that")
         actor = LOCAL if caller.is_anonymous else actor_of(caller)
         workspace = self._asked.header(b"x-pointsman-workspace") or caller.workspace
@@ -83,16 +84,20 @@ class McpEndpoint:
         self._held: asyncio.Task[None] | None = None
         self._house: ConversationServices | None = None
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        return {("POST", PATH): self.serve}
-
-    async def serve(self, asked: Asked, receive: Receive, send: Send) -> None:
+    async def serve(self, request: ApiRequest) -> StreamedAnswer:
         """Serve one request."""
-        visitor = KeyedVisitor(self._parts, asked)
+        visitor = KeyedVisitor(self._parts, request.asked)
         visitor.check_known()
         manager = await self._opened()
-        await manager.handle_request(_scope(asked, visitor), _receiving(asked, receive), send)
+
+        async def stream(receive: Receive, send: Send) -> None:
+            asked = request.asked
+            messages = _AsgiSend(send)
+            await manager.handle_request(
+                _scope(asked, visitor), _receiving(asked, receive), messages
+            )
+
+        return StreamedAnswer(stream)
 
     async def _opened(self) -> StreamableHTTPSessionManager:
         async with self._lock:
@@ -135,6 +140,40 @@ class McpEndpoint:
             )
             self._house = ConversationServices(ground, parts.calls, store)
         return self._house
+
+
+class _AsgiSend:
+    """Writes the messages of ASGI to an answer.
+
+    A head waits for the piece that follows it, so that both go out in one write.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._head: tuple[int, Headers] | None = None
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._head = (message["status"], message["headers"])
+            return
+        body: bytes = message.get("body", b"")
+        is_last = not message.get("more_body", False)
+        head, self._head = self._head, None
+        if head is None:
+            await self._send.more(body)
+        elif not is_last:
+            await self._send.begin(*head, body)
+        else:
+            self._send.whole(head[0], _with_length(head[1], body), body)
+            return
+        if is_last:
+            self._send.end()
+
+
+def _with_length(headers: Headers, body: bytes) -> Headers:
+    if any(name == b"content-length" for name, _ in headers):
+        return headers
+    return [*headers, (b"content-length", b"%d" % len(body))]
 
 
 async def _hold(manager: StreamableHTTPSessionManager, ready: asyncio.Future[None]) -> None:

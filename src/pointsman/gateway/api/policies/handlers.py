@@ -12,10 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pointsman.errors import DocumentError, NotFound, Problem
-from pointsman.gateway.access import check_reader
-from pointsman.gateway.api.bodies import body_as
-from pointsman.gateway.api.keys.handlers import POLICIES
+from pointsman.errors import DocumentError, Problem
+from pointsman.gateway.api.policies.files import policy_name
 from pointsman.gateway.api.policies.shapes import (
     CheckAnswer,
     CheckBody,
@@ -25,9 +23,8 @@ from pointsman.gateway.api.policies.shapes import (
     RuleScope,
     TryBody,
 )
-from pointsman.gateway.api.turns.catalog import TurnCatalog
-from pointsman.gateway.asgi import named_parts
-from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import instant_text
 from pointsman.recording.gathering import configured_models, exact_facts
@@ -52,8 +49,6 @@ from pointsman.turns.rules.review import (
 )
 from pointsman.turns.trace import Shown
 
-_CHECK: Final = "/api/policies/{name}/check"
-_TRY: Final = "/api/policies/{name}/try"
 _ROUTING: Final = "routing.yaml"
 _MODELS: Final = "models.yaml"
 
@@ -61,23 +56,14 @@ _MODELS: Final = "models.yaml"
 class PolicyApi:
     """Serves rules and tries out policies."""
 
-    def __init__(self, parts: Parts, catalog: TurnCatalog) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._catalog = catalog
+        self._catalog = parts.catalog
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        return {
-            ("GET", "/api/rules"): self.rules,
-            ("POST", _CHECK): self.check,
-            ("POST", _TRY): self.try_out,
-        }
-
-    async def rules(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def list_rules(self, request: ApiRequest) -> RulesAnswer:
         """Tell the rules in force, in order, and how often each chose."""
-        caller = check_reader(self._parts, asked)
-        found = await in_thread(lambda: self._rules(is_writable=caller.is_admin))
-        await answer_value(send, found)
+        caller = request.caller
+        return await in_thread(lambda: self._rules(is_writable=caller.is_admin))
 
     def _rules(self, *, is_writable: bool) -> RulesAnswer:
         index, behind = self._catalog.looked()
@@ -95,11 +81,10 @@ class PolicyApi:
             behind=behind,
         )
 
-    async def check(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def check_policy(self, request: ApiRequest) -> CheckAnswer:
         """List what is wrong with a policy file that is being written."""
-        check_reader(self._parts, asked, "act")
-        name, text = _policy_name(_CHECK, asked), body_as(asked, CheckBody).text
-        await answer_value(send, await in_thread(lambda: self._checked(name, _bytes(text))))
+        name, text = policy_name(request), request.body_as(CheckBody).text
+        return await in_thread(lambda: self._checked(name, _bytes(text)))
 
     def _checked(self, name: str, text: bytes) -> CheckAnswer:
         try:
@@ -135,11 +120,10 @@ class PolicyApi:
         read_table(text, name, [each.name for each in KINDS], policy.models)
         return policy
 
-    async def try_out(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def try_policy(self, request: ApiRequest) -> dict[str, object]:
         """Decide a turn under a policy that is being written; records nothing, calls nobody."""
-        check_reader(self._parts, asked, "act")
-        name, given = _policy_name(_TRY, asked), body_as(asked, TryBody)
-        await answer_value(send, await in_thread(lambda: self._tried(name, given)))
+        name, given = policy_name(request), request.body_as(TryBody)
+        return await in_thread(lambda: self._tried(name, given))
 
     def _tried(self, name: str, given: TryBody) -> dict[str, object]:
         pointsman = self._parts.pointsman
@@ -181,13 +165,6 @@ class PolicyApi:
             names = configured_models(file, ready.models, pointsman.home.path)
             given = replace(given, configured=names)
         return exact_facts(given, ready, pointsman.files.prices.id)
-
-
-def _policy_name(pattern: str, asked: Asked) -> str:
-    name = named_parts(pattern, asked.path)["name"]
-    if name not in POLICIES:
-        raise NotFound(f"`{name[:100]}` is no policy", hint=f"one of {', '.join(POLICIES)}")
-    return name
 
 
 def _bytes(text: str) -> bytes:

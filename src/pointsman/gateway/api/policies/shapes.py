@@ -78,3 +78,22 @@ class TryBody(Struct, frozen=True, forbid_unknown_fields=True):
 
     text: PolicyText
     facts: GivenFacts
+
+
+class PolicyAnswer(Struct, frozen=True):
+    """A policy file as it stands; `publication_id` where the policy is published in the ledger."""
+
+    name: str
+    text: str
+    problems: tuple[str, ...]
+    is_there: bool
+    publication_id: str | None
+
+
+class PolicyWritten(Struct, frozen=True):
+    """The policy in force after a file was replaced."""
+
+    name: str
+    policy_id: str
+    problems: tuple[str, ...]
+    publication_id: str | None

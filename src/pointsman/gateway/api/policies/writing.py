@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pointsman.access.keys import Principal
 from pointsman.errors import LedgerError
 from pointsman.gateway.api.feed.events import published_event
-from pointsman.gateway.api.shapes import PolicyState
+from pointsman.gateway.api.status.shapes import PolicyState
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts, check_own_files
 from pointsman.storage.files import replace_file

@@ -6,79 +6,68 @@ import asyncio
 
 from pointsman.access.keys import Principal
 from pointsman.errors import InputError, NotFound
-from pointsman.gateway.access import check_reader
-from pointsman.gateway.api import query
-from pointsman.gateway.api.bodies import body_as
-from pointsman.gateway.api.sessions.lines import session_lines
-from pointsman.gateway.api.shapes import (
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.api.sessions.rows import session_answer, session_rows
+from pointsman.gateway.api.sessions.shapes import (
     ClearTaintAnswer,
     ClearTaintBody,
     PinAnswer,
     PinBody,
+    SessionAnswer,
     SessionsAnswer,
 )
-from pointsman.gateway.api.turns.catalog import TurnCatalog
-from pointsman.gateway.asgi import Handler, named_parts
-from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
+from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.gateway.turns.incoming import resolve_model
 from pointsman.kernel.record import Names
 from pointsman.recording.pins import Pinning, pinning_draft
 
-_PIN = "/api/sessions/{id}/pin"
-_TAINT = "/api/sessions/{id}/clear-taint"
-
 
 class SessionApi:
     """Serves sessions."""
 
-    def __init__(self, parts: Parts, catalog: TurnCatalog) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._catalog = catalog
+        self._catalog = parts.catalog
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        return {
-            ("GET", "/api/sessions"): self.sessions,
-            ("POST", _PIN): self.pin,
-            ("DELETE", _PIN): self.unpin,
-            ("POST", _TAINT): self.clear_taint,
-        }
-
-    async def sessions(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def list_sessions(self, request: ApiRequest) -> SessionsAnswer:
         """List the latest sessions."""
-        check_reader(self._parts, asked)
-        most, parts = query.limit(asked), self._parts
+        most, parts = request.limit(), self._parts
         pins = {each.session_id: each.model for each in parts.sessions.pins()}
 
         def found() -> SessionsAnswer:
             index, _ = self._catalog.looked()
-            rows = session_lines(parts.pointsman, pins, index, most)
+            rows = session_rows(parts.pointsman, pins, index, most)
             return SessionsAnswer(tuple(rows), index.count())
 
-        await answer_value(send, await in_thread(found))
+        return await in_thread(found)
 
-    async def pin(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def show_session(self, request: ApiRequest) -> SessionAnswer:
+        """Tell what a session and its workers did and cost."""
+        name = request.part("id")
+        return await in_thread(lambda: session_answer(*self._catalog.looked(), name))
+
+    async def pin_session(self, request: ApiRequest) -> PinAnswer:
         """Bind a session to a model."""
-        caller = check_reader(self._parts, asked, "act")
-        name = _session_of(caller, named_parts(_PIN, asked.path)["id"])
-        wanted = body_as(asked, PinBody).model
+        caller = request.caller
+        name = _whole_name(caller, request.part("id"))
+        wanted = request.body_as(PinBody).model
         model = resolve_model(wanted, self._parts.pointsman.in_force()).model
         if not model:
             raise InputError(
                 f"`{wanted}` is no model to be bound to", hint="DELETE takes a pin off"
             )
         await self._bind(name, model, caller)
-        await answer_value(send, PinAnswer(name, model))
+        return PinAnswer(name, model)
 
-    async def unpin(self, asked: Asked, _receive: Receive, send: Send) -> None:
-        """Let a session go from its model."""
-        caller = check_reader(self._parts, asked, "act")
-        name = _session_of(caller, named_parts(_PIN, asked.path)["id"])
+    async def unpin_session(self, request: ApiRequest) -> PinAnswer:
+        """Unbind a session from its model."""
+        caller = request.caller
+        name = _whole_name(caller, request.part("id"))
         if not self._parts.sessions.found(name).pinned_model:
             raise NotFound(f"the session `{name}` is bound to no model")
         await self._bind(name, None, caller)
-        await answer_value(send, PinAnswer(name, None))
+        return PinAnswer(name, None)
 
     async def _bind(self, name: str, model: str | None, caller: Principal) -> None:
         """Record a pin, and keep it once it is recorded."""
@@ -88,18 +77,18 @@ class SessionApi:
         await asyncio.wrap_future(pointsman.desk.recorder().append(draft))
         await asyncio.wrap_future(self._parts.sessions.pin(name, model, names.at))
 
-    async def clear_taint(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def clear_taint(self, request: ApiRequest) -> ClearTaintAnswer:
         """Let a session leave this machine again."""
-        caller = check_reader(self._parts, asked, "act")
-        name = _session_of(caller, named_parts(_TAINT, asked.path)["id"])
-        reason = body_as(asked, ClearTaintBody).reason
+        caller = request.caller
+        name = _whole_name(caller, request.part("id"))
+        reason = request.body_as(ClearTaintBody).reason
         pointsman = self._parts.pointsman
         taint = await in_thread(lambda: pointsman.clear_taint(name, reason))
-        await answer_value(send, ClearTaintAnswer(name, taint.turn_id, taint.rule_id))
+        return ClearTaintAnswer(name, taint.turn_id, taint.rule_id)
 
 
-def _session_of(caller: Principal, name: str) -> str:
-    """Give a session's whole name: a key reaches its own sessions, an admin all of them."""
+def _whole_name(caller: Principal, name: str) -> str:
+    """Return a session's whole name: a key reaches its own sessions, an admin all of them."""
     if not caller.key_id or caller.is_admin or name.startswith(f"{caller.key_id}/"):
         return name
     return f"{caller.key_id}/{name}"

@@ -7,11 +7,9 @@ from contextlib import closing
 from msgspec import UNSET
 
 from pointsman.errors import InputError, NotFound
-from pointsman.gateway.access import check_reader
-from pointsman.gateway.api.bodies import body_as
-from pointsman.gateway.api.shapes import FeedbackBody
-from pointsman.gateway.asgi import Handler
-from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.api.turns.shapes import FeedbackBody
+from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.number import ONE, ZERO, Billionths, billionths
 from pointsman.kernel.record import Names
@@ -23,23 +21,18 @@ from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.turns.facts import TurnFacts
 
 
-class Judging:
+class FeedbackApi:
     """Serves feedback."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        return {("POST", "/api/feedback"): self.feedback}
-
-    async def feedback(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def record_feedback(self, request: ApiRequest) -> object:
         """Record a verdict on a turn."""
-        caller = check_reader(self._parts, asked, "act")
-        given = body_as(asked, FeedbackBody)
+        caller = request.caller
+        given = request.body_as(FeedbackBody)
         score = _score(given)
-        value = await in_thread(lambda: self._recorded(given, score, caller.key_id))
-        await answer_value(send, value)
+        return await in_thread(lambda: self._recorded(given, score, caller.key_id))
 
     def _recorded(self, given: FeedbackBody, score: Billionths, key_id: str) -> dict[str, object]:
         pointsman = self._parts.pointsman

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Final, cast, get_args
 
-from pointsman.access.keys import Principal
 from pointsman.app import Pointsman
+from pointsman.audit.turn_shapes import turn_answer
 from pointsman.audit.turn_story import recent_stories
 from pointsman.errors import InputError
-from pointsman.gateway.access import check_reader
-from pointsman.gateway.api import query
-from pointsman.gateway.api.turns.catalog import TurnCatalog
+from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.api.turns.record import record_of, replayed
-from pointsman.gateway.api.turns.shapes import FilterRow, FiltersAnswer, ListedTurn, TurnsAnswer
-from pointsman.gateway.asgi import named_parts
-from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
+from pointsman.gateway.api.turns.shapes import (
+    FilterRow,
+    FiltersAnswer,
+    ListedTurn,
+    RecordAnswer,
+    ReplayedAnswer,
+    TurnsAnswer,
+)
+from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.content import sealed
 from pointsman.kernel.instant import LATEST, Instant, instant_text
@@ -23,33 +27,21 @@ from pointsman.placement.trace import Gate, Placed
 from pointsman.storage.stores.turn_index import Listed, Wanted
 from pointsman.turns.story.turn_story import TurnState, TurnStory
 
-_RECORD: Final = "/api/turns/{id}/record"
-_REPLAY: Final = "/api/turns/{id}/replay"
 _FILTERS: Final = ("session", "rule", "workspace", "model", "policy")
 
 
 class TurnApi:
     """Serves turns."""
 
-    def __init__(self, parts: Parts, catalog: TurnCatalog) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._catalog = catalog
+        self._catalog = parts.catalog
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        return {
-            ("GET", "/api/turns"): self.turns,
-            ("GET", "/api/filters"): self.filters,
-            ("GET", _RECORD): self.record,
-            ("POST", _REPLAY): self.replay,
-        }
-
-    async def turns(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def list_turns(self, request: ApiRequest) -> TurnsAnswer:
         """List the latest turns."""
-        check_reader(self._parts, asked)
         pointsman = self._parts.pointsman
-        most, wanted = query.limit(asked), _wanted(asked, pointsman)
-        await answer_value(send, await in_thread(lambda: self._listed(wanted, most)))
+        most, wanted = request.limit(), _wanted(request, pointsman)
+        return await in_thread(lambda: self._listed(wanted, most))
 
     def _listed(self, wanted: Wanted, most: int) -> TurnsAnswer:
         index, behind = self._catalog.looked()
@@ -62,69 +54,63 @@ class TurnApi:
         more = f"{page[-1].at}.{page[-1].decision_id}" if len(rows) > most else None
         return TurnsAnswer(tuple(_row(each) for each in page), more, behind)
 
-    async def filters(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def list_filters(self, _request: ApiRequest) -> FiltersAnswer:
         """Tell which values turns have."""
-        check_reader(self._parts, asked)
 
         def found() -> FiltersAnswer:
             values = self._catalog.looked()[0].values()
             rows = [FilterRow(each.what, each.value, each.turns) for each in values]  # type: ignore[arg-type] # as the query names them
             return FiltersAnswer(tuple(rows))
 
-        await answer_value(send, await in_thread(found))
+        return await in_thread(found)
 
-    async def record(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def show_turn(self, request: ApiRequest) -> dict[str, object]:
+        """Tell what happened in a turn, and why."""
+        name, pointsman = request.part("id"), self._parts.pointsman
+        return await in_thread(lambda: turn_answer(pointsman.read_turn(name)))
+
+    async def show_record(self, request: ApiRequest) -> RecordAnswer:
         """Tell all that is recorded about a turn."""
-        caller = check_reader(self._parts, asked)
-        name, pointsman = _named(_RECORD, asked), self._parts.pointsman
-        is_open = _may_read_text(caller)
-        found = await in_thread(lambda: record_of(pointsman, name, is_open=is_open))
-        await answer_value(send, found)
+        caller = request.caller
+        name, pointsman = request.part("id"), self._parts.pointsman
+        is_open = caller.is_admin
+        return await in_thread(lambda: record_of(pointsman, name, is_open=is_open))
 
-    async def replay(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def replay_turn(self, request: ApiRequest) -> ReplayedAnswer:
         """Re-run the decisions of a turn, and compare their bytes."""
-        check_reader(self._parts, asked, "act")
-        name, home = _named(_REPLAY, asked), self._parts.pointsman.home
-        await answer_value(send, await in_thread(lambda: replayed(home, name)))
+        name, home = request.part("id"), self._parts.pointsman.home
+        return await in_thread(lambda: replayed(home, name))
 
 
-def _may_read_text(caller: Principal) -> bool:
-    return caller.is_admin
-
-
-def _named(pattern: str, asked: Asked) -> str:
-    return named_parts(pattern, asked.path)["id"]
-
-
-def _wanted(asked: Asked, pointsman: Pointsman) -> Wanted:
-    given = {name: query.parameter(asked, name) or None for name in _FILTERS}
-    digest, text = query.parameter(asked, "digest"), query.parameter(asked, "text")
+def _wanted(request: ApiRequest, pointsman: Pointsman) -> Wanted:
+    given = {name: request.parameter(name) or None for name in _FILTERS}
+    digest, text = request.parameter("digest"), request.parameter("text")
     if text:
         digest = sealed(text, pointsman.home.content_key()).digest
-    state = query.parameter(asked, "state") or None
+    state = request.parameter("state") or None
     if state is not None and state not in get_args(TurnState):
         raise InputError("`state` is none that turns have", hint=", ".join(get_args(TurnState)))
-    at, before = _cursor(asked)
+    at, before = _cursor(request)
     return Wanted(
         digest=digest or None,
         **given,
-        least=_least(asked),
-        state=cast("TurnState | None", state),
+        least=_least(request),
+        state=cast(TurnState | None, state),
         at=at,
         before=before,
     )
 
 
-def _least(asked: Asked) -> int | None:
-    value = query.parameter(asked, "min_cost_usd")
+def _least(request: ApiRequest) -> int | None:
+    value = request.parameter("min_cost_usd")
     return microusd(value) if value else None
 
 
-def _cursor(asked: Asked) -> tuple[Instant, str]:
+def _cursor(request: ApiRequest) -> tuple[Instant, str]:
     """Give where the last page ended; `before` alone is an instant."""
-    cursor = query.parameter(asked, "cursor")
+    cursor = request.parameter("cursor")
     if not cursor:
-        return query.instant(asked, "before", LATEST), ""
+        return request.instant("before", LATEST), ""
     at, _, decision_id = cursor.partition(".")
     if not (at.isascii() and at.isdigit() and len(at) < 17 and decision_id):
         raise InputError("`cursor` is none that was given")

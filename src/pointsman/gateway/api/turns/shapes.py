@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
 from pointsman.audit.turn_shapes import InstantText
-from pointsman.gateway.api.shapes import LedgerState, TurnRow
+from pointsman.gateway.api.shapes import Behind, LedgerState
+from pointsman.placement.trace import Placed
 from pointsman.turns.story.turn_story import TurnState
 
 Object = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
-Behind = Annotated[int, Meta(description="entries of the ledger that the list does not know yet")]
+Score = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
+
+
+class TurnRow(Struct, frozen=True):
+    """One turn of a list."""
+
+    turn_id: str
+    decision_id: str
+    session_id: str
+    at: InstantText
+    chosen_model: str
+    policy: str
+    rule_name: str | None
+    is_preview: bool
+    placement: Placed | None
 
 
 class ListedTurn(TurnRow, frozen=True, kw_only=True):
@@ -148,36 +164,39 @@ class ReplayedAnswer(Struct, frozen=True):
     decisions: tuple[TurnReplayed, ...]
 
 
-class ModelSpent(Struct, frozen=True):
-    """What one model did in a session."""
+class PlacementAnswer(Struct, frozen=True, omit_defaults=True):
+    """A placement: a route, or an error with its code."""
 
-    model: str
-    turns: int
-    calls: int
-    cost_microusd: int
-    input_tokens: int
-    output_tokens: int
-
-
-class SessionNode(Struct, frozen=True):
-    """A session with what it handed to workers; a worker's cost is not within its planner's."""
-
-    session_id: str
-    first_at: InstantText | None
-    last_at: InstantText | None
-    is_worker: bool
-    turns: int
-    fallbacks: int
-    calls: int
-    cost_microusd: int
-    cost_with_workers_microusd: int
-    models: tuple[ModelSpent, ...]
-    workers: tuple[Annotated[dict[str, Any], Meta(description="a session of the same shape")], ...]
+    rule_id: str
+    reason: str
+    route: str = ""
+    model: str | None = None
+    error_code: str = ""
+    decision_id: str = ""
 
 
-class SessionAnswer(Struct, frozen=True):
-    """One session: its place in the tree of planners and workers."""
+class FeedbackBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """What somebody thinks of a turn: a score from 0 to 1, or a thumb.
 
-    session: SessionNode
-    parent: str | None
-    behind: Behind
+    An evaluation gives itself an `eval_id`: sent again, it counts once. One that is less sure than
+    a half, by its `confidence`, is recorded and counts for nothing. `decision_id` names the shadow
+    run that is meant; without it, the answer that was given is.
+    """
+
+    turn_id: Annotated[str, Meta(min_length=1, max_length=128)]
+    score: Score | None = None
+    thumbs: Literal["up", "down"] | None = None
+    comment: Annotated[str, Meta(max_length=10_000)] = ""
+    eval_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    confidence: Score | None = None
+    decision_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+
+
+class FeedbackAnswer(Struct, frozen=True):
+    """What was recorded, and whether the pattern store counted it."""
+
+    feedback_id: str
+    turn_id: str
+    decision_id: str
+    score: float
+    pattern: Literal["counted", "unsure", "known", "no_such_turn", "no_patterns"]

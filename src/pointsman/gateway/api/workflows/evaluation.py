@@ -9,18 +9,13 @@ from msgspec import Struct
 from pointsman.access.actors import OWNER, actor_of
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import DocumentError, InputError, PermissionDenied
-from pointsman.gateway.access import check_reader
-from pointsman.gateway.api.bodies import document
-from pointsman.gateway.asgi import Handler, named_parts
-from pointsman.gateway.http import Asked as Request
-from pointsman.gateway.http import Receive, Send, answer_value, in_thread
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
 from pointsman.workflows.branch_view import evaluation_value
 from pointsman.workflows.branching import EvaluationRequest
-
-_PATH = "/api/decisions/{id}/evaluate"
 
 
 class EvaluateBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,21 +42,17 @@ class EvaluateAnswer(Struct, frozen=True):
     facts_id: str
 
 
-class BranchApi:
+class EvaluationApi:
     """Serves workflow decisions."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        return {("POST", _PATH): self.evaluate}
-
-    async def evaluate(self, request: Request, _receive: Receive, send: Send) -> None:
+    async def evaluate(self, request: ApiRequest) -> object:
         """Evaluate a decision; what a guardrail blocks is told, not refused."""
-        caller = check_reader(self._parts, request, "act")
-        name = named_parts(_PATH, request.path)["id"]
-        found = document(request)
+        caller = request.caller
+        name = request.part("id")
+        found = request.document()
         given = conform(found, EvaluateBody)
         if given.approved and not (caller.is_admin or caller.is_anonymous):
             raise PermissionDenied("only an admin may approve with the call itself")
@@ -74,7 +65,7 @@ class BranchApi:
             # It may be there, in a file that cannot be read.
             raise DocumentError(in_force.problems)
         made = await in_thread(lambda: branching.evaluate(name, context, asked))
-        await answer_value(send, evaluation_value(made))
+        return evaluation_value(made)
 
 
 def _context(found: Document) -> dict[str, Any]:

@@ -13,10 +13,8 @@ from msgspec import Struct
 from pointsman.branches.policy import Decision
 from pointsman.branches.rules.review import Finding, review
 from pointsman.errors import DocumentError, InputError, NotFound
-from pointsman.gateway.access import check_reader
-from pointsman.gateway.api.bodies import document
-from pointsman.gateway.asgi import named_parts
-from pointsman.gateway.http import Asked, Handler, Receive, Send, answer_value, in_thread
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.schema import conform
 from pointsman.storage.policies.decision_files import DecisionsInForce
@@ -29,11 +27,6 @@ from pointsman.workflows.branching import CACHE_FILE, dry_run
 from pointsman.workflows.graph import Graph, subgraph
 from pointsman.workflows.lineage import lineage_graph, matching_nodes
 
-_ALL: Final = "/api/workflow-decisions"
-_ONE: Final = f"{_ALL}/{{id}}"
-_LINEAGE: Final = f"{_ONE}/lineage"
-_DRY_RUN: Final = f"{_ONE}/dry-run"
-_CACHE: Final = f"{_ONE}/cache"
 MOST_LOGGED: Final = 100
 MOST_DRAWN: Final = 10
 """Evaluations in one picture: more than these nobody can read."""
@@ -107,20 +100,9 @@ class WorkflowApi:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        return {
-            ("GET", _ALL): self.definitions,
-            ("GET", _ONE): self.definition,
-            ("GET", _LINEAGE): self.lineage,
-            ("POST", _DRY_RUN): self.try_out,
-            ("DELETE", _CACHE): self.forget,
-        }
-
-    async def definitions(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def list_decisions(self, _request: ApiRequest) -> object:
         """List the decisions in force."""
-        check_reader(self._parts, asked)
-        await answer_value(send, await in_thread(self._definitions))
+        return await in_thread(self._definitions)
 
     def _definitions(self) -> dict[str, object]:
         in_force = self._in_force()
@@ -138,11 +120,10 @@ class WorkflowApi:
         problems = [str(each) for each in in_force.problems]
         return {"decisions": rows, "problems": problems, "most_answers": MOST_ANSWERS}
 
-    async def definition(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def show_decision(self, request: ApiRequest) -> object:
         """Tell how a decision is written, and what it decided so far."""
-        check_reader(self._parts, asked)
-        name = named_parts(_ONE, asked.path)["id"]
-        await answer_value(send, await in_thread(lambda: self._definition(name)))
+        name = request.part("id")
+        return await in_thread(lambda: self._definition(name))
 
     def _definition(self, name: str) -> dict[str, object]:
         in_force = self._in_force()
@@ -166,11 +147,10 @@ class WorkflowApi:
             "cache": self._kept(decision),
         }
 
-    async def lineage(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def show_lineage(self, request: ApiRequest) -> object:
         """Tell what the evaluations of a decision, or one of them, came from and led to."""
-        check_reader(self._parts, asked)
-        name = named_parts(_LINEAGE, asked.path)["id"]
-        await answer_value(send, await in_thread(lambda: self._lineage(name)))
+        name = request.part("id")
+        return await in_thread(lambda: self._lineage(name))
 
     def _lineage(self, name: str) -> dict[str, object]:
         with self._log() as log:
@@ -181,11 +161,10 @@ class WorkflowApi:
             return Graph((), ()).value()
         return subgraph(graph, named[-MOST_DRAWN:]).value()
 
-    async def try_out(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def dry_run(self, request: ApiRequest) -> object:
         """Evaluate a decision and leave nothing behind."""
-        check_reader(self._parts, asked, "act")
-        name = named_parts(_DRY_RUN, asked.path)["id"]
-        found = document(asked)
+        name = request.part("id")
+        found = request.document()
         conform(found, DryRunBody)
         context = _context(found.value)
         in_force, now = self._in_force(), self._parts.pointsman.clock.now()
@@ -193,17 +172,16 @@ class WorkflowApi:
         if problems:
             raise DocumentError(problems)
         made = await in_thread(lambda: dry_run(in_force, name, context, now))
-        await answer_value(send, dry_run_value(made))
+        return dry_run_value(made)
 
-    async def forget(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def clear_cache(self, request: ApiRequest) -> object:
         """Forget the answers that are kept of a decision."""
-        check_reader(self._parts, asked, "act")
-        name = named_parts(_CACHE, asked.path)["id"]
+        name = request.part("id")
         branching = self._parts.pointsman.branching
         if name not in branching.in_force().decisions:
             raise NotFound(f"no decision is called `{name[:100]}`")
         removed = await in_thread(lambda: branching.cache.invalidate(name))
-        await answer_value(send, Forgotten(name, removed))
+        return Forgotten(name, removed)
 
     def _in_force(self) -> DecisionsInForce:
         return self._parts.pointsman.branching.in_force()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pointsman.errors import BodyTooLarge, InputError, NotFound, PointsmanError
-from pointsman.gateway.asgi import Handler, named_parts
-from pointsman.gateway.http import Asked, Receive, Send, answer_value, in_thread
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
 from pointsman.kernel.instant import SECOND
 
@@ -22,7 +22,6 @@ LONGEST_WAIT_S = 60.0
 SENSORS = "sensors"
 """The folder, as storage calls it; what reads it is loaded only where there is one."""
 
-_PATH = "/hooks/{name}"
 _ERRORS: dict[int, type[PointsmanError]] = {404: NotFound, 413: BodyTooLarge}
 
 
@@ -33,7 +32,7 @@ class HookTaken(Struct, frozen=True):
     filtered: bool = False
 
 
-class Hooks:
+class HookApi:
     """Takes hooks, and sees to it that what is due of them is done."""
 
     def __init__(self, parts: Parts) -> None:
@@ -42,25 +41,24 @@ class Hooks:
         self._has_more = False
         parts.starting.append(self.work)
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        """Give what is served where."""
-        return {("POST", _PATH): self.take}
-
-    async def take(self, asked: Asked, _receive: Receive, send: Send) -> None:
+    async def take_hook(self, request: ApiRequest) -> object:
         """Take one hook: its event is on disk when it is answered, its targets run after that."""
         # Imported here, as below: a home without sensors does not load what they need.
         from pointsman.sensors.webhooks import receive_hook  # noqa: PLC0415
 
-        name = named_parts(_PATH, asked.path)["name"]
+        name = request.part("name")
         headers = {
-            each.decode("latin-1"): value.decode("latin-1") for each, value in asked.headers.items()
+            each.decode("latin-1"): value.decode("latin-1")
+            for each, value in request.asked.headers.items()
         }
-        found = await in_thread(lambda: receive_hook(self._service, name, headers, asked.body))
+        found = await in_thread(
+            lambda: receive_hook(self._service, name, headers, request.asked.body)
+        )
         if found.status >= 400:
             raise _ERRORS.get(found.status, InputError)(str(found.value["error"]))
-        await answer_value(send, found.value, 202)
         if found.work is not None:
             self.work()
+        return found.value
 
     def work(self) -> None:
         """Do what is due, and what becomes due, in the background."""
@@ -68,7 +66,7 @@ class Hooks:
             return
         self._has_more = True
         if self._working is None or self._working.done():
-            self._working = asyncio.get_running_loop().create_task(self._worked())
+            self._working = asyncio.get_running_loop().create_task(self._run_due())
 
     @cached_property
     def _service(self) -> SensorService:
@@ -83,7 +81,7 @@ class Hooks:
             lambda: pointsman.files.settings().value.workflow,
         )
 
-    async def _worked(self) -> None:
+    async def _run_due(self) -> None:
         """Go on until nothing is under way: debounces, retries."""
         clock = self._parts.pointsman.clock
         while self._has_more:

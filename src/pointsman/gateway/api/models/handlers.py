@@ -1,0 +1,48 @@
+"""Models as the vendors list them, and counts of tokens."""
+
+from __future__ import annotations
+
+from pointsman.access.keys import Principal
+from pointsman.errors import NotFound
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.parts import Parts
+from pointsman.providers.dialects.look import look
+from pointsman.signals.tokens import count_tokens
+
+
+class ModelApi:
+    """Serves the list of models."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def list_models(self, request: ApiRequest) -> object:
+        """List the models a caller may name."""
+        return {"object": "list", "data": self._model_values(request.caller)}
+
+    async def show_model(self, request: ApiRequest) -> object:
+        """Tell about one model."""
+        name = request.part("id")
+        found = [each for each in self._model_values(request.caller) if each["id"] == name]
+        if not found:
+            raise NotFound(f"the model `{name}` is not known here")
+        return found[0]
+
+    def _model_values(self, caller: Principal) -> list[dict[str, object]]:
+        known = self._parts.pointsman.in_force().ready.models
+        names = [
+            name for name in known if caller.allowed_models is None or name in caller.allowed_models
+        ]
+        return [
+            {"id": name, "object": "model", "created": 0, "owned_by": owner}
+            for name, owner in (("auto", "pointsman"), *((each, _owner(each)) for each in names))
+        ]
+
+    async def count_tokens(self, request: ApiRequest) -> object:
+        """Count the tokens of a request in Anthropic's shape; an estimate, as everywhere here."""
+        seen = look("messages", request.asked.body)
+        return {"input_tokens": count_tokens(seen.all_text())}
+
+
+def _owner(name: str) -> str:
+    return name.partition(":")[0]

@@ -1,0 +1,61 @@
+"""Health, readiness, metrics, and the description of every route."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET
+
+from pointsman.gateway.api.gauges import gauge_lines
+from pointsman.gateway.api.policies.writing import policy_state
+from pointsman.gateway.api.request import ApiRequest
+from pointsman.gateway.api.shapes import LedgerState
+from pointsman.gateway.api.status.shapes import ReadinessAnswer
+from pointsman.gateway.http import JSON, NO_STORE, Answer, JsonAnswer
+from pointsman.gateway.parts import Parts
+from pointsman.version import VERSION
+
+
+class StatusApi:
+    """Serves what operators and their machines look at."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._description = b""
+
+    async def report_health(self, _request: ApiRequest) -> object:
+        """Say that the process is there."""
+        return {"status": "ok", "version": VERSION}
+
+    async def report_readiness(self, _request: ApiRequest) -> object:
+        """Say whether turns can be served, and what is wrong with any part of it.
+
+        Ready means: the ledger takes entries, and the gateway was not told to stop.
+        """
+        parts, pointsman = self._parts, self._parts.pointsman
+        ledger = pointsman.desk.recorder().health
+        in_force = pointsman.in_force()
+        is_ready = ledger.is_writable and not parts.stopping
+        value = ReadinessAnswer(
+            "ok" if is_ready else "draining" if parts.stopping else "unavailable",
+            LedgerState(ledger.is_writable, ledger.cause),
+            tuple(str(each) for each in in_force.problems),
+            policy_state(pointsman.files, in_force),
+            UNSET if parts.sharing is None else parts.sharing.report(),
+        )
+        return JsonAnswer(value, 200 if is_ready else 503)
+
+    async def write_metrics(self, _request: ApiRequest) -> object:
+        """Write the counts for Prometheus."""
+        text = self._parts.metrics.text() + "\n".join([*gauge_lines(self._parts), ""])
+        media = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
+        return Answer(text.encode(), [media, NO_STORE])
+
+    async def describe_routes(self, _request: ApiRequest) -> Answer:
+        """Describe every route; the description is made when it is first asked for."""
+        if not self._description:
+            # Imported here: it knows every shape there is, and few ask for it.
+            from pointsman.gateway.api.openapi import openapi  # noqa: PLC0415
+            from pointsman.gateway.route_table import ROUTES  # noqa: PLC0415
+
+            self._description = msgspec.json.encode(openapi(ROUTES.values()))
+        return Answer(self._description, [JSON, (b"cache-control", b"no-cache")])

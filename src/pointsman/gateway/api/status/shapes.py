@@ -1,0 +1,70 @@
+"""What health, readiness and the description of routes answer."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from pointsman.gateway.api.shapes import LedgerState
+
+
+class OpenApiAnswer(Struct, frozen=True):
+    """An OpenAPI document."""
+
+    openapi: str
+    info: dict[str, Any]
+    paths: dict[str, Any]
+    components: dict[str, Any]
+
+
+class HealthAnswer(Struct, frozen=True):
+    """The process is there."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class ReplicaRow(Struct, frozen=True):
+    """A replica that lives, and the policy it decides by."""
+
+    replica: str
+    chain: str
+    policy_id: str
+    version: str
+
+
+class SharedReport(Struct, frozen=True):
+    """How what is shared with other replicas stands; `redis` is null where none is used."""
+
+    replica: str
+    chain: str
+    budgets: Literal["ok", "unavailable"]
+    redis: Literal["ok", "down"] | None
+    trouble: dict[str, str]
+    replicas: tuple[ReplicaRow, ...]
+
+
+class PolicyState(Struct, frozen=True, omit_defaults=True):
+    """Which policy is in force, and where it comes from.
+
+    A published one has its number and the id of its publication. `notice` says why the files are
+    in force though the ledger is to be followed, or why the ledger cannot be read now.
+    """
+
+    source: Literal["files", "ledger"]
+    policy_id: str
+    placement_id: str
+    number: int = 0
+    publication_id: str = ""
+    notice: str = ""
+
+
+class ReadinessAnswer(Struct, frozen=True, omit_defaults=True):
+    """Whether turns can be served, and what is wrong with any part; `shared` with replicas only."""
+
+    status: Literal["ok", "unavailable", "draining"]
+    ledger: LedgerState
+    configuration: tuple[str, ...]
+    policy: PolicyState
+    shared: SharedReport | UnsetType = UNSET

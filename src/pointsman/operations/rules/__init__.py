@@ -1,0 +1,1 @@
+"""The policy files of a home: check, test, reload and publish them."""

@@ -1,0 +1,1 @@
+"""The store of a home: its state, its migration, and its copy into PostgreSQL."""

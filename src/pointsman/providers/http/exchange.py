@@ -1,0 +1,282 @@
+"""One request on its way: the answer as it comes in, and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from pointsman.providers.port import Deadlines, ErrorClass, UpstreamError
+
+MIB = 1024 * 1024
+
+_HIGH_WATER = 256 * 1024
+_LOW_WATER = 64 * 1024
+_MANY_PIECES = 1024
+
+
+class AnswerLimits(Struct, frozen=True):
+    """How much of an answer is taken, in bytes: when read whole, when taken piece by piece."""
+
+    body_bytes: int = 64 * MIB
+    stream_bytes: int = 512 * MIB
+
+
+class RequestBytes:
+    """The bytes of one request. They hold a key, so they are not shown."""
+
+    __slots__ = ("body", "head", "key")
+
+    def __init__(self, head: bytes, body: bytes) -> None:
+        self.head = head
+        self.body = body
+        self.key = 0
+        """Which of the provider's keys it holds, by its number."""
+
+    def __repr__(self) -> str:
+        return "Message()"
+
+
+class AnswerSource(Protocol):
+    """The connection an answer comes in on."""
+
+    def pause(self) -> None:
+        """Read no more for now."""
+
+    def resume(self) -> None:
+        """Read on."""
+
+    def hurry(self, seconds: float) -> None:
+        """Let what is still missing come within so many seconds."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
+class Exchange:
+    """An answer being received; a `port.Answer` once its head is here.
+
+    The buffer is bounded: when the one who reads lags behind, the connection is not read. The
+    connection goes back to its pool with the last byte, before that byte is given out.
+    """
+
+    __slots__ = (
+        "_callback", "_failure", "_is_paused", "_is_whole", "_limits", "_loop", "_pieces", "_size",
+        "_source", "_total", "_waiter", "attempts", "credential", "deadlines", "ends_at",
+        "has_begun", "headers", "is_stale", "key", "status",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        source: AnswerSource,
+        loop: asyncio.AbstractEventLoop,
+        deadlines: Deadlines,
+        ends_at: float,
+        limits: AnswerLimits,
+    ) -> None:
+        self.status = 0
+        self.headers: Mapping[str, str] = {}
+        self.attempts = 1
+        self.key = 0
+        self.credential = ""
+        self.deadlines = deadlines
+        self.ends_at = ends_at
+        self.has_begun = False
+        self.is_stale = False
+        self._source: AnswerSource | None = source
+        self._loop = loop
+        self._limits = limits
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._total = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._failure: tuple[str, ErrorClass] | None = None
+        self._is_whole = False
+        self._is_paused = False
+        self._callback: Callable[[], None] | None = None
+
+    # What the connection tells.
+
+    def on_head(self, status: int, headers: dict[str, str]) -> None:
+        """Take the head."""
+        self.status = status
+        self.headers = headers
+        if self._waiter is not None or status != 200:
+            self._wake()
+
+    def on_piece(self, piece: bytes) -> None:
+        """Take a piece of the body."""
+        self._pieces.append(piece)
+        self._size += len(piece)
+        is_much = self._size > _HIGH_WATER or len(self._pieces) > _MANY_PIECES
+        if is_much and not self._is_paused and self._source is not None:
+            self._is_paused = True
+            self._source.pause()
+            self._wake()
+        elif self._waiter is not None:
+            self._wake()
+
+    def on_end(self) -> None:
+        """Learn that the answer is whole; the connection belongs to others from now on."""
+        self._source = None
+        self._is_whole = True
+        self._wake()
+
+    def on_failure(self, message: str, error_class: ErrorClass) -> None:
+        """Learn that nothing more will come."""
+        self._source = None
+        self._failure = (message, error_class)
+        self._wake()
+
+    def on_stale(self) -> None:
+        """Learn that the kept connection was closed before a byte came back."""
+        self.is_stale = True
+        self.on_failure("the kept connection was closed", "network")
+
+    # What the one who asked does.
+
+    def on_complete(self, callback: Callable[[], None]) -> None:
+        """Have somebody told, in place of waiting: once it is whole, or must be looked at before.
+
+        That is when it failed, when its status is not 200, and when it is more than is kept here.
+        """
+        if self._is_whole or self._failure is not None:
+            callback()
+        else:
+            self._callback = callback
+
+    def whole(self) -> bytes | None:
+        """Give the whole body, which stays here; nothing where it is not here, or too long."""
+        if not self._is_whole or self._size > self._limits.body_bytes:
+            return None
+        pieces = self._pieces
+        if len(pieces) != 1:
+            self._pieces = pieces = [b"".join(pieces)]
+        return pieces[0]
+
+    async def wait_for_head(self) -> bool:
+        """Wait for the head; False when the request may be sent again on a new connection."""
+        while self.status == 0:
+            if self.is_stale:
+                return False
+            self._raise_failure()
+            await self._wait()
+        return True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the piece given last is known to be the last."""
+        return self._is_whole and not self._pieces
+
+    def __aiter__(self) -> Exchange:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Give the next piece of the body."""
+        while not self._pieces:
+            self._raise_failure()
+            if self._is_whole:
+                raise StopAsyncIteration
+            await self._wait()
+        piece = self._take_pieces()
+        self._total += len(piece)
+        if self._total > self._limits.stream_bytes:
+            self._refuse_length(self._limits.stream_bytes)
+        return piece
+
+    async def read(self) -> bytes:
+        """Give the whole body."""
+        limit = self._limits.body_bytes
+        if self._is_whole and self._size <= limit:
+            return self._take_pieces()
+        if not self._is_whole:
+            length = self.headers.get("content-length", "0")
+            if int(length) > limit:
+                self._refuse_length(limit)
+        taken: list[bytes] = []
+        size = 0
+        while True:
+            size += self._size
+            if size > limit:
+                self._refuse_length(limit)
+            taken.append(self._take_pieces())
+            if self._is_whole:
+                return b"".join(taken)
+            self._raise_failure()
+            await self._wait()
+
+    async def close(self) -> None:
+        """Let go; an answer that is not whole takes its connection with it."""
+        if self._source is not None:
+            self._abandon()
+        self._pieces.clear()
+        self._size = 0
+
+    def hurry(self, seconds: float) -> None:
+        """Let the rest come within so many seconds."""
+        if self._source is not None:
+            self._source.hurry(seconds)
+
+    def _take_pieces(self) -> bytes:
+        pieces = self._pieces
+        if len(pieces) == 1:
+            piece = pieces.pop()
+        else:
+            piece = b"".join(pieces)
+            pieces.clear()
+        self._size = 0
+        if self._is_paused:
+            self._is_paused = False
+            if self._source is not None:
+                self._source.resume()
+        return piece
+
+    async def _wait(self) -> None:
+        waiter = self._waiter = self._loop.create_future()
+        try:
+            await waiter
+        except BaseException:
+            # Cancelled: nobody will read on, so the provider need not go on either.
+            self._abandon()
+            raise
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        # Once is enough, however much has come before whoever waits looks at it.
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
+
+    def discard(self) -> None:
+        """Learn that nobody wants the answer any more."""
+        self._callback = None
+        self._abandon()
+
+    def _abandon(self) -> None:
+        source = self._source
+        if source is not None:
+            self.on_failure("the answer was let go", "cancelled")
+            source.abort()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            message, error_class = self._failure
+            raise UpstreamError(
+                message,
+                error_class=error_class,
+                status=self.status,
+                attempts=self.attempts,
+                credential=self.credential,
+            )
+
+    def _refuse_length(self, limit: int) -> None:
+        self._abandon()
+        self._pieces.clear()
+        self._failure = (f"the answer is longer than {limit} bytes", "other")
+        self._raise_failure()

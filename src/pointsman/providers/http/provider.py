@@ -1,0 +1,384 @@
+"""A provider over HTTP: one call with its retries and its keys. Companion §2.2."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from pointsman.errors import InputError
+from pointsman.providers.credentials import NO_SECRET, Credential, Secret
+from pointsman.providers.failures import failure_of
+from pointsman.providers.http.address import Resolve, resolve_host
+from pointsman.providers.http.exchange import Exchange, RequestBytes
+from pointsman.providers.http.pool import ConnectionPool, PoolSettings
+from pointsman.providers.port import (
+    Deadlines,
+    Dialect,
+    ErrorClass,
+    Outgoing,
+    UpstreamAnswer,
+    UpstreamError,
+)
+from pointsman.providers.vendors import Vendor, default_dialects
+from pointsman.turns.registry.models import Provider as Configured
+from pointsman.turns.registry.models import SecretRef
+from pointsman.turns.registry.upstream import HEADER_VALUE, Origin, read_base_url, read_headers
+from pointsman.version import VERSION
+
+
+class HeadTemplate:
+    """Writes the heads of requests to one address."""
+
+    __slots__ = ("_fixed", "_names", "_own", "_ready", "_vendor")
+
+    def __init__(
+        self, vendor: Vendor, origin: Origin, target: str, headers: Mapping[str, str]
+    ) -> None:
+        lines = {
+            "host": origin.host_header,
+            "user-agent": f"pointsman/{VERSION}",
+            "content-type": "application/json",
+            "accept-encoding": "identity",
+            **headers,
+        }
+        self._vendor = vendor
+        self._names = frozenset(lines)
+        self._own = _lines(vendor.headers.items())
+        self._fixed = f"POST {target} HTTP/1.1\r\n{_lines(lines.items())}"
+        self._ready: dict[bool, tuple[Secret, bytes]] = {}
+        """What comes before the length where nothing passes through, with the key it is for."""
+
+    def message(self, outgoing: Outgoing, secret: Secret) -> RequestBytes:
+        """Give the bytes of a request with a key in them."""
+        is_stream, body = outgoing.is_stream, outgoing.body
+        if outgoing.headers:
+            # First what may be refused: once the key is written out, nothing must raise any more.
+            head = self._before_length(self._passed_lines(outgoing.headers), secret, is_stream)
+        else:
+            ready = self._ready.get(is_stream)
+            if ready is None or ready[0] is not secret:
+                ready = (secret, self._before_length(self._own, secret, is_stream))
+                self._ready[is_stream] = ready
+            head = ready[1]
+        return RequestBytes(b"%bcontent-length: %d\r\n\r\n" % (head, len(body)), body)
+
+    def _before_length(self, passed: str, secret: Secret, is_stream: bool) -> bytes:  # noqa: FBT001 - as an answer is asked for
+        vendor = self._vendor
+        accept = "text/event-stream" if is_stream else "application/json"
+        key = (
+            ""
+            if secret is NO_SECRET
+            else f"{vendor.key_header}: {vendor.key_prefix}{secret.reveal()}\r\n"
+        )
+        return f"{self._fixed}{passed}{key}accept: {accept}\r\n".encode("ascii")
+
+    def _passed_lines(self, given: Iterable[tuple[str, str]]) -> str:
+        """Give the lines of what passes through, over those the vendor always wants."""
+        vendor = self._vendor
+        lines: dict[str, str] = {}
+        for name, value in given:
+            key = name.lower()
+            if key not in vendor.passed or key in self._names:
+                continue
+            if not HEADER_VALUE.fullmatch(value):
+                message = f"the header `{key}` holds characters that a header cannot hold"
+                raise UpstreamError(message, error_class="invalid_request")
+            lines[key] = f"{lines[key]}, {value}" if key in lines else value
+        return _lines({**vendor.headers, **lines}.items())
+
+
+def target_of(path: str, query: Mapping[str, str]) -> str:
+    """Give what is asked for: a path and the configured query."""
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _lines(headers: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers)
+
+
+Jitter = Callable[[], float]
+"""Gives a number between -1 and 1, another one each time."""
+
+_RETRIED: Final[tuple[ErrorClass, ...]] = ("rate_limit", "server_error", "network")
+_OF_THE_KEY: Final[tuple[ErrorClass, ...]] = ("rate_limit", "auth")
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+_SPREAD = 0.25
+
+
+class Try(Struct, frozen=True):
+    """Make the call with the key of this number; answered with its error, None when it worked."""
+
+    key: int
+
+
+class Wait(Struct, frozen=True):
+    """Wait so long."""
+
+    seconds: float
+
+
+Effect = Try | Wait
+Flow = Generator[Effect, UpstreamError | None, None]
+
+
+def retry_flow(keys: int, first_key: int, jitter: Jitter, retries: int = 2) -> Flow:
+    """Give the tries of one call until one works or nothing is left to try.
+
+    The next key is tried at once, each key once; waiting and trying again is done `retries` times.
+    """
+    key = first_key
+    other_keys = keys - 1
+    done = 0
+    while True:
+        error = yield Try(key)
+        if error is None or error.is_policy_refusal:
+            return
+        if error.error_class in _OF_THE_KEY and other_keys > 0:
+            other_keys -= 1
+            key = (key + 1) % keys
+            continue
+        if error.error_class not in _RETRIED or done == retries:
+            return
+        yield Wait(pause_s(done, error.retry_after_s, jitter()))
+        done += 1
+
+
+def pause_s(done: int, retry_after_s: float | None, jitter: float) -> float:
+    """Give the pause after so many retries: what the provider asks for, else doubling."""
+    if retry_after_s is not None:
+        return retry_after_s
+    return min(_FIRST_PAUSE_S * 2.0**done, _LONGEST_PAUSE_S) * (1.0 + _SPREAD * jitter)
+
+
+Sleep = Callable[[float], Awaitable[None]]
+
+_ERROR_BODY_S = 5.0
+_ERROR_BODY_BYTES = 64 * 1024
+_ACCEPTED_TYPES = ("application/json", "text/event-stream", "")
+
+
+def _random_spread() -> float:
+    return random.SystemRandom().uniform(-1.0, 1.0)
+
+
+class ProviderEnvironment(Struct, frozen=True):
+    """What a provider takes from outside; a test gives its own."""
+
+    sleep: Sleep = asyncio.sleep
+    jitter: Jitter = _random_spread
+    wall_s: Callable[[], float] = time.time
+    resolve: Resolve = resolve_host
+    retries: int = 2
+
+
+class HttpProvider:
+    """A provider that is reached over HTTP.
+
+    It speaks to the host of its configuration and to no other. Keys are read when they are needed,
+    and a call that fails for its key goes on with the next one.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a setting of one provider
+        self,
+        name: str,
+        vendor: Vendor,
+        configured: Configured,
+        home: Path,
+        *,
+        dialects: tuple[Dialect, ...] = (),
+        pool: PoolSettings = PoolSettings(),  # noqa: B008 - it is frozen
+        surroundings: ProviderEnvironment = ProviderEnvironment(),  # noqa: B008 - it is frozen
+    ) -> None:
+        origin, path = read_base_url(configured.base_url or vendor.base_url)
+        if vendor.is_versioned:
+            path = path.removesuffix("/v1")
+        self.name = name
+        self.dialects = dialects or default_dialects(vendor, origin.host)
+        unknown = [each for each in self.dialects if each not in vendor.paths]
+        if unknown:
+            raise InputError(f"a provider of kind `{vendor.kind}` cannot speak `{unknown[0]}`")
+        headers = read_headers(configured.headers)
+        self.operations = tuple(vendor.operations)
+        places: dict[str, str] = {each: vendor.paths[each] for each in self.dialects}
+        places |= {str(name): at for name, at in vendor.operations.items()}
+        self._heads = {
+            name: HeadTemplate(vendor, origin, target_of(path + at, configured.query), headers)
+            for name, at in places.items()
+        }
+        self._credentials = tuple(Credential(ref, home) for ref in _keys(configured))
+        self._good_key = 0
+        self._timeout_s = float(configured.timeout_s)
+        self._pool = ConnectionPool(origin, pool, resolve=surroundings.resolve)
+        self._outside = surroundings
+
+    @property
+    def open_connections(self) -> int:
+        """Tell how many connections are open."""
+        return self._pool.open_connections
+
+    def write(self, outgoing: Outgoing) -> RequestBytes:
+        """Give a call as it would be sent now."""
+        return self._message(outgoing, self._good_key)[0]
+
+    def begin(self, message: RequestBytes, deadlines: Deadlines) -> Exchange | None:
+        """Begin a call at once, where a connection rests; `send` sees through what is begun."""
+        exchange = self._pool.begin(message, deadlines, self._ends_at(deadlines))
+        if exchange is not None:
+            exchange.key = message.key
+        return exchange
+
+    async def send(
+        self, outgoing: Outgoing, deadlines: Deadlines, begun: Exchange | None = None
+    ) -> UpstreamAnswer:
+        """Make one call and give its answer once the head is a success."""
+        if begun is None:
+            key, ends_at = self._good_key, self._ends_at(deadlines)
+        else:
+            # Others may have found another key to be good since.
+            key, ends_at = begun.key, begun.ends_at
+        try:
+            return await self._try(outgoing, deadlines, ends_at, key, begun)
+        except UpstreamError as failed:
+            error = failed
+        return await self._retry(outgoing, deadlines, ends_at, key, error)
+
+    async def _retry(
+        self,
+        outgoing: Outgoing,
+        deadlines: Deadlines,
+        ends_at: float,
+        key: int,
+        error: UpstreamError,
+    ) -> UpstreamAnswer:
+        """Go on after the first try, with this key, failed, as the flow of tries says."""
+        loop, outside = asyncio.get_running_loop(), self._outside
+        flow = retry_flow(max(len(self._credentials), 1), key, outside.jitter, outside.retries)
+        next(flow)
+        attempts = error.attempts = 1
+        effect = _after(flow, error)
+        while effect is not None:
+            if isinstance(effect, Try):
+                attempts += 1
+                try:
+                    answer = await self._try(outgoing, deadlines, ends_at, effect.key)
+                except UpstreamError as failed:
+                    failed.attempts = attempts
+                    error = failed
+                    effect = _after(flow, failed)
+                else:
+                    answer.attempts = attempts
+                    self._good_key = effect.key
+                    return answer
+            elif loop.time() + effect.seconds < ends_at:
+                await outside.sleep(effect.seconds)
+                effect = _after(flow, None)
+            else:
+                effect = None  # there is no time left to wait
+        raise error
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pool.close()
+
+    def _ends_at(self, deadlines: Deadlines) -> float:
+        return asyncio.get_running_loop().time() + min(deadlines.total_s, self._timeout_s)
+
+    def _message(self, outgoing: Outgoing, key: int) -> tuple[RequestBytes, str, Secret]:
+        """Give the bytes of a call, which key is in them by its id, and the key."""
+        secret, used = NO_SECRET, ""
+        if self._credentials:
+            credential = self._credentials[key]
+            secret, used = credential.secret(), credential.id
+        head = self._heads.get(outgoing.operation or outgoing.dialect)
+        if head is None:
+            raise self._unspoken(outgoing)
+        message = head.message(outgoing, secret)
+        message.key = key
+        return message, used, secret
+
+    async def _try(
+        self,
+        outgoing: Outgoing,
+        deadlines: Deadlines,
+        ends_at: float,
+        key: int,
+        begun: Exchange | None = None,
+    ) -> Exchange:
+        request, used, secret = self._message(outgoing, key)
+        try:
+            exchange = await self._pool.request(request, deadlines, ends_at, begun)
+        except UpstreamError as error:
+            error.credential = used
+            raise
+        exchange.credential = used
+        unreadable = unreadable_reason(exchange.headers)
+        if exchange.status >= 300 or unreadable:
+            failure = await self._failure(exchange, secret, unreadable)
+            failure.credential = used
+            raise failure
+        return exchange
+
+    def _unspoken(self, outgoing: Outgoing) -> UpstreamError:
+        wanted = outgoing.operation or outgoing.dialect
+        message = f"`{self.name}` does not speak `{wanted}`"
+        return UpstreamError(message, error_class="invalid_request")
+
+    async def _failure(self, exchange: Exchange, secret: Secret, unreadable: str) -> UpstreamError:
+        status = exchange.status
+        is_packed = "content-encoding" in exchange.headers
+        body = await _error_body(exchange) if status >= 400 and not is_packed else b""
+        await exchange.close()
+        if status < 300:
+            return UpstreamError(f"`{self.name}` {unreadable}", error_class="other", status=status)
+        now_s = self._outside.wall_s()
+        return failure_of(self.name, status, exchange.headers, secret.redact(body), now_s)
+
+
+def unreadable_reason(headers: Mapping[str, str]) -> str:
+    """Say why a body that is on its way cannot be used; empty when it can."""
+    if headers.get("content-type") == "application/json" and "content-encoding" not in headers:
+        return ""
+    encoding = headers.get("content-encoding")
+    if encoding and encoding.lower() != "identity":
+        return "packed its answer, which was not asked for"
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in _ACCEPTED_TYPES and not kind.endswith("+json"):
+        return "answered with neither JSON nor events"
+    return ""
+
+
+def _keys(configured: Configured) -> tuple[SecretRef, ...]:
+    keys = configured.api_key
+    if keys is None:
+        return ()
+    return keys if isinstance(keys, tuple) else (keys,)
+
+
+def _after(flow: Flow, told: UpstreamError | None) -> Effect | None:
+    try:
+        return flow.send(told)
+    except StopIteration:
+        return None
+
+
+async def _error_body(exchange: Exchange) -> bytes:
+    """Give the beginning of an error's body; what does not come soon is not waited for."""
+    exchange.hurry(_ERROR_BODY_S)
+    body = b""
+    try:
+        async for piece in exchange:
+            body += piece
+            if len(body) > _ERROR_BODY_BYTES:
+                break
+    except UpstreamError:
+        pass  # the status says enough
+    return body[:_ERROR_BODY_BYTES]

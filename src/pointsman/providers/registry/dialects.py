@@ -1,0 +1,80 @@
+"""The dialects by name, all of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, cast
+
+from pointsman.providers.dialects import chat, messages, responses
+from pointsman.providers.dialects.loss import WrittenRequest
+from pointsman.providers.messages import ModelRequest, Response
+from pointsman.providers.port import Dialect
+from pointsman.providers.streaming import Event
+
+
+class StreamReader(Protocol):
+    """Reads one streamed answer."""
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take more bytes, cut in any way, and give the events they complete."""
+        ...
+
+    def end(self) -> list[Event]:
+        """Say that no more bytes come; a `Broken` tells of an answer that is not whole."""
+        ...
+
+
+class StreamWriter(Protocol):
+    """Writes one streamed answer."""
+
+    def write(self, event: Event) -> bytes:
+        """Write one event in the vendor's own; nothing when it has no words for it."""
+        ...
+
+
+class Speaker(Protocol):
+    """Everything that can be read and written in one dialect."""
+
+    def read_request(self, body: bytes) -> ModelRequest:
+        """Read a request; raise `CannotSay` for content no other dialect could carry."""
+        ...
+
+    def write_request(self, request: ModelRequest, model: str) -> WrittenRequest:
+        """Write a request and list what it no longer says."""
+        ...
+
+    def read_response(self, body: bytes) -> Response:
+        """Read a whole answer."""
+        ...
+
+    def write_response(self, response: Response, model: str, created: int) -> bytes:
+        """Write a whole answer."""
+        ...
+
+    def stream_reader(self) -> StreamReader:
+        """Read one streamed answer."""
+        ...
+
+    def stream_writer(self, model: str, created: int, *, wants_usage: bool = True) -> StreamWriter:
+        """Write one streamed answer."""
+        ...
+
+    def write_error(self, status: int, code: str, message: str, request_id: str = "") -> bytes:
+        """Write an error as a whole body."""
+        ...
+
+    def error_event(self, code: str, message: str) -> bytes:
+        """Write an error in the middle of a stream."""
+        ...
+
+
+_SPEAKERS: Mapping[Dialect, Speaker] = {
+    "chat": cast("Speaker", chat),
+    "responses": cast("Speaker", responses),
+    "messages": cast("Speaker", messages),
+}
+
+
+def speaker(dialect: Dialect) -> Speaker:
+    """Give the dialect of this name."""
+    return _SPEAKERS[dialect]
