@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 import msgspec
@@ -40,7 +40,7 @@ def to_screen(shown: ShownBranch) -> str:
     head = [
         f"Decision {outcome.decision_id} · {shown.name} · {instant_text(shown.at)}",
         _chose(outcome),
-        *_stopped(outcome),
+        *_stop_lines(outcome),
         *_inputs(trace),
         "",
         "Cases:" if trace.cases else "Cases: not kept",
@@ -52,7 +52,7 @@ def to_screen(shown: ShownBranch) -> str:
     ]
     room = HEIGHT - len(head) - _FOOT - 1
     body = [line for case in trace.cases for line in _case(case, outcome)]
-    lines = [*head, *_fitted(body, trace, outcome, room), "", *foot]
+    lines = [*head, *_fit(body, trace, outcome, room), "", *foot]
     return "\n".join(cut_line(printable(line)) for line in lines)
 
 
@@ -62,9 +62,9 @@ def _chose(outcome: BranchOutcome) -> str:
     return f"Chose: {targets}   ({labels}: {outcome.reason.replace('_', ' ')})"
 
 
-def _stopped(outcome: BranchOutcome) -> Iterator[str]:
+def _stop_lines(outcome: BranchOutcome) -> Iterator[str]:
     if outcome.verdict in {"block", "escalate"}:
-        word = "Blocked" if outcome.blocked else "Escalated"
+        word = "Blocked" if outcome.verdict == "block" else "Escalated"
         yield f"{word}: would have gone to {', '.join(outcome.chosen_targets)}"
     if outcome.approval_required:
         yield f"Waits for approval of {', '.join(outcome.approval_required)}"
@@ -110,7 +110,7 @@ def _result(case: CaseResult) -> str:
     return {True: "true", False: "false", None: "unknown"}[case.result]
 
 
-def _fitted(body: list[str], trace: Trace, outcome: BranchOutcome, room: int) -> list[str]:
+def _fit(body: list[str], trace: Trace, outcome: BranchOutcome, room: int) -> list[str]:
     """Show all cases where they fit, else those that were true or unknown first."""
     if len(body) <= room:
         return body
@@ -120,8 +120,8 @@ def _fitted(body: list[str], trace: Trace, outcome: BranchOutcome, room: int) ->
     return [*shown, f"  … {len(body) - len(shown)} more lines in --json"]
 
 
-def to_json(shown: ShownBranch) -> dict[str, object]:
-    """Return a decision as the contracts shape it; its surfaces add how it was asked for."""
+def to_json(shown: ShownBranch, asked: Mapping[str, object] = {}) -> dict[str, object]:
+    """Return a decision as the contracts shape it; `asked` tells how a surface asked for it."""
     outcome, trace = shown.outcome, shown.trace
     return {
         "decision_id": outcome.decision_id,
@@ -134,9 +134,11 @@ def to_json(shown: ShownBranch) -> dict[str, object]:
         "guardrails": _guardrail_values(outcome),
         "blocked": outcome.blocked,
         "timestamp": instant_text(shown.at),
+        **asked,
         "reason": outcome.reason,
         "verdict": outcome.verdict,
         "chosen_targets": outcome.chosen_targets,
+        "withheld_targets": outcome.withheld_targets,
         "approval_required": outcome.approval_required,
         "output": plain_numbers(outcome.output),
         "input_missing": trace.input_missing,

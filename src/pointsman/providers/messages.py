@@ -92,7 +92,7 @@ class EarlierMessages(Protocol):
         """Estimate their tokens by a vocabulary."""
         ...
 
-    def written_in(
+    def in_dialect(
         self, dialect: str, write: Callable[[Sequence[ChatMessage]], WrittenMessages]
     ) -> WrittenMessages:
         """Return the messages in a dialect; `write` is called only for those not written yet."""

@@ -6,14 +6,14 @@ import asyncio
 from concurrent.futures import Future
 from typing import Protocol
 
-from pointsman.storage.writer.group import Settled
+from pointsman.storage.writer.group import Waiter
 
 
 class DurabilityWaiter(Protocol):
     """Waits for entries and texts to become durable."""
 
-    def expect(self) -> Settled:
-        """Expect one result more; return the object to settle it with."""
+    def expect(self) -> Waiter:
+        """Expect one result more; return its waiter."""
         ...
 
 
@@ -23,7 +23,7 @@ class PendingResults:
     def __init__(self) -> None:
         self._pending: list[Future[object]] = []
 
-    def expect(self) -> Settled:
+    def expect(self) -> Waiter:
         """Wait for one thing more."""
         future: Future[object] = Future()
         # Running, so that a cancelled waiter cannot cancel it under the commit thread.

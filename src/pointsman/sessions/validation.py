@@ -1,4 +1,4 @@
-"""Whether a call fits what is offered: a known tool, and an input that its schema takes."""
+"""Validation of a call: a known tool, and an input that its schema accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jsonschema_rs
 import msgspec
 
 from pointsman.errors import DocumentError
-from pointsman.kernel.document import Limits, escaped
+from pointsman.kernel.document import Limits, escape
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema_problems import problems
@@ -23,15 +23,15 @@ _LIMITS = Limits(bytes=8 * 1024 * 1024, depth=64, nodes=200_000)
 
 
 def unknown_tool(name: str, known: Iterable[str]) -> str:
-    """Say that there is no such tool, and which one may be meant."""
+    """Return the message that a tool is unknown, with the nearest name."""
     listed = [*known]
     meant = nearest(name, listed)
     hint = f"did you mean `{meant}`?" if meant else f"there are: {', '.join(listed) or 'none'}"
-    return f"there is no tool `{escaped(name)}`: {hint}"
+    return f"there is no tool `{escape(name)}`: {hint}"
 
 
 def input_problems(use: ToolUse, definition: ToolDefinition) -> tuple[str, ...]:
-    """Say what a tool's schema refuses in an input, one line each; empty when it is taken."""
+    """Return the problems of an input, one line each; empty when it is valid."""
     try:
         document = read_json(bytes(use.input) or b"{}", "input", _LIMITS)
     except DocumentError as error:
@@ -50,15 +50,15 @@ def input_problems(use: ToolUse, definition: ToolDefinition) -> tuple[str, ...]:
 
 
 def schema_refusal(schema: bytes) -> str:
-    """Say why a tool's schema cannot be used; empty when it can."""
+    """Return why a tool's schema cannot be used; empty when it can."""
     try:
         form = _form(schema)
     except jsonschema_rs.ValidationError as error:
         if error.kind.name == "$ref":
             return "it refers to something outside itself, which is not looked up"
-        return escaped(error.message, 200)
+        return escape(error.message, 200)
     except msgspec.MsgspecError as error:
-        return escaped(str(error), 200)
+        return escape(str(error), 200)
     return "" if form[0].get("type") == "object" else "it does not describe an object"
 
 
@@ -70,4 +70,4 @@ def _form(schema: bytes) -> tuple[Schema, jsonschema_rs.Validator]:
 
 
 def _nothing(uri: str) -> Any:
-    raise ValueError(f"the schema refers to `{escaped(uri)}`, which is not looked up")
+    raise ValueError(f"the schema refers to `{escape(uri)}`, which is not looked up")

@@ -19,7 +19,7 @@ from pointsman.branches.compiled import CompiledDecision, CompiledDecisions
 from pointsman.branches.decide import DECISION_VERSION, decide
 from pointsman.branches.facts import FACTS_FORM, Approval, BranchFacts, read_facts
 from pointsman.branches.policy import POLICY_FORM, Decision
-from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
+from pointsman.branches.trace import HELD, OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
 from pointsman.errors import ReplayError
 from pointsman.expressions.values import Value
 from pointsman.governance.action import Actor
@@ -38,7 +38,6 @@ from pointsman.workflows.branch_approvals import BranchApprovals
 from pointsman.workflows.branch_inputs import cache_key, input_artifacts
 
 CACHED = "cached"
-STOPPED = ("block", "escalate")
 CACHE_FILE = "decision-cache.db"
 MILLISECOND = 1_000
 
@@ -168,7 +167,7 @@ class Branching:
             is_cached=source is not None,
             is_dry_run=False,
             policy_id=policy_id,
-            facts_id=FACTS_FORM.id(facts.recorded()),
+            facts_id=FACTS_FORM.id(facts.to_recorded()),
             decision=decision,
             request=request,
             outcome=answered.outcome,
@@ -213,7 +212,7 @@ class Branching:
         targets, by = made.outcome.approval_required, request.by
         found = approvals.gather(decision_id, targets, inputs, by, request.workflow_id)
         again = _decide_on(ready, made.facts, found)
-        if again.outcome.approval_required or again.outcome.verdict in STOPPED:
+        if again.outcome.approval_required or again.outcome.verdict in HELD:
             return again
         if approvals.claim(found, by, name):
             return replace(again, used=found)
@@ -297,7 +296,7 @@ def dry_run(
         is_cached=False,
         is_dry_run=True,
         policy_id=in_force.policy_id(decision_id),
-        facts_id=FACTS_FORM.id(facts.recorded()),
+        facts_id=FACTS_FORM.id(facts.to_recorded()),
         decision=decision,
         request=NO_RUN,
         outcome=outcome,
@@ -313,7 +312,7 @@ def branch_decision(made: BranchEvaluation, facts: BranchFacts, ledger: str) -> 
         DECISION_VERSION,
         made.policy_id,
         lambda key: POLICY_FORM.make(policy, ledger, key),
-        FACTS_FORM.encode(facts.recorded()),
+        FACTS_FORM.encode(facts.to_recorded()),
         OUTCOME_FORM.encode(made.outcome),
         TRACE_FORM.encode(made.trace),
     )

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pointsman.branches.facts import Approval, BranchFacts
 from pointsman.branches.policy import Case, Decision, Guardrail
-from pointsman.branches.trace import GuardrailCheck, Verdict
+from pointsman.branches.trace import HELD, GuardrailCheck, Verdict
 
 _ORDER: tuple[Verdict, ...] = ("block", "escalate", "ask", "warn", "pass")
 _VERDICTS: dict[str, Verdict] = {
@@ -21,8 +21,11 @@ _VERDICTS: dict[str, Verdict] = {
 }
 
 
-class Judged(Struct, frozen=True):
-    """All checks, what they come to, and where a blocked choice goes instead."""
+_APPROVAL = "requires_approval"
+
+
+class GuardrailVerdict(Struct, frozen=True):
+    """All checks, what they come to, and where a choice that is held back goes instead."""
 
     checks: tuple[GuardrailCheck, ...]
     verdict: Verdict
@@ -30,10 +33,10 @@ class Judged(Struct, frozen=True):
     approval_required: tuple[str, ...]
 
 
-NOTHING = Judged((), "pass", (), ())
+NOTHING = GuardrailVerdict((), "pass", (), ())
 
 
-class Yes(Struct, frozen=True):
+class KnownApprovals(Struct, frozen=True):
     """Which targets somebody has approved, and the requests that were made for others."""
 
     approved: tuple[str, ...]
@@ -45,7 +48,7 @@ class Yes(Struct, frozen=True):
             each.target == target and each.status == "approved" for each in self.requests
         )
 
-    def told(self, target: str) -> str:
+    def status_text(self, target: str) -> str:
         """Say how a target stands, and with which request."""
         found = next((each for each in self.requests if each.target == target), None)
         if target in self.approved or found is None:
@@ -56,15 +59,17 @@ class Yes(Struct, frozen=True):
         return f"needs approval: {request} is {found.status}"
 
 
-NO_YES = Yes((), ())
+NO_APPROVALS = KnownApprovals((), ())
 
 
-def said_yes(facts: BranchFacts) -> Yes:
+def known_approvals(facts: BranchFacts) -> KnownApprovals:
     """Give what facts know of approvals."""
-    return Yes(facts.approved, facts.approvals)
+    return KnownApprovals(facts.approved, facts.approvals)
 
 
-def judged(decision: Decision, targets: Sequence[str], yes: Yes) -> Judged:
+def judge_choice(
+    decision: Decision, targets: Sequence[str], yes: KnownApprovals
+) -> GuardrailVerdict:
     """Let every guardrail look at a choice."""
     if not decision.guardrails:
         return NOTHING
@@ -72,11 +77,20 @@ def judged(decision: Decision, targets: Sequence[str], yes: Yes) -> Judged:
         check for each in decision.guardrails for check in _checks(each, decision, targets, yes)
     ]
     failed = [check for check in checks if not check.passed]
-    verdicts = [_VERDICTS[each.action] for each in failed]
+    verdicts = [_verdict(each) for each in failed]
     verdict = next(each for each in _ORDER if each in (*verdicts, "pass"))
-    deciding = [each for each in failed if _VERDICTS[each.action] == verdict]
-    instead = next((e.escalation_target for e in deciding if e.escalation_target is not None), None)
-    return Judged(
+    deciding = [each for each, found in zip(failed, verdicts, strict=True) if found == verdict]
+    # A way round that needs approval itself is none.
+    instead = next(
+        (
+            each.escalation_target
+            for each in deciding
+            if each.escalation_target is not None
+            and not _to_approve(decision, (each.escalation_target,), yes)
+        ),
+        None,
+    )
+    return GuardrailVerdict(
         tuple(checks),
         verdict,
         () if instead is None else (instead,),
@@ -84,18 +98,25 @@ def judged(decision: Decision, targets: Sequence[str], yes: Yes) -> Judged:
     )
 
 
-def _to_approve(decision: Decision, targets: Sequence[str], yes: Yes) -> tuple[str, ...]:
-    asking = [each for each in decision.guardrails if each.type == "requires_approval"]
+def _verdict(failed: GuardrailCheck) -> Verdict:
+    """Return what a failed check comes to; a target that needs approval is always held back."""
+    verdict = _VERDICTS[failed.action]
+    is_weaker = failed.check_name == _APPROVAL and verdict not in HELD
+    return "ask" if is_weaker else verdict
+
+
+def _to_approve(decision: Decision, targets: Sequence[str], yes: KnownApprovals) -> tuple[str, ...]:
+    asking = [each for each in decision.guardrails if each.type == _APPROVAL]
     found = [t for t in targets if not yes.to(t) and any(t in e.targets for e in asking)]
     return tuple(dict.fromkeys(found))
 
 
 def _checks(
-    guardrail: Guardrail, decision: Decision, targets: Sequence[str], yes: Yes
+    guardrail: Guardrail, decision: Decision, targets: Sequence[str], yes: KnownApprovals
 ) -> Iterator[GuardrailCheck]:
     if guardrail.type == "weight_bounds":
         for case in decision.cases:
-            passed, message = _weighed(guardrail, case)
+            passed, message = _check_weight(guardrail, case)
             yield _check(guardrail, decision, message, passed=passed)
         return
     for target in targets:
@@ -103,7 +124,7 @@ def _checks(
         yield _check(guardrail, decision, message, passed=passed)
 
 
-def _looked_at(guardrail: Guardrail, target: str, yes: Yes) -> tuple[bool, str]:
+def _looked_at(guardrail: Guardrail, target: str, yes: KnownApprovals) -> tuple[bool, str]:
     is_named = target in guardrail.targets
     match guardrail.type:
         case "no_disabled_targets":
@@ -112,10 +133,10 @@ def _looked_at(guardrail: Guardrail, target: str, yes: Yes) -> tuple[bool, str]:
             return is_named, f"target `{target}` is {'known' if is_named else 'not known'}"
     if not is_named:
         return True, f"target `{target}` needs no approval"
-    return yes.to(target), f"target `{target}` {yes.told(target)}"
+    return yes.to(target), f"target `{target}` {yes.status_text(target)}"
 
 
-def _weighed(guardrail: Guardrail, case: Case) -> tuple[bool, str]:
+def _check_weight(guardrail: Guardrail, case: Case) -> tuple[bool, str]:
     weight = Decimal(case.weight or 0)
     if case.ranges is not None:
         weight = Decimal(sum(end - start for start, end in case.ranges))
@@ -130,10 +151,10 @@ def _weighed(guardrail: Guardrail, case: Case) -> tuple[bool, str]:
 def _check(
     guardrail: Guardrail, decision: Decision, message: str, *, passed: bool
 ) -> GuardrailCheck:
-    instead = guardrail.escalation_target
-    is_moved = not passed and guardrail.action_on_fail in {"block", "escalate"}
-    if is_moved:
-        message += f": goes to `{instead}`" if instead else ": nothing is done"
-    return GuardrailCheck(
-        decision.id, guardrail.type, passed, message, guardrail.action_on_fail, instead
-    )
+    instead, action = guardrail.escalation_target, guardrail.action_on_fail
+    is_stopped = action in {"block", "escalate"}
+    if not passed and instead and (is_stopped or guardrail.type == _APPROVAL):
+        message += f": goes to `{instead}`"
+    elif not passed and is_stopped:
+        message += ": nothing is done"
+    return GuardrailCheck(decision.id, guardrail.type, passed, message, action, instead)

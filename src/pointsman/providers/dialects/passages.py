@@ -25,7 +25,7 @@ def all_written(
     """Return a request's messages, after `head`."""
     if request.earlier is None:
         return [*head, *write(request.messages, losses)]
-    earlier = request.earlier.written_in(dialect, lambda messages: passage(write, messages))
+    earlier = request.earlier.in_dialect(dialect, lambda messages: passage(write, messages))
     for each in earlier.lost:
         losses.add_named(each)
     new = write(request.messages, losses)

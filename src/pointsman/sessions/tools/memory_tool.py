@@ -1,4 +1,4 @@
-"""`memory_add` and `memory_replace`: what the model may change in what is remembered."""
+"""`memory_add` and `memory_replace`: the model's changes of memory files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.providers.messages import Text, ToolUse
 from pointsman.sessions.tool import (
     ConfirmationRequest,
@@ -48,14 +48,14 @@ MEMORY_REPLACE = ToolDefinition(
 
 
 class AddInput(Struct, frozen=True):
-    """What `memory_add` is asked."""
+    """The input of `memory_add`."""
 
     text: str
     file: FileName = "memory"
 
 
 class ReplaceInput(Struct, frozen=True):
-    """What `memory_replace` is asked."""
+    """The input of `memory_replace`."""
 
     old: str
     new: str
@@ -76,7 +76,7 @@ class MemoryTool(Generic[T]):
         self._change = change
 
     def describe(self, use: ToolUse) -> ConfirmationRequest:
-        """Say what would be remembered or forgotten, and where."""
+        """Describe the change and its file."""
         asked = msgspec.json.decode(use.input, type=self._kind)
         line = f"{_summary(asked)} ({asked.file})"
         return ConfirmationRequest(line, self.definition.name, (line,))
@@ -91,7 +91,7 @@ class MemoryTool(Generic[T]):
 def memory_tools(
     memory: MemoryFiles,
 ) -> tuple[MemoryTool[AddInput], MemoryTool[ReplaceInput]]:
-    """Give the tools that change a memory."""
+    """Return the tools that change a memory."""
     return (
         MemoryTool(MEMORY_ADD, AddInput, lambda asked: memory.add(asked.file, asked.text)),
         MemoryTool(
@@ -104,7 +104,7 @@ def memory_tools(
 
 def _summary(asked: AddInput | ReplaceInput) -> str:
     if isinstance(asked, AddInput):
-        return f"remember `{escaped(asked.text, 400)}`"
+        return f"remember `{escape(asked.text, 400)}`"
     if not asked.new:
-        return f"forget `{escaped(asked.old, 400)}`"
-    return f"replace `{escaped(asked.old, 200)}` by `{escaped(asked.new, 200)}`"
+        return f"forget `{escape(asked.old, 400)}`"
+    return f"replace `{escape(asked.old, 200)}` by `{escape(asked.new, 200)}`"
