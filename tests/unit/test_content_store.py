@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from pointsman.errors import LedgerUnavailable, MissingSnapshot
-from pointsman.kernel.content import Sealed, sealed
+from pointsman.kernel.content import Sealed, seal_text
 from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
@@ -74,7 +74,7 @@ def _raw(folder):
 def test_full_text_is_given_back(store_of):
     store = store_of("full")
     seal = _kept(store)
-    assert seal == sealed(SECRET, KEY)
+    assert seal == seal_text(SECRET, KEY)
     assert store.text(seal) == store.shown(seal) == SECRET
 
 
@@ -127,7 +127,7 @@ def test_long_text_is_erased_from_every_page(store_of, tmp_path):
 def test_erasing_what_is_not_kept_says_so(store_of):
     store = store_of("full")
     seal = _kept(store)
-    assert not store.erase(sealed("never kept", KEY).digest)
+    assert not store.erase(seal_text("never kept", KEY).digest)
     assert store.erase(seal.digest)
     assert not store.erase(seal.digest)
 

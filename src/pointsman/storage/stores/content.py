@@ -15,7 +15,7 @@ import apsw
 from msgspec import Struct
 
 from pointsman.errors import LedgerError, LedgerUnavailable
-from pointsman.kernel.content import Retain, Sealed, sealed
+from pointsman.kernel.content import Retain, Sealed, seal_text
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import LOG_PAGES, SQL, insert_rows
 from pointsman.storage.sqlite.place import place_of
@@ -54,14 +54,14 @@ class ContentStore:
 
     def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
         """Seal a text, and keep of it what the home retains; the future is done when durable."""
-        seal = sealed(text, self._key)
+        seal = seal_text(text, self._key)
         if self._retain == "digest":
             return seal, None
         return seal, self._group.submit(self._kept(seal, text))
 
     def hand_in(self, text: str, expect: Callable[[], Waiter]) -> Sealed:
         """Seal a text and keep it likewise; the waiter of `expect` is told when it is durable."""
-        seal = sealed(text, self._key)
+        seal = seal_text(text, self._key)
         if self._retain != "digest":
             self._group.hand_in(self._kept(seal, text), expect())
         return seal

@@ -28,8 +28,8 @@ from pointsman.kernel.checkpoint import (
     Checkpoint,
     signed_checkpoint,
 )
-from pointsman.kernel.entry import Chain, Draft, Entry, Head, check_draft, head_after, joined
-from pointsman.kernel.merkle import Frontier, extended
+from pointsman.kernel.entry import Chain, Draft, Entry, Head, check_draft, head_after, next_entry
+from pointsman.kernel.merkle import Frontier, append_leaves
 from pointsman.kernel.signing import SigningKey, VerifyKey
 from pointsman.kernel.stamp import is_stamped, stamp
 from pointsman.kernel.verification import FaultCode, Pass
@@ -297,7 +297,7 @@ class LedgerWriter:
     def _chained(self, drafts: Sequence[Draft]) -> list[Entry]:
         head, entries = self._tip, []
         for draft in drafts:
-            entries.append(joined(self.chain, head, draft))
+            entries.append(next_entry(self.chain, head, draft))
             head = head_after(entries[-1])
         return entries
 
@@ -345,7 +345,7 @@ class LedgerWriter:
         """Sign a checkpoint over what is stored, which must be what is in memory."""
         if self._rows.hashes(self._frontier.size) != b"".join(self._pending).hex().upper():
             raise LedgerBroken("what is stored is not what was written", where=self.chain.name)
-        frontier = extended(self._frontier, self._pending)
+        frontier = append_leaves(self._frontier, self._pending)
         text = signed_checkpoint(self.chain, frontier, self._head.hash, self._head.at, self._key)
         self._rows.checkpoints.append(text, self._pending, before=self._frontier.size)
         self._frontier, self._pending = frontier, []
