@@ -57,7 +57,7 @@ class Weighted(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class GuardrailCheck(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """What one guardrail said about one target or weight; `action` is what follows."""
+    """The result of one guardrail for one target or weight, and the action that follows."""
 
     decision_id: str
     check_name: str
@@ -68,7 +68,7 @@ class GuardrailCheck(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class BranchOutcome(Struct, frozen=True, forbid_unknown_fields=True):
-    """The choice. Where a guardrail blocks or escalates, `chosen_targets` are what it stopped.
+    """The choice. Where a guardrail blocks or escalates, `chosen_targets` are the ones it stopped.
 
     While `approval_required` names targets, nothing may act on the choice.
     """
