@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import yaml
-from pointsman.gateway.telemetry.gauges import GAUGES
+from pointsman.gateway.api.gauges import GAUGES
 from tests.deploy.shapes import COMPOSE, SPECS
 
 from pointsman.cli.main import COMMANDS
