@@ -27,7 +27,7 @@ from pointsman.branches.rules.table import Table
 from pointsman.expressions.evaluate import Scope
 from pointsman.expressions.expression import condition, value
 from pointsman.kernel.document import Document
-from pointsman.kernel.wb1 import Salted, ends, picked, unit_bytes
+from pointsman.kernel.wb1 import Salted, ends, pick_weight, unit_bytes
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 40
@@ -199,7 +199,7 @@ def weighted() -> dict[str, float]:
     salted, bounds = Salted("decision-ab-prompt-variant"), ends([70, 20, 10])
     found = least(
         {
-            "wb1_ns": lambda: picked(salted.slot(unit_bytes("request-123456"), 100), bounds),
+            "wb1_ns": lambda: pick_weight(salted.slot(unit_bytes("request-123456"), 100), bounds),
             "document_ns": lambda: seed_choice("request-123456", [70.0, 20.0, 10.0]),
         },
         {"wb1_ns": 5_000, "document_ns": 2_000},

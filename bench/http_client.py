@@ -17,7 +17,7 @@ from pathlib import Path
 
 import uvloop
 
-from pointsman.providers.http_provider import HttpProvider
+from pointsman.providers.http.provider import HttpProvider
 from pointsman.providers.port import Deadlines, Outgoing
 from pointsman.providers.vendors import OPENAI
 from pointsman.testing.upstream_replies import LAST_CHUNK, STREAM_HEAD, chunk, plain

@@ -39,7 +39,7 @@ TIMES = 20
 def main() -> None:
     """Measure, and write what was found."""
     try:
-        model = minilm.loaded()
+        model = minilm.load_minilm()
     except WeightsError as error:
         sys.exit(f"nothing is measured: {error.message} ({error.hint})")
     found: dict[str, dict[str, object]] = {}
@@ -137,7 +137,7 @@ def _gained(
 def speeds(model: MiniLM) -> dict[str, object]:
     """Measure the processor time of a short text, and of one of the most pieces that are read."""
     began = time.process_time()
-    minilm.loaded()
+    minilm.load_minilm()
     loading = time.process_time() - began
     found: dict[str, object] = {"load_ms": round(1_000 * loading, 1)}
     for name, text in (("short", SHORT), ("long", SHORT * 20)):

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.property.test_expressions_against_model import SOMETIMES, compared
 from tests.property.test_expressions_against_zen import agreed
 
-from pointsman.kernel.wb1 import Salted, ends, picked, unit_bytes
+from pointsman.kernel.wb1 import Salted, ends, pick_weight, unit_bytes
 
 PROCESSES = 2
 SHOWN = 3
@@ -50,7 +50,7 @@ def shares(ids: int) -> dict[str, Any]:
     alike = 0
     for number in range(ids):
         unit = unit_bytes(f"request-{number}") or b""
-        found[picked(salted.slot(unit, bounds[-1]), bounds)] += 1
+        found[pick_weight(salted.slot(unit, bounds[-1]), bounds)] += 1
         alike += one.slot(unit, 2) == two.slot(unit, 2)
     sigma = {
         share: round((found[case] - ids * p) / sqrt(ids * p * (1 - p)), 2)

@@ -11,7 +11,7 @@ import random
 import sys
 from pathlib import Path
 
-from pointsman.kernel.wb1 import METHOD, Salted, ends, picked, unit_bytes
+from pointsman.kernel.wb1 import METHOD, Salted, ends, pick_weight, unit_bytes
 
 TARGET = Path(__file__).resolve().parent.parent / "docs/reference/wb1-vectors.json"
 UNITS = ["", "a", "user-1", "1", 1, 0, -1, 2**53 - 1, -(2**53) + 1, True, False, "true", "ünïcode",
@@ -28,7 +28,7 @@ def vector(salt: str, unit: str | int, weights: list[int]) -> dict[str, object]:
     bounds = ends(weights)
     slot = Salted(salt).slot(placed, bounds[-1])
     return {"salt": salt, "unit": unit, "weights": weights, "slot": slot,
-            "case": picked(slot, bounds)}  # fmt: skip
+            "case": pick_weight(slot, bounds)}  # fmt: skip
 
 
 def main() -> None:

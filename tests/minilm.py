@@ -21,7 +21,7 @@ PLACE = "POINTSMAN_MINILM"
 @pytest.fixture(scope="session")
 def minilm_published() -> Path:
     """The published files: a wheel, or a folder. Without them the test is skipped."""
-    found = Path(os.environ[PLACE]) if os.environ.get(PLACE) else minilm.packaged()
+    found = Path(os.environ[PLACE]) if os.environ.get(PLACE) else minilm.packaged_folder()
     return found or _absent(f"the package {minilm.PACKAGE} is not installed, and {PLACE} not set")
 
 
@@ -29,8 +29,8 @@ def minilm_published() -> Path:
 def minilm_data(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """A data folder with the compact file: this user's own, or one that is made for the tests."""
     try:
-        minilm.verified()
-        return minilm.located().parent
+        minilm.read_compact_file()
+        return minilm.compact_file().parent
     except WeightsError:
         source = request.getfixturevalue("minilm_published")
     with pytest.MonkeyPatch.context() as patched:

@@ -24,7 +24,7 @@ from pointsman.audit.recorded_turns import (
 )
 from pointsman.errors import LedgerUnavailable, NotFound, NotPublishing
 from pointsman.kernel.canonical import ContentId
-from pointsman.kernel.content import Sealed, sealed
+from pointsman.kernel.content import Sealed, seal_text
 from pointsman.kernel.instant import EPOCH, LATEST, Clock, IdSource, Instant
 from pointsman.kernel.record import Aside, Names
 from pointsman.operations.machine import SystemClock, Ulids
@@ -385,7 +385,7 @@ class Pointsman:
         return taint
 
     def _seal(self, text: str | Sealed) -> Sealed:
-        return text if isinstance(text, Sealed) else sealed(text, self.home.content_key())
+        return text if isinstance(text, Sealed) else seal_text(text, self.home.content_key())
 
     def _facts_id(self, facts: TurnFacts) -> ContentId:
         """Name facts as they are recorded, or would be."""

@@ -15,7 +15,7 @@ from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM, AgentOutcome, RouteTrace
 from pointsman.errors import DocumentError
-from pointsman.kernel.content import sealed
+from pointsman.kernel.content import seal_text
 from pointsman.kernel.number import Billionths, billionths_text
 from pointsman.kernel.yaml_text import read_yaml
 from pointsman.storage.policies.agents_file import read_agents
@@ -106,7 +106,7 @@ def test_jobs_are_routed_as_told(case: Plain) -> None:
 def _check_replay(
     router: CompiledAgents, facts: Any, outcome: AgentOutcome, trace: RouteTrace
 ) -> None:
-    stored = FACTS_FORM.encode(with_seal(facts, sealed(facts.query, b"k" * 32)))
+    stored = FACTS_FORM.encode(with_seal(facts, seal_text(facts.query, b"k" * 32)))
     modules = SELFREP_FORM.form.encode(router.selfrep)
     policy = POLICY_FORM.form.encode(router.policy.policy)
     again = DECIDER.under(policy, lambda _name: modules)(stored, lambda _seal: facts.query)

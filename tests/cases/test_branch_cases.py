@@ -77,7 +77,7 @@ def test_branches_are_decided_as_told(case: dict[str, Any]) -> None:
     said = _said(outcome, trace)
     assert {name: said[name] for name in case["want"]} == case["want"]
     again = DECIDER.under(POLICY_FORM.form.encode(policy))
-    recorded = FACTS_FORM.encode(facts.recorded())
+    recorded = FACTS_FORM.encode(facts.to_recorded())
     assert again(recorded, no_texts) == (OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
 
 

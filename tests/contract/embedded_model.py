@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import msgspec
 from tests.processes import is_running
 
-from pointsman.providers.embedded.provider import EmbeddedProvider, Settings
+from pointsman.providers.embedded.provider import EmbeddedProvider, EmbeddedSettings
 from pointsman.providers.port import Deadlines, Outgoing
 
 QUESTION = "What is the capital of Germany?"
@@ -21,7 +21,7 @@ def outgoing(text=QUESTION, *, is_stream=False, **fields):
 
 @asynccontextmanager
 async def embedded(**settings):
-    provider = EmbeddedProvider(settings=Settings(**settings))
+    provider = EmbeddedProvider(settings=EmbeddedSettings(**settings))
     try:
         yield provider
     finally:

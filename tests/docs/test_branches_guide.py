@@ -8,7 +8,7 @@ import pytest
 
 from pointsman.branches.policy import branch_policy, read_policy
 from pointsman.branches.rules.review import Concern, review
-from pointsman.kernel.wb1 import Salted, ends, picked, unit_bytes
+from pointsman.kernel.wb1 import Salted, ends, pick_weight, unit_bytes
 from pointsman.storage.policies.sensor_file import SensorType, read_sensors
 from pointsman.storage.policies.settings import read_settings
 from pointsman.storage.policies.workflow_file import read_workflow
@@ -65,5 +65,5 @@ def test_the_shares_that_move_are_as_told() -> None:
     slots = [Salted("exp").slot(unit, 100) for unit in units]
     for before, after, told, _ in rows:
         bounds = [ends(list(map(int, each.split("/")))) for each in (before, after)]
-        moved = sum(picked(slot, bounds[0]) != picked(slot, bounds[1]) for slot in slots)
+        moved = sum(pick_weight(slot, bounds[0]) != pick_weight(slot, bounds[1]) for slot in slots)
         assert abs(100 * moved / IDS - float(told)) < 1

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pointsman.kernel.checkpoint import read_checkpoint, signed_checkpoint
-from pointsman.kernel.entry import Chain, Draft, empty_head, entry_bytes, head_after, joined
+from pointsman.kernel.entry import Chain, Draft, empty_head, entry_bytes, head_after, next_entry
 from pointsman.kernel.instant import Instant
-from pointsman.kernel.merkle import Frontier, extended, root
+from pointsman.kernel.merkle import Frontier, append_leaves, root
 from pointsman.kernel.signing import SigningKey
 from pointsman.offline_verifier import audit
 
@@ -35,8 +35,8 @@ def told():
 
 @pytest.fixture(scope="module")
 def entries():
-    first = joined(CHAIN, empty_head(CHAIN), FIRST)
-    return [first, joined(CHAIN, head_after(first), SECOND)]
+    first = next_entry(CHAIN, empty_head(CHAIN), FIRST)
+    return [first, next_entry(CHAIN, head_after(first), SECOND)]
 
 
 def test_the_bytes_of_the_example_give_its_hashes(told):
@@ -59,7 +59,7 @@ def test_the_product_writes_the_example(told, entries):
     assert KEY.public.hex() == told["public key"]
     assert CHAIN.genesis.hex() == told["genesis"]
     assert entry_bytes(CHAIN.prefix, entries[0]) == bytes.fromhex(block("hex"))
-    frontier = extended(Frontier(), [entry.hash for entry in entries])
+    frontier = append_leaves(Frontier(), [entry.hash for entry in entries])
     assert root(frontier).hex() == told["root of size 2"]
     at = entries[-1].at
     assert signed_checkpoint(CHAIN, frontier, entries[-1].hash, at, KEY) == block("text")

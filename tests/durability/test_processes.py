@@ -8,7 +8,7 @@ import pytest
 from tests.durability.crash_worker import ledger_of
 
 from pointsman.errors import ChainHeld
-from pointsman.kernel.entry import Chain, Draft, empty_head, head_after, joined
+from pointsman.kernel.entry import Chain, Draft, empty_head, head_after, next_entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.verification import Pass
 from pointsman.storage.home import open_home
@@ -54,8 +54,8 @@ def test_second_writer_of_a_held_chain_is_refused(tmp_path):
 def test_schema_refuses_a_fork(tmp_path, forked):
     """Whatever holds the lease, the database takes one successor for every entry."""
     chain = Chain("0" * 32, "cli")
-    first = joined(chain, empty_head(chain), _draft("one"))
-    second = joined(chain, head_after(first), _draft("two"))
+    first = next_entry(chain, empty_head(chain), _draft("one"))
+    second = next_entry(chain, head_after(first), _draft("two"))
     seq, prev = {
         "same place": (first.seq, second.prev),
         "same entry before": (second.seq, first.prev),

@@ -20,7 +20,7 @@ from pointsman.gateway import server as gateway
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
 from pointsman.operations.starter import starter_text
-from pointsman.providers.http_provider import Surroundings
+from pointsman.providers.http.provider import ProviderEnvironment
 from pointsman.providers.messages import Text
 from pointsman.storage.home import open_home
 from pointsman.storage.policies.settings import read_settings
@@ -157,7 +157,7 @@ async def _at_once(_seconds: float) -> None:
     await asyncio.sleep(0)
 
 
-PATIENT = Surroundings(sleep=_at_once)
+PATIENT = ProviderEnvironment(sleep=_at_once)
 """Retries happen, but nobody waits for them."""
 
 
@@ -224,7 +224,7 @@ def entries(home: Path, prefix: str = "") -> list[Entry]:
 
 
 @contextmanager
-def running(home: Path, surroundings: Surroundings = PATIENT) -> Iterator[Running]:
+def running(home: Path, surroundings: ProviderEnvironment = PATIENT) -> Iterator[Running]:
     """Serve a home."""
     settings = home / "pointsman.yaml"
     given = read_settings(settings.read_bytes() if settings.exists() else b"", "pointsman.yaml")

@@ -30,8 +30,8 @@ from pointsman.calls.model_call import ModelCall
 from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.gateway.wire.connection import ClientConnection
-from pointsman.providers.http_exchange import Exchange
-from pointsman.providers.http_pool import Pool
+from pointsman.providers.http.exchange import Exchange
+from pointsman.providers.http.pool import ConnectionPool
 from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.storage.sqlite.ledger import SqliteRows
 from pointsman.storage.stores.content import ContentStore
@@ -56,13 +56,13 @@ POINTS = {
         DecisionRecorder, DecisionRecorder.hand_in, "before"
     ),
     "the ruling is handed in": Point(DecisionRecorder, DecisionRecorder.hand_in, "after"),
-    "the text is about to be committed": Point(ContentStore, ContentStore._committed, "before"),
-    "the text is committed": Point(ContentStore, ContentStore._committed, "after"),
-    "the ledger is about to commit": Point(LedgerWriter, LedgerWriter._committed, "before"),
-    "the entries are ready": Point(LedgerWriter, LedgerWriter._joined, "after"),
+    "the text is about to be committed": Point(ContentStore, ContentStore._commit, "before"),
+    "the text is committed": Point(ContentStore, ContentStore._commit, "after"),
+    "the ledger is about to commit": Point(LedgerWriter, LedgerWriter._commit, "before"),
+    "the entries are ready": Point(LedgerWriter, LedgerWriter._chain_group, "after"),
     "the entries are inserted": Point(SqliteRows, SqliteRows.append, "after"),
-    "the ledger has committed": Point(LedgerWriter, LedgerWriter._committed, "after"),
-    "the provider is about to be called": Point(Pool, Pool.begun, "before"),
+    "the ledger has committed": Point(LedgerWriter, LedgerWriter._commit, "after"),
+    "the provider is about to be called": Point(ConnectionPool, ConnectionPool.begin, "before"),
     "the provider's head is here": Point(Exchange, Exchange.on_head, "after"),
     "the decision is durable": Point(Durability, Durability.resume, "after"),
     "a caller waits for that": Point(Durability, Durability.wait, "after"),

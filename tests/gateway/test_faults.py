@@ -20,7 +20,7 @@ from tests.gateway.house import (
     write_home,
 )
 
-from pointsman.providers.http_provider import Surroundings
+from pointsman.providers.http.provider import ProviderEnvironment
 from pointsman.testing import FAULTS, TestAuthority, fails, says
 from pointsman.testing.upstream_replies import Close, Send, does, plain
 
@@ -104,7 +104,7 @@ def test_a_name_that_does_not_exist_is_a_network_failure(tmp_path: Path) -> None
     async def nowhere(_host: str, _port: int) -> Sequence[str]:
         raise OSError("Name or service not known")
 
-    around = Surroundings(sleep=_at_once, resolve=nowhere)
+    around = ProviderEnvironment(sleep=_at_once, resolve=nowhere)
     assert_fails(tmp_path, "http://gone.example", "network", around)
 
 
@@ -116,7 +116,7 @@ def test_a_name_that_leads_into_a_private_network_is_not_connected_to(
         return [address]
 
     with upstream() as inside:
-        around = Surroundings(sleep=_at_once, resolve=private)
+        around = ProviderEnvironment(sleep=_at_once, resolve=private)
         assert_fails(tmp_path, f"http://rebound.example:{inside.scripted.port}", None, around)
         assert inside.scripted.connections_made == 0
 
@@ -130,7 +130,7 @@ def test_a_certificate_nobody_vouches_for_gets_no_request(tmp_path: Path, is_exp
 
 
 def assert_fails(
-    folder: Path, url: str, error_class: str | None, around: Surroundings = PATIENT
+    folder: Path, url: str, error_class: str | None, around: ProviderEnvironment = PATIENT
 ) -> None:
     models = {
         "schema_version": 1,

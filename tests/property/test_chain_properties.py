@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.property.turns_drawn import SLOTS, Case, exact_facts, made_ready
 
 from pointsman.errors import InputError
-from pointsman.kernel.content import sealed
+from pointsman.kernel.content import seal_text
 from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import DECIDER, decide
@@ -130,7 +130,7 @@ def _turn(seed: int) -> tuple[Case, dict[str, Any], TurnFacts]:
 
 def _recorded(ready: CompiledTurnPolicy, facts: TurnFacts) -> tuple[bytes, bytes]:
     """Decide from recorded bytes alone."""
-    stored = FACTS_FORM.encode(with_seal(facts, sealed(str(facts.message), b"k" * 32)))
+    stored = FACTS_FORM.encode(with_seal(facts, seal_text(str(facts.message), b"k" * 32)))
     policy = POLICY_FORM.form.encode(ready.policy)
     return tuple(DECIDER.under(policy)(stored, lambda _seal: str(facts.message)))
 

@@ -16,7 +16,7 @@ from pointsman.turns.learning.evidence import (
     Outcomes,
     Prior,
     candidates,
-    gathered,
+    gather_evidence,
 )
 from pointsman.turns.learning.evidence_arrays import (
     centre_of_rows,
@@ -32,8 +32,8 @@ from pointsman.turns.learning.evidence_look import (
     LOUD,
     STRUCTURE,
     TOKENS,
+    centre_look,
     centre_of,
-    centred,
     disagreement,
     loud,
     normal,
@@ -139,7 +139,7 @@ def test_large_index_with_ties_equals_the_definition(count):
     ]
     index.put(done)
     looks = {
-        each: centred(raw_look(*each), index.centre)
+        each: centre_look(raw_look(*each), index.centre)
         for each in set(zip(prints, letters, tokens, strict=True))
     }
     every = [looks[each] for each in zip(prints, letters, tokens, strict=True)]
@@ -153,7 +153,7 @@ def test_large_index_with_ties_equals_the_definition(count):
         ]
         kept = candidates([disagreement(mine, own) for own in every], min(k, count), compared)
         found = index.evidence(index.look(prints[asked], letters[asked], tokens[asked]), k)
-        assert found == gathered([near[n] for n in kept], priors, k)
+        assert found == gather_evidence([near[n] for n in kept], priors, k)
 
 
 def some_looks(seed, count, scale):
@@ -216,7 +216,7 @@ def test_many_looks_at_once_equal_each_alone(looks):
     assert [tuple(row) for row in rows.tolist()] == raw
     centre = centre_of_rows(rows)
     assert tuple(centre.tolist()) == centre_of(raw)
-    expected = [centred(each, centre.tolist()) for each in raw]
+    expected = [centre_look(each, centre.tolist()) for each in raw]
     assert [tuple(row) for row in centred_rows(rows, centre).tolist()] == expected
     alone = [look_of(*each, centre) for each in zip(*parts(looks), strict=True)]
     assert [tuple(each.tolist()) for each in alone] == expected
@@ -240,7 +240,9 @@ def test_index_equals_the_definition(looks, asked, data):
     k = data.draw(st.integers(1, 15))
 
     centre = index.centre
-    every = [centred(raw_look(*each), centre) for each in zip(prints, letters, tokens, strict=True)]
+    every = [
+        centre_look(raw_look(*each), centre) for each in zip(prints, letters, tokens, strict=True)
+    ]
     mine = every.pop()
     near = [
         Near(name, product(mine, own), {model: each for at, model, each in done if at == name})
@@ -250,7 +252,7 @@ def test_index_equals_the_definition(looks, asked, data):
     models = sorted({model for _, model, _ in done})
     priors = [prior(model, [each for _, own, each in done if own == model]) for model in models]
     found = index.evidence(index.look(prints[-1], letters[-1], tokens[-1]), k)
-    assert found == gathered([near[n] for n in kept], priors, k)
+    assert found == gather_evidence([near[n] for n in kept], priors, k)
     assert np.array_equal(index.look(prints[-1], letters[-1], tokens[-1]), mine)
 
 

@@ -12,20 +12,20 @@ from msgspec import Raw
 
 from pointsman.kernel.instant import Instant
 from pointsman.providers.capabilities import estimate_input_tokens
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.messages import (
     Block,
+    ChatMessage,
     Image,
-    Message,
-    Passage,
-    Request,
+    ModelRequest,
     Role,
     Text,
     Thinking,
     ToolResult,
     ToolUse,
+    WrittenMessages,
 )
 from pointsman.providers.port import Dialect
+from pointsman.providers.registry.dialects import speaker
 from pointsman.sessions.history import MOST_WRITTEN, History, TranscriptStyle
 from pointsman.sessions.message import MessageUsage, Metadata, SessionMessage, Status
 from pointsman.sessions.rollup import rollup
@@ -92,19 +92,19 @@ def grown(told: Sequence[tuple[SessionMessage, ...]]) -> History:
     return history
 
 
-def request_of(history: History, manner: TranscriptStyle) -> Request:
+def request_of(history: History, manner: TranscriptStyle) -> ModelRequest:
     past = history.transcript_for(manner)
-    new = (*past.open, Message("user", (Text("and now?"),)))
-    return Request(new, (Text("be brief"),), earlier=past)
+    new = (*past.open, ChatMessage("user", (Text("and now?"),)))
+    return ModelRequest(new, (Text("be brief"),), earlier=past)
 
 
-def whole_of(told: Sequence[tuple[SessionMessage, ...]], manner: TranscriptStyle) -> Request:
+def whole_of(told: Sequence[tuple[SessionMessage, ...]], manner: TranscriptStyle) -> ModelRequest:
     said = transcript(
         [message for each in told for message in each],
         sees_images=manner.sees_images,
         shows_ids=manner.shows_ids,
     )
-    return Request((*said, Message("user", (Text("and now?"),))), (Text("be brief"),))
+    return ModelRequest((*said, ChatMessage("user", (Text("and now?"),))), (Text("be brief"),))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -154,9 +154,9 @@ def test_counting_message_by_message_is_counting_all_at_once_but_for_the_seams(
 def test_a_turn_writes_only_its_own_messages() -> None:
     history, written = History(), []
 
-    def write(messages: Sequence[Message]) -> Passage:
+    def write(messages: Sequence[ChatMessage]) -> WrittenMessages:
         written.append(len(messages))
-        return Passage(b",".join([b"0"] * len(messages)))
+        return WrittenMessages(b",".join([b"0"] * len(messages)))
 
     for number in range(50):
         history.extend(
@@ -173,9 +173,9 @@ def test_only_the_latest_forms_of_a_session_are_kept_written() -> None:
     asked: list[str] = []
 
     def writing(name: str, manner: TranscriptStyle) -> None:
-        def write(messages: Sequence[Message]) -> Passage:
+        def write(messages: Sequence[ChatMessage]) -> WrittenMessages:
             asked.append(name)
-            return Passage(b"0" * len(messages))
+            return WrittenMessages(b"0" * len(messages))
 
         history.transcript_for(manner).written(name, write)
 

@@ -9,7 +9,7 @@ from pointsman.access.caps import Account, Cap, Owners, account_of, is_counted, 
 from pointsman.access.charges import Tokens, charged, quoted
 from pointsman.access.spent import SPENT_FORM, Spent
 from pointsman.kernel.instant import DAY, Instant, read_instant
-from pointsman.kernel.number import MicroUsd, divided
+from pointsman.kernel.number import MicroUsd, divide
 from pointsman.providers.messages import Usage
 from pointsman.turns.registry.prices import Price
 
@@ -195,7 +195,7 @@ def test_a_cost_is_the_exact_sum_rounded_once(price: Price, tokens: Tokens) -> N
     exact = tokens.input_tokens * price.input + tokens.output_tokens * price.output
     exact += tokens.cached_input_tokens * cached + tokens.cache_creation_input_tokens * written
     if charge.tokens == tokens:
-        assert charge.cost_microusd == divided(exact, 1_000_000)
+        assert charge.cost_microusd == divide(exact, 1_000_000)
     else:
         assert charge.cost_microusd == quote.amount_microusd
         assert charge.is_estimated

@@ -13,7 +13,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import content_id
-from pointsman.kernel.content import sealed
+from pointsman.kernel.content import seal_text
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import (
     DECISION_FORM,
@@ -31,7 +31,7 @@ from pointsman.placement.decide import decide
 from pointsman.placement.facts import CountedBy, LocalModel, PlacementFacts, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.placement.trace import OUTCOME_FORM, TRACE_FORM, Placed
-from pointsman.providers.dialects.conversation import Entry, entry_words, plain_words
+from pointsman.providers.dialects.conversation import ConversationEntry, entry_words, plain_words
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.spans import with_model
 from pointsman.recording.recorder import MadeDecision
@@ -40,7 +40,7 @@ from pointsman.turns import trace as turn_trace
 from pointsman.turns.chain.validation import _VETOES, rejection
 from pointsman.turns.compiled import compile_policy as compile_turns
 from pointsman.turns.decide import decide as decide_turn
-from pointsman.turns.decide import run_chain, written
+from pointsman.turns.decide import encode_decision, run_chain
 from pointsman.turns.facts import BudgetLeft, Override, TurnFacts
 from pointsman.turns.policy import NO_ROUTING, turn_policy
 from pointsman.turns.registry.models import Capabilities, Model
@@ -82,7 +82,7 @@ def test_a_decision_written_in_one_go_has_the_bytes_of_its_forms(
 def test_a_seal_is_an_hmac(text: str, key: bytes) -> None:
     data = text.encode("utf-8", "surrogatepass")
     told = hmac.new(key, data, hashlib.sha256).hexdigest()
-    assert sealed(text, key).digest == f"hmac-sha256:{told}"
+    assert seal_text(text, key).digest == f"hmac-sha256:{told}"
 
 
 READY = compile_placement(placement_policy(BUILT_IN))
@@ -179,7 +179,7 @@ def test_a_model_that_was_named_is_decided_as_the_whole_chain_decides(facts: Tur
     again = decide_turn(READY_TURNS, facts)
     assert again == (outcome, trace)
     told = (turn_trace.OUTCOME_FORM.encode(outcome), turn_trace.TRACE_FORM.encode(trace))
-    assert written(*again) == written(outcome, trace) == told
+    assert encode_decision(*again) == encode_decision(outcome, trace) == told
 
 
 @given(named_turns, asides, placements, st.sampled_from(["", "fallback"]))
@@ -189,7 +189,7 @@ def test_a_turn_written_in_one_go_has_the_bytes_of_its_forms(
     policies = Policies(READY, content_id(b"placement"), READY_TURNS, content_id(b"turns"))
     outcome, trace = run_chain(READY_TURNS, facts)
     ruling = Ruling(PlacementRuling(about, *decide(READY, about)), facts, outcome, trace)
-    names, seal = Names("d", "t", Instant(7)), sealed("hello", b"key")
+    names, seal = Names("d", "t", Instant(7)), seal_text("hello", b"key")
     made: MadeDecision = turn_record(policies, ruling, seal, "0" * 32)
     told = decision_draft(names, made.record, aside, made.facts, linked)
     quick = Ruling(ruling.placing, facts, *decide_turn(READY_TURNS, facts))
@@ -201,7 +201,11 @@ def test_the_words_of_a_plain_entry_are_those_found_by_taking_it_apart(
     text: str, calls: bool
 ) -> None:
     raw = Raw(msgspec.json.encode(text.encode("utf-8", "replace").decode()))
-    entry = Entry("user", "", raw, Raw(b'[{"id":"1"}]')) if calls else Entry("user", "", raw)
+    entry = (
+        ConversationEntry("user", "", raw, Raw(b'[{"id":"1"}]'))
+        if calls
+        else ConversationEntry("user", "", raw)
+    )
     plain = plain_words(entry)
     assert plain is None if calls else plain is None or [plain] == [*entry_words(entry)]
 

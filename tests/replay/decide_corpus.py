@@ -21,7 +21,7 @@ from pointsman.agents.policy import agents_policy, read_policy
 from pointsman.agents.trust.apt import TrustEvent, event_id
 from pointsman.agents.trust.folding import folded
 from pointsman.kernel.canonical import content_id
-from pointsman.kernel.content import sealed
+from pointsman.kernel.content import seal_text
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import Billionths, MicroUsd
@@ -188,7 +188,7 @@ def placements():
         for facts in questions():
             content = facts.content
             stored = PLACEMENT_FACTS_FORM.encode(
-                with_content_seal(facts, sealed(content, b"k" * 32))
+                with_content_seal(facts, seal_text(content, b"k" * 32))
             )
             yield policy, stored, run(stored, lambda _seal, text=content: text)
 
@@ -285,7 +285,7 @@ def routes():
         run = AGENT_DECIDER.under(stored, lambda _name, body=body: body)
         for facts in jobs(modules):
             query = facts.query
-            written = JOB_FACTS_FORM.encode(with_query_seal(facts, sealed(query, b"k" * 32)))
+            written = JOB_FACTS_FORM.encode(with_query_seal(facts, seal_text(query, b"k" * 32)))
             yield stored, written, run(written, lambda _seal, text=query: text)
 
 
@@ -297,7 +297,7 @@ def decisions():
         run = DECIDER.under(policy)
         for facts in turns():
             message = facts.message
-            stored = FACTS_FORM.encode(with_seal(facts, sealed(message, b"k" * 32)))
+            stored = FACTS_FORM.encode(with_seal(facts, seal_text(message, b"k" * 32)))
             yield policy, stored, run(stored, lambda _seal, text=message: text)
 
 

@@ -269,13 +269,13 @@ def test_an_end_that_the_ledger_still_works_at_is_not_recorded_twice(
         _ended(stage, reservation)
         stage.recorder.note(_lost_outcome_draft(reservation.id, None, NOW))
         stage.clock.advance(seconds=LOST_AFTER // 1_000_000 + 1)
-        handed_in = stage.recorder.handed_in
+        submitted = stage.recorder.submitted_count
         with monkeypatch.context() as watched:
             # The ledger stands still: whoever waited for it here would wait for ever.
             watched.setattr(stage.recorder, "append", lambda _draft: pytest.fail("told twice"))
             for _ in range(5):
                 stage.replica._record_lost_outcomes()
-        assert stage.recorder.handed_in == handed_in
+        assert stage.recorder.submitted_count == submitted
     eventually(lambda: stage.replica._outcomes)
     stage.replica._fold()
     stage.replica._record_lost_outcomes()

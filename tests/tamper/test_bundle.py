@@ -8,9 +8,9 @@ import pytest
 
 from pointsman.audit.export import _Bundle, _entry_line
 from pointsman.kernel.checkpoint import signed_checkpoint
-from pointsman.kernel.entry import Chain, Draft, Head, empty_head, head_after, joined
+from pointsman.kernel.entry import Chain, Draft, Head, empty_head, head_after, next_entry
 from pointsman.kernel.instant import Instant
-from pointsman.kernel.merkle import Frontier, extended
+from pointsman.kernel.merkle import Frontier, append_leaves
 from pointsman.kernel.signing import SigningKey
 from pointsman.offline_verifier import Unusable, audit
 
@@ -104,9 +104,11 @@ def resigned(lines, key):
 def forged_lines(ledger, key):
     """Give what somebody without the key writes: a chain of their own, signed by their own key."""
     chain = Chain(ledger, "cli")
-    entry = joined(chain, empty_head(chain), Draft("k", "forged", "", Instant(0), b"{}"))
+    entry = next_entry(chain, empty_head(chain), Draft("k", "forged", "", Instant(0), b"{}"))
     head = head_after(entry)
-    note = signed_checkpoint(chain, extended(Frontier(), [entry.hash]), entry.hash, head.at, key)
+    note = signed_checkpoint(
+        chain, append_leaves(Frontier(), [entry.hash]), entry.hash, head.at, key
+    )
     header = {"format": "pointsman/bundle/1", "keys": [key.public.hex()], "ledger": ledger}
     end = {"end": "cli", "entries": 1, "head": entry.hash.hex()}
     values = [header, {"chain": "cli"}, _entry_line(entry), {"checkpoint": note}, end]
@@ -147,7 +149,7 @@ def test_a_chain_recomputed_before_the_export_is_named_by_its_signed_range(bundl
             continue
         head = head or Head(30, bytes.fromhex(value["prev"]), Instant(0))
         draft = Draft(value["kind"], "x", value["ref"], Instant(value["at"]), b"{}")
-        entry = joined(chain, head, draft)
+        entry = next_entry(chain, head, draft)
         head = head_after(entry)
         changed[index] = json.dumps(_entry_line(entry)).encode()
     fault = fault_of(resigned(changed, key), key.id)

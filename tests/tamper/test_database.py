@@ -12,7 +12,7 @@ from small_ledger import FORM, Weights, draft, opened_writer
 from pointsman.audit.export import export_bundle
 from pointsman.audit.verify import verify_ledger
 from pointsman.errors import LedgerRolledBack
-from pointsman.kernel.entry import Chain, Draft, Entry, Head, head_after, joined
+from pointsman.kernel.entry import Chain, Draft, Entry, Head, head_after, next_entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import snapshot_draft
 from pointsman.kernel.verification import FaultCode
@@ -207,7 +207,7 @@ def forged_from(home, seq, stop=None):
     head, forged = Head(seq, entries[seq].prev, Instant(0)), []
     for entry in entries[seq:stop]:
         change = Draft("k", "forged", "", entry.at, b"{}")
-        forged.append(joined(Chain(home.identity.ledger, "cli"), head, change))
+        forged.append(next_entry(Chain(home.identity.ledger, "cli"), head, change))
         head = head_after(forged[-1])
     return forged
 

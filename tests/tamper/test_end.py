@@ -6,7 +6,7 @@ from small_ledger import draft, opened_writer
 
 from pointsman.audit.verify import verify_ledger
 from pointsman.errors import LedgerBroken
-from pointsman.kernel.entry import Chain, Entry, Head, head_after, joined
+from pointsman.kernel.entry import Chain, Entry, Head, head_after, next_entry
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.stamp import stamp
 from pointsman.kernel.verification import FaultCode
@@ -64,7 +64,7 @@ def refuses_to_start(home, name="cli"):
 
 def test_a_well_formed_entry_added_without_the_key_is_found(tail):
     chain = Chain(tail.identity.ledger, "cli")
-    insert(tail, 1, joined(chain, head_after(entries(tail)[-1]), draft(9)))
+    insert(tail, 1, next_entry(chain, head_after(entries(tail)[-1]), draft(9)))
     assert fault(tail) == ("cli", 2, FaultCode.END_CHANGED)
     refuses_to_start(tail)
 
@@ -72,7 +72,7 @@ def test_a_well_formed_entry_added_without_the_key_is_found(tail):
 def test_a_whole_chain_made_without_the_key_is_found(tail):
     chain = Chain(tail.identity.ledger, "evil")
     sql(tail, "INSERT INTO chains (id, name) VALUES (7, 'evil')")
-    insert(tail, 7, joined(chain, Head(0, chain.genesis, 0), draft(9)))
+    insert(tail, 7, next_entry(chain, Head(0, chain.genesis, 0), draft(9)))
     assert fault(tail) == ("evil", 0, FaultCode.END_CHANGED)
     refuses_to_start(tail, "evil")
 
@@ -87,7 +87,7 @@ def test_the_end_rewritten_by_someone_who_knows_the_algorithm_is_found(tail):
     chain = Chain(tail.identity.ledger, "cli")
     *before, last = entries(tail)
     sql(tail, "DELETE FROM entries WHERE seq = ?", last.seq)
-    forged = joined(chain, head_after(before[-1]), draft(9))
+    forged = next_entry(chain, head_after(before[-1]), draft(9))
     insert(tail, 1, forged)
     sql(tail, "UPDATE chains SET stamp = ?", stamp(chain, 6, forged.hash, SigningKey(b"x" * 32)))
     assert fault(tail) == ("cli", 2, FaultCode.END_CHANGED)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pointsman.kernel.entry import Chain, Draft, empty_head, head_after, joined
+from pointsman.kernel.entry import Chain, Draft, empty_head, head_after, next_entry
 from pointsman.kernel.instant import Instant
 from pointsman.storage.sqlite.appending import FEWEST_ROWS, ROWS_STEP, appended_rows
 
@@ -21,7 +21,7 @@ def rows_of(turns: int) -> list[tuple[object, ...]]:
     ]
     head, entries = empty_head(CHAIN), []
     for draft in drafts:
-        entries.append(joined(CHAIN, head, draft))
+        entries.append(next_entry(CHAIN, head, draft))
         head = head_after(entries[-1])
     return list(appended_rows(7, entries, drafts, b"signed"))
 

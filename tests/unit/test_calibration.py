@@ -8,7 +8,7 @@ from pointsman.kernel.number import ONE, Billionths, MicroUsd, billionths
 from pointsman.signals.embedding import text_vector
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.turns.learning.calibration import Calibration, reliability, threshold
-from pointsman.turns.learning.evidence import Estimate, ranked
+from pointsman.turns.learning.evidence import Estimate, rank_models
 from pointsman.turns.learning.fingerprint import Fingerprint
 from pointsman.turns.learning.pattern import Target
 from pointsman.turns.policy import read_policy, turn_policy
@@ -36,7 +36,7 @@ def tried(count=200):
 
 
 def strong_calls(looks, per_usd):
-    return sum(ranked(each, per_usd)[0][1].model == "p:strong" for each in looks)
+    return sum(rank_models(each, per_usd)[0][1].model == "p:strong" for each in looks)
 
 
 @pytest.mark.parametrize("share", ["0", "0.2", "0.5", "0.8", "0.95"])
@@ -69,7 +69,9 @@ def test_spend_stays_within_what_was_asked_for_and_comes_close(usd):
     assert found.spend_microusd_per_1k <= wanted
     assert found.success_per_usd >= 0
     if found.success_per_usd:
-        spent = sum(ranked(each, found.success_per_usd - 1)[0][1].cost_microusd for each in looks)
+        spent = sum(
+            rank_models(each, found.success_per_usd - 1)[0][1].cost_microusd for each in looks
+        )
         assert 1_000 * spent > wanted * len(looks)
 
 

@@ -16,7 +16,7 @@ from pointsman.kernel.canonical import (
     canonical_json,
     check_content,
     content_id,
-    untagged,
+    untag,
 )
 from pointsman.kernel.document import Json
 
@@ -137,7 +137,7 @@ def test_decimals_are_tagged_and_come_back() -> None:
     value: Json = {"rate": Decimal("0.10"), "text": "d:0.1", "plain": "x", "n": [None, True, 5]}
     written = canonical_json(value)
     assert written == b'{"n":[null,true,5],"plain":"x","rate":"d:0.1","text":"s:d:0.1"}'
-    assert untagged(msgspec.json.decode(written)) == value
+    assert untag(msgspec.json.decode(written)) == value
 
 
 @pytest.mark.parametrize("text", ["1", "1.0", "1e0", "10e-1"])

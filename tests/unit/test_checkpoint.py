@@ -12,14 +12,14 @@ from pointsman.kernel.checkpoint import (
 )
 from pointsman.kernel.entry import Chain
 from pointsman.kernel.instant import Instant
-from pointsman.kernel.merkle import Frontier, extended, leaf_hash, root
+from pointsman.kernel.merkle import Frontier, append_leaves, leaf_hash, root
 from pointsman.kernel.signing import SigningKey, signed_bytes
 
 CHAIN = Chain("0" * 32, "cli")
 KEY = SigningKey(bytes(32))
 OTHER = SigningKey(bytes([1] * 32))
 LEAVES = [leaf_hash(bytes([number])) for number in range(5)]
-FRONTIER = extended(Frontier(), LEAVES)
+FRONTIER = append_leaves(Frontier(), LEAVES)
 TEXT = signed_checkpoint(CHAIN, FRONTIER, LEAVES[-1], Instant(1_000_001), KEY)
 
 
@@ -115,7 +115,7 @@ def test_what_is_signed_but_no_checkpoint_of_a_tree_is_refused(body):
 
 
 def test_a_file_is_split_into_its_checkpoints_and_the_torn_rest():
-    later = signed_checkpoint(CHAIN, extended(FRONTIER, LEAVES), LEAVES[0], Instant(9), KEY)
+    later = signed_checkpoint(CHAIN, append_leaves(FRONTIER, LEAVES), LEAVES[0], Instant(9), KEY)
     whole = TEXT + "\n" + later + "\n"
     assert split_checkpoints("") == ([], "")
     assert split_checkpoints(whole) == ([TEXT, later], "")

@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from pointsman.errors import LedgerUnavailable, MissingSnapshot
-from pointsman.kernel.content import Sealed, sealed
+from pointsman.kernel.content import Sealed, seal_text
 from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
@@ -74,7 +74,7 @@ def _raw(folder):
 def test_full_text_is_given_back(store_of):
     store = store_of("full")
     seal = _kept(store)
-    assert seal == sealed(SECRET, KEY)
+    assert seal == seal_text(SECRET, KEY)
     assert store.text(seal) == store.shown(seal) == SECRET
 
 
@@ -127,7 +127,7 @@ def test_long_text_is_erased_from_every_page(store_of, tmp_path):
 def test_erasing_what_is_not_kept_says_so(store_of):
     store = store_of("full")
     seal = _kept(store)
-    assert not store.erase(sealed("never kept", KEY).digest)
+    assert not store.erase(seal_text("never kept", KEY).digest)
     assert store.erase(seal.digest)
     assert not store.erase(seal.digest)
 
@@ -236,7 +236,7 @@ class Told:
 def _served_alone(store):
     """Serve an event loop that is alone; gives what it does when it comes round."""
     work = []
-    store.serve_loop(lambda: None, work.append, lambda: True)
+    store._group._policy.serve_loop(lambda: None, work.append, lambda: True)
     return work
 
 
@@ -258,7 +258,7 @@ def test_a_loop_that_is_alone_keeps_a_text_itself(store_of):
 def test_a_loop_that_is_alone_does_not_wait_for_an_erasure(store_of):
     store, told = store_of("full"), Told()
     work = _served_alone(store)
-    with store._writing:  # as whoever erases holds it
+    with store._group._committing:  # as an erasure holds it
         seal = store.hand_in(SECRET, lambda: told)
         loop = threading.Thread(target=lambda: [each() for each in work], daemon=True)
         loop.start()

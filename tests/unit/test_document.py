@@ -4,7 +4,7 @@ import pytest
 
 from pointsman.errors import DocumentError, Place
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, escaped, in_order, path_text, quoted, refuse
+from pointsman.kernel.document import Document, escape, in_order, path_text, quote, refuse
 
 DOCUMENT = Document(
     "policy.yaml",
@@ -69,11 +69,11 @@ def test_paths_read_as_people_write_them(path, text):
 
 
 def test_what_cannot_be_shown_is_escaped():
-    assert quoted("a\nb") == '"a\\u000ab"'
+    assert quote("a\nb") == '"a\\u000ab"'
 
 
 def test_long_text_is_cut():
-    assert escaped("x" * 100) == "x" * 59 + "…"
+    assert escape("x" * 100) == "x" * 59 + "…"
 
 
 def test_every_code_is_dotted_lower_snake_and_has_a_meaning():

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pointsman import GivenFacts, NotFound, Pointsman
 from pointsman.audit import egress
-from pointsman.kernel.content import sealed
+from pointsman.kernel.content import seal_text
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH
 from pointsman.kernel.record import Aside, Names, Outcome, outcome_draft
@@ -60,7 +60,7 @@ def record(pointsman: Pointsman, change: dict[str, object], linked: str = "") ->
 
 
 def _recorded(pointsman: Pointsman, ruling: Ruling, linked: str) -> str:
-    seal = sealed("secret plans", pointsman.home.content_key())
+    seal = seal_text("secret plans", pointsman.home.content_key())
     policies = policies_in_force(pointsman.in_force())
     made = turn_record(policies, ruling, seal, pointsman.home.identity.ledger)
     name = f"by-hand-{linked}"

@@ -16,7 +16,7 @@ from pointsman.kernel.entry import (
     empty_head,
     entry_bytes,
     head_after,
-    joined,
+    next_entry,
 )
 from pointsman.kernel.instant import LATEST, Instant
 from pointsman.kernel.merkle import leaf_hash
@@ -27,7 +27,7 @@ DRAFT = Draft("decision.turn", "d-1", "t-1", Instant(7), b"{}", (b"facts", b"mor
 
 
 def test_an_entry_s_bytes_are_those_of_the_documented_layout():
-    entry = joined(CHAIN, empty_head(CHAIN), DRAFT)
+    entry = next_entry(CHAIN, empty_head(CHAIN), DRAFT)
     attached = hashlib.sha256(b"facts").digest() + hashlib.sha256(b"more").digest()
     expected = (
         b"pointsman/entry/1\0" + bytes.fromhex(LEDGER) + b"\0\3cli"
@@ -44,21 +44,22 @@ def test_genesis_is_the_hash_of_the_chain_s_prefix():
 
 
 def test_an_entry_follows_the_one_before_it():
-    first = joined(CHAIN, empty_head(CHAIN), DRAFT)
-    second = joined(CHAIN, head_after(first), DRAFT)
+    first = next_entry(CHAIN, empty_head(CHAIN), DRAFT)
+    second = next_entry(CHAIN, head_after(first), DRAFT)
     assert (second.seq, second.prev) == (1, first.hash)
     assert head_after(second) == Head(2, second.hash, Instant(7))
 
 
 def test_a_chain_s_time_never_goes_back():
-    entry = joined(CHAIN, Head(3, bytes(32), Instant(100)), DRAFT)
+    entry = next_entry(CHAIN, Head(3, bytes(32), Instant(100)), DRAFT)
     assert entry.at == 100
 
 
 @pytest.mark.parametrize("other", [Chain(LEDGER, "cl"), Chain("f" * 32, "cli")])
 def test_no_entry_fits_into_another_chain(other):
     assert (
-        joined(other, empty_head(CHAIN), DRAFT).hash != joined(CHAIN, empty_head(CHAIN), DRAFT).hash
+        next_entry(other, empty_head(CHAIN), DRAFT).hash
+        != next_entry(CHAIN, empty_head(CHAIN), DRAFT).hash
     )
 
 
@@ -70,7 +71,7 @@ def test_no_entry_fits_into_another_chain(other):
     ],
 )  # fmt: skip
 def test_every_field_is_in_the_hash(change):
-    entry = joined(CHAIN, empty_head(CHAIN), DRAFT)
+    entry = next_entry(CHAIN, empty_head(CHAIN), DRAFT)
     fields = {name: getattr(entry, name) for name in Entry.__struct_fields__}
     changed = Entry(**{**fields, **change})
     assert leaf_hash(entry_bytes(CHAIN.prefix, changed)) != entry.hash

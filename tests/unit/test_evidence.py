@@ -28,7 +28,7 @@ from pointsman.turns.learning.evidence import (
     confidence_of,
     estimate,
     evidence_of_rows,
-    gathered,
+    gather_evidence,
     looks_for,
     success_per_usd,
 )
@@ -85,7 +85,7 @@ def test_one_lucky_row_does_not_win():
     near = [Near(f"n{n}", 0, {"p:good": Outcomes.of(1, 10, 1, 800_000_000)}) for n in range(30)]
     near.append(Near("lucky", 0, {"p:lucky": Outcomes.of(1, 10, 1, 1_000_000_000)}))
     priors = [Prior("p:good", 30, 24_000_000_000, 30, 300), Prior("p:lucky", 1, 10**9, 1, 10)]
-    found = gathered(near, priors, 320)
+    found = gather_evidence(near, priors, 320)
     lucky = next(each for each in found.models if each.model == "p:lucky")
     assert lucky.prior_success < 830_000_000
     weighed = weigh(found, SETTINGS)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pointsman.providers.http_exchange import Exchange, Limits
+from pointsman.providers.http.exchange import AnswerLimits, Exchange
 from pointsman.providers.port import Deadlines, UpstreamError
 
 
@@ -36,12 +36,12 @@ def line() -> Line:
 def exchange(line: Line) -> Exchange:
     loop = asyncio.new_event_loop()
     loop.close()
-    return Exchange(line, loop, Deadlines(), 1e9, Limits(body_bytes=1000))
+    return Exchange(line, loop, Deadlines(), 1e9, AnswerLimits(body_bytes=1000))
 
 
 def test_a_whole_answer_is_told_once_and_stays(exchange: Exchange) -> None:
     told: list[bytes | None] = []
-    exchange.tell(lambda: told.append(exchange.whole()))
+    exchange.on_complete(lambda: told.append(exchange.whole()))
     exchange.on_head(200, {})
     exchange.on_piece(b"one ")
     exchange.on_piece(b"two")
@@ -56,18 +56,18 @@ def test_what_is_whole_or_failed_already_is_told_at_once(exchange: Exchange) -> 
     told: list[str] = []
     exchange.on_head(200, {})
     exchange.on_end()
-    exchange.tell(lambda: told.append("whole"))
+    exchange.on_complete(lambda: told.append("whole"))
     assert told == ["whole"]
-    failed = Exchange(Line(), exchange._loop, Deadlines(), 1e9, Limits())
+    failed = Exchange(Line(), exchange._loop, Deadlines(), 1e9, AnswerLimits())
     failed.on_stale()
-    failed.tell(lambda: told.append("failed"))
+    failed.on_complete(lambda: told.append("failed"))
     assert told == ["whole", "failed"]
 
 
 @pytest.mark.parametrize("status", [201, 204, 429, 500])
 def test_another_status_than_200_is_told_with_its_head(exchange: Exchange, status: int) -> None:
     told: list[int] = []
-    exchange.tell(lambda: told.append(exchange.status))
+    exchange.on_complete(lambda: told.append(exchange.status))
     exchange.on_head(status, {})
     exchange.on_piece(b"why")
     exchange.on_end()
@@ -78,7 +78,7 @@ def test_an_answer_that_is_more_than_is_kept_is_told_before_its_end(
     exchange: Exchange, line: Line
 ) -> None:
     told: list[bytes | None] = []
-    exchange.tell(lambda: told.append(exchange.whole()))
+    exchange.on_complete(lambda: told.append(exchange.whole()))
     exchange.on_head(200, {})
     exchange.on_piece(b"x" * 300_000)
     assert (told, line.did) == ([None], ["pause"])
@@ -89,7 +89,7 @@ def test_an_answer_that_is_more_than_is_kept_is_told_before_its_end(
 
 def test_a_failure_is_told(exchange: Exchange) -> None:
     told: list[bytes | None] = []
-    exchange.tell(lambda: told.append(exchange.whole()))
+    exchange.on_complete(lambda: told.append(exchange.whole()))
     exchange.on_head(200, {})
     exchange.on_failure("it broke", "network")
     assert told == [None]
@@ -99,6 +99,6 @@ def test_a_failure_is_told(exchange: Exchange) -> None:
 
 def test_whoever_let_go_is_not_told(exchange: Exchange, line: Line) -> None:
     told: list[str] = []
-    exchange.tell(lambda: told.append("told"))
-    exchange.let_go()
+    exchange.on_complete(lambda: told.append("told"))
+    exchange.discard()
     assert (told, line.did) == ([], ["abort"])

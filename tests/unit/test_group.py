@@ -6,7 +6,7 @@ import pytest
 
 from pointsman.errors import LedgerUnavailable
 from pointsman.storage.writer import group as module
-from pointsman.storage.writer.group import MOST, MOST_WAITING, GroupCommit
+from pointsman.storage.writer.group import MOST, MOST_WAITING, GroupCommit, State
 
 
 class Gate:
@@ -80,19 +80,19 @@ def test_group_after_a_failed_one_is_committed(group, gate):
     assert group.submit(2).result() == 20
 
 
-def test_what_was_refused_is_done_with_like_what_is_durable(group, gate):
+def test_what_was_refused_is_settled_count_like_what_is_durable(group, gate):
     first = _busy(group, gate)
     group.note(1)
-    assert (group.handed_in, group.done_with) == (2, 0)
+    assert (group.submitted_count, group.settled_count) == (2, 0)
     gate.error = OSError("no space left")
     gate.may_pass.set()
     with pytest.raises(OSError, match="no space"):
         first.result()
     group.close()
-    assert (group.handed_in, group.done_with) == (2, 2)
+    assert (group.submitted_count, group.settled_count) == (2, 2)
 
 
-def test_closing_commits_what_was_handed_in(group, gate):
+def test_closing_commits_what_was_submitted_count(group, gate):
     _busy(group, gate)
     futures = [group.submit(item) for item in range(100)]
     closing = threading.Thread(target=group.close)
@@ -106,7 +106,7 @@ def test_closed_group_takes_nothing(group, gate):
     gate.may_pass.set()
     group.close()
     group.close()
-    assert group.closed == "the ledger was closed"
+    assert group.closed_reason == "the ledger was closed"
     with pytest.raises(LedgerUnavailable, match="the ledger was closed"):
         group.submit(1)
 
@@ -119,7 +119,7 @@ def test_too_many_waiting_are_refused(group, gate):
         group.submit(1)
 
 
-def test_what_was_handed_in_cannot_be_cancelled(group, gate):
+def test_what_was_submitted_count_cannot_be_cancelled(group, gate):
     first = _busy(group, gate)
     waiting = group.submit(1)
     assert not first.cancel()
@@ -169,7 +169,7 @@ class Loop:
     def __init__(self, group):
         self.work = []
         self.is_alone = True
-        group.soon, group.alone = self.work.append, lambda: self.is_alone
+        group._policy.serve_loop(lambda: None, self.work.append, lambda: self.is_alone)
 
     def turn(self):
         work, self.work[:] = [*self.work], []
@@ -261,7 +261,7 @@ def test_nothing_is_lost_or_told_twice_where_a_loop_and_threads_hand_in_at_once(
         group.hand_in(item, told[-1])
         group.note(-1)
         if hurries:
-            group.hurry(queue.SimpleQueue())
+            group.begin_commit(queue.SimpleQueue())
         loop.turn()
     for each in threads:
         each.join()
@@ -276,7 +276,7 @@ def test_nothing_is_lost_or_told_twice_where_a_loop_and_threads_hand_in_at_once(
 
 def test_what_nobody_waits_for_is_not_left_until_the_next_rest(gate):
     gate.may_pass.set()
-    group = GroupCommit("test", gate, rest=lambda: 3600.0)
+    group = GroupCommit("test", gate, housekeep=lambda: 3600.0)
     try:
         group.submit(0).result()
         for item in (1, 2):
@@ -292,7 +292,7 @@ def test_what_nobody_waits_for_is_not_left_until_the_next_rest(gate):
 
 def test_what_is_noted_after_a_caller_committed_itself_is_not_left_either(gate):
     gate.may_pass.set()
-    group = GroupCommit("test", gate, rest=lambda: 3600.0)
+    group = GroupCommit("test", gate, housekeep=lambda: 3600.0)
     try:
         loop, told = Loop(group), Told()
         assert _is_asleep(group)
@@ -311,14 +311,16 @@ def test_what_is_noted_after_a_caller_committed_itself_is_not_left_either(gate):
 def _is_asleep(group):
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        if group._is_asleep and group._sleeps_long:
+        if group._state is State.IDLE:
             return True
     return False
 
 
 def test_what_is_committed_by_itself_waits_for_the_group_before_it(group, gate):
     first, done = _busy(group, gate), []
-    thread = threading.Thread(target=lambda: done.append(group.between(lambda: [*gate.groups])))
+    thread = threading.Thread(
+        target=lambda: done.append(group.commit_alone(lambda: [*gate.groups]))
+    )
     thread.start()
     assert not done
     gate.may_pass.set()
@@ -332,14 +334,14 @@ def test_an_error_of_what_is_committed_by_itself_reaches_its_caller_alone(group,
 
     gate.may_pass.set()
     with pytest.raises(ValueError, match="no luck"):
-        group.between(fail)
+        group.commit_alone(fail)
     assert group.submit(1).result() == 10
 
 
 def test_rest_runs_after_what_is_committed_by_itself():
     rested = threading.Semaphore(0)
     group = GroupCommit("test", lambda items: items, rested.release)
-    group.between(lambda: 1)
+    group.commit_alone(lambda: 1)
     assert rested.acquire(timeout=30)
     group.close()
 
@@ -348,7 +350,7 @@ def test_a_closed_group_commits_nothing_by_itself_either(group, gate):
     gate.may_pass.set()
     group.close()
     with pytest.raises(LedgerUnavailable, match="closed"):
-        group.between(lambda: 1)
+        group.commit_alone(lambda: 1)
 
 
 class Readied:
@@ -357,7 +359,7 @@ class Readied:
     def __init__(self, gate):
         self.threads = []
         self.error = None
-        self.group = GroupCommit("test", gate, ready=self._ready)
+        self.group = GroupCommit("test", gate, prepare=self._ready)
 
     def _ready(self, items):
         self.threads.append(threading.get_ident())
@@ -382,7 +384,7 @@ def _hurried(readied, *items):
     for item, each in zip(items, told, strict=True):
         readied.group.hand_in(item, each)
     writing = queue.SimpleQueue()
-    return loop, told, writing, readied.group.hurry(writing)
+    return loop, told, writing, readied.group.begin_commit(writing)
 
 
 def test_whoever_hurries_makes_the_group_ready_and_the_thread_commits_it(readied, gate):
@@ -390,7 +392,7 @@ def test_whoever_hurries_makes_the_group_ready_and_the_thread_commits_it(readied
     assert is_ready
     assert readied.threads == [threading.get_ident()]
     assert gate.entered.acquire(timeout=60)
-    readied.group.writing()
+    readied.group.announce_start()
     assert writing.get(timeout=60) is None
     assert not any(each.done.is_set() for each in told)
     gate.may_pass.set()
@@ -407,14 +409,14 @@ def test_the_ring_that_was_put_off_comes_to_nothing_after_a_hurry(readied, gate)
     readied.group.note(2)
     loop.turn()
     assert gate.groups in ([[1]], [[1], [2]])
-    assert readied.group.done_with <= readied.group.handed_in
+    assert readied.group.settled_count <= readied.group.submitted_count
 
 
 def test_there_is_nothing_to_hurry_where_nothing_was_put_off(readied, gate):
     gate.may_pass.set()
-    assert not readied.group.hurry(queue.SimpleQueue())
+    assert not readied.group.begin_commit(queue.SimpleQueue())
     assert readied.group.submit(1).result(60) == 10
-    assert not readied.group.hurry(queue.SimpleQueue())
+    assert not readied.group.begin_commit(queue.SimpleQueue())
 
 
 def test_a_group_that_cannot_be_made_ready_is_refused_and_the_next_one_is_taken(readied, gate):
@@ -426,7 +428,7 @@ def test_a_group_that_cannot_be_made_ready_is_refused_and_the_next_one_is_taken(
     readied.error = None
     assert readied.group.submit(3).result(60) == 30
     assert gate.groups == [[3]]
-    assert readied.group.done_with == readied.group.handed_in == 3
+    assert readied.group.settled_count == readied.group.submitted_count == 3
 
 
 def test_what_was_made_ready_is_committed_before_anything_by_itself(readied, gate):
@@ -438,9 +440,10 @@ def test_what_was_made_ready_is_committed_before_anything_by_itself(readied, gat
     _, told, _, is_next = _hurried(readied, 1)
     readied.group._bell = bell  # the thread did not hear of it
     assert is_next
-    readied.group.between(lambda: committed.append([*gate.groups]))
+    readied.group.commit_alone(lambda: committed.append([*gate.groups]))
     assert committed == [[[1]]]
     assert told[0].result == 10
+    bell.put(None)
 
 
 def test_a_group_is_made_ready_while_another_one_is_written(readied, gate):
@@ -449,12 +452,12 @@ def test_a_group_is_made_ready_while_another_one_is_written(readied, gate):
     told = [Told(), Told()]
     for item, each in enumerate(told, 1):
         readied.group.hand_in(item, each)
-    assert not readied.group.hurry(queue.SimpleQueue()), "it is not the next to be written"
-    assert not readied.group.hurry(queue.SimpleQueue()), "nothing more is to be made ready"
+    assert not readied.group.begin_commit(queue.SimpleQueue()), "it is not the next to be written"
+    assert not readied.group.begin_commit(queue.SimpleQueue()), "nothing more is to be made ready"
     assert readied.threads[-1] == threading.get_ident()
     later = Told()
     readied.group.hand_in(3, later)
-    assert not readied.group.hurry(queue.SimpleQueue()), "one group at most is ready"
+    assert not readied.group.begin_commit(queue.SimpleQueue()), "one group at most is ready"
     gate.may_pass.set()
     assert all(each.done.wait(60) for each in (*told, later))
     assert first.result(60) == 0
@@ -466,7 +469,7 @@ def test_what_is_ready_does_not_wait_for_others_to_come(readied, gate, monkeypat
     monkeypatch.setattr(module, "LINGER_S", 120)
     gate.may_pass.set()
     assert _is_asleep(readied.group)
-    readied.group._hoped = 9
+    readied.group._enough = 9
     bell, readied.group._bell = readied.group._bell, queue.SimpleQueue()
     _, told, _, is_next = _hurried(readied, 1)
     assert is_next
@@ -474,7 +477,7 @@ def test_what_is_ready_does_not_wait_for_others_to_come(readied, gate, monkeypat
     readied.group._bell = bell
     bell.put(None)
     assert told[0].done.wait(60)
-    readied.group._hoped = 1
+    readied.group._enough = 1
     bell.put(None)
 
 
@@ -484,17 +487,17 @@ def test_what_is_refused_counts_when_those_before_it_are_durable(gate):
             raise LedgerUnavailable("not that one")
         return item
 
-    group = GroupCommit("test", gate, check=check)
+    group = GroupCommit("test", gate, resolve=check)
     _busy(group, gate)
     Loop(group)
     told = Told()
     group.hand_in(-1, told)
-    group.hurry(queue.SimpleQueue())
+    group.begin_commit(queue.SimpleQueue())
     assert "not that one" in str(told.error)
-    assert group.done_with == 0, "the one before it is not durable"
+    assert group.settled_count == 0, "the one before it is not durable"
     gate.may_pass.set()
     group.close()
-    assert group.done_with == group.handed_in == 2
+    assert group.settled_count == group.submitted_count == 2
 
 
 def test_more_than_may_be_taken_is_not_hurried(readied, gate):
@@ -503,7 +506,7 @@ def test_more_than_may_be_taken_is_not_hurried(readied, gate):
     told = [Told(), Told()]
     for item, each in enumerate(told, 1):
         readied.group.hand_in(item, each)
-    readied.group.hurry(queue.SimpleQueue(), most=1)
+    readied.group.begin_commit(queue.SimpleQueue(), most=1)
     assert len(readied.threads) == 1, "left to the thread"
     gate.may_pass.set()
     assert all(each.done.wait(60) for each in told)
@@ -521,7 +524,7 @@ def test_what_was_made_ready_is_committed_when_the_group_is_closed(gate):
 def test_whoever_hands_in_from_elsewhere_than_the_loop_begins_at_once(group, gate, is_alone):
     """A loop's own `soon` does at once what a thread beside it asks for."""
     gate.may_pass.set()
-    group.soon, group.alone = lambda work: work(), lambda: is_alone
+    group._policy.serve_loop(lambda: None, lambda work: work(), lambda: is_alone)
     assert _is_asleep(group)
     told = [Told(), Told()]
     handing = threading.Thread(

@@ -133,10 +133,10 @@ def test_never_more_than_256_entries_are_unsigned(ledger):
 
 def test_never_more_than_256_are_unsigned_where_no_rest_comes_between_groups(ledger):
     writer = ledger.writer
-    writer._group._rest = lambda: None
+    writer._group._housekeep = lambda: None
     for number in range(9):
         drafts = [Draft("k", f"{number}-{each}", "", Instant(1), b"{}") for each in range(64)]
-        receipts = writer._group.between(lambda: writer._committed(writer._joined(drafts)))  # noqa: B023 - called at once
+        receipts = writer._group.commit_alone(lambda: writer._commit(writer._chain_group(drafts)))  # noqa: B023 - called at once
         assert len(receipts) == 64
     writer.close()
     sizes = [0, *(checkpoint.size for checkpoint in ledger.folder.all([KEY]))]
@@ -149,15 +149,14 @@ def test_never_more_than_256_are_unsigned_where_no_rest_comes_between_groups(led
 def test_a_hurried_group_is_joined_here_and_written_by_the_thread(ledger):
     writer, settled, writing = ledger.writer, [Future(), Future()], SimpleQueue()
     ledger.append()
-    writer.serve_loop(lambda: None, lambda work: None, lambda: False)
     deadline = time.monotonic() + 60
-    while writer._group._rings_at is None and time.monotonic() < deadline:
+    while not writer._group.is_idle and time.monotonic() < deadline:
         time.sleep(0.001)
-    writer._group.soon = lambda work: None
+    writer._group._policy.serve_loop(lambda: None, lambda work: None, lambda: False)
     for number, each in enumerate(settled):
         waiter = SimpleNamespace(set_result=each.set_result, set_exception=each.set_exception)
         writer.hand_in(Draft("k", f"d-{number}", "", Instant(9), b"{}"), waiter)
-    assert writer.hurry(writing)
+    assert writer.begin_commit(writing)
     writing.get(timeout=60)
     assert [each.result(60).entry.id for each in settled] == ["d-0", "d-1"]
     assert ledger.append()[0].entry.seq == settled[1].result().entry.seq + 1
@@ -172,7 +171,7 @@ class Held:
         rows = ledger.writer._rows
         self.append = rows.append
         monkeypatch.setattr(rows, "append", self._held)
-        ledger.writer._group.soon = lambda work: work()
+        ledger.writer._group._policy.serve_loop(lambda: None, lambda work: work(), lambda: False)
         self.first = self.handed_in("first")
         assert self.entered.wait(60)
 
@@ -194,8 +193,8 @@ class Held:
 def test_a_group_is_joined_behind_one_that_is_still_written(ledger, monkeypatch):
     held = Held(ledger, monkeypatch)
     second = held.handed_in("second")
-    ledger.writer.hurry(SimpleQueue())
-    ready = ledger.writer._group._made.ready
+    ledger.writer.begin_commit(SimpleQueue())
+    ready = ledger.writer._group._prepared.content
     assert ready.entries[0].prev != ledger.writer._head.hash, "that of the one before it"
     held.may_pass.set()
     assert second.result(60).entry == ready.entries[0]
@@ -211,7 +210,7 @@ def test_what_was_joined_behind_a_group_that_failed_is_not_written_as_it_was(
     held = Held(ledger, monkeypatch)
     held.error = error
     second = held.handed_in("second")
-    ledger.writer.hurry(SimpleQueue())
+    ledger.writer.begin_commit(SimpleQueue())
     held.may_pass.set()
     with pytest.raises(LedgerUnavailable):
         held.first.result(60)
@@ -227,7 +226,7 @@ def test_what_was_joined_behind_a_group_that_failed_finds_its_place_in_time(ledg
     held = Held(ledger, monkeypatch)
     held.error = apsw.FullError("disk full")
     second = held.handed_in("second")
-    ledger.writer.hurry(SimpleQueue())
+    ledger.writer.begin_commit(SimpleQueue())
     monkeypatch.setattr(module, "RETRY_S", 0.0)
     held.may_pass.set()
     with pytest.raises(LedgerUnavailable):
@@ -243,8 +242,8 @@ def test_nobody_hurries_where_a_checkpoint_is_due_first(ledger, monkeypatch):
     waiters = [held.handed_in(f"n-{number}") for number in range(3)]
     tip = ledger.writer._tip
     ledger.writer._tip = replace(tip, size=EVERY_ENTRIES - 2)
-    ledger.writer.hurry(SimpleQueue())
-    assert ledger.writer._group._made is None, "left to the thread, which signs"
+    ledger.writer.begin_commit(SimpleQueue())
+    assert ledger.writer._group._prepared is None, "left to the thread, which signs"
     ledger.writer._tip = tip
     held.may_pass.set()
     assert [each.result(60).entry.seq for each in waiters] == [2, 3, 4]
@@ -252,7 +251,7 @@ def test_nobody_hurries_where_a_checkpoint_is_due_first(ledger, monkeypatch):
 
 def test_a_ledger_that_is_down_is_not_hurried(ledger):
     ledger.writer._cause = "no disk"
-    assert not ledger.writer.hurry(SimpleQueue())
+    assert not ledger.writer.begin_commit(SimpleQueue())
     ledger.writer._cause = ""
 
 

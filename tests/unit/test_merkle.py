@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from pointsman.kernel.merkle import EMPTY_ROOT, Frontier, extended, is_whole, leaf_hash, root
+from pointsman.kernel.merkle import EMPTY_ROOT, Frontier, append_leaves, is_whole, leaf_hash, root
 
 DATA = [bytes.fromhex(text) for text in (
     "", "00", "10", "2021", "3031", "40414243", "5051525354555657",
@@ -36,22 +36,22 @@ def naive_root(leaves):
 
 @pytest.mark.parametrize("size", range(1, 9))
 def test_roots_are_those_published_for_rfc_6962(size):
-    frontier = extended(Frontier(), map(leaf_hash, DATA[:size]))
+    frontier = append_leaves(Frontier(), map(leaf_hash, DATA[:size]))
     assert root(frontier).hex() == ROOTS[size - 1]
 
 
 def test_roots_equal_the_recursive_definition_for_every_size_to_200():
     leaves = [leaf_hash(str(number).encode()) for number in range(201)]
     for size in range(201):
-        assert root(extended(Frontier(), leaves[:size])) == naive_root(leaves[:size])
+        assert root(append_leaves(Frontier(), leaves[:size])) == naive_root(leaves[:size])
 
 
 def test_appending_in_parts_gives_the_tree_of_appending_at_once():
     leaves = [leaf_hash(str(number).encode()) for number in range(100)]
     for cut in range(101):
-        assert extended(extended(Frontier(), leaves[:cut]), leaves[cut:]) == extended(
-            Frontier(), leaves
-        )
+        assert append_leaves(
+            append_leaves(Frontier(), leaves[:cut]), leaves[cut:]
+        ) == append_leaves(Frontier(), leaves)
 
 
 def test_the_empty_tree_has_the_hash_of_nothing():
@@ -67,4 +67,4 @@ def test_a_frontier_is_whole_when_its_peaks_fit_its_size():
 
 def test_a_leaf_is_never_taken_for_a_node():
     left, right = leaf_hash(b"left"), leaf_hash(b"right")
-    assert leaf_hash(left + right) != root(extended(Frontier(), [left, right]))
+    assert leaf_hash(left + right) != root(append_leaves(Frontier(), [left, right]))

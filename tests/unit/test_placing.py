@@ -19,7 +19,7 @@ from tests.unit.placed_home import (
 )
 
 from pointsman import Pointsman, Verdict, why_screen
-from pointsman.kernel.content import Sealed, sealed
+from pointsman.kernel.content import Sealed, seal_text
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.record import read_recorded
 from pointsman.placement.explain import to_json, to_screen
@@ -153,7 +153,7 @@ READS = [
 def erased(pointsman: Pointsman, text: str) -> None:
     key = pointsman.home.content_key()
     store = ContentStore(pointsman.home.content, key, "full", str)
-    assert store.erase(sealed(text, key).digest)
+    assert store.erase(seal_text(text, key).digest)
     store.close()
 
 

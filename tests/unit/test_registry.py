@@ -7,7 +7,7 @@ import pytest
 
 from pointsman.errors import DocumentError, InputError, PointsmanError
 from pointsman.kernel.regex import MAX_PATTERN, refusal
-from pointsman.providers.registry import open_providers
+from pointsman.providers.registry.providers import open_providers
 from pointsman.providers.vendors import VENDORS
 from pointsman.storage.policies.secrets import is_resolved, missing_secrets
 from pointsman.turns.chain.override import split_override

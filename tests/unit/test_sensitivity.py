@@ -2,7 +2,7 @@
 
 import pytest
 
-from pointsman.kernel.content import sealed
+from pointsman.kernel.content import seal_text
 from pointsman.signals.detectors import DETECTOR, detect
 from pointsman.signals.sensitivity import MOST_FINDINGS, sensitivity
 
@@ -15,7 +15,7 @@ def test_a_finding_holds_a_keyed_digest_and_no_text() -> None:
     found = sensitivity(text, KEY)
     (finding,) = found.findings
     assert found.detector == DETECTOR
-    assert finding.digest == sealed("jane@example.org", KEY).digest
+    assert finding.digest == seal_text("jane@example.org", KEY).digest
     assert (finding.start, finding.end) == (5, 21)
     assert "jane" not in repr(found)
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from pointsman.errors import IntegrityFailure
 from pointsman.kernel.canonical import content_id
-from pointsman.kernel.entry import Chain, empty_head, joined
+from pointsman.kernel.entry import Chain, empty_head, next_entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey, signed_bytes
 from pointsman.kernel.snapshot import SnapshotForm, read_snapshot, snapshot_draft, verify_snapshot
@@ -104,5 +104,5 @@ def test_a_snapshot_is_not_read_as_another_kind_or_version():
 
 def test_a_recorded_snapshot_is_read_back_from_its_entry():
     chain = Chain(LEDGER, "cli")
-    entry = joined(chain, empty_head(chain), snapshot_draft(MADE, Instant(5)))
+    entry = next_entry(chain, empty_head(chain), snapshot_draft(MADE, Instant(5)))
     assert read_snapshot(entry, MADE.body) == MADE

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from pointsman.kernel.checkpoint import read_checkpoint, signed_checkpoint
-from pointsman.kernel.entry import Chain, Draft, Head, empty_head, head_after, joined
+from pointsman.kernel.entry import Chain, Draft, Head, empty_head, head_after, next_entry
 from pointsman.kernel.instant import Instant
-from pointsman.kernel.merkle import Frontier, extended
+from pointsman.kernel.merkle import Frontier, append_leaves
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Fault, FaultCode, Pass
 
@@ -18,7 +18,7 @@ def chained(count, start=None, mark=b""):
     head, entries = start or empty_head(CHAIN), []
     for number in range(count):
         draft = Draft("k", f"e-{number}", "", Instant(number), b"%d" % number + mark)
-        entries.append(joined(CHAIN, head, draft))
+        entries.append(next_entry(CHAIN, head, draft))
         head = head_after(entries[-1])
     return entries
 
@@ -28,7 +28,7 @@ LEAVES = b"".join(entry.hash for entry in ENTRIES)
 
 
 def checkpoint(entries, size):
-    frontier = extended(Frontier(), [entry.hash for entry in entries[:size]])
+    frontier = append_leaves(Frontier(), [entry.hash for entry in entries[:size]])
     last = entries[size - 1]
     text = signed_checkpoint(CHAIN, frontier, last.hash, last.at, KEY)
     return read_checkpoint(CHAIN, text, [KEY])
@@ -52,7 +52,7 @@ def place(fault):
 
 def test_an_untouched_chain_has_no_fault():
     report = Pass(CHAIN, CHECKPOINTS, LEAVES).run(ENTRIES)
-    assert (report.entries, report.signed, report.unsigned) == (40, 35, 5)
+    assert (report.entries, report.signed, report.unsigned_count) == (40, 35, 5)
     assert (report.chain, report.head, report.fault) == ("cli", ENTRIES[-1].hash, None)
 
 
@@ -139,7 +139,7 @@ def test_a_recomputed_chain_cut_before_its_checkpoint_is_named_by_the_rewritten_
 
 def test_an_entry_rewritten_with_its_own_hash_is_named_and_not_its_successor():
     for seq in range(34):
-        changed = joined(
+        changed = next_entry(
             CHAIN, Head(seq, ENTRIES[seq].prev, Instant(0)), Draft("k", "x", "", Instant(0), b"x")
         )
         fault = found([*ENTRIES[:seq], changed, *ENTRIES[seq + 1 :]])

@@ -75,8 +75,8 @@ def test_the_report_counts_entries_signed_and_unsigned(home):
     assert report.is_intact
     assert report.entries == 8
     alpha, cli = report.chains
-    assert (alpha.chain, alpha.entries, alpha.signed, alpha.unsigned) == ("alpha", 5, 5, 0)
-    assert (cli.chain, cli.entries, cli.signed, cli.unsigned) == ("cli", 3, 0, 3)
+    assert (alpha.chain, alpha.entries, alpha.signed, alpha.unsigned_count) == ("alpha", 5, 5, 0)
+    assert (cli.chain, cli.entries, cli.signed, cli.unsigned_count) == ("cli", 3, 0, 3)
 
 
 def test_progress_tells_how_many_entries_were_read(home, monkeypatch):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pointsman.errors import NumberError
-from pointsman.kernel.wb1 import MAX_TOTAL, Salted, ends, picked, scaled, unit_bytes
+from pointsman.kernel.wb1 import MAX_TOTAL, Salted, ends, pick_weight, unit_bytes, whole_weights
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 VECTORS = json.loads((REFERENCE / "wb1-vectors.json").read_text())
@@ -32,7 +32,7 @@ def choose(salt: str, unit: object, weights: list[int]) -> int:
     placed = unit_bytes(unit)
     assert placed is not None
     bounds = ends(weights)
-    return picked(Salted(salt).slot(placed, bounds[-1]), bounds)
+    return pick_weight(Salted(salt).slot(placed, bounds[-1]), bounds)
 
 
 @pytest.mark.req(312)
@@ -120,10 +120,10 @@ def test_a_weight_of_zero_is_never_picked() -> None:
     ],
 )
 def test_decimal_weights_are_scaled_exactly(weights: list[str], wanted: list[int]) -> None:
-    assert scaled([Decimal(each) for each in weights]) == wanted
+    assert whole_weights([Decimal(each) for each in weights]) == wanted
 
 
 @pytest.mark.parametrize("weights", [["-1"], [str(MAX_TOTAL), "1"], ["0.0000000001", "1"]])
 def test_weights_below_zero_or_too_large_are_refused(weights: list[str]) -> None:
     with pytest.raises(NumberError):
-        scaled([Decimal(each) for each in weights])
+        whole_weights([Decimal(each) for each in weights])

@@ -10,7 +10,7 @@ import msgspec
 from pointsman.brainstate.journal import Journal
 from pointsman.brainstate.state import Cwm, CwmItem
 from pointsman.brainstate.trace import Why
-from pointsman.kernel.canonical import untagged
+from pointsman.kernel.canonical import untag
 from pointsman.kernel.text import ascii_lower
 
 TOPIC_WORDS = 4
@@ -77,7 +77,7 @@ def topic_of(items: Sequence[CwmItem]) -> str:
     first = items[0]
     if not first.value.startswith('"'):
         return first.type
-    value = untagged(msgspec.json.decode(first.value))
+    value = untag(msgspec.json.decode(first.value))
     if not isinstance(value, str):
         return first.type
     found = _FIRST_WORDS.match(value)

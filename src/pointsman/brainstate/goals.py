@@ -19,7 +19,7 @@ from pointsman.brainstate.journal import Journal
 from pointsman.brainstate.seeded import seeded_instant
 from pointsman.brainstate.state import Cause, Goal
 from pointsman.brainstate.trace import Why
-from pointsman.kernel.number import SCALE, Billionths, billionths_text, clamp, divided
+from pointsman.kernel.number import SCALE, Billionths, billionths_text, clamp, divide
 
 GoalEvent = ResultProduced | AttemptFailed | RepairLooped | GoalResumed
 
@@ -38,7 +38,7 @@ def priority_of(new: NewGoal, limits: Constants) -> Billionths:
     if score is None:
         score = limits.default_heuristic_score
     weighed = limits.user_priority_weight * user + limits.system_priority_weight * score
-    return clamp(Billionths(divided(weighed, SCALE)))
+    return clamp(Billionths(divide(weighed, SCALE)))
 
 
 def defaults_of(new: NewGoal, limits: Constants) -> list[DefaultUsed]:

@@ -31,7 +31,7 @@ from pointsman.brainstate.state import (
     WmItem,
 )
 from pointsman.brainstate.written import Anything, Depth, GivenBudget, Name, Reason
-from pointsman.kernel.canonical import MAX_INT, untagged
+from pointsman.kernel.canonical import MAX_INT, untag
 from pointsman.kernel.instant import Instant, instant_text
 from pointsman.kernel.number import Billionths, billionths_text
 
@@ -209,7 +209,7 @@ def decimal(value: Billionths) -> Decimal:
 
 def plain(text: str) -> object:
     """Give the value of a canonical text."""
-    return untagged(msgspec.json.decode(text))
+    return untag(msgspec.json.decode(text))
 
 
 def _goal(goal: Goal) -> ShownGoal:

@@ -18,9 +18,9 @@ from pointsman.expressions.expression import Expression, condition, value
 from pointsman.expressions.functions import ANY
 from pointsman.expressions.syntax import Path
 from pointsman.expressions.values import KINDS, Value
-from pointsman.kernel.canonical import canonical_json, untagged
+from pointsman.kernel.canonical import canonical_json, untag
 from pointsman.kernel.nearest import nearest
-from pointsman.kernel.wb1 import Salted, ends, scaled
+from pointsman.kernel.wb1 import Salted, ends, whole_weights
 
 
 class CompiledDecisions:
@@ -56,7 +56,7 @@ class CompiledDecision:
         self.skipped = tuple(replace(each, evaluated=False) for each in fixed)
         variables = _variables(decision)
         self.input: Expression = value(decision.input, variables)
-        self.declared = _declared(variables, self.input)
+        self.declared = _declare_input(variables, self.input)
         """The variables, and what the input is to the conditions."""
         self.conditions: tuple[Expression, ...] = ()
         self.wheel: Wheel | None = None
@@ -87,10 +87,10 @@ def _variables(decision: Decision) -> Declared:
     return Declared(kinds)
 
 
-def _declared(variables: Declared, given: Expression) -> Declared:
+def _declare_input(variables: Declared, given: Expression) -> Declared:
     if not isinstance(given.tree, Path):
         return Declared(variables.kinds, None, given.kinds)
-    keys = variables.resolved(given.tree.keys, has_input=False) or ()
+    keys = variables.resolve(given.tree.keys, has_input=False) or ()
     return Declared(variables.kinds, keys, variables.of(keys) or ANY)
 
 
@@ -111,7 +111,7 @@ class Wheel:
     def __init__(self, decision: Decision) -> None:
         self.salted = Salted(decision.salt)
         if decision.slots is None:
-            bounds = ends(scaled([Decimal(each.weight or 0) for each in decision.cases]))
+            bounds = ends(whole_weights([Decimal(each.weight or 0) for each in decision.cases]))
             self._ends = bounds
             self._starts = [0, *bounds[:-1]]
             self._cases = list(range(len(bounds)))
@@ -137,7 +137,7 @@ class Wheel:
 
 def plain(raw: Raw) -> Value:
     """Read a recorded value."""
-    return untagged(msgspec.json.decode(raw))
+    return untag(msgspec.json.decode(raw))
 
 
 def _result(number: int, case: Case) -> CaseResult:

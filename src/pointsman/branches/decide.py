@@ -12,9 +12,9 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from pointsman.branches.compiled import CompiledDecision, CompiledDecisions, Wheel, compile_policy
-from pointsman.branches.facts import FACTS_FORM, BranchFacts, RecordedFacts, opened
+from pointsman.branches.facts import FACTS_FORM, BranchFacts, RecordedFacts, from_recorded
 from pointsman.branches.policy import POLICY_FORM, BranchPolicy
-from pointsman.branches.rules.guardrails import judged, said_yes
+from pointsman.branches.rules.guardrails import judge_choice, known_approvals
 from pointsman.branches.rules.table import Hits
 from pointsman.branches.trace import (
     OUTCOME_FORM,
@@ -30,7 +30,7 @@ from pointsman.errors import ValueRefused
 from pointsman.expressions import numbers
 from pointsman.expressions.evaluate import UNKNOWN, Answer, Names, Scope, Unknown
 from pointsman.expressions.syntax import Path
-from pointsman.expressions.values import MISSING, STEPS, Missing, NotKnown, Value, followed, same
+from pointsman.expressions.values import MISSING, STEPS, Missing, NotKnown, Value, follow_path, same
 from pointsman.kernel.canonical import canonical_json, content_id
 from pointsman.kernel.content import Texts
 from pointsman.kernel.replay import Decided, PureDecider
@@ -62,11 +62,13 @@ def decide(compiled: CompiledDecisions, facts: BranchFacts) -> tuple[BranchOutco
     given: Value | Missing = MISSING if isinstance(answer.value, Unknown) else answer.value
     scope = Scope(facts.context, given)
     wheel = found.wheel
-    choice = _tabled(found, scope) if wheel is None else _weighted(found, wheel, given)
+    choice = (
+        _choose_by_table(found, scope) if wheel is None else _choose_by_weight(found, wheel, given)
+    )
     chosen = tuple(decision.cases[each].target for each in choice.cases)
     labels = tuple(decision.cases[each].label for each in choice.cases)
     targets = chosen or (decision.default_target,)
-    judgement = judged(decision, targets, said_yes(facts))
+    judgement = judge_choice(decision, targets, known_approvals(facts))
     stopped = judgement.verdict in {"block", "escalate"}
     outcome = BranchOutcome(
         decision_id=decision.id,
@@ -101,7 +103,7 @@ def _input(found: CompiledDecision, facts: BranchFacts) -> tuple[Answer, Raw]:
         return Answer(UNKNOWN, (), error.message), _NULL
 
 
-def _tabled(found: CompiledDecision, scope: Scope) -> _Choice:
+def _choose_by_table(found: CompiledDecision, scope: Scope) -> _Choice:
     decision = found.decision
     policy = "first" if decision.type in _SINGLE_TABLES else decision.hit_policy
     hits = found.table.first(scope) if policy == "first" else found.table.every(scope)
@@ -137,11 +139,11 @@ def _any(found: CompiledDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...
     return (hits[:1], Reason.MATCHED) if is_one else ((), Reason.OUTPUTS_DIFFER)
 
 
-def _ranked(found: CompiledDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
+def _by_rank(found: CompiledDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
     return tuple(sorted(hits, key=lambda each: found.ranks[each])), Reason.MATCHED
 
 
-def _best_ranked(found: CompiledDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
+def _best_by_rank(found: CompiledDecision, hits: tuple[int, ...]) -> tuple[tuple[int, ...], Reason]:
     return (min(hits, key=lambda each: found.ranks[each]),), Reason.MATCHED
 
 
@@ -152,8 +154,8 @@ _POLICIES: dict[str, _Policy] = {
     "priority": _lowest,
     "unique": _unique,
     "any": _any,
-    "output_order": _ranked,
-    "output_priority": _best_ranked,
+    "output_order": _by_rank,
+    "output_priority": _best_by_rank,
 }
 
 
@@ -167,7 +169,7 @@ def _output(found: CompiledDecision, cases: tuple[int, ...], policy: str) -> Val
     values = [found.outputs[each] for each in cases]
     match decision.aggregate:
         case "sum":
-            return _summed(values)
+            return _sum(values)
         case "min":
             return numbers.least([STEPS], *values)
         case "max":
@@ -176,14 +178,14 @@ def _output(found: CompiledDecision, cases: tuple[int, ...], policy: str) -> Val
     return values if is_list else values[0]
 
 
-def _summed(values: list[Value]) -> Value:
+def _sum(values: list[Value]) -> Value:
     try:
         return numbers.total([len(values) + STEPS], values)
     except (NotKnown, ArithmeticError):
         return None
 
 
-def _weighted(found: CompiledDecision, wheel: Wheel, given: Value | Missing) -> _Choice:
+def _choose_by_weight(found: CompiledDecision, wheel: Wheel, given: Value | Missing) -> _Choice:
     if wheel.total == 0:
         return _Choice((), Reason.ZERO_TOTAL_WEIGHT, found.no)
     unit = None if isinstance(given, Missing) else unit_bytes(given)
@@ -217,19 +219,19 @@ def _result(found: CompiledDecision, number: int, hits: Hits) -> CaseResult:
     unknown = hits.unknown.get(number)
     if unknown is not None:
         return replace(
-            found.no[number], result=None, missing=unknown.missing, reason=_said(unknown)
+            found.no[number], result=None, missing=unknown.missing, reason=_unknown_text(unknown)
         )
     return found.yes[number] if number in hits.hits else found.no[number]
 
 
-def _said(unknown: Answer) -> str:
+def _unknown_text(unknown: Answer) -> str:
     missing = ", ".join(f"`{each}`" for each in unknown.missing)
     parts = [f"missing {missing}" if missing else "", unknown.reason]
     return "unknown: " + "; ".join(each for each in parts if each)
 
 
 def _read(path: Path, scope: Scope) -> ReadValue:
-    found = followed(_NAMES.start(path.root, scope), path.steps)
+    found = follow_path(_NAMES.start(path.root, scope), path.steps)
     if isinstance(found, Missing):
         return ReadValue(path.text, _NULL, None, is_missing=True)
     canonical = canonical_json(found)
@@ -238,8 +240,8 @@ def _read(path: Path, scope: Scope) -> ReadValue:
     return ReadValue(path.text, Raw(canonical), None, is_missing=False)
 
 
-def _decided(ready: CompiledDecisions, facts: RecordedFacts) -> Decided:
-    outcome, trace = decide(ready, opened(facts))
+def _decide_bytes(ready: CompiledDecisions, facts: RecordedFacts) -> Decided:
+    outcome, trace = decide(ready, from_recorded(facts))
     return Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
 
 
@@ -252,6 +254,6 @@ DECIDER: PureDecider[BranchPolicy, CompiledDecisions, RecordedFacts] = PureDecid
     DECISION_VERSION,
     (POLICY_FORM.form, FACTS_FORM),
     compile_policy,
-    _decided,
+    _decide_bytes,
     _as_recorded,
 )

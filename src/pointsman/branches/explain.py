@@ -40,7 +40,7 @@ def to_screen(shown: ShownBranch) -> str:
     head = [
         f"Decision {outcome.decision_id} · {shown.name} · {instant_text(shown.at)}",
         _chose(outcome),
-        *_stopped(outcome),
+        *_stop_lines(outcome),
         *_inputs(trace),
         "",
         "Cases:" if trace.cases else "Cases: not kept",
@@ -52,7 +52,7 @@ def to_screen(shown: ShownBranch) -> str:
     ]
     room = HEIGHT - len(head) - _FOOT - 1
     body = [line for case in trace.cases for line in _case(case, outcome)]
-    lines = [*head, *_fitted(body, trace, outcome, room), "", *foot]
+    lines = [*head, *_fit(body, trace, outcome, room), "", *foot]
     return "\n".join(cut_line(printable(line)) for line in lines)
 
 
@@ -62,7 +62,7 @@ def _chose(outcome: BranchOutcome) -> str:
     return f"Chose: {targets}   ({labels}: {outcome.reason.replace('_', ' ')})"
 
 
-def _stopped(outcome: BranchOutcome) -> Iterator[str]:
+def _stop_lines(outcome: BranchOutcome) -> Iterator[str]:
     if outcome.verdict in {"block", "escalate"}:
         word = "Blocked" if outcome.blocked else "Escalated"
         yield f"{word}: would have gone to {', '.join(outcome.chosen_targets)}"
@@ -110,7 +110,7 @@ def _result(case: CaseResult) -> str:
     return {True: "true", False: "false", None: "unknown"}[case.result]
 
 
-def _fitted(body: list[str], trace: Trace, outcome: BranchOutcome, room: int) -> list[str]:
+def _fit(body: list[str], trace: Trace, outcome: BranchOutcome, room: int) -> list[str]:
     """Show all cases where they fit, else those that were true or unknown first."""
     if len(body) <= room:
         return body

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pointsman.errors import InputError
 from pointsman.expressions.values import Value
-from pointsman.kernel.canonical import Form, canonical_json, untagged
+from pointsman.kernel.canonical import Form, canonical_json, untag
 
 # What stands in no text at its start is no tag: most contexts hold no decimals.
 _TAG = re.compile(rb'"[ds]:')
@@ -56,7 +56,7 @@ class BranchFacts(Struct, frozen=True):
     approved: tuple[str, ...] = ()
     approvals: tuple[Approval, ...] = ()
 
-    def recorded(self) -> RecordedFacts:
+    def to_recorded(self) -> RecordedFacts:
         """Give the facts as they are recorded."""
         context = Raw(self.canonical)
         return RecordedFacts(self.decision_id, context, self.approved, self.approvals)
@@ -73,7 +73,7 @@ def read_facts(
     return _read(decision_id, canonical_json(dict(context)), tuple(approved))
 
 
-def opened(recorded: RecordedFacts) -> BranchFacts:
+def from_recorded(recorded: RecordedFacts) -> BranchFacts:
     """Give recorded facts in the form decisions look at."""
     facts = _read(recorded.decision_id, bytes(recorded.context), recorded.approved)
     return replace(facts, approvals=recorded.approvals) if recorded.approvals else facts
@@ -82,7 +82,7 @@ def opened(recorded: RecordedFacts) -> BranchFacts:
 def _read(decision_id: str, canonical: bytes, approved: tuple[str, ...]) -> BranchFacts:
     context = msgspec.json.decode(canonical)
     if _TAG.search(canonical):
-        context = untagged(context)
+        context = untag(context)
     if not isinstance(context, dict):
         raise InputError("a context is a mapping of names to values")
     return BranchFacts(decision_id, cast("Mapping[str, Value]", context), canonical, approved)

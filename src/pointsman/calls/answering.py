@@ -10,12 +10,11 @@ from msgspec.structs import replace
 from pointsman.calls.flow import WORTH_ANOTHER, CallResult
 from pointsman.calls.services import OVER_BUDGET
 from pointsman.errors import InputError, PointsmanError
-from pointsman.providers.dialects.said import said_in_answer
-from pointsman.providers.dialects.speaker import speaker
-from pointsman.providers.dialects.tap import Tap
+from pointsman.providers.dialects.tap import Tap, said_in_answer
 from pointsman.providers.failures import failure_inside
-from pointsman.providers.messages import Request, Response, Usage
-from pointsman.providers.port import Deadlines, Dialect, Outgoing, Provider, UpstreamError
+from pointsman.providers.messages import ModelRequest, Response, Usage
+from pointsman.providers.port import Deadlines, Dialect, ModelProvider, Outgoing, UpstreamError
+from pointsman.providers.registry.dialects import speaker
 from pointsman.signals.tokens import count_tokens
 
 
@@ -53,7 +52,7 @@ class StreamedAnswer(Struct, frozen=True):
 
     def output_tokens(self) -> int:
         """Estimate the tokens that came so far."""
-        text, share = self.seen.said()
+        text, share = self.seen.sampled_text()
         return output_estimate(text, self.seen.events, share)
 
 
@@ -77,7 +76,7 @@ class ModelAnswer(Struct, frozen=True):
 
 
 async def ask_whole(
-    provider: Provider, name: str, request: Request, deadlines: Deadlines
+    provider: ModelProvider, name: str, request: ModelRequest, deadlines: Deadlines
 ) -> ModelAnswer:
     """Send a request and read its whole answer, or raise `UpstreamError`."""
     dialect = provider.dialects[0]
@@ -98,7 +97,7 @@ async def ask_whole(
     return ModelAnswer(written, response, answer.attempts, answer.headers)
 
 
-def write_request(dialect: Dialect, request: Request, name: str) -> bytes:
+def write_request(dialect: Dialect, request: ModelRequest, name: str) -> bytes:
     """Return a request in a provider's dialect, or raise that the dialect cannot say it."""
     try:
         return speaker(dialect).write_request(request, name).body

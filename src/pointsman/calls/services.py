@@ -15,8 +15,8 @@ from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.record import Names, Outcome
-from pointsman.providers.live import LiveProviders
 from pointsman.providers.port import Deadlines
+from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.health import LiveHealth
 from pointsman.storage.policies.settings import Settings

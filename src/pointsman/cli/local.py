@@ -22,9 +22,9 @@ from pointsman.providers.embedded.weights import (
     REQUIREMENT,
     Weights,
     data_folder,
+    find_weights,
     install,
-    located,
-    verified,
+    verify_weights,
 )
 
 ENGINE = "xllamacpp"
@@ -80,16 +80,16 @@ def install_command(session: Session, what: Literal["chat", "minilm"], source: s
     else:
         with tempfile.TemporaryDirectory(prefix="pointsman-") as folder:
             path = install(_downloaded(_CHAT, Path(folder)), data_folder())
-    verified(Weights(path, "installed"))
+    verify_weights(Weights(path, "installed"))
     session.show(f"installed  {path}", {"path": str(path), "installed": True})
 
 
 def _install_minilm(session: Session, given: Path | None) -> None:
     if given is None and not _problem_of_minilm():
-        path = minilm.located()
+        path = minilm.compact_file()
         session.show(f"in place  {path}", {"path": str(path), "installed": False})
         return
-    source = given or minilm.packaged()
+    source = given or minilm.packaged_folder()
     if source is not None:
         path = minilm.install(source)
     else:
@@ -101,7 +101,7 @@ def _install_minilm(session: Session, given: Path | None) -> None:
 def _problem_of_minilm() -> str:
     """Tell what is wrong with the weights of MiniLM; empty where nothing is."""
     try:
-        minilm.verified()
+        minilm.read_compact_file()
     except WeightsError as error:
         return f"{error.message} (next: {error.hint})" if error.hint else error.message
     return ""
@@ -113,7 +113,7 @@ def status(session: Session) -> None:
     """Tell where the weights are, and whether the local model can be run."""
     problem, path, source = "", "", ""
     try:
-        weights = verified(located())
+        weights = verify_weights(find_weights())
         path, source = str(weights.path), weights.source
     except WeightsError as error:
         problem = f"{error.message} (next: {error.hint})" if error.hint else error.message
@@ -127,7 +127,7 @@ def status(session: Session) -> None:
         "",
     ]
     lacks = _problem_of_minilm()
-    vectors = {"path": "" if lacks else str(minilm.located()), "problem": lacks}
+    vectors = {"path": "" if lacks else str(minilm.compact_file()), "problem": lacks}
     lines.append(f"minilm   {lacks or vectors['path']}")
     value = {"path": path, "source": source, "engine": engine, "problem": problem}
     session.show("\n".join(lines), {**value, "minilm": vectors})
@@ -136,7 +136,7 @@ def status(session: Session) -> None:
 
 def _usable() -> Weights | None:
     try:
-        return verified(located())
+        return verify_weights(find_weights())
     except WeightsError:
         return None
 

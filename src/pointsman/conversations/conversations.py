@@ -32,8 +32,8 @@ from pointsman.errors import NotFound
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import microusd_text
 from pointsman.providers.embedded.provider import EmbeddedProvider
-from pointsman.providers.http_provider import Surroundings
-from pointsman.providers.live import LiveProviders
+from pointsman.providers.http.provider import ProviderEnvironment
+from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.health import LiveHealth
 from pointsman.recording.transitions import transition_draft
 from pointsman.recording.waiting import BlockingWaiter
@@ -233,7 +233,7 @@ def open_conversations(
     opened: OpenHome,
     *,
     equip: Equip = equip_nothing,
-    surroundings: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
+    surroundings: ProviderEnvironment = ProviderEnvironment(),  # noqa: B008 - it is frozen
     health: LiveHealth | None = None,
     calls: CallServices | None = None,
 ) -> Conversations:
@@ -254,7 +254,7 @@ def open_conversations(
 
 
 def _open_calls(
-    opened: OpenHome, budgets: Budgets, surroundings: Surroundings, health: LiveHealth
+    opened: OpenHome, budgets: Budgets, surroundings: ProviderEnvironment, health: LiveHealth
 ) -> CallServices:
     models = opened.files.in_force().models
     providers = LiveProviders(opened.home.path, models, EmbeddedProvider(), surroundings)

@@ -19,18 +19,18 @@ from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import CallContext, CallOrder, ModelCall
 from pointsman.conversations.services import ConversationServices
 from pointsman.errors import InputError, OverBudget
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.whole import fold, unfold
-from pointsman.providers.messages import Block, Request, Response, Text, Usage
-from pointsman.providers.port import Answer, Dialect, Outgoing, UpstreamError
+from pointsman.providers.messages import Block, ModelRequest, Response, Text, Usage
+from pointsman.providers.port import Dialect, Outgoing, UpstreamAnswer, UpstreamError
+from pointsman.providers.registry.dialects import speaker
 from pointsman.providers.streaming import (
+    AnswerBroken,
+    AnswerStarted,
+    AnswerStopped,
     BlockEnded,
     BlockStarted,
-    Broken,
     Delta,
     Event,
-    Started,
-    Stopped,
 )
 from pointsman.sessions.effects import ModelReply
 from pointsman.sessions.update import (
@@ -52,7 +52,7 @@ class DisplayedCall:
         services: ConversationServices,
         order: CallOrder,
         context: CallContext,
-        request: Request,
+        request: ModelRequest,
         show: Callable[[Update], None],
         durable: Callable[[], Awaitable[None]],
     ) -> None:
@@ -75,7 +75,7 @@ class DisplayedCall:
     @property
     def usage(self) -> Usage:
         """The usage that the provider reported so far."""
-        ends = (each.usage for each in self._events if isinstance(each, Stopped))
+        ends = (each.usage for each in self._events if isinstance(each, AnswerStopped))
         return next(ends, Usage())
 
     def output_tokens(self) -> int:
@@ -127,18 +127,18 @@ class DisplayedCall:
         finally:
             await answer.close()
 
-    async def _read_stream(self, answer: Answer) -> None:
+    async def _read_stream(self, answer: UpstreamAnswer) -> None:
         reader = speaker(self._dialect).stream_reader()
         async for piece in answer:
             for event in self._read(lambda data=piece: reader.feed(data)):  # type: ignore[misc] # bound at once
                 await self._take_event(event)
         for event in self._read(reader.end):
             await self._take_event(event)
-        if not any(isinstance(each, Stopped) for each in self._events):
+        if not any(isinstance(each, AnswerStopped) for each in self._events):
             message = f"the stream of `{self._who}` ended before its answer did"
             raise UpstreamError(message, error_class="network", status=200)
 
-    async def _read_whole(self, answer: Answer) -> None:
+    async def _read_whole(self, answer: UpstreamAnswer) -> None:
         body = await answer.read()
         for event in self._read(lambda: [*unfold(speaker(self._dialect).read_response(body))]):
             await self._take_event(event)
@@ -151,7 +151,7 @@ class DisplayedCall:
 
     async def _take_event(self, event: Event) -> None:
         """Take one event in, and show it once the decision is durable."""
-        if isinstance(event, Broken):
+        if isinstance(event, AnswerBroken):
             raise UpstreamError(
                 f"`{self._who}` broke off: {event.code}", error_class="server_error"
             )
@@ -159,7 +159,7 @@ class DisplayedCall:
             event = self._assign_id(event)
         self._events.append(event)
         if not self._is_shown:
-            if isinstance(event, Started):
+            if isinstance(event, AnswerStarted):
                 return
             await self._durable()
             self._is_shown = True
@@ -187,7 +187,7 @@ class DisplayedCall:
                     self._show(ThinkingDelta(event.text))
             case BlockEnded() if event.index in self._open:
                 self._show(ToolUseEnded(self._open.pop(event.index)))
-            case Stopped():
+            case AnswerStopped():
                 self._show(MessageComplete(event.reason))
 
     def _reply_done(self) -> ModelReply:

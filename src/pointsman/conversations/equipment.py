@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pointsman.conversations.services import Kit, OpenHome
 from pointsman.kernel.canonical import content_id
-from pointsman.kernel.content import sealed
+from pointsman.kernel.content import seal_text
 from pointsman.sessions.tools.box import SessionTool, ToolBox
 from pointsman.sessions.tools.files import ShellTool, WriteTool, reading_tools
 from pointsman.sessions.tools.mcp_tools import McpServers
@@ -25,7 +25,7 @@ async def equip_from_home(opened: OpenHome, workspace: str | None) -> Kit:
     key = opened.home.content_key()
 
     def digest(data: bytes) -> str:
-        return sealed(data.decode("utf-8", "surrogateescape"), key).digest
+        return seal_text(data.decode("utf-8", "surrogateescape"), key).digest
 
     settings = opened.files.settings().value
     place = None if workspace is None else Path(workspace)

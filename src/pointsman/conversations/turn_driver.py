@@ -22,7 +22,7 @@ from pointsman.conversations.stored_messages import message_row
 from pointsman.errors import ConfirmationNeeded, PointsmanError
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.facts import PlacementFacts
-from pointsman.providers.messages import Request, ToolResult, ToolUse
+from pointsman.providers.messages import ModelRequest, ToolResult, ToolUse
 from pointsman.recording.placing import PlacedTurn as Placed
 from pointsman.recording.waiting import AsyncWaiter
 from pointsman.sessions.catalogue import Payload
@@ -310,7 +310,7 @@ class TurnDriver:
         return is_allowed
 
     def _order(
-        self, model: str, number: int, input_tokens: int, request: Request | None = None
+        self, model: str, number: int, input_tokens: int, request: ModelRequest | None = None
     ) -> CallOrder:
         services = self._services
         return CallOrder(

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from pointsman.conversations.services import ConversationServices, Kit
 from pointsman.conversations.turn_driver import TurnScope
 from pointsman.providers.messages import (
+    ChatMessage,
     Image,
-    Message,
+    ModelRequest,
     OutputFormat,
-    Request,
     Text,
-    Tool,
+    ToolSpec,
 )
 from pointsman.recording.gathering import CallSurroundings, turn_fingerprint
 from pointsman.recording.placing import PlacedTurn as Placed
@@ -127,7 +127,7 @@ class TurnPreparer:
         state: SessionState,
         turn_input: TurnInput,
         facts: TurnFacts,
-        request: Request,
+        request: ModelRequest,
     ) -> TurnPlan:
         opened, in_force = self._services.opened, self._in_force
         about = Placed(scope.turn_id, scope.placement_session_id, opened.clock.now())
@@ -153,7 +153,7 @@ class TurnPreparer:
         )
 
     def _facts(
-        self, scope: TurnScope, state: SessionState, turn_input: TurnInput, request: Request
+        self, scope: TurnScope, state: SessionState, turn_input: TurnInput, request: ModelRequest
     ) -> TurnFacts:
         services, opened = self._services, self._services.opened
         now = opened.clock.now()
@@ -199,7 +199,7 @@ class TurnPreparer:
             if name in models and (models[name].location == "local" or not must_stay)
         )
 
-    def _tokens(self, request: Request) -> dict[str, int]:
+    def _tokens(self, request: ModelRequest) -> dict[str, int]:
         """Estimate the tokens for every model by its own tokenizer, where that is known."""
         found, by_name = {ANY_MODEL: estimated_tokens(request)}, {}
         for model in self._in_force.ready.models:
@@ -216,14 +216,14 @@ def _request(
     content: tuple[Text | Image, ...],
     tools: Sequence[ToolDefinition],
     system: str,
-) -> Request:
+) -> ModelRequest:
     """Return the first call's request, to count its tokens and gather facts from."""
     past = history.transcript_for(TranscriptStyle())
-    return Request(
-        messages=(*past.open, Message("user", content)),
+    return ModelRequest(
+        messages=(*past.open, ChatMessage("user", content)),
         earlier=past,
         system=(Text(system),) if system else (),
-        tools=tuple(Tool(each.name, each.description, each.input_schema) for each in tools),
+        tools=tuple(ToolSpec(each.name, each.description, each.input_schema) for each in tools),
     )
 
 

@@ -31,7 +31,7 @@ from pointsman.expressions.syntax import (
     Test,
 )
 from pointsman.expressions.values import KINDS, NAMES, Value
-from pointsman.kernel.document import escaped, path_text
+from pointsman.kernel.document import escape, path_text
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.regex import refusal
 
@@ -53,7 +53,7 @@ class Declared(Struct, frozen=True):
     input_keys: Keys | None = None
     input_kinds: Kinds = ANY
 
-    def resolved(self, keys: Keys, *, has_input: bool = True) -> Keys | None:
+    def resolve(self, keys: Keys, *, has_input: bool = True) -> Keys | None:
         """Give a path from the context's root on; None where `input` was computed."""
         if keys[0] == INPUT and has_input:
             return None if self.input_keys is None else (*self.input_keys, *keys[1:])
@@ -89,7 +89,7 @@ def check_condition(tree: Node, text: str, declared: Declared = FREE) -> None:
     """Refuse an expression that can never be true or false."""
     kinds = kinds_of(tree, text, declared)
     if "boolean" not in kinds:
-        message = f"a condition is true or false, this is {_named(kinds)}"
+        message = f"a condition is true or false, this is {_kind_names(kinds)}"
         raise ExpressionRefused(message, text=text, at=tree.at, hint="compare it with something")
 
 
@@ -109,13 +109,13 @@ class _Check:
     def path(self, node: Path) -> Kinds:
         if node.root == INPUT and self._has_input and not node.steps:
             return self._declared.input_kinds
-        keys = self._declared.resolved(node.keys, has_input=self._has_input)
+        keys = self._declared.resolve(node.keys, has_input=self._has_input)
         found = ANY if keys is None else self._declared.of(keys)
         if found is None:
             known = [path_text(each) for each in self._declared.kinds]
             near = nearest(path_text(keys or ()), known)
             hint = f"did you mean `{near}`?" if near else f"declared: {', '.join(known[:8])}"
-            self._refuse(node, f"`{escaped(node.text)}` is not a declared variable", hint)
+            self._refuse(node, f"`{escape(node.text)}` is not a declared variable", hint)
         return found
 
     def item(self, node: Item) -> Kinds:
@@ -152,9 +152,11 @@ class _Check:
             self._need(node.left, _ORDERED, f"`{node.sign}`")
             self._need(node.right, _ORDERED, f"`{node.sign}`")
         if "null" not in (*left, *right) and not set(left) & set(right):
-            message = f"`{node.sign}` between {_named(left)} and {_named(right)} is never known"
+            message = (
+                f"`{node.sign}` between {_kind_names(left)} and {_kind_names(right)} is never known"
+            )
             if node.sign in {"==", "!="}:
-                message = f"{_named(left)} is never equal to {_named(right)}"
+                message = f"{_kind_names(left)} is never equal to {_kind_names(right)}"
             self._refuse(node, message, "nothing is converted; write both as one kind")
         return _BOOLEAN
 
@@ -191,7 +193,7 @@ class _Check:
         right = self._need(node.right, _ORDERED, sign)
         both = tuple(kind for kind in _ORDERED if kind in left and kind in right)
         if not both:
-            message = f"{_named(left)} and {_named(right)} cannot be added"
+            message = f"{_kind_names(left)} and {_kind_names(right)} cannot be added"
             self._refuse(node, message, "use `concat` to write numbers into a text")
         return both
 
@@ -204,7 +206,7 @@ class _Check:
         if function is None:
             near = nearest(node.name, FUNCTIONS)
             hint = f"did you mean `{near}`?" if near else "see docs/reference/expressions.md"
-            self._refuse(node, f"unknown function `{escaped(node.name)}`", hint)
+            self._refuse(node, f"unknown function `{escape(node.name)}`", hint)
         if not function.takes_count(len(node.arguments)):
             message = f"`{node.name}` cannot take {len(node.arguments)} arguments"
             self._refuse(node, message, f"write `{function.usage}`")
@@ -217,7 +219,7 @@ class _Check:
     def _need(self, node: Node, wanted: Kinds, what: str) -> Kinds:
         found = self.kinds(node)
         if not set(found) & set(wanted):
-            self._refuse(node, f"{what} needs {_named(wanted)}, this is {_named(found)}")
+            self._refuse(node, f"{what} needs {_kind_names(wanted)}, this is {_kind_names(found)}")
         return found
 
     def _refuse(self, node: Node, message: str, hint: str = "") -> NoReturn:
@@ -233,7 +235,7 @@ def _either(left: Kinds, right: Kinds) -> Kinds:
     return tuple(kind for kind in ANY if kind in left or kind in right)
 
 
-def _named(kinds: Kinds) -> str:
+def _kind_names(kinds: Kinds) -> str:
     return " or ".join(NAMES[kind] for kind in kinds)
 
 

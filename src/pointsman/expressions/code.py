@@ -16,7 +16,7 @@ from typing import TypeAlias, cast
 
 from pointsman.expressions import values
 from pointsman.expressions.evaluate import INPUT, WHOLE
-from pointsman.expressions.functions import FUNCTIONS, called
+from pointsman.expressions.functions import FUNCTIONS, make_call
 from pointsman.expressions.patterns import Pattern
 from pointsman.expressions.syntax import (
     Arithmetic,
@@ -47,12 +47,12 @@ _HELPERS: Mapping[str, object] = {
     "less_or_same": values.less_or_same,
     "more": values.more,
     "more_or_same": values.more_or_same,
-    "added": values.added,
-    "subtracted": values.subtracted,
-    "multiplied": values.multiplied,
-    "divided": values.divided,
+    "add": values.add,
+    "subtract": values.subtract,
+    "multiply": values.multiply,
+    "divide": values.divide,
     "remainder": values.remainder,
-    "negated": values.negated,
+    "negate": values.negate,
     "item": values.item,
     "is_member": values.is_member,
     "contains": values.contains,
@@ -62,7 +62,7 @@ _HELPERS: Mapping[str, object] = {
     "MISSING": MISSING,
     "LACKS": values.LACKS,
 }
-_ARITHMETIC = {"-": "subtracted", "*": "multiplied", "/": "divided", "%": "remainder"}
+_ARITHMETIC = {"-": "subtract", "*": "multiply", "/": "divide", "%": "remainder"}
 _ORDERS: dict[str, type[ast.cmpop]] = {"<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE}
 _ORDER_HELPERS = {"<": "less", "<=": "less_or_same", ">": "more", ">=": "more_or_same"}
 _BOOLEAN_CALLS = frozenset({"starts_with", "ends_with", "contains", "matches"})
@@ -76,7 +76,7 @@ def _not_boolean(value: object) -> bool:
 
 
 def _soft(start: object, steps: tuple[str | int, ...]) -> Value:
-    found = values.followed(start, steps)
+    found = values.follow_path(start, steps)
     return None if found is MISSING else cast("Value", found)
 
 
@@ -101,7 +101,7 @@ class Code:
         if _is_boolean(node):
             return self.value(node)
         name = self.temporary()
-        first = _compare(_assigned(name, self.value(node)), ast.Is(), _TRUE)
+        first = _compare(_assign(name, self.value(node)), ast.Is(), _TRUE)
         second = _compare(_load(name), ast.Is(), _FALSE)
         refused = _call("not_boolean", _load(name))
         both = ast.BoolOp(ast.Or(), [first, second])
@@ -132,9 +132,9 @@ class Code:
         """Give code for a path."""
         if node.keys in self.hoisted:
             return _load(self.hoisted[node.keys][0])
-        return self.walked(node)
+        return self.path_code(node)
 
-    def walked(self, node: Path) -> Python:
+    def path_code(self, node: Path) -> Python:
         """Give code that follows a path, whatever is hoisted."""
         found = self._start(node.root)
         for step in node.steps:
@@ -155,14 +155,14 @@ class Code:
 
     def list_of(self, node: ListOf) -> Python:
         """Give code for a list."""
-        return ast.List([self._kept(each) for each in node.items], ast.Load())
+        return ast.List([self._present_value(each) for each in node.items], ast.Load())
 
     def map_of(self, node: MapOf) -> Python:
         """Give code for a mapping."""
         keys: list[Python | None] = [ast.Constant(key) for key in node.keys]
-        return ast.Dict(keys, [self._kept(each) for each in node.values])
+        return ast.Dict(keys, [self._present_value(each) for each in node.values])
 
-    def _kept(self, node: Node) -> Python:
+    def _present_value(self, node: Node) -> Python:
         """Give code for a value that is put away unseen: what is missing must not slip through."""
         found = self.value(node)
         if isinstance(node, Path) and (node.keys in self.hoisted or not node.steps):
@@ -175,7 +175,7 @@ class Code:
 
     def minus(self, node: Minus) -> Python:
         """Give code for a number with the other sign."""
-        return _call("negated", self.value(node.of))
+        return _call("negate", self.value(node.of))
 
     def logic(self, node: Logic) -> Python:
         """Give code for truth values joined."""
@@ -207,10 +207,10 @@ class Code:
         if isinstance(node, Literal):
             return ast.Constant((node.value is None) is is_null)
         if isinstance(node, Path):
-            found = self._softened(node)
+            found = self._path_or_null(node)
         return _compare(found, ast.Is() if is_null else ast.IsNot(), ast.Constant(None))
 
-    def _softened(self, node: Path) -> Python:
+    def _path_or_null(self, node: Path) -> Python:
         """Give code for a path that is null where it is missing."""
         if node.keys in self.hoisted:
             name = self.hoisted[node.keys][0]
@@ -238,7 +238,7 @@ class Code:
         if isinstance(node, Path) and node.keys in self.hoisted:
             return _load(self.hoisted[node.keys][1])
         name = self.temporary()
-        first = _compare(_assigned(name, self.value(node)), ast.IsNot(), _TRUE)
+        first = _compare(_assign(name, self.value(node)), ast.IsNot(), _TRUE)
         second = _compare(_load(name), ast.IsNot(), _FALSE)
         both = ast.BoolOp(ast.And(), [first, second])
         return ast.IfExp(both, _load(name), _load("MISSING"))
@@ -261,7 +261,7 @@ class Code:
         listed = _plain_members(members)
         if listed is not None and all(isinstance(each, str) for each in listed):
             known = frozenset(listed) if len(listed) > _SMALL else tuple(listed)
-            return _compare(self._kept(value), ast.In(), self.constant(known))
+            return _compare(self._present_value(value), ast.In(), self.constant(known))
         self.is_metered = True
         return _call("is_member", self.value(value), self.value(members), _load("meter"))
 
@@ -276,7 +276,7 @@ class Code:
         left, right = self.value(node.left), self.value(node.right)
         if node.sign == "+":
             self.is_metered = True
-            return _call("added", left, right, _load("meter"))
+            return _call("add", left, right, _load("meter"))
         return _call(_ARITHMETIC[node.sign], left, right)
 
     def choice(self, node: Choice) -> Python:
@@ -284,7 +284,7 @@ class Code:
         return self._chosen(node.condition, node.yes, node.no)
 
     def _chosen(self, condition: Node, yes: Node, no: Node) -> Python:
-        return ast.IfExp(self.truth(condition), self._kept(yes), self._kept(no))
+        return ast.IfExp(self.truth(condition), self._present_value(yes), self._present_value(no))
 
     def call(self, node: Call) -> Python:
         """Give code for a function of the table."""
@@ -292,34 +292,34 @@ class Code:
             case "if":
                 return self._chosen(*node.arguments)
             case "switch":
-                return self._switched(node.arguments)
+                return self._switch(node.arguments)
             case "coalesce" | "default":
                 return self._first_known(node.arguments)
             case "matches":
                 return self._matches(*node.arguments)
         self.is_metered = True
         name = f"call_{node.name}"
-        self.bound[name] = called(FUNCTIONS[node.name])
+        self.bound[name] = make_call(FUNCTIONS[node.name])
         return _call(name, _load("meter"), *(self.value(each) for each in node.arguments))
 
-    def _switched(self, arguments: Sequence[Node]) -> Python:
+    def _switch(self, arguments: Sequence[Node]) -> Python:
         name = self.temporary()
         cases = arguments[1:]
-        otherwise = self._kept(cases[-1]) if len(cases) % 2 else ast.Constant(None)
+        otherwise = self._present_value(cases[-1]) if len(cases) % 2 else ast.Constant(None)
         pairs = list(zip(cases[::2], cases[1::2], strict=False))
         found = otherwise
         for index, (key, result) in reversed(list(enumerate(pairs))):
-            value = _load(name) if index else _assigned(name, self.value(arguments[0]))
+            value = _load(name) if index else _assign(name, self.value(arguments[0]))
             same = _call("same", value, self.value(key))
-            found = ast.IfExp(same, self._kept(result), found)
+            found = ast.IfExp(same, self._present_value(result), found)
         return found
 
     def _first_known(self, arguments: Sequence[Node]) -> Python:
         found: Python = ast.Constant(None)
         for each in reversed(arguments):
-            value = self._softened(each) if isinstance(each, Path) else self.value(each)
+            value = self._path_or_null(each) if isinstance(each, Path) else self.value(each)
             name = self.temporary()
-            known = _compare(_assigned(name, value), ast.IsNot(), ast.Constant(None))
+            known = _compare(_assign(name, value), ast.IsNot(), ast.Constant(None))
             found = ast.IfExp(known, _load(name), found)
         return found
 
@@ -337,7 +337,7 @@ def _load(name: str) -> Python:
     return ast.Name(name, ast.Load())
 
 
-def _assigned(name: str, value: Python) -> Python:
+def _assign(name: str, value: Python) -> Python:
     return ast.NamedExpr(ast.Name(name, ast.Store()), value)
 
 

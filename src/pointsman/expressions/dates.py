@@ -35,7 +35,7 @@ def instant(text: str) -> Instant:
         raise NotKnown("a text is not a date") from None
 
 
-def parsed(text: str, pattern: str | None = None) -> str:
+def parse_date(text: str, pattern: str | None = None) -> str:
     """Read a date written in some pattern, and give it as an RFC 3339 instant."""
     if pattern is None:
         return instant_text(instant(text))
@@ -54,7 +54,7 @@ def parsed(text: str, pattern: str | None = None) -> str:
     return instant_text(instant("".join(found)))
 
 
-def formatted(text: str, pattern: str) -> str:
+def format_date(text: str, pattern: str) -> str:
     """Write a date by a pattern of YYYY, MM, DD, HH, mm and ss; the rest stands as it is."""
     written = instant_text(instant(text))
     return _PART.sub(lambda part: written[slice(*_PARTS[part[0]])], pattern)
@@ -67,7 +67,7 @@ def difference(later: str, earlier: str, unit: str) -> Decimal:
     return EXACT.divide(Decimal(instant(later) - instant(earlier)), Decimal(UNITS[unit]))
 
 
-def shifted(text: str, count: object, unit: str) -> str:
+def shift_date(text: str, count: object, unit: str) -> str:
     """Give the instant so many units later."""
     found = instant(text) + whole(count) * UNITS[unit]
     if not 0 <= found <= LATEST:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from pointsman.expressions import values
-from pointsman.expressions.functions import FUNCTIONS, called
+from pointsman.expressions.functions import FUNCTIONS, make_call
 from pointsman.expressions.patterns import Pattern
 from pointsman.expressions.syntax import (
     Arithmetic,
@@ -38,7 +38,7 @@ from pointsman.expressions.values import (
     NotKnown,
     OverBudget,
     Value,
-    followed,
+    follow_path,
 )
 
 INPUT = "input"
@@ -92,7 +92,7 @@ class Names(Struct, frozen=True):
         return scope.whole if root == WHOLE else scope.context.get(root, MISSING)
 
 
-def evaluated(tree: Node, scope: Scope, names: Names) -> Answer:
+def evaluate(tree: Node, scope: Scope, names: Names) -> Answer:
     """Evaluate an expression; whatever goes wrong is an unknown value, never an error."""
     walk = _Walk(scope, names)
     try:
@@ -131,7 +131,7 @@ class _Walk:
         return node.value
 
     def path(self, node: Path) -> Found:
-        found = followed(self._names.start(node.root, self._scope), node.steps)
+        found = follow_path(self._names.start(node.root, self._scope), node.steps)
         if isinstance(found, Missing):
             self.missing.append(node.text)
             return UNKNOWN
@@ -151,7 +151,7 @@ class _Walk:
         return not values.boolean(*self._all((node.of,)))
 
     def minus(self, node: Minus) -> Found:
-        return values.negated(*self._all((node.of,)))
+        return values.negate(*self._all((node.of,)))
 
     def logic(self, node: Logic) -> Found:
         """Stop at the first part that decides; an unknown one leaves the others to decide."""
@@ -224,13 +224,13 @@ class _Walk:
         left, right = self._all((node.left, node.right))
         match node.sign:
             case "+":
-                return values.added(left, right, self._meter)
+                return values.add(left, right, self._meter)
             case "-":
-                return values.subtracted(left, right)
+                return values.subtract(left, right)
             case "*":
-                return values.multiplied(left, right)
+                return values.multiply(left, right)
             case "/":
-                return values.divided(left, right)
+                return values.divide(left, right)
         return values.remainder(left, right)
 
     def choice(self, node: Choice) -> Found:
@@ -245,14 +245,14 @@ class _Walk:
             case "if":
                 return self._chosen(*node.arguments)
             case "switch":
-                return self._switched(node.arguments)
+                return self._switch(node.arguments)
             case "coalesce" | "default":
                 return self._first_known(node.arguments)
             case "matches":
                 return self._matches(*node.arguments)
-        return called(FUNCTIONS[node.name])(self._meter, *self._all(node.arguments))
+        return make_call(FUNCTIONS[node.name])(self._meter, *self._all(node.arguments))
 
-    def _switched(self, arguments: tuple[Node, ...]) -> Found:
+    def _switch(self, arguments: tuple[Node, ...]) -> Found:
         (value,) = self._all(arguments[:1])
         cases = arguments[1:]
         for key, result in zip(cases[::2], cases[1::2], strict=False):

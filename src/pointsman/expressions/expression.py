@@ -8,9 +8,9 @@ from functools import cached_property
 
 from pointsman.expressions.checking import FREE, Declared, check_condition, kinds_of
 from pointsman.expressions.code import ARGUMENTS, Code, function
-from pointsman.expressions.evaluate import Answer, Names, Scope, evaluated
+from pointsman.expressions.evaluate import Answer, Names, Scope, evaluate
 from pointsman.expressions.functions import Kinds
-from pointsman.expressions.grammar import parsed
+from pointsman.expressions.grammar import parse_expression
 from pointsman.expressions.syntax import Node, Path, paths
 from pointsman.expressions.values import LACKS, STEPS, Missing, Value
 
@@ -64,18 +64,18 @@ class Expression:
 
     def carefully(self, scope: Scope) -> Answer:
         """Give the answer of the careful way."""
-        return evaluated(self.tree, scope, self._names)
+        return evaluate(self.tree, scope, self._names)
 
 
 def condition(text: str, declared: Declared = FREE) -> Expression:
     """Read a condition, or raise `ExpressionRefused` with its place."""
-    tree = parsed(text)
+    tree = parse_expression(text)
     check_condition(tree, text, declared)
     return Expression(text, tree, ("boolean",), has_input=True, is_condition=True)
 
 
 def value(text: str, declared: Declared = FREE, *, has_input: bool = False) -> Expression:
     """Read an expression for a value, such as a decision's input."""
-    tree = parsed(text)
+    tree = parse_expression(text)
     kinds = kinds_of(tree, text, declared, has_input=has_input)
     return Expression(text, tree, kinds, has_input=has_input, is_condition=False)

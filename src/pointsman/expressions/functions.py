@@ -60,7 +60,7 @@ class Function(Struct, frozen=True):
         return self.takes[min(index, len(self.takes) - 1)]
 
 
-def called(function: Function) -> Callable[..., Value]:
+def make_call(function: Function) -> Callable[..., Value]:
     """Give a function as code that judges the kinds of its arguments first."""
     make, name = function.make, function.name
     assert make is not None  # noqa: S101 - forms of the language are never called
@@ -118,7 +118,7 @@ _TABLE = (
     ),
     Function(
         "text", "split(text, separator)", (TEXT, TEXT,), LIST,
-        texts.split,
+        texts.split_text,
         "the parts of a text",
         ("split('a,b', ',')", "['a', 'b']"), 2,
     ),
@@ -154,25 +154,25 @@ _TABLE = (
     ),
     Function(
         "number", "add(a, b)", (NUMBER, NUMBER,), NUMBER,
-        lambda meter, a, b: values.added(a, b, meter),
+        lambda meter, a, b: values.add(a, b, meter),
         "`a + b`",
         ("add(0.1, 0.2)", "0.3"), 2,
     ),
     Function(
         "number", "subtract(a, b)", (NUMBER, NUMBER,), NUMBER,
-        lambda _meter, a, b: values.subtracted(a, b),
+        lambda _meter, a, b: values.subtract(a, b),
         "`a - b`",
         ("subtract(1, 0.9)", "0.1"), 2,
     ),
     Function(
         "number", "multiply(a, b)", (NUMBER, NUMBER,), NUMBER,
-        lambda _meter, a, b: values.multiplied(a, b),
+        lambda _meter, a, b: values.multiply(a, b),
         "`a * b`",
         ("multiply(1.1, 1.1)", "1.21"), 2,
     ),
     Function(
         "number", "divide(a, b)", (NUMBER, NUMBER,), NUMBER,
-        lambda _meter, a, b: values.divided(a, b),
+        lambda _meter, a, b: values.divide(a, b),
         "`a / b`",
         ("divide(1, 8)", "0.125"), 2,
     ),
@@ -208,7 +208,7 @@ _TABLE = (
     ),
     Function(
         "number", "round(a, digits?)", (NUMBER, NUMBER,), NUMBER,
-        numbers.rounded,
+        numbers.round_number,
         "rounded half to even",
         ("round(2.345, 2)", "2.34"), 1,
     ),
@@ -268,13 +268,13 @@ _TABLE = (
     ),
     Function(
         "date", "parse(text, pattern?)", (TEXT, TEXT,), TEXT,
-        lambda _meter, *given: dates.parsed(*given),
+        lambda _meter, *given: dates.parse_date(*given),
         "a date as an RFC 3339 instant; patterns of YYYY, MM, DD, HH, mm, ss",
         ("parse('15.11.2026', 'DD.MM.YYYY')", "'2026-11-15T00:00:00.000000Z'"), 1,
     ),
     Function(
         "date", "format(date, pattern)", (TEXT, TEXT,), TEXT,
-        lambda _meter, date, pattern: dates.formatted(date, pattern),
+        lambda _meter, date, pattern: dates.format_date(date, pattern),
         "a date written by a pattern",
         ("format('2026-11-15T14:05:00Z', 'DD.MM.YYYY HH:mm')", "'15.11.2026 14:05'"), 2,
     ),
@@ -286,13 +286,13 @@ _TABLE = (
     ),
     Function(
         "date", "add_days(date, count)", (TEXT, NUMBER,), TEXT,
-        lambda _meter, date, count: dates.shifted(date, count, "days"),
+        lambda _meter, date, count: dates.shift_date(date, count, "days"),
         "an instant so many days later",
         ("add_days('2024-02-28', 1)", "'2024-02-29T00:00:00.000000Z'"), 2,
     ),
     Function(
         "date", "add_hours(date, count)", (TEXT, NUMBER,), TEXT,
-        lambda _meter, date, count: dates.shifted(date, count, "hours"),
+        lambda _meter, date, count: dates.shift_date(date, count, "hours"),
         "an instant so many hours later",
         ("add_hours('2026-11-15T23:00:00Z', 2)", "'2026-11-16T01:00:00.000000Z'"), 2,
     ),

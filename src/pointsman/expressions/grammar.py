@@ -33,7 +33,7 @@ from pointsman.expressions.syntax import (
     TestWord,
     inner,
 )
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 
 _NONE, _CHOICE, _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _UNARY = range(-1, 8)
 _TESTS = get_args(TestWord)
@@ -51,7 +51,7 @@ _WORDS = frozenset({"and", "or", "not", "in", *_LITERALS})
 _DELIMITERS = (("{{", "}}"), ("${", "}"))
 
 
-def parsed(text: str) -> Node:
+def parse_expression(text: str) -> Node:
     """Give the tree of an expression, with or without `{{ }}` or `${ }` round it."""
     start, end = _inside(text)
     # Blanks stand for the delimiters, so that columns are those of the text as written.
@@ -87,7 +87,7 @@ class _Parser:
             self._refuse(self._token, "the expression is empty")
         node = self._expression()
         if not self._ends():
-            self._unexpected(self._token)
+            self._fail_at(self._token)
         self._check_size(node)
         return node
 
@@ -96,17 +96,17 @@ class _Parser:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self._refuse(self._token, f"nested deeper than {MAX_DEPTH}")
-        node = self._prefixed(floor)
+        node = self._prefix(floor)
         while True:
             sign = self._operator()
             level = _LEVELS.get(sign, _NONE)
             if level < floor:
                 break
-            node = self._joined(node, sign, level)
+            node = self._infix(node, sign, level)
         self._depth -= 1
         return node
 
-    def _prefixed(self, floor: int) -> Node:
+    def _prefix(self, floor: int) -> Node:
         token = self._token
         if self._is("not") and floor <= _NOT:
             self._take()
@@ -114,7 +114,7 @@ class _Parser:
         if self._is("-") or self._is("!"):
             self._take()
             of = self._expression(_UNARY)
-            return _negated(token.at, of) if token.text == "-" else Not(token.at, of)
+            return _negate(token.at, of) if token.text == "-" else Not(token.at, of)
         return self._member()
 
     def _operator(self) -> str:
@@ -126,7 +126,7 @@ class _Parser:
             return "not in"
         return _SPELLINGS.get(token.text, token.text)
 
-    def _joined(self, left: Node, sign: str, level: int) -> Node:
+    def _infix(self, left: Node, sign: str, level: int) -> Node:
         at = self._take().at
         if sign == "not in":
             self._take()
@@ -185,30 +185,30 @@ class _Parser:
         if token.kind in {"number", "text"}:
             return Literal(token.at, token.value)
         if token.kind == "name":
-            return self._named(token)
+            return self._name_or_call(token)
         if token.text == "(":
             node = self._expression()
             self._expect(")")
             return node
         if token.text == "[":
-            return ListOf(token.at, self._listed("]"))
+            return ListOf(token.at, self._arguments("]"))
         if token.text == "{":
             return self._map(token)
-        return self._unexpected(token)
+        return self._fail_at(token)
 
-    def _named(self, token: Token) -> Node:
+    def _name_or_call(self, token: Token) -> Node:
         if self._is("("):
             if token.text in _WORDS:
-                self._unexpected(token)
+                self._fail_at(token)
             self._take()
-            return Call(token.at, token.text, self._listed(")"))
+            return Call(token.at, token.text, self._arguments(")"))
         if token.text in _LITERALS:
             return Literal(token.at, _LITERALS[token.text])
         if token.text in _WORDS or token.text in _TESTS:
-            self._unexpected(token)
+            self._fail_at(token)
         return Path(token.at, token.text)
 
-    def _listed(self, closing: str) -> tuple[Node, ...]:
+    def _arguments(self, closing: str) -> tuple[Node, ...]:
         found: list[Node] = []
         while not self._is(closing):
             found.append(self._expression())
@@ -226,7 +226,7 @@ class _Parser:
                 hint = "a template must wrap the whole text" if token.text == "{" else ""
                 self._refuse(token, "expected a key", hint)
             if key in members:
-                self._refuse(token, f"the key `{escaped(key)}` stands here twice")
+                self._refuse(token, f"the key `{escape(key)}` stands here twice")
             self._expect(":")
             members[key] = self._expression()
             if not self._is("}"):
@@ -252,7 +252,7 @@ class _Parser:
 
     def _expect(self, sign: str) -> None:
         if not self._is(sign):
-            self._refuse(self._token, f"expected `{sign}`, got {_shown(self._token)}")
+            self._refuse(self._token, f"expected `{sign}`, got {_token_text(self._token)}")
         self._take()
 
     def _check_size(self, whole: Node) -> None:
@@ -265,21 +265,21 @@ class _Parser:
                 raise ExpressionRefused(message, text=self._text, at=level[0].at)
             level = [each for node in level for each in inner(node)]
 
-    def _unexpected(self, token: Token) -> NoReturn:
+    def _fail_at(self, token: Token) -> NoReturn:
         hint = ""
         before = next((each for each in reversed(self._tokens) if each.at < token.at), token)
         if token.kind == "name" and before.kind in {"name", "text", "number"}:
             hint = "an operator such as `and`, `or`, `==` is missing or misspelt"
         if token.text == ">" and before.text == "-":
             hint = "there are no lambdas"
-        self._refuse(token, f"unexpected {_shown(token)}", hint)
+        self._refuse(token, f"unexpected {_token_text(token)}", hint)
 
     def _refuse(self, token: Token, message: str, hint: str = "") -> NoReturn:
         at = min(token.at, len(self._text))
         raise ExpressionRefused(message, text=self._text, at=at, hint=hint)
 
 
-def _negated(at: int, of: Node) -> Node:
+def _negate(at: int, of: Node) -> Node:
     value = of.value if isinstance(of, Literal) else None
     if type(value) is int:
         return Literal(at, -value)
@@ -287,5 +287,5 @@ def _negated(at: int, of: Node) -> Node:
     return Literal(at, value.copy_negate()) if isinstance(value, Decimal) else Minus(at, of)
 
 
-def _shown(token: Token) -> str:
-    return "the end" if token.kind == "end" else f"`{escaped(token.text)}`"
+def _token_text(token: Token) -> str:
+    return "the end" if token.kind == "end" else f"`{escape(token.text)}`"

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from pointsman.expressions.syntax import MAX_CHARACTERS, ExpressionRefused
 from pointsman.kernel.canonical import MAX_INT
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.kernel.literal import MOST_DIGITS, MOST_EXPONENT
 from pointsman.kernel.source_text import joined_surrogates
 
@@ -75,16 +75,16 @@ def _token(text: str, at: int) -> Token:
         return _name(text, at, name[0])
     written = _TEXT.match(text, at)
     if written is not None:
-        return Token("text", at, written[0], _unescaped(text, at, written[0]))
+        return Token("text", at, written[0], _unescape(text, at, written[0]))
     sign = _SIGN.match(text, at)
     if sign is None:
-        _refuse(text, at, f"`{escaped(first)}` has no meaning here", _HINTS.get(first, ""))
+        _refuse(text, at, f"`{escape(first)}` has no meaning here", _HINTS.get(first, ""))
     return Token("sign", at, sign[0])
 
 
 def _name(text: str, at: int, name: str) -> Token:
     if name.startswith("__"):
-        _refuse(text, at, f"`{escaped(name)}` starts with two underscores", "use another name")
+        _refuse(text, at, f"`{escape(name)}` starts with two underscores", "use another name")
     return Token("name", at, name)
 
 
@@ -93,14 +93,14 @@ def _number(text: str, at: int) -> Token:
     assert match is not None  # noqa: S101 - the text starts with a digit
     after = text[match.end() : match.end() + 1]
     if after == "." or _NAME.match(after):
-        _refuse(text, at, f"`{escaped(match[0] + after)}` is not a number")
+        _refuse(text, at, f"`{escape(match[0] + after)}` is not a number")
     whole, power = match["whole"], match["power"] or "0"
     digits = len(whole) + len(match["part"] or "")
     if digits > MOST_DIGITS or len(power) > 4 or abs(int(power)) > MOST_EXPONENT:
-        message = f"`{escaped(match[0])}` has more than {MOST_DIGITS} digits or too large a power"
+        message = f"`{escape(match[0])}` has more than {MOST_DIGITS} digits or too large a power"
         _refuse(text, at, message)
     if len(whole) > 1 and whole.startswith("0"):
-        _refuse(text, at, f"`{escaped(match[0])}` starts with a zero", "remove the zero")
+        _refuse(text, at, f"`{escape(match[0])}` starts with a zero", "remove the zero")
     return Token("number", at, match[0], _exact(Decimal(match[0])))
 
 
@@ -109,13 +109,13 @@ def _exact(number: Decimal) -> int | Decimal:
     return int(number) if is_whole else number
 
 
-def _unescaped(text: str, at: int, written: str) -> str:
+def _unescape(text: str, at: int, written: str) -> str:
     def character(match: re.Match[str]) -> str:
         if match[1] is not None:
             return chr(int(match[1], 16))
         if match[2] not in _ESCAPES:
             hint = "write `\\\\` for a backslash"
-            _refuse(text, at + 1 + match.start(), f"`\\{escaped(match[2])}` is no escape", hint)
+            _refuse(text, at + 1 + match.start(), f"`\\{escape(match[2])}` is no escape", hint)
         return _ESCAPES[match[2]]
 
     joined = joined_surrogates(_ESCAPE.sub(character, written[1:-1]))

@@ -39,7 +39,7 @@ def total(meter: Meter, members: list[Value]) -> Value:
     spend(meter, len(members))
     found: Value = 0
     for each in members:
-        found = values.added(found, values.number(each), meter)
+        found = values.add(found, values.number(each), meter)
     return found
 
 
@@ -48,22 +48,22 @@ def absolute(_meter: Meter, of: int | Decimal) -> Value:
     return abs(of) if isinstance(of, int) else of.copy_abs()
 
 
-def _rounded(of: Value, places: int, rounding: str) -> Decimal:
+def _quantize(of: Value, places: int, rounding: str) -> Decimal:
     if not -PRECISION <= places <= PRECISION:
         raise NotKnown("`round` to too many digits")
     return Decimal(values.number(of)).quantize(Decimal((0, (1,), -places)), rounding, _WIDE)
 
 
-def rounded(_meter: Meter, of: Value, places: Value = 0) -> Value:
+def round_number(_meter: Meter, of: Value, places: Value = 0) -> Value:
     """Give a number rounded half to even."""
-    return _rounded(of, whole(places), ROUND_HALF_EVEN)
+    return _quantize(of, whole(places), ROUND_HALF_EVEN)
 
 
 def ceiling(_meter: Meter, of: Value) -> Value:
     """Give the next whole number up."""
-    return _rounded(of, 0, ROUND_CEILING)
+    return _quantize(of, 0, ROUND_CEILING)
 
 
 def floor(_meter: Meter, of: Value) -> Value:
     """Give the next whole number down."""
-    return _rounded(of, 0, ROUND_FLOOR)
+    return _quantize(of, 0, ROUND_FLOOR)

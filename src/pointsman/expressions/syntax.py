@@ -44,7 +44,7 @@ class ExpressionRefused(InputError):
         super().__init__(message, where=where or f"column {at + 1}", hint=hint)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_refused, (self.message, self.text, self.at, self.where, self.hint))
+        return (_refusal, (self.message, self.text, self.at, self.where, self.hint))
 
     @property
     def column(self) -> int:
@@ -58,7 +58,7 @@ class ExpressionRefused(InputError):
         return f"{printable(line)}\n{' ' * len(printable(line[: self.at - start]))}^"
 
 
-def _refused(message: str, text: str, at: int, where: str, hint: str) -> ExpressionRefused:
+def _refusal(message: str, text: str, at: int, where: str, hint: str) -> ExpressionRefused:
     return ExpressionRefused(message, text=text, at=at, where=where, hint=hint)
 
 
@@ -193,10 +193,10 @@ def inner(node: Node) -> tuple[Node, ...]:
             return (node.left, node.right)
         case Choice():
             return (node.condition, node.yes, node.no)
-    return _listed(node)
+    return _children(node)
 
 
-def _listed(node: Node) -> tuple[Node, ...]:
+def _children(node: Node) -> tuple[Node, ...]:
     match node:
         case Logic():
             return node.parts

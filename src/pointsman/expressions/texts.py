@@ -71,10 +71,10 @@ def lower(meter: Meter, text: str) -> str:
     return text.encode().lower().decode()
 
 
-def split(meter: Meter, text: str, separator: str) -> Value:
+def split_text(meter: Meter, text: str, separator: str) -> Value:
     """Give the parts of a text between separators."""
     if not separator:
-        raise NotKnown("`split` cannot look for an empty text")
+        raise NotKnown("`split_text` cannot look for an empty text")
     spend_text(meter, len(text))
     spend(meter, text.count(separator))
     return cast("Value", text.split(separator))

@@ -11,7 +11,7 @@ from typing import NoReturn
 from msgspec import Struct
 
 from pointsman.expressions.syntax import MAX_CHARACTERS, ExpressionRefused
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 
 _TOKEN = re.compile(
     r'\s*(?:(?P<text>"(?:[^"\\]|\\.)*")|(?P<number>-?[0-9]*\.?[0-9]+(?![\w.])|-?[0-9]+(?=\.\.))'
@@ -36,7 +36,7 @@ def path_of(name: str) -> str:
     if _PLAIN.fullmatch(name):
         return name
     if not _NAME.fullmatch(name):
-        message = f"`{escaped(name)}` is not a name"
+        message = f"`{escape(name)}` is not a name"
         raise ExpressionRefused(message, text=name, hint="a column tests one value by its name")
     return "context" + "".join(f"[{literal_text(part)}]" for part in name.split("."))
 
@@ -77,9 +77,9 @@ class _Cell:
             self._next += 2
             tests = self._tests(")")
             self._take(")")
-            found = f"not ({self._joined(tests)})"
+            found = f"not ({self._condition_text(tests)})"
         else:
-            found = self._joined(self._tests(""))
+            found = self._condition_text(self._tests(""))
         if self._next < len(self._tokens):
             self._refuse(f"unexpected `{self._peek()}`")
         return found
@@ -110,17 +110,17 @@ class _Cell:
         return "==", self._literal()
 
     def _interval(self) -> str:
-        low = ">=" if self._taken() == "[" else ">"
+        low = ">=" if self._advance() == "[" else ">"
         first = self._literal()
         self._take("..")
         last = self._literal()
-        closing = self._taken()
+        closing = self._advance()
         if closing not in {"]", ")", "["}:
             self._refuse("an interval ends with `]` or `)`")
         high = "<=" if closing == "]" else "<"
         return f"({self._path} {low} {first} and {self._path} {high} {last})"
 
-    def _joined(self, tests: list[tuple[str, str]]) -> str:
+    def _condition_text(self, tests: list[tuple[str, str]]) -> str:
         equal = [literal for sign, literal in tests if sign == "=="]
         parts = [f"{self._path} {s} {text}" if s else text for s, text in tests if s != "=="]
         if len(equal) == 1:
@@ -141,7 +141,7 @@ class _Cell:
             return "0" + token.text if token.text.startswith(".") else token.text
         if token.kind != "word" or token.text not in _LITERALS:
             self._next -= 1
-            message = f"`{escaped(token.text)}` is not a literal"
+            message = f"`{escape(token.text)}` is not a literal"
             self._refuse(message, "names and functions are not read")
         return token.text
 
@@ -180,7 +180,7 @@ class _Cell:
         at = self._next + ahead
         return self._tokens[at].text if at < len(self._tokens) else ""
 
-    def _taken(self) -> str:
+    def _advance(self) -> str:
         self._next += 1
         return self._peek(-1)
 

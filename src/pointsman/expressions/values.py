@@ -146,13 +146,13 @@ def same(left: object, right: object) -> bool:
 
 def less(left: object, right: object) -> bool:
     """Tell whether one number or text comes before another."""
-    before, after = _ordered(left, right)
+    before, after = _comparable_pair(left, right)
     return before < after
 
 
 def less_or_same(left: object, right: object) -> bool:
     """Tell whether one number or text does not come after another."""
-    before, after = _ordered(left, right)
+    before, after = _comparable_pair(left, right)
     return before <= after
 
 
@@ -166,7 +166,7 @@ def more_or_same(left: object, right: object) -> bool:
     return less_or_same(right, left)
 
 
-def _ordered(left: object, right: object) -> tuple[Decimal, Decimal]:
+def _comparable_pair(left: object, right: object) -> tuple[Decimal, Decimal]:
     kind, other = kind_of(left), kind_of(right)
     if kind != other or kind not in {"number", "text"}:
         raise NotKnown(f"{NAMES[kind]} and {NAMES[other]} have no order")
@@ -174,31 +174,31 @@ def _ordered(left: object, right: object) -> tuple[Decimal, Decimal]:
     return cast("tuple[Decimal, Decimal]", (left, right))
 
 
-def added(left: object, right: object, meter: Meter) -> Value:
+def add(left: object, right: object, meter: Meter) -> Value:
     """Give the sum of two numbers, or two texts joined."""
     if type(left) is int and type(right) is int:
-        return _bounded(left + right)
+        return _widen(left + right)
     if type(left) is str and type(right) is str:
         spend_text(meter, len(left) + len(right))
         return left + right
     return _plain(EXACT.add(*_numbers(left, right)))
 
 
-def subtracted(left: object, right: object) -> int | Decimal:
+def subtract(left: object, right: object) -> int | Decimal:
     """Give the difference of two numbers."""
     if type(left) is int and type(right) is int:
-        return _bounded(left - right)
+        return _widen(left - right)
     return _plain(EXACT.subtract(*_numbers(left, right)))
 
 
-def multiplied(left: object, right: object) -> int | Decimal:
+def multiply(left: object, right: object) -> int | Decimal:
     """Give the product of two numbers."""
     if type(left) is int and type(right) is int:
-        return _bounded(left * right)
+        return _widen(left * right)
     return _plain(EXACT.multiply(*_numbers(left, right)))
 
 
-def divided(left: object, right: object) -> int | Decimal:
+def divide(left: object, right: object) -> int | Decimal:
     """Give the quotient of two numbers, rounded half to even at the 34th digit."""
     return _plain(EXACT.divide(*_numbers(left, right)))
 
@@ -208,7 +208,7 @@ def remainder(left: object, right: object) -> int | Decimal:
     return _plain(EXACT.remainder(*_numbers(left, right)))
 
 
-def negated(value: object) -> int | Decimal:
+def negate(value: object) -> int | Decimal:
     """Give a number with the other sign."""
     found = number(value)
     return -found if type(found) is int else Decimal(found).copy_negate()
@@ -223,7 +223,7 @@ def _plain(found: Decimal) -> int | Decimal:
     return found or 0
 
 
-def _bounded(value: int) -> int | Decimal:
+def _widen(value: int) -> int | Decimal:
     # Past 2^53 whole numbers are decimals too, so that they are recorded and rounded alike.
     return value if -MAX_INT <= value <= MAX_INT else EXACT.plus(Decimal(value))
 
@@ -231,10 +231,10 @@ def _bounded(value: int) -> int | Decimal:
 def item(of: object, key: object) -> Value:
     """Give a member of a mapping by its name, or of a list by its number from 0."""
     if isinstance(of, dict) and isinstance(key, str):
-        return present(followed(of, (key,)))
+        return present(follow_path(of, (key,)))
     if isinstance(of, list) and kind_of(key) == "number":
         index = whole(key)
-        return present(followed(of, (index,)) if index >= 0 else MISSING)
+        return present(follow_path(of, (index,)) if index >= 0 else MISSING)
     raise NotKnown(f"{NAMES[kind_of(of)]} has no member by {NAMES[kind_of(key)]}")
 
 
@@ -245,7 +245,7 @@ def present(found: Value | Missing) -> Value:
     return found
 
 
-def followed(start: object, steps: tuple[str | int, ...]) -> Value | Missing:
+def follow_path(start: object, steps: tuple[str | int, ...]) -> Value | Missing:
     """Follow fixed keys into a value; `MISSING` where one leads nowhere."""
     found = cast("Value | Missing", start)
     for step in steps:

@@ -30,8 +30,8 @@ from pointsman.gateway.parts import Parts
 from pointsman.gateway.route_table import RouteTable
 from pointsman.gateway.wire.reply import Reply
 from pointsman.kernel.instant import instant_text
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.port import Dialect
+from pointsman.providers.registry.dialects import speaker
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 HOUSEKEEPING_S: Final = 60.0

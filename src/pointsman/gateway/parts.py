@@ -21,8 +21,8 @@ from pointsman.gateway.telemetry.logs import Log
 from pointsman.gateway.telemetry.metrics import GatewayMetrics
 from pointsman.gateway.telemetry.tracing import Tracing
 from pointsman.gateway.turns.durable import LoopBridge
-from pointsman.providers.live import LiveProviders
 from pointsman.providers.port import Deadlines
+from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.health import LiveHealth
 from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.policies import InForce

@@ -37,8 +37,8 @@ from pointsman.gateway.turns.durable import UNWATCHED
 from pointsman.gateway.wire.server import BACKLOG, Serving
 from pointsman.kernel.entry import Entry
 from pointsman.providers.embedded.provider import EmbeddedProvider
-from pointsman.providers.http_provider import Surroundings
-from pointsman.providers.live import LiveProviders
+from pointsman.providers.http.provider import ProviderEnvironment
+from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.transitions import transition_draft
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.settings import Server, Settings
@@ -61,7 +61,7 @@ def opened(
     *,
     store: str = "",
     server: Server | None = None,
-    surroundings: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
+    surroundings: ProviderEnvironment = ProviderEnvironment(),  # noqa: B008 - it is frozen
 ) -> Iterator[tuple[Parts, Gateway]]:
     """Open a home and everything a gateway needs."""
     with ExitStack() as stack:

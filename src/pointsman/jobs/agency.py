@@ -55,7 +55,7 @@ from pointsman.jobs.log import STARTED
 from pointsman.jobs.privacy import privacy_verdict
 from pointsman.jobs.snapshots import AgentSnapshots
 from pointsman.kernel.canonical import ContentId, content_id
-from pointsman.kernel.content import Sealed, sealed
+from pointsman.kernel.content import Sealed, seal_text
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.kernel.record import DECISION, Aside, Names, read_recorded
 from pointsman.recording.decision_recorder import DecisionRecorder
@@ -274,7 +274,7 @@ class Agency:
         if isinstance(query, Sealed):
             return query
         if facts.privacy.is_blocked:
-            return sealed(query, self._home.content_key())
+            return seal_text(query, self._home.content_key())
         return self._desk.recorder().hand_in_text(query, waits)
 
     def find_route(self, name: str = "last") -> ShownRoute:

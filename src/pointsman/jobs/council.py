@@ -18,7 +18,7 @@ from pointsman.errors import DocumentError, IntegrityFailure
 from pointsman.governance.council import AgentOutput, CouncilQuestion, CouncilVote, RuleVoter
 from pointsman.jobs.agent_client import AgentClient, AgentResult
 from pointsman.jobs.privacy import redact_findings
-from pointsman.kernel.canonical import canonical_json, untagged
+from pointsman.kernel.canonical import canonical_json, untag
 from pointsman.kernel.document import Document, Json, Limits
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import ONE, Billionths, billionths_text
@@ -49,7 +49,7 @@ def council_bytes(council: GivenCouncil) -> bytes:
 def read_council(canonical: bytes) -> GivenCouncil:
     """Read a recorded council back."""
     try:
-        value = untagged(msgspec.json.decode(canonical))
+        value = untag(msgspec.json.decode(canonical))
         return conform(Document("council", value, {}, {}), GivenCouncil)
     except (DocumentError, msgspec.MsgspecError) as error:
         raise IntegrityFailure("the recorded council cannot be read") from error

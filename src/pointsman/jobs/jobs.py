@@ -42,8 +42,8 @@ from pointsman.jobs.model_agents import ModelAgents
 from pointsman.jobs.record import JobRecord, job_record, started_jobs, unfinished_runs
 from pointsman.jobs.replay import JobVerdict, replay_job
 from pointsman.jobs.request import JobRequest, freeze_job
-from pointsman.kernel.canonical import ContentId, canonical_json, untagged
-from pointsman.kernel.content import Retain, Sealed, sealed
+from pointsman.kernel.canonical import ContentId, canonical_json, untag
+from pointsman.kernel.content import Retain, Sealed, seal_text
 from pointsman.kernel.document import Json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
@@ -163,7 +163,7 @@ class Jobs:
         home = self._services.home
         if not home.database.exists():
             return None
-        seal = sealed(str(facts.query), home.content_key())
+        seal = seal_text(str(facts.query), home.content_key())
         wanted = FACTS_FORM.encode(with_seal(facts, seal))
         with self._ledger() as ledger:
             for each in unfinished_runs(ledger, facts.job_id):
@@ -250,7 +250,7 @@ class Jobs:
                 facts = with_text(facts, content.text)
             if payload is None:
                 return facts, None
-            return facts, untagged(msgspec.json.decode(content.text(payload)))
+            return facts, untag(msgspec.json.decode(content.text(payload)))
 
     def _result(self, record: JobRecord, log: ReflectiveLog, *, is_resumed: bool) -> JobResult:
         if record.finished is None:

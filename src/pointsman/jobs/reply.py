@@ -16,7 +16,7 @@ from pointsman.brainstate.view import shown
 from pointsman.brainstate.written import Anything, GivenItem, Name
 from pointsman.errors import Problem
 from pointsman.governance.council import AgentOutput
-from pointsman.kernel.canonical import canonical_json, untagged
+from pointsman.kernel.canonical import canonical_json, untag
 from pointsman.kernel.document import Document, Json, Limits
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import Billionths
@@ -102,7 +102,7 @@ def reply_text(value: Json) -> str:
 
 def read_stored_reply(text: str) -> AgentReply:
     """Read a stored reply back."""
-    return read_reply(untagged(read_json(text.encode(), "the answer", _STORED).value))
+    return read_reply(untag(read_json(text.encode(), "the answer", _STORED).value))
 
 
 def agent_work(facts: JobFacts, query: str, state: BrainState, outcome: AgentOutcome) -> Json:

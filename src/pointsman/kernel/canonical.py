@@ -63,7 +63,7 @@ class Form(Generic[T]):
 
     def encode(self, value: T) -> bytes:
         """Give the canonical bytes."""
-        return _encoded(value)
+        return _encode(value)
 
     def decode(self, canonical: bytes) -> T:
         """Read canonical bytes back; whatever this type would not have written is refused.
@@ -93,21 +93,21 @@ class Form(Generic[T]):
 
 def canonical_json(value: Json) -> bytes:
     """Give the canonical bytes of a value a user brings: any keys, decimals as tagged strings."""
-    return _encoded(_tagged(value, MAX_DEPTH))
+    return _encode(_tag(value, MAX_DEPTH))
 
 
-def untagged(value: Json) -> Json:
+def untag(value: Json) -> Json:
     """Turn the tagged strings of `canonical_json` back into decimals and plain strings."""
     if isinstance(value, str) and _TAGGED.match(value):
         return Decimal(value[2:]) if value[0] == "d" else value[2:]
     if isinstance(value, list):
-        return [untagged(item) for item in value]
+        return [untag(item) for item in value]
     if isinstance(value, dict):
-        return {key: untagged(item) for key, item in value.items()}
+        return {key: untag(item) for key, item in value.items()}
     return value
 
 
-def _encoded(value: object) -> bytes:
+def _encode(value: object) -> bytes:
     try:
         written = _ENCODER.encode(value)
     except (UnicodeEncodeError, msgspec.MsgspecError, OverflowError) as error:
@@ -131,7 +131,7 @@ def _sorted_utf16(value: Json) -> Json:
     return value
 
 
-def _tagged(value: Json, depth: int) -> Json:
+def _tag(value: Json, depth: int) -> Json:
     """Check a value and tag its decimals; a refusal collects its place on the way out."""
     if isinstance(value, str):
         return "s:" + value if _TAGGED.match(value) else value
@@ -154,7 +154,7 @@ def _tagged_map(value: dict[str, Json], depth: int) -> dict[str, Json]:
     try:
         for key, item in value.items():
             _check_key(key, depth)
-            tagged[key] = _tagged(item, depth - 1)
+            tagged[key] = _tag(item, depth - 1)
     except ValueRefused as refusal:
         raise _inside(f".{key}", refusal) from None
     return tagged
@@ -165,7 +165,7 @@ def _tagged_list(value: list[Json], depth: int) -> list[Json]:
     try:
         for item in value:
             _check_key("", depth)
-            tagged.append(_tagged(item, depth - 1))
+            tagged.append(_tag(item, depth - 1))
     except ValueRefused as refusal:
         raise _inside(f"[{len(tagged)}]", refusal) from None
     return tagged

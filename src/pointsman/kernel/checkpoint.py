@@ -61,18 +61,18 @@ def signed_checkpoint(
 
 def read_checkpoint(chain: Chain, text: str, keys: Sequence[VerifyKey]) -> Checkpoint:
     """Read a checkpoint and verify everything it says about itself."""
-    body, signature = _split(chain, text)
+    body, signature = _split_note(chain, text)
     if not any(_is_signed(chain, key, body, signature) for key in keys):
         raise LedgerBroken("its signature is not by a key of this ledger", where=origin(chain))
     # INVARIANT: from here on every byte is what a holder of the key wrote.
     try:
-        return _stated(chain, body.split("\n"), text)
+        return _read_statement(chain, body.split("\n"), text)
     except (ValueError, InputError) as error:
         message = "it is signed, but speaks of another tree"
         raise LedgerBroken(message, where=origin(chain)) from error
 
 
-def _stated(chain: Chain, lines: Sequence[str], text: str) -> Checkpoint:
+def _read_statement(chain: Chain, lines: Sequence[str], text: str) -> Checkpoint:
     name, size, tree, head, at, *peaks, _ = lines
     frontier = Frontier(int(size), tuple(_unb64(peak.removeprefix("peak ")) for peak in peaks))
     if name != origin(chain) or not is_whole(frontier) or root(frontier) != _unb64(tree):
@@ -90,7 +90,7 @@ def split_checkpoints(text: str) -> tuple[list[str], str]:
     return notes, text[len(whole) :]
 
 
-def _split(chain: Chain, text: str) -> tuple[str, bytes]:
+def _split_note(chain: Chain, text: str) -> tuple[str, bytes]:
     body, gap, line = text.partition("\n\n")
     name = f"{_DASH}{origin(chain)} "
     if not gap or not line.startswith(name) or not line.endswith("\n") or "\n" in line[:-1]:

@@ -35,9 +35,9 @@ Texts = Callable[[Sealed], str]
 """Gives a sealed text back, or raises MissingSnapshot saying why it cannot."""
 
 
-def sealed(text: str, key: bytes) -> Sealed:
+def seal_text(text: str, key: bytes) -> Sealed:
     """Seal a text under a key: HMAC-SHA-256."""
-    inner, outer = _begun(key)
+    inner, outer = _hmac_start(key)
     inner, outer = inner.copy(), outer.copy()
     inner.update(text.encode("utf-8", "surrogatepass"))
     outer.update(inner.digest())
@@ -45,7 +45,7 @@ def sealed(text: str, key: bytes) -> Sealed:
 
 
 @lru_cache(maxsize=8)
-def _begun(key: bytes) -> tuple[_Hash, _Hash]:
+def _hmac_start(key: bytes) -> tuple[_Hash, _Hash]:
     """Give both hashes of an HMAC with the key in them: a copy costs a quarter of a new one."""
     block = (key if len(key) <= _BLOCK else hashlib.sha256(key).digest()).ljust(_BLOCK, b"\0")
     inner, outer = (bytes(byte ^ pad for byte in block) for pad in (0x36, 0x5C))

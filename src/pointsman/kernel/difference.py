@@ -22,12 +22,12 @@ def differences(recorded: Json, found: Json, path: str = "") -> list[Difference]
     if isinstance(recorded, dict) and isinstance(found, dict):
         return _member_differences(recorded, found, path)
     if isinstance(recorded, list) and isinstance(found, list):
-        return _member_differences(_numbered(recorded), _numbered(found), path)
+        return _member_differences(_by_index(recorded), _by_index(found), path)
     same = type(recorded) is type(found) and recorded == found
     return [] if same else [Difference(path or "$", recorded, found)]
 
 
-def _numbered(items: list[Json]) -> dict[str, Json]:
+def _by_index(items: list[Json]) -> dict[str, Json]:
     return {f"[{index}]": item for index, item in enumerate(items)}
 
 

@@ -115,7 +115,7 @@ def path_text(path: Path) -> str:
         elif _is_plain(step):
             text += f".{step}" if text else step
         else:
-            text += f"[{quoted(step)}]"
+            text += f"[{quote(step)}]"
     return text
 
 
@@ -123,12 +123,12 @@ def _is_plain(key: str) -> bool:
     return key.replace("-", "_").isidentifier()
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return text in double quotes on one line, with what cannot be shown escaped."""
-    return '"' + escaped(text).replace('"', '\\"') + '"'
+    return '"' + escape(text).replace('"', '\\"') + '"'
 
 
-def escaped(text: str, most: int = 60) -> str:
+def escape(text: str, most: int = 60) -> str:
     """Return text cut to `most` characters, on one line, with what cannot be shown escaped."""
     return printable(text if len(text) <= most else text[: most - 1] + "…")
 

@@ -97,10 +97,10 @@ def entry_bytes(prefix: bytes, entry: Entry) -> bytes:
     """Give the bytes an entry's hash is taken over."""
     named = (entry.kind, entry.id, entry.ref)
     place = (entry.seq, entry.prev, entry.at)
-    return _hashed(prefix, place, named, entry.attached, entry.payload)
+    return _entry_hash(prefix, place, named, entry.attached, entry.payload)
 
 
-def _hashed(
+def _entry_hash(
     prefix: bytes,
     place: tuple[int, bytes, Instant],
     named: tuple[str, str, str],
@@ -113,7 +113,7 @@ def _hashed(
     return b"".join((prefix, head, kind, name, ref, attached, payload))
 
 
-def joined(chain: Chain, head: Head, draft: Draft) -> Entry:
+def next_entry(chain: Chain, head: Head, draft: Draft) -> Entry:
     """Give the entry that puts a draft at the end of a chain."""
     attached = b""
     if draft.attachments:
@@ -121,7 +121,7 @@ def joined(chain: Chain, head: Head, draft: Draft) -> Entry:
     # INVARIANT: a chain's time never goes back, whatever the clock does.
     at = max(head.at, draft.at)
     named, payload = (draft.kind, draft.id, draft.ref), draft.payload
-    data = _hashed(chain.prefix, (head.size, head.hash, at), named, attached, payload)
+    data = _entry_hash(chain.prefix, (head.size, head.hash, at), named, attached, payload)
     return Entry(head.size, at, *named, payload, attached, head.hash, leaf_hash(data))
 
 

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from pointsman.kernel import literal
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import DEFAULT_LIMITS, Document, Json, Limits, Position, escaped
+from pointsman.kernel.document import DEFAULT_LIMITS, Document, Json, Limits, Position, escape
 from pointsman.kernel.source_text import Lines, decode
 from pointsman.kernel.tree import Tree
 
@@ -81,7 +81,7 @@ class _Reader:
             return
         if self._next() != ",":
             closer = _CLOSERS[self._tree.in_mapping]
-            self._fail(f"expected `,` or `{closer}`, got {self._found()}")
+            self._fail(f"expected `,` or `{closer}`, got {self._next_text()}")
         comma = self._at
         self._at += 1
         self._skip_space()
@@ -104,11 +104,11 @@ class _Reader:
             return
         position = self._position()
         if self._next() != '"':
-            self._fail(f"expected a key in double quotes, got {self._found()}")
+            self._fail(f"expected a key in double quotes, got {self._next_text()}")
         self._tree.key(self._string(position), position)
         self._skip_space()
         if self._next() != ":":
-            self._fail(f"expected `:` after the key, got {self._found()}")
+            self._fail(f"expected `:` after the key, got {self._next_text()}")
         self._at += 1
         self._skip_space()
 
@@ -117,7 +117,7 @@ class _Reader:
             return self._string(position)
         word = _WORD.match(self._text, self._at)
         if word is None:
-            self._fail(f"expected a value, got {self._found()}", _hint(start))
+            self._fail(f"expected a value, got {self._next_text()}", _hint(start))
         value = self._word(word[0], position)
         self._at = word.end()
         return value
@@ -130,7 +130,7 @@ class _Reader:
         if word in _NOT_FINITE:
             literal.not_finite(self._tree, word, position)
         elif word != "null":
-            self._fail(f"`{escaped(word)}` is not a JSON value", _hint(word))
+            self._fail(f"`{escape(word)}` is not a JSON value", _hint(word))
         return None
 
     def _string(self, position: Position) -> str:
@@ -149,7 +149,7 @@ class _Reader:
             return self._escape()
         if not character:
             self._fail("this text has no closing quote", at=position)
-        message = f"control character `{escaped(character)}` inside a text"
+        message = f"control character `{escape(character)}` inside a text"
         self._tree.report(self._position(), Code.CHARACTER, message, "write it as an escape")
         self._at += 1
         return character
@@ -159,7 +159,7 @@ class _Reader:
         if letter == "u":
             return self._code_unit()
         if letter not in _ESCAPES:
-            self._fail(f"`\\{escaped(letter)}` is not an escape", "write `\\\\` for a backslash")
+            self._fail(f"`\\{escape(letter)}` is not an escape", "write `\\\\` for a backslash")
         self._at += 2
         return _ESCAPES[letter]
 
@@ -182,9 +182,9 @@ class _Reader:
     def _next(self) -> str:
         return self._text[self._at : self._at + 1]
 
-    def _found(self) -> str:
+    def _next_text(self) -> str:
         character = self._next()
-        return f"`{escaped(character)}`" if character else "the end of the text"
+        return f"`{escape(character)}`" if character else "the end of the text"
 
     def _position(self) -> Position:
         return self._lines.position(self._at)

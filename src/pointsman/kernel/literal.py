@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Position, escaped
+from pointsman.kernel.document import Position, escape
 from pointsman.kernel.source_text import joined_surrogates
 from pointsman.kernel.tree import Tree
 
@@ -22,7 +22,7 @@ def number(tree: Tree, text: str, position: Position) -> int | Decimal:
     """Return a decimal number exactly; note a problem and return 0 when it is beyond the limits."""
     parts = _PARTS.fullmatch(text)
     if parts is None or _is_too_long(parts["digits"], parts["exponent"] or "0"):
-        message = f"`{escaped(text)}` has more than {MOST_DIGITS} digits or too large an exponent"
+        message = f"`{escape(text)}` has more than {MOST_DIGITS} digits or too large an exponent"
         tree.report(position, Code.NUMBER_TOO_LONG, message, "write it in quotes if it is a text")
         return 0
     if "." in text or parts["exponent"]:
@@ -36,9 +36,7 @@ def whole_number(tree: Tree, text: str, base: int, position: Position) -> int:
     value = int(text, base) if len(text) <= MOST_DIGITS + 2 else LARGEST_INTEGER + 1
     if abs(value) <= LARGEST_INTEGER:
         return value
-    message = (
-        f"`{escaped(text)}` is beyond {LARGEST_INTEGER}, the largest whole number read exactly"
-    )
+    message = f"`{escape(text)}` is beyond {LARGEST_INTEGER}, the largest whole number read exactly"
     tree.report(position, Code.INTEGER_TOO_LARGE, message, "write it in quotes if it is a text")
     return 0
 

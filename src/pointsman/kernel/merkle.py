@@ -27,7 +27,7 @@ def leaf_hash(data: bytes) -> bytes:
     return hashlib.sha256(b"\0" + data).digest()
 
 
-def extended(frontier: Frontier, leaves: Iterable[bytes]) -> Frontier:
+def append_leaves(frontier: Frontier, leaves: Iterable[bytes]) -> Frontier:
     """Append leaf hashes in order."""
     sha256 = hashlib.sha256
     peaks = list(frontier.peaks)

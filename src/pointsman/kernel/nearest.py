@@ -14,13 +14,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         return None
     best, best_distance = None, 1 + (len(name) + 1) // 4
     for candidate in known:
-        distance = _distance(_folded(name), _folded(candidate[: _LONGEST + 1]))
+        distance = _distance(_fold(name), _fold(candidate[: _LONGEST + 1]))
         if distance < best_distance:
             best, best_distance = candidate, distance
     return best
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return name.lower().replace("-", "_")
 
 

@@ -29,15 +29,15 @@ _DECIMAL = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,3}))?
 
 def billionths(text: str) -> Billionths:
     """Read decimal text exactly; what lies beyond the ninth decimal is rounded half to even."""
-    return Billionths(_scaled(text, 9))
+    return Billionths(_scale(text, 9))
 
 
 def microusd(text: str) -> MicroUsd:
     """Read a dollar amount exactly; what lies beyond the sixth decimal is rounded half to even."""
-    return MicroUsd(_scaled(text, 6))
+    return MicroUsd(_scale(text, 6))
 
 
-def divided(numerator: int, denominator: int) -> int:
+def divide(numerator: int, denominator: int) -> int:
     """Divide by a positive whole number, rounding half to even."""
     if denominator <= 0:
         raise NumberError(f"`{denominator}` cannot be divided by")
@@ -50,12 +50,12 @@ def divided(numerator: int, denominator: int) -> int:
 
 def times(left: Billionths, right: Billionths) -> Billionths:
     """Multiply two fractions, rounding half to even."""
-    return Billionths(divided(left * right, SCALE))
+    return Billionths(divide(left * right, SCALE))
 
 
 def ratio(numerator: int, denominator: int) -> Billionths:
     """Give numerator / denominator as a fraction, rounding half to even."""
-    return Billionths(divided(numerator * SCALE, denominator))
+    return Billionths(divide(numerator * SCALE, denominator))
 
 
 def floor_of(fraction: Billionths, count: int) -> int:
@@ -78,7 +78,7 @@ def microusd_text(value: MicroUsd) -> str:
     return _text(value, 6)
 
 
-def _scaled(text: str, digits: int) -> int:
+def _scale(text: str, digits: int) -> int:
     match = _DECIMAL.fullmatch(text) if len(text) <= MAX_DIGITS else None
     if match is None:
         raise NumberError(f"`{text[:MAX_DIGITS]}` is not a decimal number")
@@ -88,7 +88,7 @@ def _scaled(text: str, digits: int) -> int:
         raise NumberError(f"`{text}` has an exponent past {MAX_EXPONENT}")
     shift = digits - len(fraction) + power
     magnitude = int(whole + fraction)
-    scaled = magnitude * 10**shift if shift >= 0 else divided(magnitude, 10**-shift)
+    scaled = magnitude * 10**shift if shift >= 0 else divide(magnitude, 10**-shift)
     return -scaled if sign == "-" else scaled
 
 

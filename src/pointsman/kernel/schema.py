@@ -21,7 +21,7 @@ from pointsman.kernel import stand_ins
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path, refuse
 from pointsman.kernel.nearest import nearest
-from pointsman.kernel.schema_numbers import DECIMAL_TEXT, KEYWORDS, checked
+from pointsman.kernel.schema_numbers import DECIMAL_TEXT, KEYWORDS, add_number_keywords
 from pointsman.kernel.schema_problems import leaves, problems
 from pointsman.kernel.schema_tree import Schema, rebuilt
 from pointsman.kernel.tree import MOST_PROBLEMS
@@ -55,14 +55,14 @@ def conform(document: Document, kind: type[T], *checks: Check[T]) -> T:
         found = [problem for error in errors for problem in problems(document, form.schema, error)]
         rest = _checked_rest(document, kind, form, errors, checks)
         refuse((*document.problems, *found, *rest))
-    value = _converted(document, kind)
+    value = _convert(document, kind)
     refuse(problem for check in checks for problem in check(value, document))
     return value
 
 
 def json_schema(kind: object) -> Schema:
     """Return the JSON Schema (2020-12) of a type; structs allow no keys but their own."""
-    return {"$schema": _DIALECT, **rebuilt(msgspec.json.schema(kind), _published)}
+    return {"$schema": _DIALECT, **rebuilt(msgspec.json.schema(kind), _close_node)}
 
 
 def json_schemas(
@@ -85,11 +85,11 @@ class _Form(NamedTuple):
 
 @cache
 def _form(kind: Hashable) -> _Form:
-    schema = rebuilt(json_schema(kind), checked)
+    schema = rebuilt(json_schema(kind), add_number_keywords)
     return _Form(schema, jsonschema_rs.Draft202012Validator(schema, keywords=KEYWORDS))
 
 
-def _published(node: Schema) -> Schema:
+def _close_node(node: Schema) -> Schema:
     if "properties" in node:
         return node | {"additionalProperties": False}
     return _decimal(node)
@@ -124,7 +124,7 @@ def _checked_rest(
     return [each for each in found[0] if all(each in others for others in found)] if found else []
 
 
-def _converted(document: Document, kind: type[T]) -> T:
+def _convert(document: Document, kind: type[T]) -> T:
     try:
         return msgspec.convert(document.value, kind)
     except msgspec.ValidationError as error:

@@ -27,7 +27,7 @@ _BOUNDS = {
 }
 
 
-def checked(node: Schema) -> Schema:
+def add_number_keywords(node: Schema) -> Schema:
     """Return a schema node with our keywords where numbers are wanted."""
     if node.get("type") == "integer":
         return node | {WHOLE: True}

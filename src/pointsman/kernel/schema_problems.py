@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Path, escaped, path_text
+from pointsman.kernel.document import Document, Path, escape, path_text
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema_numbers import BOUNDS, DECIMAL, WHOLE
 from pointsman.kernel.schema_tree import Schema, schema_at
@@ -74,8 +74,8 @@ def _unknown_keys(seen: _Seen) -> Iterator[Problem]:
     known = list(schema_at(seen.schema, seen.error.schema_path[:-1])["properties"])
     for key in seen.error.kind.as_dict()["unexpected"]:
         path = (*seen.path, key)
-        message = f"unknown key `{escaped(path_text(path), 120)}`"
-        hint = _suggestion(key, known) or f"known here: {_listed(known)}"
+        message = f"unknown key `{escape(path_text(path), 120)}`"
+        hint = _suggestion(key, known) or f"known here: {_name_list(known)}"
         yield seen.document.problem(path, Code.UNKNOWN_KEY, message, hint, key=True)
 
 
@@ -93,7 +93,7 @@ def _of_type(seen: _Seen, types: Sequence[str]) -> Problem:
     # A decimal may also be given as the text of a number; that is no other type to the user.
     wanted = [each for each in types if not ("number" in types and each == "string")]
     expected = " or ".join(_TYPES[each] for each in wanted)
-    message = f"expected {expected}, got {_shown(seen.value)}"
+    message = f"expected {expected}, got {_value_text(seen.value)}"
     return seen.problem(Code.WRONG_TYPE, message, _type_hint(wanted, seen.value))
 
 
@@ -114,8 +114,8 @@ def _unknown_value(seen: _Seen) -> Iterator[Problem]:
 
 
 def _not_among(seen: _Seen, options: Sequence[str]) -> Problem:
-    wanted = f"one of {_listed(options)}" if len(options) > 1 else _listed(options)
-    message = f"expected {wanted}, got {_shown(seen.value)}"
+    wanted = f"one of {_name_list(options)}" if len(options) > 1 else _name_list(options)
+    message = f"expected {wanted}, got {_value_text(seen.value)}"
     hint = _suggestion(seen.value, options) if isinstance(seen.value, str) else ""
     return seen.problem(Code.UNKNOWN_VALUE, message, hint)
 
@@ -123,13 +123,15 @@ def _not_among(seen: _Seen, options: Sequence[str]) -> Problem:
 def _limit(seen: _Seen) -> Iterator[Problem]:
     code, words = _LIMITS[seen.error.kind.name]
     (limit,) = seen.error.kind.as_dict().values()
-    got = _length(seen.value) if code in (Code.TOO_SHORT, Code.TOO_LONG) else _shown(seen.value)
+    got = (
+        _length(seen.value) if code in (Code.TOO_SHORT, Code.TOO_LONG) else _value_text(seen.value)
+    )
     yield seen.problem(code, f"{words.format(limit)}, got {got}")
 
 
 def _exact_number(seen: _Seen) -> Iterator[Problem]:
     keyword, reason = seen.error.kind.name, str(seen.error.kind.as_dict()["message"])
-    got = _shown(seen.value)
+    got = _value_text(seen.value)
     if keyword == WHOLE:
         yield seen.problem(Code.WRONG_TYPE, f"expected a whole number, got {got}", reason)
     elif keyword == BOUNDS:
@@ -155,7 +157,7 @@ def _nothing(_seen: _Seen) -> Iterator[Problem]:
 
 
 def _other(seen: _Seen) -> Iterator[Problem]:
-    message = f"{_shown(seen.value)} breaks the rule `{seen.error.kind.name}`"
+    message = f"{_value_text(seen.value)} breaks the rule `{seen.error.kind.name}`"
     yield seen.problem(Code.INVALID_VALUE, message)
 
 
@@ -241,17 +243,17 @@ def _suggestion(name: str, known: Iterable[str]) -> str:
     return f"did you mean `{meant}`?" if meant else ""
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(f"`{escaped(each)}`" for each in names[:_MOST_LISTED])
+def _name_list(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{escape(each)}`" for each in names[:_MOST_LISTED])
     return f"{shown} and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else shown
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "a mapping"
     if value is None:
         return "nothing"
-    return f"text `{escaped(value)}`" if isinstance(value, str) else f"`{_plain(value)}`"
+    return f"text `{escape(value)}`" if isinstance(value, str) else f"`{_plain(value)}`"
 
 
 def _length(value: object) -> str:

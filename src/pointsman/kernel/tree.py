@@ -15,7 +15,7 @@ from pointsman.kernel.document import (
     Limits,
     Path,
     Position,
-    escaped,
+    escape,
     in_order,
     refuse,
 )
@@ -42,7 +42,7 @@ class _Open:
         step = len(self.items) if self.key is None else self.key
         return (*self.path, step)
 
-    def put(self, value: Json) -> None:
+    def add_value(self, value: Json) -> None:
         """Add a value. Where a key belongs, it stands for the key: a problem noted before."""
         if isinstance(self.items, list):
             self.items.append(value)
@@ -101,7 +101,7 @@ class Tree:
 
     def close(self) -> None:
         """End the innermost list or mapping."""
-        self._put(self._stack.pop().items)
+        self._add_value(self._stack.pop().items)
 
     def key(self, name: str, position: Position) -> None:
         """Take the key of the mapping member that comes next."""
@@ -110,7 +110,7 @@ class Tree:
         # A key that could not be read left its value in the mapping, but no position of its own.
         if name in mapping.items and path in self._keys:
             line = self._keys[path][0]
-            message = f"key `{escaped(name)}` is already in this mapping, on line {line}"
+            message = f"key `{escape(name)}` is already in this mapping, on line {line}"
             self.report(position, Code.DUPLICATE_KEY, message, "keep one of the two")
         else:
             self._keys[path] = position
@@ -119,7 +119,7 @@ class Tree:
     def leaf(self, value: Json, position: Position) -> None:
         """Take a scalar."""
         self._add(position)
-        self._put(value)
+        self._add_value(value)
 
     def report(
         self, position: Position, code: Code, message: str, hint: str = "", *, is_key: bool = False
@@ -164,8 +164,8 @@ class Tree:
         self._values[path] = position
         return path
 
-    def _put(self, value: Json) -> None:
+    def _add_value(self, value: Json) -> None:
         if self._stack:
-            self._stack[-1].put(value)
+            self._stack[-1].add_value(value)
         else:
             self._root.append(value)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from pointsman.kernel.checkpoint import EVERY_ENTRIES, Checkpoint
 from pointsman.kernel.entry import Chain, Entry, Head, empty_head, entry_bytes, head_after
-from pointsman.kernel.merkle import Frontier, extended, leaf_hash, root
+from pointsman.kernel.merkle import Frontier, append_leaves, leaf_hash, root
 
 HASH_SIZE = 32
 
@@ -56,7 +56,7 @@ class ChainReport(Struct, frozen=True):
     fault: Fault | None
 
     @property
-    def unsigned(self) -> int:
+    def unsigned_count(self) -> int:
         """How many entries stand past the last checkpoint."""
         return self.entries - self.signed
 
@@ -129,7 +129,7 @@ class Pass:
         checkpoint = self._checkpoints.pop(0)
         before = self.frontier.size
         self._compare_leaves()
-        self.frontier = extended(self.frontier, self.pending)
+        self.frontier = append_leaves(self.frontier, self.pending)
         self.pending = []
         if root(self.frontier) != checkpoint.root:
             seq = before if self._suspect is None else self._suspect

@@ -45,16 +45,16 @@ class Salted:
     __slots__ = ("_start",)
 
     def __init__(self, salt: str) -> None:
-        self._start = hashlib.sha256(b"wb1\0" + _measured(salt.encode()))
+        self._start = hashlib.sha256(b"wb1\0" + _with_length(salt.encode()))
 
     def slot(self, unit: bytes, total: int) -> int:
         """Give the slot of a unit: a whole number from 0 up, below the total."""
         found = self._start.copy()
-        found.update(_measured(unit))
+        found.update(_with_length(unit))
         return int.from_bytes(found.digest()[:8], "big") * total >> 64
 
 
-def _measured(part: bytes) -> bytes:
+def _with_length(part: bytes) -> bytes:
     return len(part).to_bytes(4, "big") + part
 
 
@@ -63,12 +63,12 @@ def ends(weights: Sequence[int]) -> list[int]:
     return list(accumulate(weights))
 
 
-def picked(slot: int, bounds: Sequence[int]) -> int:
+def pick_weight(slot: int, bounds: Sequence[int]) -> int:
     """Give the first weight whose slots end past this one; a weight of 0 has none."""
     return bisect_right(bounds, slot)
 
 
-def scaled(weights: Sequence[Decimal]) -> list[int]:
+def whole_weights(weights: Sequence[Decimal]) -> list[int]:
     """Give weights as whole numbers in the same proportion: 33.3 and 33.4 become 333 and 334."""
     places = max((-_exponent(each) for each in weights), default=0)
     found = [int(each.scaleb(max(places, 0))) for each in weights]

@@ -6,7 +6,7 @@ import re
 
 from pointsman.kernel import literal
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Json, Position, escaped
+from pointsman.kernel.document import Json, Position, escape
 from pointsman.kernel.tree import Tree
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
@@ -43,7 +43,7 @@ def means_text(text: str) -> bool:
 def _number(tree: Tree, text: str, position: Position) -> Json:
     if _LEADING_ZERO.match(text):
         message = (
-            f"`{escaped(text)}` starts with a zero, which some readers take for an octal number"
+            f"`{escape(text)}` starts with a zero, which some readers take for an octal number"
         )
         hint = "put it in quotes if it is a text, else remove the zero"
         tree.report(position, Code.LEADING_ZERO, message, hint)

@@ -20,7 +20,7 @@ from pointsman.kernel.document import (
     Document,
     Limits,
     Position,
-    escaped,
+    escape,
     path_text,
     refuse,
 )
@@ -93,7 +93,7 @@ def _read_slowly(text: str, tree: Tree) -> Document:
         tree.fail(
             (mark.line + 1, mark.column + 1),
             Code.SYNTAX,
-            f"not valid YAML: {escaped(problem, 200)}",
+            f"not valid YAML: {escape(problem, 200)}",
             hint,
         )
 
@@ -183,7 +183,7 @@ class _Reader:
     def _empty(self, position: Position) -> None:
         path = self._tree.next_path
         hint = "write one, or leave the key out" if self._tree.in_mapping else "write one"
-        message = f"`{escaped(path_text(path), 120)}` has no value"
+        message = f"`{escape(path_text(path), 120)}` has no value"
         self._tree.report(position, Code.EMPTY_VALUE, message, hint)
         self._tree.leaf(None, position)
 
@@ -195,7 +195,7 @@ class _Reader:
             message = "merge keys are not allowed"
             self._tree.report(position, Code.MERGE_KEY, message, hint, is_key=True)
         elif not event.style and not yaml_scalar.means_text(name):
-            message = f"key `{escaped(name)}` is not a text" if name else "a key is empty"
+            message = f"key `{escape(name)}` is not a text" if name else "a key is empty"
             hint = "put the key in quotes"
             self._tree.report(position, Code.KEY_NOT_TEXT, message, hint, is_key=True)
 
@@ -206,7 +206,7 @@ class _Reader:
         is_key = self._tree.wants_key
         if is_key:
             self._tree.key(name, position)
-        message = f"alias `{escaped(name)}` is not allowed"
+        message = f"alias `{escape(name)}` is not allowed"
         self._tree.report(position, Code.ALIAS, message, hint, is_key=is_key)
         if not is_key:
             self._tree.leaf(None, position)
@@ -215,11 +215,11 @@ class _Reader:
         """Refuse what a node may not carry, and return where it stands."""
         position = self._where(event)
         if event.anchor is not None:
-            message = f"anchor `&{escaped(event.anchor)}` is not allowed"
+            message = f"anchor `&{escape(event.anchor)}` is not allowed"
             hint = "write the value out where it is needed"
             self._tree.report(position, Code.ANCHOR, message, hint)
         if event.tag is not None:
-            message = f"tag `{escaped(event.tag)}` is not allowed"
+            message = f"tag `{escape(event.tag)}` is not allowed"
             hint = "remove it; quotes make a text"
             self._tree.report(position, Code.TAG, message, hint)
         return position

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from pointsman.kernel.number import Billionths, divided, ratio
+from pointsman.kernel.number import Billionths, divide, ratio
 from pointsman.storage.stores.patterns.outcomes import ModelTotal
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.turns.learning.calibration import MOST_TRIED, Reliability, reliability
@@ -53,7 +53,7 @@ class PatternReport(Struct, frozen=True):
         """How far estimates are off, tenth by tenth, weighed by how many there are."""
         count = sum(each.count for each in self.reliability)
         off = sum(each.count * abs(each.expected - each.observed) for each in self.reliability)
-        return Billionths(divided(off, count)) if count else None
+        return Billionths(divide(off, count)) if count else None
 
 
 class _Estimate(Struct, frozen=True):
@@ -79,7 +79,7 @@ def pattern_report(store: PatternStore, settings: PatternSettings) -> PatternRep
                 outcomes = known.index.outcomes(place)
                 judged = {model: each.judged for model, each in outcomes.items() if each.judged}
                 pairs += [
-                    (expected[model], divided(outcomes[model].success, count))
+                    (expected[model], divide(outcomes[model].success, count))
                     for model, count in judged.items()
                     if model in expected
                 ]
@@ -126,12 +126,12 @@ def _coverage(estimates: Sequence[_Estimate]) -> Iterable[TaskCoverage]:
             looks=len(found),
             judged=dict(sorted(judged.items())),
             success={
-                model: Billionths(divided(success[model], count))
+                model: Billionths(divide(success[model], count))
                 for model, count in sorted(judged.items())
             },
             leads=min(named, key=lambda model: (-named[model], model), default=""),
-            effective_rows=divided(sum(each.effective_rows for each in found), len(found)),
-            confidence=Billionths(divided(sum(each.confidence for each in found), len(found))),
+            effective_rows=divide(sum(each.effective_rows for each in found), len(found)),
+            confidence=Billionths(divide(sum(each.confidence for each in found), len(found))),
             silent=sum(each.is_silent for each in found),
         )
 
@@ -146,8 +146,8 @@ def reliability_text(found: Sequence[Reliability]) -> list[str]:
     lines = ["expected  observed   runs  | expected, * observed: the closer, the better"]
     for each in found:
         bar = [" "] * (_COLUMNS + 1)
-        bar[divided(_COLUMNS * each.expected, 10**9)] = "|"
-        bar[divided(_COLUMNS * each.observed, 10**9)] = "*"
+        bar[divide(_COLUMNS * each.expected, 10**9)] = "|"
+        bar[divide(_COLUMNS * each.observed, 10**9)] = "*"
         shown = f"{_percent(each.expected):>8}  {_percent(each.observed):>8}  {each.count:>5}"
         lines.append(f"{shown}  {''.join(bar)}".rstrip())
     return lines
@@ -179,12 +179,12 @@ def reliability_svg(found: Sequence[Reliability]) -> str:
 
 
 def _x(share: int) -> int:
-    return 40 + divided(380 * share, 10**9)
+    return 40 + divide(380 * share, 10**9)
 
 
 def _y(share: int) -> int:
-    return 400 - divided(380 * share, 10**9)
+    return 400 - divide(380 * share, 10**9)
 
 
 def _percent(share: int) -> str:
-    return f"{divided(share, 10**7)} %"
+    return f"{divide(share, 10**7)} %"

@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.number import Billionths, ratio
-from pointsman.providers.messages import Message, Request, Response, Text
+from pointsman.providers.messages import ChatMessage, ModelRequest, Response, Text
 from pointsman.turns.learning.fingerprint import looked_at
 
 STEPS: Final = 4
@@ -45,14 +45,14 @@ class Rubric(Struct, frozen=True):
         return content_id(self.text.encode("utf-8", "surrogatepass"))
 
 
-def judge_request(rubric: Rubric, question: str, answer: str) -> Request:
+def judge_request(rubric: Rubric, question: str, answer: str) -> ModelRequest:
     """Return the request for a verdict; a long text is cut to its beginning and end."""
     shown = (
         f"Rubric:\n{rubric.text}\n\nQuestion:\n{looked_at(question)}\n\n"
         f"Answer:\n{looked_at(answer)}\n\nYour digit:"
     )
-    return Request(
-        messages=(Message("user", (Text(shown),)),),
+    return ModelRequest(
+        messages=(ChatMessage("user", (Text(shown),)),),
         system=(Text(_TASK),),
         max_output_tokens=MOST_VERDICT_TOKENS,
         temperature=Raw(b"0"),
@@ -65,7 +65,7 @@ def verdict(said: str) -> Billionths | None:
     return None if match is None else ratio(int(match[1]), STEPS)
 
 
-def question_text(request: Request) -> str:
+def question_text(request: ModelRequest) -> str:
     """Return the text of a request, its system prompt included."""
     blocks = [*request.system, *(block for each in request.messages for block in each.content)]
     return "\n".join(block.text for block in blocks if isinstance(block, Text))

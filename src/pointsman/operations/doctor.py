@@ -155,11 +155,11 @@ def _vectors(settings: Settings) -> Iterator[DoctorFinding]:
     if settings.patterns.vectors != "minilm":
         return
     try:
-        minilm.verified()
+        minilm.read_compact_file()
     except WeightsError as error:
         yield DoctorFinding("fault", "vectors", error.message, error.hint)
         return
-    yield DoctorFinding("ok", "vectors", f"minilm, {minilm.located()}")
+    yield DoctorFinding("ok", "vectors", f"minilm, {minilm.compact_file()}")
 
 
 def _databases(home: Home) -> Iterator[DoctorFinding]:

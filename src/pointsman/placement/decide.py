@@ -26,7 +26,7 @@ from pointsman.placement.policy import POLICY_FORM, PlacementPolicy, Rule
 from pointsman.placement.rules.policy_rule import STRONGEST_FIRST, Action, PolicyRule, texts_of
 from pointsman.placement.rules.sensitivity import staying
 from pointsman.placement.rules.table import ErrorCode, Privacy, Route
-from pointsman.placement.rules.totality import compared
+from pointsman.placement.rules.totality import compare_tokens
 from pointsman.placement.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
@@ -150,7 +150,7 @@ class Placement:
                 return "SENSITIVE_LOCAL", f"holds {', '.join(kinds)}"
         return "", ""
 
-    def told(self, step: StepName, outcome: StepOutcome, detail: str) -> None:
+    def note(self, step: StepName, outcome: StepOutcome, detail: str) -> None:
         """Note how a step ended."""
         self.steps.append(Step(step, outcome, detail))
 
@@ -217,7 +217,7 @@ def _decide_by_steps(
 ) -> tuple[PlacementOutcome, PlacementTrace]:
     case = Placement(compiled, facts)
     found = _after_failure(case) if facts.failed is not None else _first(case)
-    found = _gated(case, found)
+    found = _apply_gates(case, found)
     policy = compiled.policy
     model = ""
     if not found.error:
@@ -256,23 +256,23 @@ def _by_policy(case: Placement) -> Conclusion | None:
     step: StepName = "policyEnforcement"
     facts, action = case.facts, case.action
     if action in {"none", *_TELLING}:
-        case.told(step, "passedThrough", f"policy action {action}")
+        case.note(step, "passedThrough", f"policy action {action}")
         return None
     by = _by_whom(case)
     if action == "block":
-        case.told(step, "threw", by)
+        case.note(step, "threw", by)
         return Conclusion(step, "POLICY_BLOCK", by, error="E-ROUTE-001", gate="closed")
     if action == "force_local":
-        case.told(step, "terminated", by)
+        case.note(step, "terminated", by)
         return Conclusion(step, "POLICY_FORCE_LOCAL", by, route="local", gate="local")
     rule_id, why = case.stays()
     if facts.privacy_level == "local":
         rule_id, why = "PRIVACY_LOCAL", "the privacy level is local"
     if rule_id:
         reason = f"{by}, but {why} ({rule_id})"
-        case.told(step, "threw", reason)
+        case.note(step, "threw", reason)
         return Conclusion(step, "POLICY_FORCE_CLOUD", reason, error="E-ROUTE-002", gate="closed")
-    case.told(step, "terminated", by)
+    case.note(step, "terminated", by)
     return Conclusion(step, "POLICY_FORCE_CLOUD", by, route="cloud")
 
 
@@ -290,11 +290,11 @@ def _by_privacy(case: Placement) -> Conclusion | None:
         return _by_table(case, step)
     rule_id, why = case.stays()
     if rule_id:
-        case.told(step, "terminated", why)
+        case.note(step, "terminated", why)
         return Conclusion(step, rule_id, why, route="local", gate="local")
     if level == "cloud":
         return _by_table(case, step)
-    case.told(step, "passedThrough", "privacy level auto, nothing must stay")
+    case.note(step, "passedThrough", "privacy level auto, nothing must stay")
     return None
 
 
@@ -307,7 +307,7 @@ def _by_table(case: Placement, step: StepName) -> Conclusion:
         if is_hit:
             binds = rule.route == "local" and (level == "local" or case.policy.auto == "binding")
             reason = rule.says + _notes(case)
-            case.told(step, "terminated", rule.id)
+            case.note(step, "terminated", rule.id)
             return Conclusion(
                 step,
                 rule.id,
@@ -318,7 +318,7 @@ def _by_table(case: Placement, step: StepName) -> Conclusion:
             )
     # INVARIANT: a table that was read is total; one made by hand may not be.
     reason = f"no rule holds for privacy level {level}"
-    case.told(step, "threw", reason)
+    case.note(step, "threw", reason)
     return Conclusion(step, "NO_RULE", reason, error="E-ROUTE-001", gate="closed")
 
 
@@ -330,7 +330,7 @@ def _holds(rule: Rule, inputs: Inputs) -> bool:
     if asked is not None and asked != inputs.is_intent_supported:
         return False
     test = rule.token_count
-    return test is None or compared(test, inputs.token_count, inputs.token_limit)
+    return test is None or compare_tokens(test, inputs.token_count, inputs.token_limit)
 
 
 def _notes(case: Placement) -> str:
@@ -360,16 +360,16 @@ def _after_failure(case: Placement) -> Conclusion:
             continue
         if not rule.to:
             reason = f"{failed.route} execution failed after {failed.rule_id}"
-            case.told(step, "threw", rule.id)
+            case.note(step, "threw", rule.id)
             gate: Gate = "local" if failed.route == "local" else "open"
             return Conclusion(step, rule.id, reason, error=rule.error_code, gate=gate)
-        return _escalated(case, rule.id, rule.to)
+        return _escalate(case, rule.id, rule.to)
     reason = f"no failure rule holds for a failed {failed.route} execution"
-    case.told(step, "threw", reason)
+    case.note(step, "threw", reason)
     return Conclusion(step, "NO_RULE", reason, error="E-ROUTE-001", gate="closed")
 
 
-def _escalated(case: Placement, rule_id: str, to: Route) -> Conclusion:
+def _escalate(case: Placement, rule_id: str, to: Route) -> Conclusion:
     step: StepName = "failureHandling"
     stays, why = case.stays()
     if case.facts.privacy_level == "local":
@@ -378,9 +378,9 @@ def _escalated(case: Placement, rule_id: str, to: Route) -> Conclusion:
         stays, why = f"POLICY_{case.action.upper()}", _by_whom(case)
     if stays:
         reason = f"the stored decision allows a fallback, but {why} ({stays})"
-        case.told(step, "threw", reason)
+        case.note(step, "threw", reason)
         return Conclusion(step, rule_id, reason, error="E-ROUTE-002", gate="local")
-    case.told(step, "terminated", rule_id)
+    case.note(step, "terminated", rule_id)
     reason = "local execution failed, the stored decision allows a fallback"
     return Conclusion(step, rule_id, reason, route=to, is_escalation=True)
 
@@ -392,7 +392,7 @@ def _failure_says(route: Route, *, allowed: bool | None) -> str:
     return f"{said} and {'' if allowed else 'not '}initial_decision.fallback_allowed"
 
 
-def _gated(case: Placement, found: Conclusion) -> Conclusion:
+def _apply_gates(case: Placement, found: Conclusion) -> Conclusion:
     """Hold a route that cannot be taken: no model here, or no network out."""
     facts = case.facts
     if found.error or not found.route:
@@ -402,10 +402,10 @@ def _gated(case: Placement, found: Conclusion) -> Conclusion:
             # Stays local, and errs: never the cloud instead (companion D-001-10).
             found.error = "E-LOCAL-001"
             found.reason += f"; {facts.local_model.model_name} is not available"
-            case.told(found.at, "threw", "the local model is not available")
+            case.note(found.at, "threw", "the local model is not available")
         return found
     if facts.network_state == "offline":
-        case.told("networkGate", "threw", "offline")
+        case.note("networkGate", "threw", "offline")
         return Conclusion(
             "networkGate",
             "NETWORK_UNAVAILABLE",
@@ -416,13 +416,13 @@ def _gated(case: Placement, found: Conclusion) -> Conclusion:
     if not facts.cloud_model:
         found.error = "E-CLOUD-001"
         found.reason += "; no cloud model is configured"
-        case.told(found.at, "threw", "no cloud model is configured")
+        case.note(found.at, "threw", "no cloud model is configured")
         return found
     detail = "online"
     if facts.network_state == "degraded":
         detail = "degraded: reachable but slow"
         found.reason += "; network degraded"
-    case.told("networkGate", "passedThrough", detail)
+    case.note("networkGate", "passedThrough", detail)
     return found
 
 
@@ -430,12 +430,12 @@ def _must_ask(policy: PlacementPolicy, rule_id: str) -> bool:
     return any(rule.id == rule_id and rule.requires_confirmation for rule in policy.failure_rules)
 
 
-def _decided(ready: CompiledPlacement, facts: PlacementFacts) -> Decided:
+def _decide_bytes(ready: CompiledPlacement, facts: PlacementFacts) -> Decided:
     outcome, trace = decide(ready, facts)
     return Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
 
 
-def _opened(ready: CompiledPlacement, facts: PlacementFacts, texts: Texts) -> PlacementFacts:
+def _restore_text(ready: CompiledPlacement, facts: PlacementFacts, texts: Texts) -> PlacementFacts:
     # Only a policy that reads the text needs it: erasing leaves the others replayable.
     return with_text(facts, texts) if ready.reads_content else facts
 
@@ -445,6 +445,6 @@ DECIDER: PureDecider[PlacementPolicy, CompiledPlacement, PlacementFacts] = PureD
     DECISION_VERSION,
     (POLICY_FORM.form, FACTS_FORM),
     CompiledPlacement,
-    _decided,
-    _opened,
+    _decide_bytes,
+    _restore_text,
 )

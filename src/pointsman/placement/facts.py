@@ -175,7 +175,7 @@ def placement_facts(
         token_count=token_count,
         counted_by=counted_by,
         human_override=given.human_override,
-        failed=_failed(given),
+        failed=_stored_failure(given),
     )
 
 
@@ -190,7 +190,7 @@ def with_text(facts: PlacementFacts, texts: Texts) -> PlacementFacts:
     return facts if isinstance(content, str) else replace(facts, content=texts(content))
 
 
-def _failed(given: GivenPlacement) -> Failed | None:
+def _stored_failure(given: GivenPlacement) -> Failed | None:
     stored = given.initial_decision
     if stored is UNSET:
         return None

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from pointsman.providers.messages import (
     Block,
+    ChatMessage,
     Image,
-    Message,
-    Request,
+    ModelRequest,
     Text,
     Thinking,
     ToolResult,
@@ -69,7 +69,7 @@ def adapter_capabilities(model: Capabilities, dialect: Dialect) -> AdapterCapabi
     )
 
 
-def estimate_input_tokens(request: Request, count: Count) -> int:
+def estimate_input_tokens(request: ModelRequest, count: Count) -> int:
     """Estimate the tokens of a request: its words by `count`, the rest by fixed amounts.
 
     What was said earlier is not among them.
@@ -84,7 +84,7 @@ def estimate_input_tokens(request: Request, count: Count) -> int:
     )
 
 
-def estimate_message_tokens(message: Message, count: Count) -> int:
+def estimate_message_tokens(message: ChatMessage, count: Count) -> int:
     """Estimate the tokens that a message adds to a conversation.
 
     The line's end that parts it from the next counts with it: vocabularies join that to the word
@@ -96,7 +96,7 @@ def estimate_message_tokens(message: Message, count: Count) -> int:
     return count(words) + images * IMAGE_TOKENS + _MESSAGE_TOKENS
 
 
-def _blocks(messages: Iterable[Message]) -> Iterator[Block]:
+def _blocks(messages: Iterable[ChatMessage]) -> Iterator[Block]:
     for message in messages:
         for block in message.content:
             yield block
@@ -104,7 +104,7 @@ def _blocks(messages: Iterable[Message]) -> Iterator[Block]:
                 yield from block.content
 
 
-def _words(request: Request) -> Iterator[str]:
+def _words(request: ModelRequest) -> Iterator[str]:
     yield from (each.text for each in request.system)
     for tool in request.tools:
         yield from (tool.name, tool.description, bytes(tool.input_schema).decode())

@@ -22,11 +22,11 @@ class Secret:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def revealed(self) -> str:
+    def reveal(self) -> str:
         """Give the secret; only where it is written on the wire."""
         return self._text
 
-    def redacted(self, data: bytes) -> bytes:
+    def redact(self, data: bytes) -> bytes:
         """Take the secret out of something that is not secret."""
         return data.replace(self._text.encode(), b"[redacted]") if self._text else data
 
@@ -63,7 +63,7 @@ class Credential:
 
     def _from_environment(self) -> Secret | None:
         text = os.environ.get(self._ref.env, "")
-        if self._kept is None or self._kept.revealed() != text:
+        if self._kept is None or self._kept.reveal() != text:
             self._kept = _secret(text)
         return self._kept
 

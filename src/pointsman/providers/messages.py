@@ -67,24 +67,24 @@ class RedactedThinking(Struct, frozen=True, tag_field="type", tag="redacted_thin
 Block = Text | Image | ToolUse | ToolResult | Thinking | RedactedThinking
 
 
-class Message(Struct, frozen=True):
+class ChatMessage(Struct, frozen=True):
     """One message."""
 
     role: Role
     content: tuple[Block, ...]
 
 
-class Passage(Struct, frozen=True):
+class WrittenMessages(Struct, frozen=True):
     """Messages as one dialect writes them: JSON values with commas between, and what is lost."""
 
     items: bytes
     lost: tuple[str, ...] = ()
 
 
-class Earlier(Protocol):
+class EarlierMessages(Protocol):
     """The messages before those of a request. They change no more, so each is worked out once."""
 
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[ChatMessage, ...]:
         """Give them."""
         ...
 
@@ -92,12 +92,14 @@ class Earlier(Protocol):
         """Estimate their tokens by a vocabulary."""
         ...
 
-    def written(self, dialect: str, write: Callable[[Sequence[Message]], Passage]) -> Passage:
+    def written(
+        self, dialect: str, write: Callable[[Sequence[ChatMessage]], WrittenMessages]
+    ) -> WrittenMessages:
         """Give them as a dialect writes them; `write` is asked only for those not written yet."""
         ...
 
 
-class Tool(Struct, frozen=True):
+class ToolSpec(Struct, frozen=True):
     """A tool the model may call; `input_schema` is a JSON Schema."""
 
     name: str
@@ -131,12 +133,12 @@ class Hint(Struct, frozen=True):
     value: Raw
 
 
-class Request(Struct, frozen=True):
+class ModelRequest(Struct, frozen=True):
     """What a caller asks for."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
     system: tuple[Text, ...] = ()
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
     tool_choice: ToolChoice | None = None
     output: OutputFormat | None = None
     max_output_tokens: int | None = None
@@ -151,7 +153,7 @@ class Request(Struct, frozen=True):
     hints: tuple[Hint, ...] = ()
     unsaid: tuple[str, ...] = ()
     """What was in the body and has no place here, by the names of `dialects.loss.Loss`."""
-    earlier: Earlier | None = None
+    earlier: EarlierMessages | None = None
     """What was said before `messages`; the first of these follows no result of a tool."""
 
 

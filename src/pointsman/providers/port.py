@@ -49,7 +49,7 @@ class Deadlines(Struct, frozen=True):
     total_s: float = 1800.0
 
 
-class Answer(Protocol):
+class UpstreamAnswer(Protocol):
     """An answer on its way: its head is here, its body comes in pieces."""
 
     status: int
@@ -90,14 +90,14 @@ def provider_request_id(headers: Mapping[str, str]) -> str:
     return ""
 
 
-class Provider(Protocol):
+class ModelProvider(Protocol):
     """Who answers."""
 
     name: str
     dialects: tuple[Dialect, ...]
     """What it speaks, what it prefers first."""
 
-    async def send(self, outgoing: Outgoing, deadlines: Deadlines) -> Answer:
+    async def send(self, outgoing: Outgoing, deadlines: Deadlines) -> UpstreamAnswer:
         """Make one call and give its answer once the head is a success.
 
         Raises `UpstreamError` for everything else: a status of 300 and more, no connection, a head
@@ -165,10 +165,12 @@ class UpstreamError(PointsmanError):
         return "cut" if self.error_class == "network" else self.error_class
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuilt, (type(self), self.message, {**self.__dict__}))
+        return (_rebuild_error, (type(self), self.message, {**self.__dict__}))
 
 
-def _rebuilt(kind: type[UpstreamError], message: str, known: dict[str, object]) -> UpstreamError:
+def _rebuild_error(
+    kind: type[UpstreamError], message: str, known: dict[str, object]
+) -> UpstreamError:
     error = kind.__new__(kind, message)
     error.__dict__.update(known)
     return error

@@ -11,7 +11,7 @@ from pointsman.providers.messages import StopReason, Usage, Vendor
 BlockKind = Literal["text", "thinking", "redacted_thinking", "tool_use"]
 
 
-class Started(Struct, frozen=True):
+class AnswerStarted(Struct, frozen=True):
     """The answer begins; `usage` is what is known of the input so far."""
 
     id: str
@@ -53,7 +53,7 @@ class BlockEnded(Struct, frozen=True):
     index: int
 
 
-class Stopped(Struct, frozen=True):
+class AnswerStopped(Struct, frozen=True):
     """The answer is whole."""
 
     reason: StopReason
@@ -61,11 +61,11 @@ class Stopped(Struct, frozen=True):
     stop_sequence: str = ""
 
 
-class Broken(Struct, frozen=True):
+class AnswerBroken(Struct, frozen=True):
     """The provider said that it cannot go on."""
 
     code: str
     message: str
 
 
-Event = Started | BlockStarted | Delta | Signature | BlockEnded | Stopped | Broken
+Event = AnswerStarted | BlockStarted | Delta | Signature | BlockEnded | AnswerStopped | AnswerBroken

@@ -24,7 +24,7 @@ from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.content import ContentStore
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.writer.chain_rows import HeldLease
-from pointsman.storage.writer.group import Settled, Soon
+from pointsman.storage.writer.group import CommitPolicy, Defer, Waiter
 from pointsman.storage.writer.ledger import Health, LedgerWriter, Listener, Making, Receipt
 
 BEGINS_S = 0.005
@@ -83,6 +83,7 @@ class Recorder:
         redact: Callable[[str], str] = str,
     ) -> None:
         self.key = home.signing_key()
+        self._policy = CommitPolicy()
         self._snapshots: set[str] = set()
         self._lock = threading.Lock()
         with ExitStack() as opened:
@@ -90,13 +91,20 @@ class Recorder:
             opened.callback(self._lease.release)
             chain = Chain(home.identity.ledger, self._lease.chain)
             self._ledger = LedgerWriter(
-                self._lease.place, chain, self.key, opening, older_keys=home.keys[:-1]
+                self._lease.place,
+                chain,
+                self.key,
+                opening,
+                older_keys=home.keys[:-1],
+                policy=self._policy,
             )
             opened.callback(self._ledger.close)
             self._reader = LedgerReader(home.database)
             opened.callback(self._reader.close)
             with told_errors(home.content):
-                self._content = ContentStore(home.content, home.content_key(), retain, redact)
+                self._content = ContentStore(
+                    home.content, home.content_key(), retain, redact, self._policy
+                )
             opened.callback(self._content.close)
             # Only a recorder that is whole keeps what it opened; `close` undoes it in this order.
             self._opened = opened.pop_all()
@@ -112,14 +120,14 @@ class Recorder:
         return self._ledger.health
 
     @property
-    def handed_in(self) -> int:
+    def submitted_count(self) -> int:
         """How many entries were handed in so far."""
-        return self._ledger.handed_in
+        return self._ledger.submitted_count
 
     @property
-    def done_with(self) -> int:
+    def settled_count(self) -> int:
         """How many of them, in the order they came, are durable or were refused."""
-        return self._ledger.done_with
+        return self._ledger.settled_count
 
     def ensure_snapshot(self, name: str, make: Callable[[], Draft]) -> None:
         """Record a snapshot ahead of the first entry that refers to it, once."""
@@ -135,7 +143,7 @@ class Recorder:
             self._snapshots.add(name)
 
     def decide(
-        self, names: Names, made: MadeDecision, aside: Aside, settled: Settled, linked: str = ""
+        self, names: Names, made: MadeDecision, aside: Aside, waiter: Waiter, linked: str = ""
     ) -> None:
         """Hand in a decision, and before it the policy it was made under if that is new."""
         if made.policy_id not in self._snapshots:
@@ -148,7 +156,7 @@ class Recorder:
         if made.artifacts:
             own = [each for each in made.artifacts if not self._is_shared(each, names.at)]
             draft = replace(draft, attachments=(*draft.attachments, *own))
-        self._ledger.hand_in(draft, settled)
+        self._ledger.hand_in(draft, waiter)
 
     def _is_shared(self, artifact: bytes, at: Instant) -> bool:
         """Record a large artifact by itself, once: thousands of decisions may name the same one."""
@@ -164,15 +172,15 @@ class Recorder:
         if make is not None and pinned.id not in self._snapshots:
             self.ensure_snapshot(pinned.id, lambda: snapshot_draft(make(self.key), at))
 
-    def hand_in(self, draft: Draft, settled: Settled) -> None:
+    def hand_in(self, draft: Draft, waiter: Waiter) -> None:
         """Hand in an entry, and tell somebody once it is durable."""
-        self._ledger.hand_in(draft, settled)
+        self._ledger.hand_in(draft, waiter)
 
-    def decide_soon(self, policy_id: str, make: Callable[[], Draft], settled: Settled) -> bool:
+    def decide_soon(self, policy_id: str, make: Callable[[], Draft], waiter: Waiter) -> bool:
         """Hand in a decision that is made with its group; False where its policy is new."""
         if policy_id not in self._snapshots:
             return False
-        self._ledger.hand_in(make, settled)
+        self._ledger.hand_in(make, waiter)
         return True
 
     def note(self, draft: Draft | Making) -> None:
@@ -183,23 +191,22 @@ class Recorder:
         """Seal a text and hand in what the home retains of it."""
         return self._content.hand_in(text, waits.expect)
 
-    def serve_loop(self, told: Callable[[], None], soon: Soon, alone: Callable[[], bool]) -> None:
+    def serve_loop(self, told: Callable[[], None], soon: Defer, alone: Callable[[], bool]) -> None:
         """Serve an event loop: tell it of durable groups, and let it say when one may begin.
 
         While it is `alone` with one request, it writes text and ledger itself, one after the other:
         that takes less time than to wake threads and win the interpreter's lock back from them.
         """
-        self._ledger.serve_loop(told, soon, alone)
-        self._content.serve_loop(told, soon, alone)
+        self._policy.serve_loop(told, soon, alone)
 
     def begin(self) -> None:
         """Have what was handed in written from now on; returns once that needs no lock of ours."""
         writing: SimpleQueue[None] = SimpleQueue()
-        if self._ledger.hurry(writing):
+        if self._ledger.begin_commit(writing):
             with suppress(Empty):
                 writing.get(timeout=BEGINS_S)
         # The text takes less time: its thread is woken now, and begins when there is a pause.
-        self._content.hurry(writing)
+        self._content.begin_commit(writing)
 
     def listen(self, listener: Listener) -> None:
         """Have somebody told what was made durable; from the commit thread."""

@@ -137,7 +137,7 @@ def turn_draft(
 ) -> Draft:
     """Give the entry of a turn's decision whose policy is recorded: as `turn_record` leads to."""
     facts = turn_facts.FACTS_FORM.encode(turn_facts.with_seal(ruling.facts, seal))
-    decided = turns.written(ruling.outcome, ruling.trace)
+    decided = turns.encode_decision(ruling.outcome, ruling.trace)
     payload = plain_bytes(
         ("turn", turns.DECISION_VERSION, policies.turns_id),
         content_id(facts),
@@ -151,7 +151,7 @@ def turn_draft(
 
 def turn_record(policies: Policies, ruling: Ruling, seal: Sealed, ledger: str) -> MadeDecision:
     """Give a turn's decision as it is recorded."""
-    decided = turns.written(ruling.outcome, ruling.trace)
+    decided = turns.encode_decision(ruling.outcome, ruling.trace)
     return MadeDecision(
         "turn",
         turns.DECISION_VERSION,

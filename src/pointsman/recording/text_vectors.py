@@ -78,9 +78,9 @@ class TextVectors:
     @cached_property
     def _model(self) -> MiniLM:
         # Imported here: few homes have it.
-        from pointsman.providers.embedded.minilm import loaded  # noqa: PLC0415 - see above
+        from pointsman.providers.embedded.minilm import load_minilm  # noqa: PLC0415 - see above
 
-        return loaded()
+        return load_minilm()
 
     def _thread(self) -> ThreadPoolExecutor:
         if self._worker is None:

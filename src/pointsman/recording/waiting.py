@@ -6,13 +6,13 @@ import asyncio
 from concurrent.futures import Future
 from typing import Protocol
 
-from pointsman.storage.writer.group import Settled
+from pointsman.storage.writer.group import Waiter
 
 
 class DurabilityWaiter(Protocol):
     """Whoever waits for entries and texts."""
 
-    def expect(self) -> Settled:
+    def expect(self) -> Waiter:
         """Wait for one thing more, and give whom to tell about it."""
         ...
 
@@ -23,7 +23,7 @@ class PendingResults:
     def __init__(self) -> None:
         self._pending: list[Future[object]] = []
 
-    def expect(self) -> Settled:
+    def expect(self) -> Waiter:
         """Wait for one thing more."""
         future: Future[object] = Future()
         # Running, so that a cancelled waiter cannot cancel it under the commit thread.

@@ -323,13 +323,13 @@ class Replica:
     def _record_lost_outcomes(self) -> None:
         """Record the ends of calls whose entries the ledger did not take."""
         overdue = self._budgets.overdue(Instant(self._clock.now() - LOST_AFTER))
-        known, handed_in = self._missing, self._recorder.handed_in
-        self._missing = {name: known.get(name, handed_in) for name, _ in overdue}
-        done_with = self._recorder.done_with
+        known, submitted = self._missing, self._recorder.submitted_count
+        self._missing = {name: known.get(name, submitted) for name, _ in overdue}
+        settled = self._recorder.settled_count
         for name, spent in overdue:
             # INVARIANT: entries are settled in order, so that an entry the ledger still writes is
             # never taken for lost: it would be recorded, and charged, twice.
-            if name not in known or known[name] > done_with:
+            if name not in known or known[name] > settled:
                 continue
             if self._shared.durable.is_recorded(name):
                 # Another replica counted it, thinking this one dead.

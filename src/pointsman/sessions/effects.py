@@ -15,7 +15,7 @@ from pointsman.access.spent import Spent
 from pointsman.calls.flow import CallResult, Record, RecordPlacement, TurnLock
 from pointsman.kernel.instant import Instant
 from pointsman.placement.facts import PlacementFacts
-from pointsman.providers.messages import Block, Request, Response, Role, ToolUse
+from pointsman.providers.messages import Block, ModelRequest, Response, Role, ToolUse
 from pointsman.recording.ruling import Ruling
 from pointsman.sessions.catalogue import Payload
 from pointsman.sessions.delegate_call import DelegateResult, Delegation
@@ -75,7 +75,7 @@ class AskEgress(Struct, frozen=True):
 class GatherPlacement(Struct, frozen=True):
     """Look at everything the next call would send; answered by `PlacementFacts`."""
 
-    request: Request
+    request: ModelRequest
     lock: TurnLock
 
 
@@ -84,7 +84,7 @@ class CallModel(Struct, frozen=True):
 
     model: str
     number: int
-    request: Request
+    request: ModelRequest
     ruling: Ruling | None
     input_tokens: int = 0
 
@@ -204,7 +204,7 @@ def ask_egress(ruling: Ruling, number: int) -> Steps[bool]:
     return bool((yield AskEgress(ruling, number)))
 
 
-def gather_placement(request: Request, lock: TurnLock) -> Steps[PlacementFacts]:
+def gather_placement(request: ModelRequest, lock: TurnLock) -> Steps[PlacementFacts]:
     """Look at what the next call would send."""
     return cast("PlacementFacts", (yield GatherPlacement(request, lock)))
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.providers.capabilities import estimate_message_tokens
-from pointsman.providers.messages import Message, Passage
+from pointsman.providers.messages import ChatMessage, WrittenMessages
 from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.rollup import ModelShare, Shares
 from pointsman.sessions.touched_files import TouchedFiles, TouchTracker
@@ -24,7 +24,7 @@ MOST_WRITTEN: Final = 2
 """For how many models that are written to differently the whole session stands written."""
 
 _MESSAGE = msgspec.json.Decoder(SessionMessage)
-Write = Callable[[Sequence[Message]], Passage]
+Write = Callable[[Sequence[ChatMessage]], WrittenMessages]
 
 
 class TranscriptStyle(Struct, frozen=True):
@@ -113,7 +113,7 @@ class ModelTranscript:
         self._dialects = wires
         self._count = 0
         self._tokens: dict[str, int] = {}
-        self.open: tuple[Message, ...] = ()
+        self.open: tuple[ChatMessage, ...] = ()
         """The last of them where what follows may still change how they are written."""
 
     def extend(self, added: Sequence[SessionMessage]) -> None:
@@ -126,12 +126,12 @@ class ModelTranscript:
             self._tokens[name] += _tokens(final, name)
         self._dialects.extend(self._style, final)
 
-    def to_messages(self, messages: Sequence[SessionMessage]) -> tuple[Message, ...]:
+    def to_messages(self, messages: Sequence[SessionMessage]) -> tuple[ChatMessage, ...]:
         """Give further messages in the same manner."""
         style = self._style
         return transcript(messages, sees_images=style.sees_images, shows_ids=style.shows_ids)
 
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[ChatMessage, ...]:
         """Give those that change no more."""
         return self.to_messages(tuple(self._history))[: self._count]
 
@@ -141,7 +141,7 @@ class ModelTranscript:
             self._tokens[tokenizer] = _tokens(self.messages(), tokenizer)
         return self._tokens[tokenizer]
 
-    def written(self, dialect: str, write: Write) -> Passage:
+    def written(self, dialect: str, write: Write) -> WrittenMessages:
         """Give those that change no more as a dialect writes them."""
         wire = self._dialects.of(self._style, dialect)
         if wire is None:
@@ -158,7 +158,7 @@ class DialectBytes:
         self._items = bytearray()
         self._lost_features: dict[str, None] = {}
 
-    def extend(self, messages: Sequence[Message]) -> None:
+    def extend(self, messages: Sequence[ChatMessage]) -> None:
         """Write more."""
         found = self._write(messages)
         if found.items:
@@ -166,9 +166,9 @@ class DialectBytes:
         self._lost_features |= dict.fromkeys(found.lost)
 
     @property
-    def passage(self) -> Passage:
+    def passage(self) -> WrittenMessages:
         """All of it."""
-        return Passage(bytes(self._items), tuple(self._lost_features))
+        return WrittenMessages(bytes(self._items), tuple(self._lost_features))
 
 
 class DialectCache:
@@ -191,14 +191,14 @@ class DialectCache:
             del self._found[next(iter(self._found))]
         return wire
 
-    def extend(self, style: TranscriptStyle, messages: Sequence[Message]) -> None:
+    def extend(self, style: TranscriptStyle, messages: Sequence[ChatMessage]) -> None:
         """Write on, in every form of a manner."""
         for (known, _), wire in self._found.items():
             if known == style and messages:
                 wire.extend(messages)
 
 
-def _border(messages: Sequence[Message]) -> int:
+def _border(messages: Sequence[ChatMessage]) -> int:
     """Tell how many change no more: dialects join results to what follows, and move the system."""
     roles = [each.role for each in messages]
     most = roles.index("system") if "system" in roles else len(roles)
@@ -207,7 +207,7 @@ def _border(messages: Sequence[Message]) -> int:
     )
 
 
-def _tokens(messages: Iterable[Message], tokenizer: str) -> int:
+def _tokens(messages: Iterable[ChatMessage], tokenizer: str) -> int:
     return sum(
         estimate_message_tokens(each, lambda text: count_tokens(text, tokenizer))
         for each in messages

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.kernel.nearest import nearest
 from pointsman.turns.policy import TurnPolicy
 from pointsman.turns.rules.condition import message_patterns
@@ -175,7 +175,7 @@ def parse_line(line: str, words: Collection[str] = ()) -> SlashCommand | SlashPr
     meant = nearest(name, names)
     hint = f"did you mean `/{meant}`?" if meant else f"known are /{', /'.join(names)}."
     hint += " Put a backslash before it to send it as a message"
-    return SlashProblem(f"there is no command `/{escaped(name)}`", hint)
+    return SlashProblem(f"there is no command `/{escape(name)}`", hint)
 
 
 def message_text(line: str) -> str:
@@ -224,7 +224,7 @@ def _read(command: CommandSpec, argument: str) -> SlashCommand | SlashProblem:
         return SlashCommand(command.name, argument)
     meant = nearest(argument, words)
     hint = f"did you mean `/{command.name} {meant}`?" if meant else _usage(command)
-    return SlashProblem(f"`/{command.name}` does not take `{escaped(argument)}`", hint)
+    return SlashProblem(f"`/{command.name}` does not take `{escape(argument)}`", hint)
 
 
 def _takes_any(command: CommandSpec) -> bool:

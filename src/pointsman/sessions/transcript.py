@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pointsman.providers.capabilities import estimate_input_tokens
-from pointsman.providers.messages import Block, Image, Message, Request, Text, ToolResult, ToolUse
+from pointsman.providers.messages import (
+    Block,
+    ChatMessage,
+    Image,
+    ModelRequest,
+    Text,
+    ToolResult,
+    ToolUse,
+)
 from pointsman.sessions.message import SessionMessage
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 
@@ -15,7 +23,7 @@ NO_RESULT = "the tool gave no result"
 
 def transcript(
     messages: Sequence[SessionMessage], *, sees_images: bool = True, shows_ids: bool = False
-) -> tuple[Message, ...]:
+) -> tuple[ChatMessage, ...]:
     """Give the messages as they are sent; with `shows_ids`, a planner can point at them.
 
     Calls that no result answers and results that answer no call are left out, for providers refuse
@@ -29,7 +37,7 @@ def transcript(
     for each in messages:
         blocks = tuple(_sendable_blocks(each, paired, sees_images=sees_images))
         if blocks:
-            sent.append(Message(each.role, _with_ids(each, blocks) if shows_ids else blocks))
+            sent.append(ChatMessage(each.role, _with_ids(each, blocks) if shows_ids else blocks))
     return tuple(sent)
 
 
@@ -49,7 +57,7 @@ def _with_ids(message: SessionMessage, blocks: tuple[Block, ...]) -> tuple[Block
     )
 
 
-def request_text(request: Request) -> str:
+def request_text(request: ModelRequest) -> str:
     """Give every word that a request sends: what is looked at before it leaves."""
     said = [each.text for each in request.system]
     earlier = () if request.earlier is None else request.earlier.messages()
@@ -59,7 +67,7 @@ def request_text(request: Request) -> str:
     return "\n".join(said)
 
 
-def estimated_tokens(request: Request, tokenizer: str = TOKENIZER) -> int:
+def estimated_tokens(request: ModelRequest, tokenizer: str = TOKENIZER) -> int:
     """Estimate the tokens of a request, with what was said before it."""
     new = estimate_input_tokens(request, lambda text: count_tokens(text, tokenizer))
     return new if request.earlier is None else new + request.earlier.tokens(tokenizer)

@@ -23,7 +23,7 @@ from pointsman.calls.flow import turn as routing_flow
 from pointsman.errors import LedgerError, PointsmanError
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ZERO, billionths_text
-from pointsman.providers.messages import Request, StopReason, Text, Tool, ToolUse
+from pointsman.providers.messages import ModelRequest, StopReason, Text, ToolSpec, ToolUse
 from pointsman.recording.ruling import Ruling
 from pointsman.sessions import effects
 from pointsman.sessions.call_events import (
@@ -329,19 +329,20 @@ class _TurnFlow:
     def _all_messages(self) -> tuple[SessionMessage, ...]:
         return (*self.turn.history, *self.messages)
 
-    def _request(self, model: str) -> Request:
+    def _request(self, model: str) -> ModelRequest:
         turn = self.turn
         known = turn.policies.turns.models.get(model)
         sees = known is not None and known.capabilities.supports_images
         system = turn.system(model)
         tools = tuple(
-            Tool(each.name, each.description, each.input_schema) for each in self._tools_for(model)
+            ToolSpec(each.name, each.description, each.input_schema)
+            for each in self._tools_for(model)
         )
         left = self._tokens_left()
         most = None if known is None else known.capabilities.max_output_tokens
         asked = [each for each in (left, most) if each is not None]
         past = turn.history.transcript_for(TranscriptStyle(sees, self._can_delegate(model)))
-        return Request(
+        return ModelRequest(
             messages=(*past.open, *past.to_messages(self.messages)),
             earlier=past,
             system=(Text(system),) if system else (),

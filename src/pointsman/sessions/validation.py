@@ -10,7 +10,7 @@ import jsonschema_rs
 import msgspec
 
 from pointsman.errors import DocumentError
-from pointsman.kernel.document import Limits, escaped
+from pointsman.kernel.document import Limits, escape
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema_problems import problems
@@ -27,7 +27,7 @@ def unknown_tool(name: str, known: Iterable[str]) -> str:
     listed = [*known]
     meant = nearest(name, listed)
     hint = f"did you mean `{meant}`?" if meant else f"there are: {', '.join(listed) or 'none'}"
-    return f"there is no tool `{escaped(name)}`: {hint}"
+    return f"there is no tool `{escape(name)}`: {hint}"
 
 
 def input_problems(use: ToolUse, definition: ToolDefinition) -> tuple[str, ...]:
@@ -56,9 +56,9 @@ def schema_refusal(schema: bytes) -> str:
     except jsonschema_rs.ValidationError as error:
         if error.kind.name == "$ref":
             return "it refers to something outside itself, which is not looked up"
-        return escaped(error.message, 200)
+        return escape(error.message, 200)
     except msgspec.MsgspecError as error:
-        return escaped(str(error), 200)
+        return escape(str(error), 200)
     return "" if form[0].get("type") == "object" else "it does not describe an object"
 
 
@@ -70,4 +70,4 @@ def _form(schema: bytes) -> tuple[Schema, jsonschema_rs.Validator]:
 
 
 def _nothing(uri: str) -> Any:
-    raise ValueError(f"the schema refers to `{escaped(uri)}`, which is not looked up")
+    raise ValueError(f"the schema refers to `{escape(uri)}`, which is not looked up")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from pointsman.kernel.content import sealed
+from pointsman.kernel.content import seal_text
 from pointsman.placement.rules.sensitivity import Finding, Sensitivity
 from pointsman.signals.detectors import DETECTOR, detect
 from pointsman.signals.hit import Hit
@@ -28,5 +28,5 @@ def sensitivity(text: str, key: bytes, find: Find = detect) -> Sensitivity:
 
 
 def _finding(text: str, hit: Hit, key: bytes) -> Finding:
-    digest = sealed(text[hit.start : hit.end], key).digest
+    digest = seal_text(text[hit.start : hit.end], key).digest
     return Finding(hit.kind, hit.group, hit.start, hit.end, digest, hit.reason)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pointsman.conversations.conversations import Conversations, SessionSummary
 from pointsman.kernel.columns import table
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import MicroUsd
 from pointsman.operations.providers import (
@@ -37,7 +37,7 @@ def _row(session: SessionSummary, mark: str = "") -> tuple[str, ...]:
         instant_text(session.started_at)[:16].replace("T", " "),
         str(session.turns),
         usd_text(session.cost_usd),
-        escaped(" ".join(session.opening.split()), 40),
+        escape(" ".join(session.opening.split()), 40),
     )
 
 

@@ -67,9 +67,12 @@ class CompiledTurnPolicy:
         """The model that takes what must stay here where no other candidate can."""
         self._patterns = Patterns(TextPatterns(), TextPatterns())
         shared = self._rules(policy.rules)
-        self._anywhere = self._made(None, policy.pattern, policy.tiers, shared)
+        self._anywhere = self._make_scope(None, policy.pattern, policy.tiers, shared)
         self._workspaces = [
-            (tuple(each.path.split("/")[1:]) if each.path != "/" else (), self._scope(each, shared))
+            (
+                tuple(each.path.split("/")[1:]) if each.path != "/" else (),
+                self._workspace_scope(each, shared),
+            )
             for each in policy.workspaces
         ]
         # DETERMINISM: the longest path first; equal lengths cannot both match.
@@ -97,16 +100,16 @@ class CompiledTurnPolicy:
                     return scope
         return self._anywhere
 
-    def _scope(self, workspace: Workspace, shared: tuple[CompiledRule, ...]) -> Scope:
+    def _workspace_scope(self, workspace: Workspace, shared: tuple[CompiledRule, ...]) -> Scope:
         policy = self.policy
-        return self._made(
+        return self._make_scope(
             workspace.default,
             policy.pattern if workspace.pattern is None else workspace.pattern,
             policy.tiers if workspace.tiers is None else workspace.tiers,
             (*self._rules(workspace.rules), *shared),
         )
 
-    def _made(
+    def _make_scope(
         self,
         default: Default | None,
         pattern: PatternSettings,

@@ -128,7 +128,7 @@ def run_chain(ready: CompiledTurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome,
         if chain[-1].verdict == "rejected" and _is_last(turn, chain[-1]):
             break
     if winner >= 0 and chain[winner].policy == "rule":
-        chain += _outranked(turn)
+        chain += _deferred_pattern(turn)
     chosen = (chain[winner].candidate_model or "") if winner >= 0 else ""
     outcome = TurnOutcome(chosen, winner, banners(ready, facts, chain, winner))
     return outcome, Trace(tuple(chain))
@@ -162,7 +162,7 @@ def _sticky(turn: Turn) -> Evaluation:
 
 def _by_hand(turn: Turn, slot: Slot, candidate: str, reason: str) -> Evaluation:
     """Judge a choice made by hand; a local one that is rejected keeps the turn on this machine."""
-    judged = _judged(turn, slot, candidate, reason)
+    judged = _judge(turn, slot, candidate, reason)
     if judged.verdict == "rejected" and turn.is_local(candidate):
         turn.local_choice = turn.local_choice or candidate
     return judged
@@ -199,19 +199,19 @@ def _pattern(turn: Turn) -> Evaluation:
         return _silent("pattern", "delegate_request_in_flight")
     if settings.mode == "off":
         return _silent("pattern", "the pattern store is off")
-    found = _recommended(turn.facts, settings)
+    found = _recommendation(turn.facts, settings)
     if found is None:
         return _silent("pattern", "no similar turns recorded")
     if found.model is None:
-        return _seen(found, Evaluation("pattern", "not_applicable", None, found.reason))
+        return _with_evidence(found, Evaluation("pattern", "not_applicable", None, found.reason))
     if settings.mode == "observe":
         reason = f"observing only: would suggest {found.model}, {_evidence(found)}"
-        return _seen(found, Evaluation("pattern", "not_applicable", None, reason))
-    explored = _explored(turn, found)
-    return _seen(found, explored or _judged(turn, "pattern", found.model, _evidence(found)))
+        return _with_evidence(found, Evaluation("pattern", "not_applicable", None, reason))
+    explored = _explore(turn, found)
+    return _with_evidence(found, explored or _judge(turn, "pattern", found.model, _evidence(found)))
 
 
-def _recommended(facts: TurnFacts, settings: PatternSettings) -> Recommendation | Weighed | None:
+def _recommendation(facts: TurnFacts, settings: PatternSettings) -> Recommendation | Weighed | None:
     """Ask the method of the policy; None where nothing is known."""
     if settings.method is UNSET:
         return recommend(facts.pattern_rows, settings) if facts.pattern_rows else None
@@ -223,17 +223,17 @@ def _recommended(facts: TurnFacts, settings: PatternSettings) -> Recommendation 
     return weigh(evidence, settings)
 
 
-def _explored(turn: Turn, found: Recommendation | Weighed) -> Evaluation | None:
+def _explore(turn: Turn, found: Recommendation | Weighed) -> Evaluation | None:
     """Give the runner-up its chance, where this turn drew it and the runner-up may take it."""
     if len(found.options) < 2 or not is_explored(turn.facts, turn.scope.pattern):
         return None
     runner_up = found.options[1].model
     reason = f"exploring the runner-up of {found.model}"
-    judged = _judged(turn, "pattern", runner_up, reason)
+    judged = _judge(turn, "pattern", runner_up, reason)
     return replace(judged, is_exploring=True) if judged.verdict == "chose" else None
 
 
-def _outranked(turn: Turn) -> list[Evaluation]:
+def _deferred_pattern(turn: Turn) -> list[Evaluation]:
     """After a rule won, tell what the pattern store would have said; it changes nothing."""
     if turn.ready.policy.trace_deferred == "off":
         return []
@@ -256,7 +256,7 @@ def _delegate(turn: Turn) -> Evaluation:
             if step == tier:
                 break
             continue
-        last = _judged(turn, "delegate_request", model, f"tier {step}")
+        last = _judge(turn, "delegate_request", model, f"tier {step}")
         said.append(f"tier {step}: {last.reason}" if last.verdict == "rejected" else f"tier {step}")
         if last.verdict == "chose":
             return replace(last, reason="; upgraded: ".join(said))
@@ -282,7 +282,7 @@ def _global_default(turn: Turn) -> Evaluation:
     if found.verdict == "chose" or not stays or turn.local_model in defaults:
         return found
     attempts = found.rule_attempts or (_attempt(found),)
-    own = _judged(
+    own = _judge(
         turn, "global_default", turn.local_model, _KEPT_HERE if turn.must_stay else _CHOSEN_HERE
     )
     if own.verdict == "rejected":
@@ -295,7 +295,7 @@ def _first_default(turn: Turn, slot: Slot, names: Sequence[str], reason: str) ->
     attempts: list[RuleAttempt] = []
     for number, name in enumerate(names, 1):
         said = reason if len(names) == 1 else f"{reason}, {number} of {len(names)}"
-        judged = _judged(turn, slot, name, said)
+        judged = _judge(turn, slot, name, said)
         if judged.verdict == "rejected" and len(names) > 1:
             attempts.append(_attempt(judged))
         if judged.verdict == "chose" or number == len(names):
@@ -326,7 +326,7 @@ def _silent(slot: Slot, reason: str) -> Evaluation:
     return Evaluation(slot, "not_applicable", None, reason)
 
 
-def _judged(turn: Turn, slot: Slot, candidate: str, reason: str) -> Evaluation:
+def _judge(turn: Turn, slot: Slot, candidate: str, reason: str) -> Evaluation:
     """Let a slot's candidate pass the vetoes, or say which one it failed."""
     veto = turn.veto(candidate)
     if veto is None:
@@ -334,7 +334,7 @@ def _judged(turn: Turn, slot: Slot, candidate: str, reason: str) -> Evaluation:
     return Evaluation(slot, "rejected", candidate, veto.reason, validation_failure=veto.code)
 
 
-def _seen(found: Recommendation | Weighed, evaluation: Evaluation) -> Evaluation:
+def _with_evidence(found: Recommendation | Weighed, evaluation: Evaluation) -> Evaluation:
     """Add what the pattern store looked at."""
     if isinstance(found, Weighed):
         return replace(
@@ -374,31 +374,36 @@ def _chosen_by_hand(model: str, reason: str) -> _ByHand:
     chosen = Evaluation("manual_sticky", "chose", model, reason)
     trace = Trace((_silent("per_message_override", _NO_OVERRIDE), chosen))
     outcome = TurnOutcome(model, 1, ())
-    return _ByHand(outcome, trace, _written(outcome, trace))
+    return _ByHand(outcome, trace, _encode(outcome, trace))
 
 
-def written(outcome: TurnOutcome, trace: Trace) -> Decided:
+def encode_decision(outcome: TurnOutcome, trace: Trace) -> Decided:
     """Return the canonical bytes of a decision; those of a choice by hand are there already."""
     if outcome.winner_index == 1:
         known = _chosen_by_hand(outcome.chosen_model, trace.chain[1].reason)
         if known.trace is trace:
             return known.written
-    return _written(outcome, trace)
+    return _encode(outcome, trace)
 
 
-def _written(outcome: TurnOutcome, trace: Trace) -> Decided:
+def _encode(outcome: TurnOutcome, trace: Trace) -> Decided:
     return Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
 
 
-def _decided(ready: CompiledTurnPolicy, facts: TurnFacts) -> Decided:
-    return written(*decide(ready, facts))
+def _decide_bytes(ready: CompiledTurnPolicy, facts: TurnFacts) -> Decided:
+    return encode_decision(*decide(ready, facts))
 
 
-def _opened(ready: CompiledTurnPolicy, facts: TurnFacts, texts: Texts) -> TurnFacts:
+def _restore_text(ready: CompiledTurnPolicy, facts: TurnFacts, texts: Texts) -> TurnFacts:
     # Only a policy that reads the text needs it: erasing leaves the others replayable.
     return with_text(facts, texts) if ready.reads_text else facts
 
 
 DECIDER: PureDecider[TurnPolicy, CompiledTurnPolicy, TurnFacts] = PureDecider(
-    "turn", DECISION_VERSION, (POLICY_FORM.form, FACTS_FORM), compile_policy, _decided, _opened
+    "turn",
+    DECISION_VERSION,
+    (POLICY_FORM.form, FACTS_FORM),
+    compile_policy,
+    _decide_bytes,
+    _restore_text,
 )

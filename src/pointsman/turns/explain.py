@@ -275,7 +275,7 @@ def evaluation_value(evaluation: Evaluation) -> dict[str, object]:
     """Return what one slot of the chain said, as JSON shows it."""
     alternatives, neighbours = evaluation.pattern_alternatives, evaluation.neighbours
     return {
-        **_told(evaluation),
+        **_set_fields(evaluation),
         "confidence": _number(evaluation.confidence),
         "flip_margin": _number(evaluation.flip_margin),
         "neighbours": neighbours and [_neighbour_value(each) for each in neighbours],
@@ -284,7 +284,7 @@ def evaluation_value(evaluation: Evaluation) -> dict[str, object]:
 
 
 def _option_value(option: ModelOption) -> dict[str, object]:
-    value = {**_told(option), "score": _number(option.score)}
+    value = {**_set_fields(option), "score": _number(option.score)}
     for name in ("success", "standard_error"):
         if name in value:
             value[name] = _number(getattr(option, name))
@@ -293,7 +293,7 @@ def _option_value(option: ModelOption) -> dict[str, object]:
     return value
 
 
-def _told(value: Struct) -> dict[str, object]:
+def _set_fields(value: Struct) -> dict[str, object]:
     """Give the fields of a value that say something."""
     found = msgspec.structs.asdict(value)
     return {name: each for name, each in found.items() if each is not msgspec.UNSET}

@@ -277,8 +277,8 @@ class _Check:
         self._home = home
 
     def problems(self, routing: RoutingFile, document: Document) -> Iterable[Problem]:
-        yield from self._known_default(routing.global_default, document, ("global_default",))
-        yield from self._known_tiers(routing.tiers, document, ("tiers",))
+        yield from self._default_problems(routing.global_default, document, ("global_default",))
+        yield from self._tier_problems(routing.tiers, document, ("tiers",))
         yield from pattern_problems(routing.pattern, document, ("pattern",))
         yield from self._rule_problems(routing.rules, document, ("rules",))
         names = {rule.name for rule in routing.rules if rule.name is not None}
@@ -292,11 +292,11 @@ class _Check:
     def _workspace_problems(
         self, given: GivenWorkspace, document: Document, at: Path, global_names: set[str]
     ) -> Iterable[Problem]:
-        yield from self._known_default(given.default, document, (*at, "default"))
+        yield from self._default_problems(given.default, document, (*at, "default"))
         if given.pattern is not None:
             yield from pattern_problems(given.pattern, document, (*at, "pattern"))
         if given.tiers is not None:
-            yield from self._known_tiers(given.tiers, document, (*at, "tiers"))
+            yield from self._tier_problems(given.tiers, document, (*at, "tiers"))
             missing = [tier for tier in TIERS if getattr(given.tiers, tier) is None]
             if missing:
                 message = f"the tiers of a workspace are all or none; missing: {', '.join(missing)}"
@@ -328,7 +328,7 @@ class _Check:
         seen: set[str] = set()
         for index, rule in enumerate(rules):
             path = (*at, index)
-            yield from self._known(rule.use, document, (*path, "use"))
+            yield from self._model_problems(rule.use, document, (*path, "use"))
             yield from condition.problems(rule.when, document, (*path, "when"))
             if rule.name is not None and rule.name in seen:
                 message = f"the name `{rule.name}` is taken by an earlier rule"
@@ -337,25 +337,25 @@ class _Check:
                 yield document.problem((*path, "name"), Code.TOO_SHORT, "a name cannot be empty")
             seen.add(rule.name or "")
 
-    def _known_tiers(self, tiers: GivenTiers, document: Document, at: Path) -> Iterable[Problem]:
+    def _tier_problems(self, tiers: GivenTiers, document: Document, at: Path) -> Iterable[Problem]:
         for tier in TIERS:
-            yield from self._known(getattr(tiers, tier), document, (*at, tier))
+            yield from self._model_problems(getattr(tiers, tier), document, (*at, tier))
 
-    def _known_default(
+    def _default_problems(
         self, default: GivenDefault | None, document: Document, at: Path
     ) -> Iterable[Problem]:
         if default is None or isinstance(default, str):
-            yield from self._known(default, document, at)
+            yield from self._model_problems(default, document, at)
             return
         seen: set[str] = set()
         for index, name in enumerate(default):
-            yield from self._known(name, document, (*at, index))
+            yield from self._model_problems(name, document, (*at, index))
             if model_id(name) in seen:
                 message = f"`{name}` stands in this list already"
                 yield document.problem((*at, index), Code.DUPLICATE_KEY, message)
             seen.add(model_id(name))
 
-    def _known(self, name: str | None, document: Document, at: Path) -> Iterable[Problem]:
+    def _model_problems(self, name: str | None, document: Document, at: Path) -> Iterable[Problem]:
         if name is not None:
             yield from unknown_model_problems(name, self._models, document, at)
 

@@ -22,7 +22,7 @@ from msgspec import Struct
 from pointsman.branches.policy import milliseconds
 from pointsman.errors import InputError, PointsmanError
 from pointsman.expressions.values import Value
-from pointsman.kernel.document import Limits, escaped
+from pointsman.kernel.document import Limits, escape
 from pointsman.kernel.json_text import read_json
 from pointsman.storage.policies.action_written import Action
 from pointsman.storage.policies.settings import WorkflowSettings
@@ -120,19 +120,19 @@ class ActionRunner(Struct, frozen=True):
 def check_allowed(action: Action, settings: WorkflowSettings) -> None:
     """Raise unless the settings list an action."""
     if action.shell is not None and action.shell[0] not in settings.commands:
-        raise _not_listed(f"the program `{escaped(action.shell[0])}`", "commands", action.shell[0])
+        raise _not_listed(f"the program `{escape(action.shell[0])}`", "commands", action.shell[0])
     if action.python is not None:
         module = action.python.partition(":")[0]
         if module not in settings.python:
-            raise _not_listed(f"the module `{escaped(module)}`", "python", module)
+            raise _not_listed(f"the module `{escape(module)}`", "python", module)
     if action.http is not None:
         host = host_of(action.http.url)
         if not is_loopback(host) and host not in settings.hosts:
-            raise _not_listed(f"the host `{escaped(host)}`", "hosts", host)
+            raise _not_listed(f"the host `{escape(host)}`", "hosts", host)
 
 
 def _not_listed(what: str, key: str, name: str) -> InputError:
-    hint = f"add it to pointsman.yaml: workflow: {{{key}: [{escaped(name)}]}}"
+    hint = f"add it to pointsman.yaml: workflow: {{{key}: [{escape(name)}]}}"
     return InputError(f"{what} is not listed in pointsman.yaml", hint=hint)
 
 
@@ -179,7 +179,7 @@ def _end_of(file: IO[bytes], most: int) -> bytes:
 
 def _last_line(told: bytes) -> str:
     lines = told.decode("utf-8", "replace").strip().splitlines()
-    return f": {escaped(lines[-1].strip(), 200)}" if lines else ""
+    return f": {escape(lines[-1].strip(), 200)}" if lines else ""
 
 
 def _output(printed: bytes, action: Action) -> Value:

@@ -9,7 +9,7 @@ from pointsman.branches.compiled import CompiledDecision
 from pointsman.branches.facts import BranchFacts
 from pointsman.expressions.evaluate import Names, Scope
 from pointsman.expressions.syntax import Path
-from pointsman.expressions.values import Missing, Value, followed
+from pointsman.expressions.values import Missing, Value, follow_path
 from pointsman.kernel.canonical import ContentId, canonical_json
 
 INPUT = "input"
@@ -53,7 +53,7 @@ def _values(ready: CompiledDecision, facts: BranchFacts) -> list[bytes]:
 
 
 def _encode_path(path: Path, scope: Scope, names: Names) -> bytes:
-    found = followed(names.start(path.root, scope), path.steps)
+    found = follow_path(names.start(path.root, scope), path.steps)
     return b"" if isinstance(found, Missing) else canonical_json(found)
 
 

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from pointsman.branches.trace import OUTCOME_FORM, BranchOutcome
 from pointsman.errors import IntegrityFailure
 from pointsman.expressions.values import Value
-from pointsman.kernel.canonical import Form, canonical_json, untagged
+from pointsman.kernel.canonical import Form, canonical_json, untag
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.record import DECISION, Names, read_recorded
 from pointsman.storage.stores.entries import LedgerReader, Stored
@@ -158,7 +158,7 @@ class RunRecord:
 
 def read_value(canonical: bytes | Raw) -> Value:
     """Read a recorded value."""
-    return untagged(msgspec.json.decode(canonical))
+    return untag(msgspec.json.decode(canonical))
 
 
 def read_mapping(canonical: bytes) -> dict[str, Value]:

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from pointsman.errors import MissingSnapshot
-from pointsman.kernel.content import Retain, Sealed, sealed
+from pointsman.kernel.content import Retain, Sealed, seal_text
 from pointsman.storage.place import Place, Store
 from pointsman.storage.stores.content import ContentStore
 from pointsman.storage.stores.entries import ContentReader
@@ -95,7 +95,7 @@ def test_a_text_that_is_not_the_sealed_one_is_refused(place: Place, texts_of: Op
 
 def test_nothing_is_found_where_nothing_was_kept(place: Place) -> None:
     with pytest.raises(MissingSnapshot):
-        read(place, sealed(TEXT, KEY))
+        read(place, seal_text(TEXT, KEY))
 
 
 def test_many_texts_are_kept_together(place: Place, texts_of: Opened) -> None:

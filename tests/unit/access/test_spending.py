@@ -26,7 +26,7 @@ from pointsman.access.spent import (
     spent_of,
 )
 from pointsman.errors import IntegrityFailure, LedgerUnavailable
-from pointsman.kernel.entry import Chain, Draft, Entry, empty_head, head_after, joined
+from pointsman.kernel.entry import Chain, Draft, Entry, empty_head, head_after, next_entry
 from pointsman.kernel.instant import DAY, SECOND, Instant, read_instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.record import Names, Outcome, outcome_draft
@@ -76,7 +76,7 @@ def chained(*drafts: Draft) -> list[Entry]:
     chain = Chain("0123456789abcdef" * 2, "serve-1")
     head, entries = empty_head(chain), []
     for each in drafts:
-        entries.append(joined(chain, head, each))
+        entries.append(next_entry(chain, head, each))
         head = head_after(entries[-1])
     return entries
 

@@ -15,7 +15,7 @@ from pointsman.agents.facts import FACTS_FORM, after_failure, normalised, with_s
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM, AgentOutcome, RouteTrace
 from pointsman.errors import IntegrityFailure, MissingSnapshot
 from pointsman.kernel.canonical import ContentId, content_id
-from pointsman.kernel.content import sealed
+from pointsman.kernel.content import seal_text
 
 TWO = {
     "modules": {
@@ -170,7 +170,7 @@ def test_facts_that_name_other_modules_are_refused() -> None:
 
 
 def test_a_sealed_query_is_refused_where_a_pattern_reads_it_and_only_there() -> None:
-    seal = sealed("hello", b"k" * 32)
+    seal = seal_text("hello", b"k" * 32)
     router = a_router({**TWO, "intents": [{"intent": "any", "patterns": ["."]}]})
     facts = with_seal(a_job(router), seal)
     with pytest.raises(MissingSnapshot, match="is sealed"):

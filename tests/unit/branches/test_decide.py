@@ -125,7 +125,7 @@ def test_live_and_replayed_bytes_are_equal(context: dict[str, Any]) -> None:
     facts = read_facts("d", context)
     outcome, trace = decide(compile_policy(policy), facts)
     again = DECIDER.under(POLICY_FORM.form.encode(policy))
-    found = again(FACTS_FORM.encode(facts.recorded()), no_texts)
+    found = again(FACTS_FORM.encode(facts.to_recorded()), no_texts)
     assert found == (OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
     assert OUTCOME_FORM.decode(found.outcome) == outcome
     assert TRACE_FORM.decode(found.trace) == trace

@@ -5,8 +5,8 @@ import json
 from tests.unit.dialects import sdk
 from tests.unit.dialects.values import MODELS
 
-from pointsman.providers.dialects.speaker import speaker
-from pointsman.providers.messages import Message, Request, Text
+from pointsman.providers.messages import ChatMessage, ModelRequest, Text
+from pointsman.providers.registry.dialects import speaker
 
 ASK = {"role": "user", "content": "q"}
 
@@ -23,8 +23,8 @@ def written(dialect, request, model=None):
 
 
 def user(*blocks):
-    return Message("user", tuple(Text(b) if isinstance(b, str) else b for b in blocks))
+    return ChatMessage("user", tuple(Text(b) if isinstance(b, str) else b for b in blocks))
 
 
 def ask(*messages, **fields):
-    return Request(messages=messages or (user("q"),), **fields)
+    return ModelRequest(messages=messages or (user("q"),), **fields)

@@ -10,7 +10,6 @@ from msgspec import Raw
 from tests.unit.dialects import sdk
 from tests.unit.dialects.values import DIALECTS, responses
 
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.whole import fold, unfold
 from pointsman.providers.messages import (
     RedactedThinking,
@@ -20,13 +19,14 @@ from pointsman.providers.messages import (
     ToolUse,
     Usage,
 )
+from pointsman.providers.registry.dialects import speaker
 from pointsman.providers.streaming import (
+    AnswerBroken,
+    AnswerStarted,
+    AnswerStopped,
     BlockEnded,
     BlockStarted,
-    Broken,
     Delta,
-    Started,
-    Stopped,
 )
 
 PREFIXES = {"chat": "chatcmpl-", "responses": "resp_", "messages": "msg_"}
@@ -214,7 +214,7 @@ def test_a_responses_stream_has_the_events_of_openai_in_their_order_with_their_n
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_stream_that_ends_early_is_told_as_broken(dialect):
     data = streamed(dialect, [*unfold(FULL)][:-1])
-    assert read_stream(dialect, [data])[-1] == Broken(
+    assert read_stream(dialect, [data])[-1] == AnswerBroken(
         "incomplete_stream", "the stream ended before the answer did"
     )
     assert fold(read_stream(dialect, [data])).stop_reason == "error"
@@ -222,16 +222,16 @@ def test_a_stream_that_ends_early_is_told_as_broken(dialect):
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_an_error_in_the_middle_comes_in_the_form_of_the_vendor(dialect):
-    begun = [Started("a", Usage()), BlockStarted(0, "text"), Delta(0, "He")]
-    data = streamed(dialect, [*begun, Broken("provider_failed", "the provider broke off")])
+    begun = [AnswerStarted("a", Usage()), BlockStarted(0, "text"), Delta(0, "He")]
+    data = streamed(dialect, [*begun, AnswerBroken("provider_failed", "the provider broke off")])
     assert read_stream(dialect, [data])[-1].message.endswith("the provider broke off")
     raw = streamed(dialect, begun) + speaker(dialect).error_event("provider_failed", "no more")
     assert read_stream(dialect, [raw])[-1].message.endswith("no more")
 
 
 def test_the_clients_raise_what_they_would_raise_for_their_vendor_in_mid_stream():
-    begun = [Started("a", Usage()), BlockStarted(0, "text"), Delta(0, "He")]
-    broken = Broken("provider_failed", "the provider broke off")
+    begun = [AnswerStarted("a", Usage()), BlockStarted(0, "text"), Delta(0, "He")]
+    broken = AnswerBroken("provider_failed", "the provider broke off")
     body = streamed("chat", [*begun, broken])
     chat = sdk.client("chat", 200, body, "text/event-stream")
     with pytest.raises(openai.APIError, match="broke off"):
@@ -346,5 +346,5 @@ def test_calls_that_all_have_index_0_are_told_apart_by_their_ids():
         assert BlockStarted(number - 1, "tool_use", f"c{number}", "f") in found
     assert reader.feed(b'data: {"choices":[{"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n') == [
         BlockEnded(1),
-        Stopped("tool_use", Usage()),
+        AnswerStopped("tool_use", Usage()),
     ]

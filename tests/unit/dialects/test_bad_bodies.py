@@ -14,9 +14,9 @@ from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.prefix import with_text_of_last_user
 from pointsman.providers.dialects.spans import with_model
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.tap import stop_reason_of, tap, usage_of
 from pointsman.providers.dialects.whole import fold, unfold
+from pointsman.providers.registry.dialects import speaker
 
 REQUESTS = {
     "chat": {

@@ -6,8 +6,8 @@ from tests.unit.dialects.values import MODELS
 
 from pointsman.errors import InputError
 from pointsman.providers.dialects.loss import CannotSay
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.messages import Image, OutputFormat
+from pointsman.providers.registry.dialects import speaker
 
 
 def message(*parts):

@@ -5,17 +5,17 @@ from msgspec import Raw
 from msgspec.structs import replace
 from tests.unit.dialects.asking import ask, read, user, written
 
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.messages import (
-    Message,
+    ChatMessage,
     RedactedThinking,
     Text,
     Thinking,
-    Tool,
     ToolChoice,
     ToolResult,
+    ToolSpec,
     ToolUse,
 )
+from pointsman.providers.registry.dialects import speaker
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_a_budget_leaves_room_for_the_answer_or_is_lost():
 
 def test_claude_is_not_asked_to_think_where_it_would_refuse_to():
     call = ToolUse("c", "f", Raw(b"{}"))
-    result = Message("tool", (ToolResult("c", (Text("r"),)),))
-    step = ask(user("q"), Message("assistant", (call,)), result, thinking_effort="high")
+    result = ChatMessage("tool", (ToolResult("c", (Text("r"),)),))
+    step = ask(user("q"), ChatMessage("assistant", (call,)), result, thinking_effort="high")
     assert written("messages", step)[1] == {"thinking_with_tool"}
     assert written("messages", step, "claude-opus-4-8")[1] == set()
-    own = Message("assistant", (Thinking("t", "s", "anthropic"), call))
+    own = ChatMessage("assistant", (Thinking("t", "s", "anthropic"), call))
     assert written("messages", replace(step, messages=(user("q"), own, result)))[1] == set()
-    tool = Tool("f", "", Raw(b'{"type":"object"}'))
+    tool = ToolSpec("f", "", Raw(b'{"type":"object"}'))
     forced = ask(tools=(tool,), tool_choice=ToolChoice("any"), thinking_effort="high")
     assert written("messages", forced)[1] == {"thinking_with_tool"}
 
@@ -84,7 +84,8 @@ def test_reasoning_goes_back_only_to_the_vendor_that_wrote_it():
     other = Thinking("t", "enc", "openai", "rs_1")
     unsigned = Thinking("t")
     request = ask(
-        user("q"), Message("assistant", (own, other, unsigned, RedactedThinking("x"), Text("a")))
+        user("q"),
+        ChatMessage("assistant", (own, other, unsigned, RedactedThinking("x"), Text("a"))),
     )
     body, lost = written("messages", request)
     assert [each["type"] for each in body["messages"][1]["content"]] == [

@@ -12,8 +12,8 @@ from tests.unit.dialects.asking import ASK, ask, read, user, written
 from tests.unit.dialects.values import DIALECTS, MODELS, requests
 
 from pointsman.providers.dialects.loss import CannotSay
-from pointsman.providers.dialects.speaker import speaker
-from pointsman.providers.messages import Image, Message, Text, Tool, ToolResult, ToolUse
+from pointsman.providers.messages import ChatMessage, Image, Text, ToolResult, ToolSpec, ToolUse
+from pointsman.providers.registry.dialects import speaker
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 
@@ -76,7 +76,7 @@ def test_system_and_developer_messages_in_front_are_the_system_prompt():
 
 
 def test_a_later_system_message_stays_where_new_models_take_it_and_is_moved_for_old_ones():
-    request = ask(user("q"), Message("system", (Text("s"),)), user("r"))
+    request = ask(user("q"), ChatMessage("system", (Text("s"),)), user("r"))
     body, lost = written("messages", request, "claude-opus-4-8")
     assert [each["role"] for each in body["messages"]] == ["user", "system", "user"]
     assert not lost
@@ -125,10 +125,10 @@ def test_the_detail_of_an_image_is_lost_and_listed():
 def test_results_of_tools_make_one_message_for_anthropic_and_one_each_for_openai():
     calls = tuple(ToolUse(f"c{n}", "f", Raw(b"{}")) for n in (1, 2))
     results = [
-        Message("tool", (ToolResult("c1", (Text("one"),)),)),
-        Message("tool", (ToolResult("c2", (Text("two"),), is_error=True),)),
+        ChatMessage("tool", (ToolResult("c1", (Text("one"),)),)),
+        ChatMessage("tool", (ToolResult("c2", (Text("two"),), is_error=True),)),
     ]
-    request = ask(user("q"), Message("assistant", calls), *results, user("and?"))
+    request = ask(user("q"), ChatMessage("assistant", calls), *results, user("and?"))
     body, lost = written("messages", request)
     assert not lost
     assert body["messages"][2] == {
@@ -152,8 +152,8 @@ def test_an_image_from_a_tool_follows_in_a_message_of_the_user_where_chat_has_no
     result = ToolResult("c1", (Image("base64", "QUJD", "image/png"),))
     request = ask(
         user("q"),
-        Message("assistant", (ToolUse("c1", "f", Raw(b"{}")),)),
-        Message("tool", (result,)),
+        ChatMessage("assistant", (ToolUse("c1", "f", Raw(b"{}")),)),
+        ChatMessage("tool", (result,)),
     )
     body, lost = written("chat", request)
     assert lost == {"tool_image_place"}
@@ -198,9 +198,9 @@ def test_ids_of_calls_fit_the_vendor_and_still_belong_together():
     long = "x" * 70
     request = ask(
         user("q"),
-        Message("assistant", (ToolUse(odd, "f", Raw(b"{}")), ToolUse(long, "f", Raw(b"{}")))),
-        Message("tool", (ToolResult(odd, (Text("a"),)),)),
-        Message("tool", (ToolResult(long, (Text("a"),)),)),
+        ChatMessage("assistant", (ToolUse(odd, "f", Raw(b"{}")), ToolUse(long, "f", Raw(b"{}")))),
+        ChatMessage("tool", (ToolResult(odd, (Text("a"),)),)),
+        ChatMessage("tool", (ToolResult(long, (Text("a"),)),)),
     )
     body, _ = written("messages", request)
     assert body["messages"][1]["content"][0]["id"] == "functions_look_0"
@@ -231,9 +231,12 @@ def test_a_schema_for_the_answer_is_translated_and_json_without_a_schema_refused
 
 def test_the_bytes_of_arguments_and_schemas_stay_as_they_were_written():
     given_ = b'{ "b":1.50,  "a" : "\\u00e9" }'
-    tool = Tool("f", "", Raw(b'{"type" : "object"}'), True)
+    tool = ToolSpec("f", "", Raw(b'{"type" : "object"}'), True)
     request = ask(
-        user("q"), Message("assistant", (ToolUse("c", "f", Raw(given_)),)), user("r"), tools=(tool,)
+        user("q"),
+        ChatMessage("assistant", (ToolUse("c", "f", Raw(given_)),)),
+        user("r"),
+        tools=(tool,),
     )
     for dialect in DIALECTS:
         found = speaker(dialect).write_request(request, MODELS[dialect]).body

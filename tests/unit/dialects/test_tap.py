@@ -7,11 +7,11 @@ from tests.unit.dialects.sdk import pieces
 from tests.unit.dialects.test_answers import FULL, read_stream, streamed
 from tests.unit.dialects.values import DIALECTS, responses
 
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.tap import stop_reason_of, tap, usage_of
 from pointsman.providers.dialects.whole import fold, unfold
 from pointsman.providers.messages import Usage
-from pointsman.providers.streaming import BlockStarted, Broken, Delta, Started
+from pointsman.providers.registry.dialects import speaker
+from pointsman.providers.streaming import AnswerBroken, AnswerStarted, BlockStarted, Delta
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -42,7 +42,7 @@ def test_a_whole_answer_tells_its_usage_and_its_end(dialect, response):
 def test_content_is_seen_with_its_first_byte_and_not_before(dialect):
     writer = speaker(dialect).stream_writer("m", 7)
     tapped = tap(dialect)
-    tapped.feed(writer.write(Started("a", Usage(1, 0))))
+    tapped.feed(writer.write(AnswerStarted("a", Usage(1, 0))))
     assert not tapped.has_content
     tapped.feed(writer.write(BlockStarted(0, "text")) + writer.write(Delta(0, "H")))
     assert tapped.has_content
@@ -51,7 +51,7 @@ def test_content_is_seen_with_its_first_byte_and_not_before(dialect):
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_an_error_is_seen(dialect):
     tapped = tap(dialect)
-    tapped.feed(streamed(dialect, [Started("a", Usage()), Broken("c", "m")]))
+    tapped.feed(streamed(dialect, [AnswerStarted("a", Usage()), AnswerBroken("c", "m")]))
     assert tapped.is_broken
     assert not tapped.has_content
 
@@ -61,7 +61,9 @@ def test_words_about_usage_and_errors_are_only_words():
     for dialect in DIALECTS:
         tapped = tap(dialect)
         tapped.feed(
-            streamed(dialect, [Started("a", Usage()), BlockStarted(0, "text"), Delta(0, said)])
+            streamed(
+                dialect, [AnswerStarted("a", Usage()), BlockStarted(0, "text"), Delta(0, said)]
+            )
         )
         assert tapped.stop_reason is None
         assert not tapped.is_broken

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pointsman.providers.dialects import generation, stops
-from pointsman.providers.dialects.loss import CannotSay, Loss, Refusal, refuse
+from pointsman.providers.dialects.loss import CannotSay, CannotSayCode, Loss, refuse
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src" / "pointsman" / "providers" / "dialects"
@@ -18,7 +18,7 @@ def test_every_loss_stands_in_the_page(loss):
     assert f"| `{loss}` | {loss.meaning} |" in PAGE
 
 
-@pytest.mark.parametrize("refusal", Refusal)
+@pytest.mark.parametrize("refusal", CannotSayCode)
 def test_every_refusal_stands_in_the_page(refusal):
     assert f"| `{refusal}` | {refusal.meaning} |" in PAGE
     assert refusal.startswith("no_")
@@ -45,7 +45,7 @@ def used(name):
 
 
 def test_every_refusal_is_used():
-    assert used("Refusal") >= {each.name for each in Refusal}
+    assert used("CannotSayCode") >= {each.name for each in CannotSayCode}
 
 
 def test_every_loss_is_used_by_its_name_or_as_a_hint():
@@ -57,7 +57,7 @@ def test_every_loss_is_used_by_its_name_or_as_a_hint():
 def test_a_refusal_survives_the_way_between_processes():
     import pickle
 
-    error = refuse(Refusal.AUDIO, "audio")
+    error = refuse(CannotSayCode.AUDIO, "audio")
     copy = pickle.loads(pickle.dumps(error))
     assert isinstance(copy, CannotSay)
-    assert (str(copy), copy.refusal) == (str(error), Refusal.AUDIO)
+    assert (str(copy), copy.refusal) == (str(error), CannotSayCode.AUDIO)

@@ -8,10 +8,10 @@ from tests.unit.dialects.test_answers import read_stream
 
 from pointsman.errors import InputError
 from pointsman.providers.dialects.loss import CannotSay
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.whole import fold
 from pointsman.providers.messages import Text, Thinking, ToolUse, Usage
-from pointsman.providers.streaming import Broken, Signature, Started
+from pointsman.providers.registry.dialects import speaker
+from pointsman.providers.streaming import AnswerBroken, AnswerStarted, Signature
 
 
 def named(*events):
@@ -56,7 +56,7 @@ def test_anthropic_pings_and_tells_its_usage_in_two_parts():
 def test_anthropic_says_overloaded_in_the_middle():
     error = {"type": "overloaded_error", "message": "O"}
     data = named({"type": "error", "error": error})
-    assert read_stream("messages", [data]) == [Broken("overloaded_error", "O")]
+    assert read_stream("messages", [data]) == [AnswerBroken("overloaded_error", "O")]
 
 
 def test_a_server_tool_in_a_stream_is_refused_and_a_delta_without_its_block_too():
@@ -145,7 +145,7 @@ def test_openai_refuses_in_its_own_part():
     ],
 )  # fmt: skip
 def test_openai_fails_in_three_ways(event):
-    assert read_stream("responses", [named(event)]) == [Broken("server_error", "gone")]
+    assert read_stream("responses", [named(event)]) == [AnswerBroken("server_error", "gone")]
 
 
 def test_other_servers_send_comments_numbers_for_codes_and_no_done():
@@ -158,8 +158,10 @@ def test_other_servers_send_comments_numbers_for_codes_and_no_done():
     found = fold(read_stream("chat", [data]))
     assert (found.id, found.content, found.stop_reason) == ("gen-1", (Text("Hi"),), "end")
     bad = b'data: {"error":{"code":502,"message":"bad gateway"}}\n\n'
-    assert read_stream("chat", [bad]) == [Broken("502", "bad gateway")]
-    assert read_stream("chat", [b'data: {"error":"no"}\n\n']) == [Broken("upstream_error", "no")]
+    assert read_stream("chat", [bad]) == [AnswerBroken("502", "bad gateway")]
+    assert read_stream("chat", [b'data: {"error":"no"}\n\n']) == [
+        AnswerBroken("upstream_error", "no")
+    ]
 
 
 def test_a_second_choice_is_refused():
@@ -193,4 +195,4 @@ def test_reasoning_of_openai_survives_a_turn_in_the_format_of_anthropic():
     assert [
         each.what for each in speaker("messages").write_request(again, "claude-opus-4-8").lost
     ] == ["thinking"]
-    assert isinstance(read_stream("chat", [b'data: {"id":"a","choices":[]}\n\n'])[0], Started)
+    assert isinstance(read_stream("chat", [b'data: {"id":"a","choices":[]}\n\n'])[0], AnswerStarted)

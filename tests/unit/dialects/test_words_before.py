@@ -13,10 +13,10 @@ from tests.unit.dialects.values import DIALECTS, responses
 
 from pointsman.gateway.turns.stream_carriers import EditedStream, PassThroughStream
 from pointsman.providers.dialects.look import look
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.whole import fold, unfold
 from pointsman.providers.dialects.words_before import WordsBefore, with_words_before
 from pointsman.providers.messages import Text
+from pointsman.providers.registry.dialects import speaker
 from pointsman.testing.upstream_wire import events, whole
 
 WORDS = '[pointsman: a:"é" failed]\n\n'
@@ -24,8 +24,8 @@ WRITTEN = json.dumps(WORDS, ensure_ascii=False)[1:-1].encode()
 
 
 def edited(dialect, data, size=1000):
-    carried = EditedStream(PassThroughStream(dialect), (WordsBefore(dialect, WORDS).taken,))
-    return b"".join([*map(carried.fed, sdk.pieces(data, size)), carried.ended()])
+    carried = EditedStream(PassThroughStream(dialect), (WordsBefore(dialect, WORDS).edit,))
+    return b"".join([*map(carried.feed, sdk.pieces(data, size)), carried.finish()])
 
 
 def with_words(response):

@@ -5,17 +5,17 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from pointsman.providers.messages import (
+    ChatMessage,
     Image,
-    Message,
+    ModelRequest,
     OutputFormat,
     RedactedThinking,
-    Request,
     Response,
     Text,
     Thinking,
-    Tool,
     ToolChoice,
     ToolResult,
+    ToolSpec,
     ToolUse,
     Usage,
 )
@@ -51,7 +51,7 @@ images = st.one_of(
 )
 tool_uses = st.builds(ToolUse, ids, names, objects)
 users = st.lists(texts | images, min_size=1, max_size=3).map(
-    lambda blocks: Message("user", tuple(blocks))
+    lambda blocks: ChatMessage("user", tuple(blocks))
 )
 
 
@@ -63,10 +63,10 @@ def steps(draw):
     if not said and not calls:
         said = [draw(texts)]
     results = [
-        Message("tool", (ToolResult(call.id, tuple(draw(st.lists(texts, max_size=2)))),))
+        ChatMessage("tool", (ToolResult(call.id, tuple(draw(st.lists(texts, max_size=2)))),))
         for call in calls
     ]
-    return [Message("assistant", (*said, *calls)), *results]
+    return [ChatMessage("assistant", (*said, *calls)), *results]
 
 
 @st.composite
@@ -81,7 +81,7 @@ def conversations(draw):
 
 
 tools = st.lists(
-    st.builds(Tool, names, words | st.just(""), schemas, st.sampled_from([True, False])),
+    st.builds(ToolSpec, names, words | st.just(""), schemas, st.sampled_from([True, False])),
     min_size=1,
     max_size=3,
     unique_by=lambda tool: tool.name,
@@ -98,7 +98,7 @@ def requests(draw):
         if kind is not None:
             name = offered[0].name if kind == "tool" else ""
             choice = ToolChoice(kind, name, draw(st.sampled_from([None, True, False])))
-    return Request(
+    return ModelRequest(
         messages=draw(conversations()),
         system=tuple(draw(st.lists(texts, max_size=3))),
         tools=offered,

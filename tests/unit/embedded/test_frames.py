@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 from pointsman.providers.embedded.frames import (
     MOST_BYTES,
-    Ask,
+    AskFrame,
     BrokenFrame,
-    Cancel,
-    Count,
-    Done,
-    Failed,
-    Head,
-    Piece,
-    Ping,
-    Ready,
-    Refused,
+    CancelFrame,
+    CountFrame,
+    DoneFrame,
+    FailedFrame,
+    HeadFrame,
+    PieceFrame,
+    PingFrame,
+    ReadyFrame,
+    RefusedFrame,
     encode,
     gateway_reader,
     worker_reader,
@@ -25,18 +25,18 @@ from pointsman.providers.embedded.frames import (
 
 NUMBERS = st.integers(0, 2**32)
 TO_WORKER = st.one_of(
-    st.builds(Ask, NUMBERS, st.binary(max_size=300)),
-    st.builds(Count, NUMBERS, st.text(max_size=50)),
-    st.builds(Ping, NUMBERS),
-    st.builds(Cancel, NUMBERS),
+    st.builds(AskFrame, NUMBERS, st.binary(max_size=300)),
+    st.builds(CountFrame, NUMBERS, st.text(max_size=50)),
+    st.builds(PingFrame, NUMBERS),
+    st.builds(CancelFrame, NUMBERS),
 )
 FROM_WORKER = st.one_of(
-    st.builds(Ready, NUMBERS, NUMBERS, st.none() | NUMBERS),
-    st.builds(Refused, st.text(max_size=50)),
-    st.builds(Head, NUMBERS, st.text(max_size=20)),
-    st.builds(Piece, NUMBERS, st.binary(max_size=300)),
-    st.builds(Done, NUMBERS, NUMBERS),
-    st.builds(Failed, NUMBERS, NUMBERS, st.text(max_size=20), NUMBERS, NUMBERS),
+    st.builds(ReadyFrame, NUMBERS, NUMBERS, st.none() | NUMBERS),
+    st.builds(RefusedFrame, st.text(max_size=50)),
+    st.builds(HeadFrame, NUMBERS, st.text(max_size=20)),
+    st.builds(PieceFrame, NUMBERS, st.binary(max_size=300)),
+    st.builds(DoneFrame, NUMBERS, NUMBERS),
+    st.builds(FailedFrame, NUMBERS, NUMBERS, st.text(max_size=20), NUMBERS, NUMBERS),
 )
 
 
@@ -79,9 +79,9 @@ def test_a_frame_that_claims_too_much_is_refused_before_it_is_kept():
 
 def test_a_message_that_is_too_long_is_not_sent():
     with pytest.raises(BrokenFrame, match="longer"):
-        encode(Ask(1, bytes(MOST_BYTES)))
+        encode(AskFrame(1, bytes(MOST_BYTES)))
 
 
 def test_a_message_of_the_other_side_is_refused():
     with pytest.raises(BrokenFrame):
-        worker_reader().feed(encode(Done(1)))
+        worker_reader().feed(encode(DoneFrame(1)))

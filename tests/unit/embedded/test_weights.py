@@ -9,9 +9,9 @@ from pointsman.providers.embedded.weights import (
     FILE_NAME,
     Weights,
     data_folder,
+    find_weights,
     install,
-    located,
-    verified,
+    verify_weights,
 )
 
 CONTENT = b"GGUF" + bytes(range(256)) * 64
@@ -47,14 +47,14 @@ def digests(monkeypatch):
 
 def test_without_weights_the_error_says_what_to_run():
     with pytest.raises(WeightsError) as caught:
-        located()
+        find_weights()
     assert "pointsman local install" in caught.value.hint
 
 
 def test_installed_weights_are_found_and_verified(given):
     path = install(given, data_folder())
     assert path == data_folder() / FILE_NAME
-    assert verified(located()) == Weights(path, "installed")
+    assert verify_weights(find_weights()) == Weights(path, "installed")
 
 
 def test_the_package_comes_before_what_was_installed(given, tmp_path, monkeypatch):
@@ -68,19 +68,19 @@ def test_the_package_comes_before_what_was_installed(given, tmp_path, monkeypatc
     (info / "RECORD").write_text(f"smol/{FILE_NAME},,\nsmol-1.0.dist-info/METADATA,,\n")
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setattr(weights, "PACKAGE", "smol")
-    assert located() == Weights(packaged, "package")
+    assert find_weights() == Weights(packaged, "package")
 
 
 def test_a_configured_file_comes_first_and_needs_no_known_digest(given, tmp_path):
     install(given, data_folder())
     own = tmp_path / "own.gguf"
     own.write_bytes(b"GGUF and more")
-    assert verified(located(own)) == Weights(own, "configured")
+    assert verify_weights(find_weights(own)) == Weights(own, "configured")
 
 
 def test_a_configured_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(WeightsError) as caught:
-        located(tmp_path / "gone.gguf")
+        find_weights(tmp_path / "gone.gguf")
     assert caught.value.where == str(tmp_path / "gone.gguf")
 
 
@@ -88,7 +88,7 @@ def test_a_configured_file_must_be_gguf(tmp_path):
     own = tmp_path / "own.gguf"
     own.write_bytes(b"PK\x03\x04")
     with pytest.raises(WeightsError, match="no GGUF file"):
-        verified(located(own))
+        verify_weights(find_weights(own))
 
 
 def test_a_file_with_another_digest_is_refused_and_leaves_nothing(tmp_path):
@@ -103,7 +103,7 @@ def test_a_changed_file_is_refused_when_it_is_about_to_be_loaded(given):
     path = install(given, data_folder())
     path.write_bytes(CONTENT[:-1] + b"!")
     with pytest.raises(WeightsError, match="sha-256"):
-        verified(located())
+        verify_weights(find_weights())
 
 
 def test_a_cut_file_is_refused_by_its_length(given, digests):
@@ -111,24 +111,24 @@ def test_a_cut_file_is_refused_by_its_length(given, digests):
     digests.clear()
     path.write_bytes(CONTENT[:-1])
     with pytest.raises(WeightsError, match="bytes long"):
-        verified(located())
+        verify_weights(find_weights())
     assert not digests
 
 
 def test_the_digest_is_taken_once(given, digests):
     install(given, data_folder())
     digests.clear()
-    verified(located())
-    verified(located())
+    verify_weights(find_weights())
+    verify_weights(find_weights())
     assert len(digests) == 1
 
 
 def test_a_file_that_was_touched_is_looked_at_again(given, digests):
     path = install(given, data_folder())
-    verified(located())
+    verify_weights(find_weights())
     digests.clear()
     path.touch()
-    verified(located())
+    verify_weights(find_weights())
     assert len(digests) == 1
 
 
@@ -137,7 +137,7 @@ def test_where_no_stamp_can_be_kept_the_file_is_still_verified(given, tmp_path, 
     blocker = tmp_path / "blocker"
     blocker.write_bytes(b"")
     monkeypatch.setenv("POINTSMAN_DATA", str(blocker))
-    assert verified(Weights(path, "installed")).path == path
+    assert verify_weights(Weights(path, "installed")).path == path
 
 
 def test_the_file_is_taken_out_of_its_wheel(tmp_path):

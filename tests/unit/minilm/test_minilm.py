@@ -86,7 +86,7 @@ def test_neither_threads_nor_kernels_change_a_bit(
 
 
 def test_the_published_model_says_nearly_the_same(minilm_published: Path, encoder: Encoder) -> None:
-    found = minilm.published(minilm_published)
+    found = minilm.read_published(minilm_published)
     tensors = read_tensors(found[minilm.TENSORS])
     vocabulary = found[minilm.VOCABULARY].decode().split("\n")
     model, alike = MiniLM(encoder), []
@@ -100,7 +100,7 @@ def test_the_published_model_says_nearly_the_same(minilm_published: Path, encode
 
 
 def test_the_compact_file_is_the_known_one_wherever_it_is_made(minilm_published: Path) -> None:
-    found = minilm.published(minilm_published)
+    found = minilm.read_published(minilm_published)
     vocabulary = found[minilm.VOCABULARY].decode().split("\n")
     whole = compact(read_tensors(found[minilm.TENSORS]), vocabulary)
     assert hashlib.sha256(whole).hexdigest() == minilm.FILE_SHA256

@@ -36,7 +36,7 @@ def a_wheel(path: Path, **files: bytes) -> Path:
 
 def test_without_weights_the_error_says_what_to_run() -> None:
     with pytest.raises(WeightsError) as caught:
-        minilm.loaded()
+        minilm.load_minilm()
     assert "`pointsman local install minilm`" in caught.value.hint
 
 
@@ -67,7 +67,7 @@ def test_a_file_that_was_changed_is_not_loaded(minilm_data: Path, empty_data: Pa
     empty_data.mkdir()
     (empty_data / minilm.FILE_NAME).write_bytes(whole)
     with pytest.raises(WeightsError, match="its sha-256 is"):
-        minilm.loaded()
+        minilm.load_minilm()
     assert "its sha-256 is" in run("status").output
 
 

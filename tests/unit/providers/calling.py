@@ -9,9 +9,9 @@ import pytest
 import uvloop
 from tests.open_files import open_files, opened_since
 
-from pointsman.providers.http_exchange import Limits
-from pointsman.providers.http_pool import PoolSettings
-from pointsman.providers.http_provider import HttpProvider, Surroundings
+from pointsman.providers.http.exchange import AnswerLimits
+from pointsman.providers.http.pool import PoolSettings
+from pointsman.providers.http.provider import HttpProvider, ProviderEnvironment
 from pointsman.providers.port import Deadlines, Dialect, Outgoing
 from pointsman.providers.vendors import VENDORS, Vendor
 from pointsman.testing.upstream import ScriptedUpstream
@@ -20,7 +20,7 @@ from pointsman.turns.registry.models import Provider as Configured
 T = TypeVar("T")
 MIB = 1024 * 1024
 SOON = Deadlines(connect_s=0.5, head_s=0.1, idle_s=0.1, total_s=600.0)
-SMALL = PoolSettings(limits=Limits(body_bytes=4 * MIB, stream_bytes=16 * MIB))
+SMALL = PoolSettings(limits=AnswerLimits(body_bytes=4 * MIB, stream_bytes=16 * MIB))
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 VENDOR_OF: dict[Dialect, Vendor] = {
@@ -85,7 +85,7 @@ def provider(
         home,
         dialects=(dialect,),
         pool=pool,
-        surroundings=Surroundings(
+        surroundings=ProviderEnvironment(
             sleep=Sleeps() if sleeps is None else sleeps,
             jitter=lambda: 0.0,
             wall_s=lambda: 1_772_323_200.0,

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from tests.unit.providers.calling import BODIES, LOOPS, SMALL, run
 
-from pointsman.providers.http_exchange import Message
-from pointsman.providers.http_pool import Pool
+from pointsman.providers.http.exchange import RequestBytes
+from pointsman.providers.http.pool import ConnectionPool
 from pointsman.providers.port import Deadlines
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_replies import STREAM_HEAD, Pause, Send, chunk, does
@@ -19,14 +19,14 @@ HANGS = does(Send(STREAM_HEAD + chunk(b"begun")), Pause())
 
 def message(body=BODIES["chat"] % ""):
     head_ = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
-    return Message(head_.encode(), body.encode())
+    return RequestBytes(head_.encode(), body.encode())
 
 
 class Calls:
     """A pool on an upstream, closed at the end."""
 
     def __init__(self, upstream, settings=SMALL, **more):
-        self.pool = Pool(Origin(False, "127.0.0.1", upstream.port), settings, **more)
+        self.pool = ConnectionPool(Origin(False, "127.0.0.1", upstream.port), settings, **more)
         self.upstream = upstream
 
     async def __aenter__(self):

@@ -7,7 +7,15 @@ from pointsman.providers.capabilities import (
     adapter_capabilities,
     estimate_input_tokens,
 )
-from pointsman.providers.messages import Image, Message, Request, Text, Tool, ToolResult, ToolUse
+from pointsman.providers.messages import (
+    ChatMessage,
+    Image,
+    ModelRequest,
+    Text,
+    ToolResult,
+    ToolSpec,
+    ToolUse,
+)
 from pointsman.turns.registry.models import Capabilities
 
 
@@ -17,14 +25,14 @@ def words(text):
 
 def test_everything_that_is_sent_counts():
     picture = Image("base64", "aGk=", "image/png")
-    request = Request(
+    request = ModelRequest(
         messages=(
-            Message("user", (Text("one two"), picture)),
-            Message("assistant", (ToolUse("1", "look_up", Raw(b'{"q": "x"}')),)),
-            Message("tool", (ToolResult("1", (Text("three"), picture)),)),
+            ChatMessage("user", (Text("one two"), picture)),
+            ChatMessage("assistant", (ToolUse("1", "look_up", Raw(b'{"q": "x"}')),)),
+            ChatMessage("tool", (ToolResult("1", (Text("three"), picture)),)),
         ),
         system=(Text("be kind"),),
-        tools=(Tool("look_up", "looks up", Raw(b"{}")),),
+        tools=(ToolSpec("look_up", "looks up", Raw(b"{}")),),
     )
     assert estimate_input_tokens(request, words) == 2 + 4 + 2 + 3 + 1 + 2 * IMAGE_TOKENS + 12 + 12
 

@@ -14,9 +14,9 @@ from pointsman.turns.registry.models import SecretRef
 def test_a_key_of_the_environment_is_read_at_every_call(monkeypatch, tmp_path):
     credential = Credential(SecretRef(env="SOME_KEY"), tmp_path)
     monkeypatch.setenv("SOME_KEY", "one")
-    assert credential.secret().revealed() == "one"
+    assert credential.secret().reveal() == "one"
     monkeypatch.setenv("SOME_KEY", "two\n")
-    assert credential.secret().revealed() == "two"
+    assert credential.secret().reveal() == "two"
 
 
 def test_a_key_of_a_file_is_read_again_when_the_file_changes(tmp_path):
@@ -24,11 +24,11 @@ def test_a_key_of_a_file_is_read_again_when_the_file_changes(tmp_path):
     path.write_text("one\r\n")
     credential = Credential(SecretRef(file="key"), tmp_path)
     first = credential.secret()
-    assert first.revealed() == "one"
+    assert first.reveal() == "one"
     assert credential.secret() is first
     path.write_text("three")
     os.utime(path, ns=(1, 1))
-    assert credential.secret().revealed() == "three"
+    assert credential.secret().reveal() == "three"
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_a_secret_shows_itself_nowhere():
     for take in (copy.copy, pickle.dumps):
         with pytest.raises(TypeError, match="not copied"):
             take(secret)
-    assert secret.redacted(b"bad key sk-canary!") == b"bad key [redacted]!"
+    assert secret.redact(b"bad key sk-canary!") == b"bad key [redacted]!"

@@ -9,8 +9,8 @@ from tests.unit.providers.calling import run
 from tests.unit.providers.test_http_pool import message
 
 from pointsman.errors import InputError
-from pointsman.providers.http_address import addresses_of, is_public
-from pointsman.providers.http_pool import Pool, PoolSettings
+from pointsman.providers.http.address import addresses_of, is_public
+from pointsman.providers.http.pool import ConnectionPool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.turns.registry.upstream import Origin, read_base_url
@@ -123,7 +123,7 @@ def request(resolve, port=1, **settings):
     """Ask by name, with a resolver of one's own; give the error."""
 
     async def work():
-        pool = Pool(
+        pool = ConnectionPool(
             Origin(False, "api.example.com", port), PoolSettings(**settings), resolve=resolve
         )
         try:
@@ -167,7 +167,9 @@ def test_the_address_that_was_checked_is_the_one_connected_to():
 
     async def work():
         async with ScriptedUpstream() as upstream:
-            pool = Pool(Origin(False, "api.example.com", upstream.port), resolve=rebinding)
+            pool = ConnectionPool(
+                Origin(False, "api.example.com", upstream.port), resolve=rebinding
+            )
             for _ in range(2):
                 try:
                     await pool.request(message(), Deadlines(connect_s=0.1), 1e12)
@@ -184,7 +186,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to():
 def test_a_second_address_is_tried_when_the_first_leads_nowhere():
     async def work():
         async with ScriptedUpstream() as upstream, ScriptedUpstream(listens=False) as _other:
-            pool = Pool(
+            pool = ConnectionPool(
                 Origin(False, "api.example.com", upstream.port),
                 PoolSettings(allow_private=True),
                 resolve=gives("127.0.0.2", "127.0.0.1"),

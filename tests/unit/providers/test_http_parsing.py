@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.providers.http_parsing import HEAD_LIMIT, AnswerReader, BadAnswer
+from pointsman.providers.http.parsing import HEAD_LIMIT, AnswerReader, BadAnswer
 from pointsman.testing.upstream_replies import LAST_CHUNK, STREAM_HEAD, chunk, plain
 
 

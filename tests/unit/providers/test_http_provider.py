@@ -8,9 +8,9 @@ import pytest
 from tests.unit.providers.calling import Sleeps, outgoing, provider, run
 
 from pointsman.errors import InputError
-from pointsman.providers.http_provider import Surroundings
+from pointsman.providers.http.provider import ProviderEnvironment
 from pointsman.providers.port import Deadlines, NotConfigured, UpstreamError
-from pointsman.providers.registry import open_providers
+from pointsman.providers.registry.providers import open_providers
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_faults import FAULTS
 from pointsman.testing.upstream_replies import Send, does, fails, plain, says
@@ -255,7 +255,7 @@ def test_a_cancelled_pause_ends_the_call():
 
 
 def test_an_error_whose_body_never_ends_is_told_by_its_status(monkeypatch):
-    monkeypatch.setattr("pointsman.providers.http_provider._ERROR_BODY_S", 0.05)
+    monkeypatch.setattr("pointsman.providers.http.provider._ERROR_BODY_S", 0.05)
     cut = plain(b"x" * 50, 400)[:-20]
     _upstream, error, _ = called(does(Send(cut), FAULTS["accept_then_silence"].reply(None)[0]))
     assert (error.error_class, error.status) == ("invalid_request", 400)
@@ -331,7 +331,7 @@ models:
 def test_providers_are_opened_from_the_models_file(tmp_path):
     providers = open_providers(read_models(MODELS, "models.yaml"), tmp_path)
     assert [*providers] == ["openai", "claude", "here", "vllm"]
-    dialects = {name: providers.named(name).dialects for name in providers}
+    dialects = {name: providers.by_name(name).dialects for name in providers}
     assert dialects == {
         "openai": ("responses", "chat"),
         "claude": ("messages",),
@@ -350,7 +350,7 @@ def test_an_embedded_provider_stands_beside_the_others(tmp_path):
     models = ModelsFile(1, providers={"tiny": Configured("embedded")})
     providers = open_providers(models, tmp_path, embedded=embedded)
     assert providers.of("embedded:smollm2-135m") == (embedded, "smollm2-135m")
-    assert providers.named("tiny") is embedded
+    assert providers.by_name("tiny") is embedded
     assert [*open_providers(models, tmp_path)] == []
 
 
@@ -370,15 +370,15 @@ def test_a_provider_by_name_may_be_inside_only_when_it_is_allowed(tmp_path):
             async def inside(_host, _port):
                 return ["127.0.0.1"]
 
-            surroundings = Surroundings(resolve=inside)
+            surroundings = ProviderEnvironment(resolve=inside)
             closed = open_providers(models, tmp_path, surroundings=surroundings)
             with pytest.raises(UpstreamError, match="private address"):
-                await closed.named("x").send(outgoing(), PATIENT)
+                await closed.by_name("x").send(outgoing(), PATIENT)
             allowed = frozenset({"x"})
             opened = open_providers(
                 models, tmp_path, surroundings=surroundings, allow_private=allowed
             )
-            answer = await opened.named("x").send(outgoing(), PATIENT)
+            answer = await opened.by_name("x").send(outgoing(), PATIENT)
             await answer.read()
             await closed.close()
             await opened.close()

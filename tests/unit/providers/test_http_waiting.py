@@ -7,8 +7,8 @@ import pytest
 from tests.unit.providers.calling import MIB
 from tests.unit.providers.pooled import BOTH, HANGS, scripted
 
-from pointsman.providers.http_exchange import Limits
-from pointsman.providers.http_pool import PoolSettings
+from pointsman.providers.http.exchange import AnswerLimits
+from pointsman.providers.http.pool import PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.upstream_faults import FAULTS
 from pointsman.testing.upstream_replies import (
@@ -126,7 +126,7 @@ def test_limits_hold_at_their_byte():
             async for _piece in await calls.ask():
                 pass
 
-    limits = PoolSettings(limits=Limits(body_bytes=10, stream_bytes=12))
+    limits = PoolSettings(limits=AnswerLimits(body_bytes=10, stream_bytes=12))
     bodies = (b"x" * 10, b"x" * 11, b"x" * 13)
     scripted(work, *(does(Send(plain(body))) for body in bodies), settings=limits)
 

@@ -2,13 +2,13 @@
 
 import pytest
 
+from pointsman.providers.http.provider import Try, Wait, pause_s, retry_flow
 from pointsman.providers.port import UpstreamError
-from pointsman.providers.retrying import Try, Wait, pause_s, tries
 
 
 def effects(*classes, keys=1, first=0, jitter=0.0, **error):
     """Give the effects of a call that fails in these ways and then works."""
-    flow = tries(keys, first, lambda: jitter)
+    flow = retry_flow(keys, first, lambda: jitter)
     seen, left, told = [], list(classes), None
     while True:
         try:

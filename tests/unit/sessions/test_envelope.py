@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from pointsman.errors import IntegrityFailure
-from pointsman.kernel.content import Sealed, sealed
-from pointsman.kernel.entry import Chain, empty_head, joined
+from pointsman.kernel.content import Sealed, seal_text
+from pointsman.kernel.entry import Chain, empty_head, next_entry
 from pointsman.kernel.instant import Instant
 from pointsman.sessions.catalogue import CATALOGUE, Payload
 from pointsman.sessions.catalogue_page import catalogue_page
@@ -58,7 +58,7 @@ def test_an_event_is_read_back_as_it_was_told() -> None:
     kept: dict[str, str] = {}
 
     def seal(text: str) -> Sealed:
-        found = sealed(text, KEY)
+        found = seal_text(text, KEY)
         kept[found.digest] = text
         return found
 
@@ -68,7 +68,7 @@ def test_an_event_is_read_back_as_it_was_told() -> None:
     assert (draft.id, draft.ref) == ("e1", "s1")
     assert b"rm -rf" not in draft.payload
     assert b"a.py" not in draft.payload
-    entry = joined(CHAIN, empty_head(CHAIN), draft)
+    entry = next_entry(CHAIN, empty_head(CHAIN), draft)
     assert is_event(entry)
     found = read_event(entry)
     assert found == an_event(bare)
@@ -77,15 +77,15 @@ def test_an_event_is_read_back_as_it_was_told() -> None:
 
 def test_what_has_no_words_is_left_as_it_is() -> None:
     failed = ToolFailed("tu", "timeout", "no", 1)
-    assert sealed_payload(failed, lambda text: sealed(text, KEY)) != failed
-    seal = sealed("x", KEY)
+    assert sealed_payload(failed, lambda text: seal_text(text, KEY)) != failed
+    seal = seal_text("x", KEY)
     started = TurnStarted(seal, 1, False, False)
-    assert sealed_payload(started, lambda text: sealed(text, KEY)) == started
+    assert sealed_payload(started, lambda text: seal_text(text, KEY)) == started
 
 
 def test_other_entries_are_no_events() -> None:
-    draft = event_draft(an_event(ToolFailed("tu", "timeout", sealed("x", KEY), 1)))
-    other = joined(CHAIN, empty_head(CHAIN), msgspec.structs.replace(draft, kind="event.other"))
+    draft = event_draft(an_event(ToolFailed("tu", "timeout", seal_text("x", KEY), 1)))
+    other = next_entry(CHAIN, empty_head(CHAIN), msgspec.structs.replace(draft, kind="event.other"))
     assert not is_event(other)
     with pytest.raises(IntegrityFailure):
         read_event(other)

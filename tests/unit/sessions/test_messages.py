@@ -13,7 +13,7 @@ from pointsman.conversations.stored_messages import NO_IMAGE, message_row, read_
 from pointsman.kernel.instant import Instant
 from pointsman.providers.messages import (
     Block,
-    Message,
+    ChatMessage,
     RedactedThinking,
     Role,
     Text,
@@ -125,14 +125,14 @@ def test_calls_without_results_and_results_without_calls_are_not_sent() -> None:
         ]
     )
     assert sent == (
-        Message("user", (Text("hi"),)),
-        Message("assistant", (Text("let me see"),)),
+        ChatMessage("user", (Text("hi"),)),
+        ChatMessage("assistant", (Text("let me see"),)),
     )
 
 
 def test_of_a_cut_answer_only_its_words_are_sent() -> None:
     said = a_message("assistant", Thinking("hm"), Text("half"), USE, metadata=cut("cancelled"))
-    assert transcript([said]) == (Message("assistant", (Text("half"),)),)
+    assert transcript([said]) == (ChatMessage("assistant", (Text("half"),)),)
     assert transcript([a_message("assistant", Text(""), metadata=cut("error"))]) == ()
 
 

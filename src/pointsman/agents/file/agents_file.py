@@ -23,7 +23,7 @@ from pointsman.agents.file.run_section import (
 from pointsman.agents.modules.module import ModuleType, Status
 from pointsman.errors import InputError, Problem
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Json, Path, Position, escaped
+from pointsman.kernel.document import Document, Json, Path, Position, escape
 from pointsman.kernel.instant import read_instant
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.regex import refusal
@@ -174,7 +174,7 @@ def lower_keys(document: Document, sections: tuple[str, ...]) -> tuple[Document,
         for key, each in given.items():
             name = key.lower() if key.isupper() else key
             if name in found:
-                message = f"`{escaped(key)}` is given twice, in two spellings"
+                message = f"`{escape(key)}` is given twice, in two spellings"
                 path = (section, key)
                 problems.append(document.problem(path, Code.DUPLICATE_KEY, message, key=True))
             found.setdefault(name, each)
@@ -199,18 +199,18 @@ def module_problems(given: GivenSelfRep | AgentsFile, document: Document) -> Ite
     for node_id, module in given.modules.items():
         path: Path = ("modules", node_id)
         if _NODE_ID.fullmatch(node_id) is None:
-            message = f"`{escaped(node_id)}` is no module id"
+            message = f"`{escape(node_id)}` is no module id"
             hint = "letters, digits and `_.:/@-`, at most 128 of them"
             yield document.problem(path, Code.PATTERN, message, hint, key=True)
         if module.node_id not in {UNSET, node_id}:
-            message = f"`node_id` is `{escaped(str(module.node_id))}`, the key `{escaped(node_id)}`"
+            message = f"`node_id` is `{escape(str(module.node_id))}`, the key `{escape(node_id)}`"
             yield document.problem((*path, "node_id"), Code.INVALID_VALUE, message)
         yield from _instant_problems(module, document, path)
         for index, name in enumerate(module.dependencies):
             at = (*path, "dependencies", index)
             yield from _known_problems(name, given.modules, document, at)
             if name == node_id:
-                message = f"`{escaped(name)}` cannot depend on itself"
+                message = f"`{escape(name)}` cannot depend on itself"
                 yield document.problem(at, Code.INVALID_VALUE, message)
     yield from _edge_problems(given, document)
 
@@ -236,14 +236,14 @@ def _edge_problems(given: GivenSelfRep | AgentsFile, document: Document) -> Iter
         yield from _known_problems(each.to, given.modules, document, (*path, "to"))
         ends = (each.from_, each.to)
         if each.from_ == each.to:
-            message = f"`{escaped(each.to)}` cannot depend on itself"
+            message = f"`{escape(each.to)}` cannot depend on itself"
             yield document.problem((*path, "to"), Code.INVALID_VALUE, message)
         if ends in seen:
-            message = f"the edge `{escaped('->'.join(ends))}` is given twice"
+            message = f"the edge `{escape('->'.join(ends))}` is given twice"
             yield document.problem(path, Code.DUPLICATE_KEY, message)
         seen.add(ends)
         if each.edge_id not in {UNSET, "->".join(ends)}:
-            message = f"the id of this edge is `{escaped('->'.join(ends))}`"
+            message = f"the id of this edge is `{escape('->'.join(ends))}`"
             yield document.problem((*path, "edge_id"), Code.INVALID_VALUE, message)
 
 
@@ -259,13 +259,13 @@ def _intent_problems(file: AgentsFile, document: Document) -> Iterable[Problem]:
     for index, each in enumerate(file.intents):
         path: Path = ("intents", index)
         if each.intent in seen:
-            message = f"the intent `{escaped(each.intent)}` is taken by an earlier one"
+            message = f"the intent `{escape(each.intent)}` is taken by an earlier one"
             yield document.problem((*path, "intent"), Code.DUPLICATE_KEY, message)
         seen.add(each.intent)
         for number, pattern in enumerate(each.patterns):
             reason = refusal(pattern, is_case_sensitive=False)
             if reason:
-                message = f"the pattern `{escaped(pattern)}` cannot be used: {reason}"
+                message = f"the pattern `{escape(pattern)}` cannot be used: {reason}"
                 at = (*path, "patterns", number)
                 yield document.problem(at, Code.INVALID_VALUE, message)
         for number, name in enumerate(each.candidates):
@@ -293,7 +293,7 @@ def _known_problems(
     if name not in names and document.is_read(("modules",)):
         near = nearest(name, names)
         hint = f"did you mean `{near}`?" if near else ""
-        message = f"there is no module `{escaped(name)}`"
+        message = f"there is no module `{escape(name)}`"
         yield document.problem(path, Code.UNKNOWN_VALUE, message, hint)
 
 

@@ -15,7 +15,7 @@ from pointsman.agents.file.config import Fraction, Name
 from pointsman.errors import Problem
 from pointsman.governance.council import BUILT_IN, CouncilRule, CouncilRules, rule_problems
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Path, escaped
+from pointsman.kernel.document import Document, Path, escape
 from pointsman.kernel.nearest import nearest
 
 Function = Annotated[
@@ -107,7 +107,7 @@ def run_problems(
         if node_id not in names and document.is_read(("modules",)):
             near = nearest(node_id, names)
             hint = f"did you mean `{near}`?" if near else ""
-            message = f"there is no module `{escaped(node_id)}`"
+            message = f"there is no module `{escape(node_id)}`"
             yield document.problem(path, Code.UNKNOWN_VALUE, message, hint, key=True)
 
 
@@ -121,14 +121,14 @@ def council_problems(
     for index, each in enumerate(council.members):
         path: Path = ("council", "voters", index)
         if each.id in seen:
-            message = f"a voter `{escaped(each.id)}` is declared already"
+            message = f"a voter `{escape(each.id)}` is declared already"
             yield document.problem((*path, "id"), Code.INVALID_VALUE, message)
         seen.add(each.id)
         if each.python is not None and each.agent is not None:
             message = "a voter is a function or an agent, not both"
             yield document.problem(path, Code.INVALID_VALUE, message)
         if each.agent is not None and each.agent not in run and document.is_read(("run",)):
-            message = f"nothing under `run` says how `{escaped(each.agent)}` is called"
+            message = f"nothing under `run` says how `{escape(each.agent)}` is called"
             yield document.problem((*path, "agent"), Code.UNKNOWN_VALUE, message)
 
 
@@ -141,6 +141,6 @@ def privacy_problems(
         if known and name not in known:
             near = nearest(name, known)
             hint = f"did you mean `{near}`?" if near else ""
-            message = f"no detector finds `{escaped(name)}`"
+            message = f"no detector finds `{escape(name)}`"
             at = ("privacy", "let_through", index)
             yield document.problem(at, Code.UNKNOWN_VALUE, message, hint)

@@ -22,7 +22,7 @@ from pointsman.agents.trust.event import (
 )
 from pointsman.errors import InputError
 from pointsman.governance.action import ActionType
-from pointsman.kernel.canonical import canonical_json, untagged
+from pointsman.kernel.canonical import canonical_json, untag
 from pointsman.kernel.document import Document, Json
 from pointsman.kernel.number import billionths
 from pointsman.kernel.schema import conform
@@ -152,7 +152,7 @@ def read_payload(action_type: ActionType, payload: Json) -> Payload:
 def opened(payload: bytes) -> Json:
     """Give a recorded payload with its decimals exact."""
     try:
-        found: Json = untagged(msgspec.json.decode(payload))
+        found: Json = untag(msgspec.json.decode(payload))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(f"the payload is no JSON: {error}") from error
     return found

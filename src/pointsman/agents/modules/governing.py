@@ -32,7 +32,7 @@ from pointsman.agents.trust.event import (
 )
 from pointsman.agents.trust.status import status_after
 from pointsman.errors import InputError, NotFound
-from pointsman.kernel.canonical import untagged
+from pointsman.kernel.canonical import untag
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.schema import conform
@@ -79,7 +79,7 @@ def _configured(policy: AgentsPolicy, selfrep: SelfRep, changes: Raw) -> House:
 
 
 def _given(changes: Raw) -> GivenConfig:
-    value = untagged(msgspec.json.decode(changes))
+    value = untag(msgspec.json.decode(changes))
     given = conform(Document("changes", value, {}, {}), GivenConfig)
     if given.numeric_epsilon not in {UNSET, EPSILON}:
         raise InputError("scores have a resolution of 1e-9, and no other")

@@ -16,7 +16,7 @@ from pointsman.agents.compiled import Row
 from pointsman.agents.facts import GoalType, GoalView, MindView
 from pointsman.agents.file.config import RouterConfig
 from pointsman.agents.trace import Ranked, Scored, TieBreak
-from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, divided, times
+from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, divide, times
 
 _SQUARE: Final = SCALE * SCALE
 _HALF: Final = _SQUARE // 2
@@ -183,4 +183,4 @@ def median(scored: Sequence[Candidate]) -> Billionths:
     half, is_odd = divmod(len(ordered), 2)
     if is_odd:
         return ordered[half]
-    return Billionths(divided(ordered[half - 1] + ordered[half], 2))
+    return Billionths(divide(ordered[half - 1] + ordered[half], 2))

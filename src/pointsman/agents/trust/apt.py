@@ -13,7 +13,7 @@ from msgspec import Struct
 from pointsman.agents.modules.module import Status
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.instant import Instant
-from pointsman.kernel.number import SCALE, Billionths, clamp, divided
+from pointsman.kernel.number import SCALE, Billionths, clamp, divide
 
 EventType = Literal[
     "COUNCIL_APPROVAL",
@@ -99,4 +99,4 @@ def apt_after(apt: Billionths, event: TrustEvent, constants: TrustConstants) -> 
 def _moved(apt: Billionths, by: Billionths, constants: TrustConstants) -> Billionths:
     # DETERMINISM: rounded once, after the exact sum.
     exact = apt * (SCALE - constants.decay) + by * SCALE
-    return clamp(Billionths(divided(exact, SCALE)))
+    return clamp(Billionths(divide(exact, SCALE)))

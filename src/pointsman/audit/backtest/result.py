@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.kernel.instant import Instant, instant_text
-from pointsman.kernel.number import MicroUsd, divided, microusd_text
+from pointsman.kernel.number import MicroUsd, divide, microusd_text
 from pointsman.turns.policy import TurnPolicy
 from pointsman.turns.registry.models import Model
 from pointsman.turns.registry.prices import PER_TOKENS
@@ -227,8 +227,8 @@ def _input_cost(sums: Sequence[CostSums]) -> InputCost:
     """Round once, when everything is added up."""
     return InputCost(
         turns=sum(each.turns for each in sums),
-        before_microusd=MicroUsd(divided(sum(each.before for each in sums), PER_TOKENS)),
-        after_microusd=MicroUsd(divided(sum(each.after for each in sums), PER_TOKENS)),
+        before_microusd=MicroUsd(divide(sum(each.before for each in sums), PER_TOKENS)),
+        after_microusd=MicroUsd(divide(sum(each.after for each in sums), PER_TOKENS)),
         price_unknown=sum(each.price_unknown for each in sums),
         no_model=sum(each.no_model for each in sums),
     )

@@ -49,7 +49,7 @@ def csv_decision(
             message = f"this row has {len(cells)} cells, the table {len(columns)} columns"
             problems.append(_problem(source, (line, 1), message))
             continue
-        rest = {key: _said(key, cells[at]) for key, at in says.items() if cells[at].strip()}
+        rest = {key: _cell_value(key, cells[at]) for key, at in says.items() if cells[at].strip()}
         found.append(Row(tuple(cells[at] for at in tested), rest, (line, 1)))
     rules = Sheet(source, paths, tuple(found), is_bare=True).rules(problems)
     if problems:
@@ -82,7 +82,7 @@ def _path(name: str, source: str, problems: list[Problem]) -> str:
         return "context"
 
 
-def _said(key: str, cell: str) -> Json:
+def _cell_value(key: str, cell: str) -> Json:
     """Give a number where a number is meant, else the text."""
     text = cell.strip()
     if key in {"target", "label"}:

@@ -15,7 +15,7 @@ from pointsman.expressions.texts import text_of
 from pointsman.expressions.unary import literals_of, path_of
 from pointsman.expressions.values import Value, same
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Json, escaped, in_order
+from pointsman.kernel.document import Document, Json, escape, in_order
 
 _POLICIES: Mapping[str, str] = {
     "UNIQUE": "unique",
@@ -53,7 +53,7 @@ def _decision(element: Element, source: str, default: str, problems: list[Proble
     tables = element.all("decisionTable")
     name = element.attributes.get("id") or element.attributes.get("name", "")
     if len(tables) != 1:
-        message = f"`{escaped(name)}` is not a decision table"
+        message = f"`{escape(name)}` is not a decision table"
         hint = "only decision tables are read"
         problems.append(Problem(Place(source, *element.at), Code.INVALID_VALUE, message, hint))
         return {}
@@ -85,7 +85,7 @@ class _Table:
         if "aggregation" in attributes:
             found["aggregate"] = attributes["aggregation"].lower()
         if policy in {"output_priority", "output_order"}:
-            found["output_values"] = self._ordered(rows)
+            found["output_values"] = self._sort_outputs(rows)
         variables = self._variables(paths)
         return found | ({"variables": variables} if variables else {})
 
@@ -121,10 +121,10 @@ class _Table:
         try:
             found = literals_of(text) if text != "-" else []
         except ExpressionRefused as refusal:
-            self._problem(at, f"output `{escaped(text)}`: {refusal.message}", refusal.hint)
+            self._problem(at, f"output `{escape(text)}`: {refusal.message}", refusal.hint)
             return None
         if len(found) > 1:
-            self._problem(at, f"output `{escaped(text)}`: more than one value")
+            self._problem(at, f"output `{escape(text)}`: more than one value")
         return literal_value(found[0]) if found else None
 
     def _default(self) -> str:
@@ -132,7 +132,7 @@ class _Table:
         value = self._literal(texts[0], self._outputs[0]) if texts and texts[0] else None
         return _text(value)
 
-    def _ordered(self, rows: Sequence[Row]) -> list[Json]:
+    def _sort_outputs(self, rows: Sequence[Row]) -> list[Json]:
         """Give the outputs of the rules from the most important down, column by column.
 
         A column without a list of its values does not count; of equals the first written leads.

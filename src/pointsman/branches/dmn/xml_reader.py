@@ -8,7 +8,7 @@ from xml.parsers import expat
 
 from pointsman.errors import DocumentError, Place, Problem
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Limits, Position, escaped
+from pointsman.kernel.document import Limits, Position, escape
 
 LIMITS = Limits(bytes=1024 * 1024, depth=32, nodes=20_000)
 NAMESPACES = {
@@ -87,7 +87,7 @@ class _Reader:
             self._refuse("the file has too many elements, or they are nested too deeply")
         namespace, _, local = name.rpartition(" ")
         if len(self._open) == 1 and (namespace not in NAMESPACES or local != "definitions"):
-            shown = escaped(namespace or local)
+            shown = escape(namespace or local)
             self._refuse(f"`{shown}` is not DMN 1.3, 1.4 or 1.5")
         element = Element(local if namespace in NAMESPACES else "", attributes, self._position())
         self._open[-1].children.append(element)

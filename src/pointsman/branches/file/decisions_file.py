@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from pointsman.expressions.grammar import parsed
+from pointsman.expressions.grammar import parse_expression
 from pointsman.expressions.syntax import Key, Path
 from pointsman.expressions.values import Kind
 from pointsman.kernel.canonical import MAX_INT
@@ -131,16 +131,16 @@ def variable_keys(path: str, given_input: str | None) -> tuple[Key, ...] | None:
 
     `input` stands for the path the decision's input is, if it is one.
     """
-    tree = parsed(path)
+    tree = parse_expression(path)
     if not isinstance(tree, Path):
         return None
     if tree.root == "input":
-        start = parsed(given_input or WHOLE_CONTEXT)
+        start = parse_expression(given_input or WHOLE_CONTEXT)
         if not isinstance(start, Path):
             return None
-        return (*_rooted(start.keys), *tree.steps)
-    return _rooted(tree.keys)
+        return (*_from_root(start.keys), *tree.steps)
+    return _from_root(tree.keys)
 
 
-def _rooted(keys: tuple[Key, ...]) -> tuple[Key, ...]:
+def _from_root(keys: tuple[Key, ...]) -> tuple[Key, ...]:
     return keys[1:] if keys[0] == WHOLE_CONTEXT else keys

@@ -21,15 +21,15 @@ from pointsman.errors import NumberError, Problem, ValueRefused
 from pointsman.expressions.checking import Declared, check_condition, value_kinds
 from pointsman.expressions.expression import value
 from pointsman.expressions.functions import ANY, Kinds
-from pointsman.expressions.grammar import parsed
+from pointsman.expressions.grammar import parse_expression
 from pointsman.expressions.syntax import ExpressionRefused, Path
 from pointsman.expressions.values import Value, same
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, escaped
+from pointsman.kernel.document import Document, escape
 from pointsman.kernel.document import Path as Place
 from pointsman.kernel.nearest import nearest
-from pointsman.kernel.wb1 import scaled
+from pointsman.kernel.wb1 import whole_weights
 
 _ONLY_TABLE = ("hit_policy", "aggregate", "output_values")
 _ONLY_WEIGHTED = ("salt", "slots")
@@ -42,7 +42,7 @@ _GUARDRAIL_KEYS = {
 }
 
 
-def declared(given: GivenDecision) -> Declared:
+def declare_variables(given: GivenDecision) -> Declared:
     """Give the variables a decision declares, and what its input is to its conditions."""
     kinds: dict[tuple[str | int, ...], Kinds] = {}
     for path, says in (given.variables or {}).items():
@@ -54,7 +54,7 @@ def declared(given: GivenDecision) -> Declared:
     if not isinstance(tree, Path):
         found = value(given.input or WHOLE_CONTEXT, before)
         return Declared(kinds, None, found.kinds)
-    keys = before.resolved(tree.keys, has_input=False) or ()
+    keys = before.resolve(tree.keys, has_input=False) or ()
     return Declared(kinds, keys, before.of(keys) or ANY)
 
 
@@ -80,7 +80,7 @@ def file_problems(
     for index, given in enumerate(file.every):
         at: Place = ("decision",) if not file.decisions else ("decisions", index)
         if given.id in seen:
-            message = f"the id `{escaped(given.id)}` is taken by another decision"
+            message = f"the id `{escape(given.id)}` is taken by another decision"
             yield document.problem((*at, "id"), Code.DUPLICATE_KEY, message)
         seen.add(given.id)
         yield from _Check(given, document, at, known).problems()
@@ -163,7 +163,7 @@ class _Check:
             if target not in (self._known or ()):
                 near = nearest(target, self._known or ())
                 hint = f"did you mean `{near}`?" if near else ""
-                message = f"`{escaped(target)}` is not a known target"
+                message = f"`{escape(target)}` is not a known target"
                 yield self._document.problem(path, Code.UNKNOWN_VALUE, message, hint)
 
     def _expression_problems(self) -> Iterator[Problem]:
@@ -172,10 +172,10 @@ class _Check:
         yield from variables
         try:
             # Variables that cannot be read are left out of what is checked against them.
-            names = declared(replace(given, variables=None) if variables else given)
+            names = declare_variables(replace(given, variables=None) if variables else given)
         except ExpressionRefused as refusal:
             # Without its input and variables nothing can be said about the conditions' kinds.
-            yield self._refused((*self._at, "input"), refusal)
+            yield self._expression_problem((*self._at, "input"), refusal)
             names = Declared()
         if given.type == "weighted" and given.input is None:
             message = "a weighted decision needs an `input` that names its unit"
@@ -193,9 +193,9 @@ class _Check:
             yield self._document.problem(at, Code.MISSING_KEY, message, hint)
         else:
             try:
-                check_condition(parsed(row.condition), row.condition, names)
+                check_condition(parse_expression(row.condition), row.condition, names)
             except ExpressionRefused as refusal:
-                yield self._refused(at, refusal)
+                yield self._expression_problem(at, refusal)
 
     def _variable_problems(self) -> Iterator[Problem]:
         for path, says in (self._given.variables or {}).items():
@@ -205,7 +205,7 @@ class _Check:
             except ExpressionRefused:
                 keys = None
             if not keys:
-                message = f"`{escaped(path)}` does not name a value of the context"
+                message = f"`{escape(path)}` does not name a value of the context"
                 yield self._document.problem(at, Code.INVALID_VALUE, message, key=True)
             if not isinstance(says, str):
                 yield from self._exact_problems(says, at)
@@ -229,7 +229,7 @@ class _Check:
                 message = "a weighted case needs a `weight`"
                 yield self._document.problem(path, Code.MISSING_KEY, message, "add `weight`")
         try:
-            scaled([row.weight or Decimal(0) for row in rows])
+            whole_weights([row.weight or Decimal(0) for row in rows])
         except NumberError as error:
             yield self._document.problem(self._rows_at, Code.OUT_OF_RANGE, error.message)
 
@@ -303,7 +303,7 @@ class _Check:
     def _problem(self, path: Place, message: str, hint: str = "") -> Problem:
         return self._document.problem(path, Code.INVALID_VALUE, message, hint)
 
-    def _refused(self, path: Place, refusal: ExpressionRefused) -> Problem:
+    def _expression_problem(self, path: Place, refusal: ExpressionRefused) -> Problem:
         message = f"column {refusal.column}: {refusal.message}"
         return self._problem(path, message, refusal.hint)
 

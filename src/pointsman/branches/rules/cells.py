@@ -28,7 +28,7 @@ from pointsman.expressions.syntax import (
     Path,
     Test,
 )
-from pointsman.expressions.values import EXACT, MISSING, Missing, Value, followed, kind_of
+from pointsman.expressions.values import EXACT, MISSING, Missing, Value, follow_path, kind_of
 
 Keys: TypeAlias = tuple[Key, ...]
 
@@ -93,47 +93,47 @@ class Cell(Struct, frozen=True):
     def _input(self, ready: CompiledDecision) -> Value | Missing:
         if ready.declared.input_keys is None:
             return self.context.get(INPUT, MISSING)
-        return followed(self.context, ready.declared.input_keys)
+        return follow_path(self.context, ready.declared.input_keys)
 
 
 def asked_by(ready: CompiledDecision, row: int) -> tuple[Asked, ...] | None:
     """Give all that a condition asks for; None where it does more than compare with literals."""
     found: list[Asked] = []
     tree = ready.conditions[row].tree
-    return tuple(found) if _collected(tree, ready.declared, found) else None
+    return tuple(found) if _collect(tree, ready.declared, found) else None
 
 
-def _collected(node: Node, declared: Declared, found: list[Asked]) -> bool:
+def _collect(node: Node, declared: Declared, found: list[Asked]) -> bool:
     match node:
         case Literal():
             return isinstance(node.value, bool)
         case Path():
-            return _noted(node, [True], declared, found, is_ordered=False)
+            return _add_question(node, [True], declared, found, is_ordered=False)
         case Not():
-            return _collected(node.of, declared, found)
+            return _collect(node.of, declared, found)
         case Logic():
-            return all(_collected(each, declared, found) for each in node.parts)
-    return _compared(node, declared, found)
+            return all(_collect(each, declared, found) for each in node.parts)
+    return _collect_comparison(node, declared, found)
 
 
-def _compared(node: Node, declared: Declared, found: list[Asked]) -> bool:
+def _collect_comparison(node: Node, declared: Declared, found: list[Asked]) -> bool:
     if isinstance(node, Compare):
         is_ordered = node.sign not in {"==", "!="}
         for one, other in ((node.left, node.right), (node.right, node.left)):
             if isinstance(one, Path) and isinstance(other, Literal):
-                return _noted(one, [other.value], declared, found, is_ordered=is_ordered)
+                return _add_question(one, [other.value], declared, found, is_ordered=is_ordered)
     if isinstance(node, Test) and node.word in {"in", "not in"} and isinstance(node.left, Path):
         members = node.right.items if isinstance(node.right, ListOf) else ()
         values = [each.value for each in members if isinstance(each, Literal)]
         if values and len(values) == len(members):
-            return _noted(node.left, values, declared, found, is_ordered=False)
+            return _add_question(node.left, values, declared, found, is_ordered=False)
     return False
 
 
-def _noted(
+def _add_question(
     path: Path, values: list[Value], declared: Declared, found: list[Asked], *, is_ordered: bool
 ) -> bool:
-    keys = declared.resolved(path.keys) if declared.input_keys is not None else path.keys
+    keys = declared.resolve(path.keys) if declared.input_keys is not None else path.keys
     if not keys or not all(isinstance(key, str) for key in keys):
         return False
     found += [Asked(keys, each, is_ordered) for each in values]

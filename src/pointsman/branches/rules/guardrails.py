@@ -21,7 +21,7 @@ _VERDICTS: dict[str, Verdict] = {
 }
 
 
-class Judged(Struct, frozen=True):
+class GuardrailVerdict(Struct, frozen=True):
     """All checks, what they come to, and where a blocked choice goes instead."""
 
     checks: tuple[GuardrailCheck, ...]
@@ -30,10 +30,10 @@ class Judged(Struct, frozen=True):
     approval_required: tuple[str, ...]
 
 
-NOTHING = Judged((), "pass", (), ())
+NOTHING = GuardrailVerdict((), "pass", (), ())
 
 
-class Yes(Struct, frozen=True):
+class KnownApprovals(Struct, frozen=True):
     """Which targets somebody has approved, and the requests that were made for others."""
 
     approved: tuple[str, ...]
@@ -45,7 +45,7 @@ class Yes(Struct, frozen=True):
             each.target == target and each.status == "approved" for each in self.requests
         )
 
-    def told(self, target: str) -> str:
+    def status_text(self, target: str) -> str:
         """Say how a target stands, and with which request."""
         found = next((each for each in self.requests if each.target == target), None)
         if target in self.approved or found is None:
@@ -56,15 +56,17 @@ class Yes(Struct, frozen=True):
         return f"needs approval: {request} is {found.status}"
 
 
-NO_YES = Yes((), ())
+NO_APPROVALS = KnownApprovals((), ())
 
 
-def said_yes(facts: BranchFacts) -> Yes:
+def known_approvals(facts: BranchFacts) -> KnownApprovals:
     """Give what facts know of approvals."""
-    return Yes(facts.approved, facts.approvals)
+    return KnownApprovals(facts.approved, facts.approvals)
 
 
-def judged(decision: Decision, targets: Sequence[str], yes: Yes) -> Judged:
+def judge_choice(
+    decision: Decision, targets: Sequence[str], yes: KnownApprovals
+) -> GuardrailVerdict:
     """Let every guardrail look at a choice."""
     if not decision.guardrails:
         return NOTHING
@@ -76,7 +78,7 @@ def judged(decision: Decision, targets: Sequence[str], yes: Yes) -> Judged:
     verdict = next(each for each in _ORDER if each in (*verdicts, "pass"))
     deciding = [each for each in failed if _VERDICTS[each.action] == verdict]
     instead = next((e.escalation_target for e in deciding if e.escalation_target is not None), None)
-    return Judged(
+    return GuardrailVerdict(
         tuple(checks),
         verdict,
         () if instead is None else (instead,),
@@ -84,18 +86,18 @@ def judged(decision: Decision, targets: Sequence[str], yes: Yes) -> Judged:
     )
 
 
-def _to_approve(decision: Decision, targets: Sequence[str], yes: Yes) -> tuple[str, ...]:
+def _to_approve(decision: Decision, targets: Sequence[str], yes: KnownApprovals) -> tuple[str, ...]:
     asking = [each for each in decision.guardrails if each.type == "requires_approval"]
     found = [t for t in targets if not yes.to(t) and any(t in e.targets for e in asking)]
     return tuple(dict.fromkeys(found))
 
 
 def _checks(
-    guardrail: Guardrail, decision: Decision, targets: Sequence[str], yes: Yes
+    guardrail: Guardrail, decision: Decision, targets: Sequence[str], yes: KnownApprovals
 ) -> Iterator[GuardrailCheck]:
     if guardrail.type == "weight_bounds":
         for case in decision.cases:
-            passed, message = _weighed(guardrail, case)
+            passed, message = _check_weight(guardrail, case)
             yield _check(guardrail, decision, message, passed=passed)
         return
     for target in targets:
@@ -103,7 +105,7 @@ def _checks(
         yield _check(guardrail, decision, message, passed=passed)
 
 
-def _looked_at(guardrail: Guardrail, target: str, yes: Yes) -> tuple[bool, str]:
+def _looked_at(guardrail: Guardrail, target: str, yes: KnownApprovals) -> tuple[bool, str]:
     is_named = target in guardrail.targets
     match guardrail.type:
         case "no_disabled_targets":
@@ -112,10 +114,10 @@ def _looked_at(guardrail: Guardrail, target: str, yes: Yes) -> tuple[bool, str]:
             return is_named, f"target `{target}` is {'known' if is_named else 'not known'}"
     if not is_named:
         return True, f"target `{target}` needs no approval"
-    return yes.to(target), f"target `{target}` {yes.told(target)}"
+    return yes.to(target), f"target `{target}` {yes.status_text(target)}"
 
 
-def _weighed(guardrail: Guardrail, case: Case) -> tuple[bool, str]:
+def _check_weight(guardrail: Guardrail, case: Case) -> tuple[bool, str]:
     weight = Decimal(case.weight or 0)
     if case.ranges is not None:
         weight = Decimal(sum(end - start for start, end in case.ranges))

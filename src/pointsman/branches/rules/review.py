@@ -12,7 +12,7 @@ from msgspec import Struct
 from pointsman.branches.compiled import CompiledDecision, compile_policy
 from pointsman.branches.policy import BranchPolicy, Case
 from pointsman.branches.rules.cells import Cell, Cells, asked_by, fits_together
-from pointsman.branches.rules.guardrails import NO_YES, judged
+from pointsman.branches.rules.guardrails import NO_APPROVALS, judge_choice
 from pointsman.expressions.values import Value, same
 from pointsman.kernel.meaning import Meaning
 
@@ -127,12 +127,12 @@ class _Review:
         for at, row in enumerate(order):
             for earlier in order[:at][:MOST_COMPARED]:
                 cells = Cells(self._ready, [earlier, row])
-                example = self._covered(row, earlier, cells) if cells.is_complete else None
+                example = self._overlap(row, earlier, cells) if cells.is_complete else None
                 if example is not None:
                     yield self._shadow(row, (earlier,), example)
                     break
 
-    def _covered(self, row: int, by: int, cells: Cells) -> Cell | None:
+    def _overlap(self, row: int, by: int, cells: Cells) -> Cell | None:
         """Give an input for which both are true, if one is only true where the other is."""
         example: Cell | None = None
         conditions = self._ready.conditions
@@ -185,7 +185,7 @@ class _Review:
                 return
 
     def _weights(self) -> Iterator[Finding]:
-        for check in judged(self._decision, (), NO_YES).checks:
+        for check in judge_choice(self._decision, (), NO_APPROVALS).checks:
             if not check.passed:
                 yield self._finding(Concern.GUARDED, check.message)
 

@@ -46,11 +46,11 @@ class Table:
 
     @cached_property
     def _first(self) -> Callable[..., int]:
-        return _compiled(self._conditions, is_first=True)
+        return _compile(self._conditions, is_first=True)
 
     @cached_property
     def _every(self) -> Callable[..., int]:
-        return _compiled(self._conditions, is_first=False)
+        return _compile(self._conditions, is_first=False)
 
     @property
     def is_indexed(self) -> bool:
@@ -123,7 +123,7 @@ class _Careful:
             return self(row)
 
 
-def _compiled(conditions: Sequence[Expression], *, is_first: bool) -> Callable[..., int]:
+def _compile(conditions: Sequence[Expression], *, is_first: bool) -> Callable[..., int]:
     code = Code()
     loads = _hoist(conditions, code)
     rows: list[ast.stmt] = []
@@ -134,7 +134,7 @@ def _compiled(conditions: Sequence[Expression], *, is_first: bool) -> Callable[.
         if code.is_metered:
             rows += ast.parse(f"meter = [{STEPS}]").body
         handler = ast.ExceptHandler(
-            _name("LACKS"), None, [ast.If(_called("careful", number), [hit], [])]
+            _name("LACKS"), None, [ast.If(_call("careful", number), [hit], [])]
         )
         rows.append(ast.Try([ast.If(test, [hit], [])], [handler], [], []))
     body = [*loads, *rows, ast.Return(ast.Constant(-1))]
@@ -145,7 +145,7 @@ def _compiled(conditions: Sequence[Expression], *, is_first: bool) -> Callable[.
 def _hit(number: int, *, is_first: bool) -> ast.stmt:
     if is_first:
         return ast.Return(ast.Constant(number))
-    return ast.Expr(_called("hit", number))
+    return ast.Expr(_call("hit", number))
 
 
 def _hoist(conditions: Sequence[Expression], code: Code) -> list[ast.stmt]:
@@ -164,7 +164,7 @@ def _hoist(conditions: Sequence[Expression], code: Code) -> list[ast.stmt]:
         statements = ast.parse(template).body
         attempt = statements[0]
         assert isinstance(attempt, ast.Try)  # noqa: S101 - as written above
-        attempt.body = [ast.Assign([ast.Name(plain, ast.Store())], code.walked(path))]
+        attempt.body = [ast.Assign([ast.Name(plain, ast.Store())], code.path_code(path))]
         loads += statements
         code.hoisted[keys] = (plain, ordered)
     return loads
@@ -174,7 +174,7 @@ def _name(name: str) -> ast.expr:
     return ast.Name(name, ast.Load())
 
 
-def _called(name: str, number: int) -> ast.expr:
+def _call(name: str, number: int) -> ast.expr:
     return ast.Call(_name(name), [ast.Constant(number)], [])
 
 
@@ -189,12 +189,12 @@ class _Index:
                 rows.setdefault(value, []).append(row)
         self._rows = {value: tuple(sorted({*found, *self._rest})) for value, found in rows.items()}
         code = Code()
-        self._read = function([ast.Return(code.walked(path))], code.bound, ARGUMENTS)
+        self._read = function([ast.Return(code.path_code(path))], code.bound, ARGUMENTS)
 
     @classmethod
     def best(cls, conditions: Sequence[Expression]) -> _Index | None:
         """Make an index on the value that most conditions ask for, if it spares most of them."""
-        asked = [_asked(each.tree) for each in conditions]
+        asked = [_wanted_values(each.tree) for each in conditions]
         counts = Counter(keys for each in asked for keys in each)
         # DETERMINISM: of equal counts the first that stands in the conditions.
         keys = max(counts, key=lambda each: counts[each], default=None)
@@ -224,7 +224,7 @@ class _Index:
             return None
 
 
-def _asked(tree: Node) -> dict[Keys, tuple[Path, tuple[IndexKey, ...]]]:
+def _wanted_values(tree: Node) -> dict[Keys, tuple[Path, tuple[IndexKey, ...]]]:
     """Give the values that a condition can only be true for, by the path they must stand at."""
     parts = tree.parts if isinstance(tree, Logic) and tree.word == "and" else (tree,)
     found: dict[Keys, tuple[Path, tuple[IndexKey, ...]]] = {}
@@ -239,13 +239,13 @@ def _equality(node: Node) -> tuple[Path, tuple[IndexKey, ...]] | None:
     if isinstance(node, Compare) and node.sign == "==":
         for one, other in ((node.left, node.right), (node.right, node.left)):
             if isinstance(one, Path) and isinstance(other, Literal):
-                return _indexed(one, (other,))
+                return _index_keys(one, (other,))
     if isinstance(node, Test) and node.word == "in" and isinstance(node.left, Path):
-        return _indexed(node.left, node.right.items) if isinstance(node.right, ListOf) else None
+        return _index_keys(node.left, node.right.items) if isinstance(node.right, ListOf) else None
     return None
 
 
-def _indexed(path: Path, members: Sequence[Node]) -> tuple[Path, tuple[IndexKey, ...]] | None:
+def _index_keys(path: Path, members: Sequence[Node]) -> tuple[Path, tuple[IndexKey, ...]] | None:
     keys: list[IndexKey] = []
     for each in members:
         value = each.value if isinstance(each, Literal) else None

@@ -8,9 +8,9 @@ from typing import Any, Final
 from pointsman.errors import InputError
 from pointsman.gateway.http import Headers, Send
 from pointsman.learning.rubric import answer_text
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.whole import fold
 from pointsman.providers.port import Dialect
+from pointsman.providers.registry.dialects import speaker
 
 MOST_HEARD: Final = 1 << 20
 """Of a longer answer nothing is kept: half of it cannot be judged."""

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from pointsman.storage.writer.group import Settled
+from pointsman.storage.writer.group import Waiter
 
 
 class LoopBridge:
@@ -61,7 +61,7 @@ class Durability:
         self._waiter: asyncio.Future[None] | None = None
         self._then: Callable[[], None] | None = None
 
-    def expect(self) -> Settled:
+    def expect(self) -> Waiter:
         """Wait for one thing more."""
         self._expected += 1
         return self

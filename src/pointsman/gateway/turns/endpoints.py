@@ -31,8 +31,8 @@ from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn, request_id_header
 from pointsman.gateway.turns.turn_flow import continue_flow, new_flow, prepare_vector
 from pointsman.kernel.instant import Instant
 from pointsman.providers.dialects.loss import CannotSay
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.port import Dialect, UpstreamError
+from pointsman.providers.registry.dialects import speaker
 from pointsman.storage.policies.policies import InForce
 
 if TYPE_CHECKING:

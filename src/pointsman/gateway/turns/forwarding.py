@@ -39,14 +39,14 @@ from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.providers.dialects.chat.stream_usage import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.spans import with_model
-from pointsman.providers.dialects.speaker import speaker
 from pointsman.providers.dialects.tap import Tap, end_of, tap
 from pointsman.providers.dialects.words_before import WordsBefore, with_words_before
 from pointsman.providers.failures import failure_inside
-from pointsman.providers.http_exchange import Exchange
-from pointsman.providers.http_provider import HttpProvider
+from pointsman.providers.http.exchange import Exchange
+from pointsman.providers.http.provider import HttpProvider
 from pointsman.providers.messages import StopReason, Usage
-from pointsman.providers.port import Answer, Dialect, Outgoing, UpstreamError
+from pointsman.providers.port import Dialect, Outgoing, UpstreamAnswer, UpstreamError
+from pointsman.providers.registry.dialects import speaker
 
 Begin = Callable[[], Exchange | None]
 """Sends a request that is written already, where a connection rests."""
@@ -135,7 +135,7 @@ class Forwarding:
         provider = self._provider
         if not isinstance(provider, HttpProvider) or not self.is_same:
             return None
-        return partial(provider.begun, provider.written(self.outgoing()), self.live.deadlines())
+        return partial(provider.begin, provider.write(self.outgoing()), self.live.deadlines())
 
     async def run_to_end(self, begun: Exchange | None) -> CallResult:
         """Let the answer of a call out, also one that was sent already; says how it went."""
@@ -156,7 +156,7 @@ class Forwarding:
         finally:
             await answer.close()
 
-    async def _answer(self, begun: Exchange | None) -> Answer:
+    async def _answer(self, begun: Exchange | None) -> UpstreamAnswer:
         provider, deadlines = self._provider, self.live.deadlines()
         if begun is None or not isinstance(provider, HttpProvider):
             return await provider.send(self.outgoing(), deadlines)
@@ -166,7 +166,7 @@ class Forwarding:
         """Give what a whole answer says it used, and why it ended."""
         return end_of(self._dialect, body)
 
-    async def _whole(self, answer: Answer) -> CallResult:
+    async def _whole(self, answer: UpstreamAnswer) -> CallResult:
         live = self.live
         body = told = await answer.read()
         self.call.stop_waiting()
@@ -196,7 +196,7 @@ class Forwarding:
         except InputError as error:
             raise unreadable(self._provider.name, error) from error
 
-    async def _stream(self, answer: Answer) -> CallResult:
+    async def _stream(self, answer: UpstreamAnswer) -> CallResult:
         seen, carriage = tap(self._dialect), self._carriage()
         try:
             await self._relay(answer, seen, carriage)
@@ -218,10 +218,10 @@ class Forwarding:
         self._complete_stream(answer, seen)
         return CallResult(is_done=True)
 
-    def _complete_stream(self, answer: Answer, seen: Tap) -> None:
+    def _complete_stream(self, answer: UpstreamAnswer, seen: Tap) -> None:
         self.call.complete(StreamedAnswer(seen), seen.stop_reason or "", answer.attempts)
 
-    async def _relay(self, answer: Answer, seen: Tap, carriage: StreamCarrier) -> None:
+    async def _relay(self, answer: UpstreamAnswer, seen: Tap, carriage: StreamCarrier) -> None:
         """Let a stream out from its first content on, to its end, which takes no write alone."""
         waiting: list[bytes] = []
         is_bound = False
@@ -273,7 +273,7 @@ class Forwarding:
             return carriage
         edits: list[Edit] = [UnaskedUsage().without] if self._has_asked_usage else []
         if words := notice_of(self.live):
-            edits.append(WordsBefore(asked, words).taken)
+            edits.append(WordsBefore(asked, words).edit)
         return EditedStream(carriage, tuple(edits)) if edits else carriage
 
     def _translating(self) -> TranslatedStream:

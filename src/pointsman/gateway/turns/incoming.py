@@ -12,7 +12,7 @@ from msgspec import Struct
 from pointsman.access.keys import Principal
 from pointsman.errors import InputError, UnknownModel
 from pointsman.gateway.http import Asked
-from pointsman.providers.dialects.look import Look, look
+from pointsman.providers.dialects.look import RequestLook, look
 from pointsman.providers.port import Dialect, Operation
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import Privacy
@@ -142,7 +142,7 @@ class TurnRequest(Struct, frozen=True):
 
     dialect: Dialect
     asked: Asked
-    look: Look
+    look: RequestLook
     caller: Principal
     conversation: SessionName
     meant: RequestedModel

@@ -32,12 +32,12 @@ from pointsman.gateway.turns.incoming import (
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.gateway.turns.turn_flow import new_flow, prepare_vector
 from pointsman.providers.dialects.body import decode
-from pointsman.providers.dialects.look import Look, look
+from pointsman.providers.dialects.look import RequestLook, look
 from pointsman.providers.dialects.spans import unique, with_model
 from pointsman.providers.dialects.tap import tap, usage_of
 from pointsman.providers.failures import failure_inside
-from pointsman.providers.http_provider import HttpProvider
-from pointsman.providers.port import Answer, Operation, Outgoing, UpstreamError
+from pointsman.providers.http.provider import HttpProvider
+from pointsman.providers.port import Operation, Outgoing, UpstreamAnswer, UpstreamError
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.chain.override import Mode
 
@@ -135,7 +135,7 @@ class PassThroughEndpoint(ModelEndpoint):
             raise passage.error
 
 
-def _look(body: _Body, operation: Operation) -> Look:
+def _look(body: _Body, operation: Operation) -> RequestLook:
     """Look at the texts as at a conversation of one message."""
     given = body.input if operation == "embeddings" else body.prompt
     if given is None:
@@ -192,7 +192,7 @@ class PassThroughCall:
             await answer.close()
         return CallResult(is_done=True)
 
-    async def _whole(self, name: str, answer: Answer) -> None:
+    async def _whole(self, name: str, answer: UpstreamAnswer) -> None:
         body = await answer.read()
         self._call.stop_waiting()
         inside = failure_inside(name, body)
@@ -206,7 +206,7 @@ class PassThroughCall:
             usage = replace(usage, output_tokens=0)
         self._call.complete(WholeAnswer("chat", body, usage), "end", answer.attempts)
 
-    async def _stream(self, answer: Answer) -> None:
+    async def _stream(self, answer: UpstreamAnswer) -> None:
         """Let a stream out as it comes; one that breaks off is broken off here, too."""
         seen = tap("chat")
         try:

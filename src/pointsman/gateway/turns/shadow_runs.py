@@ -37,9 +37,9 @@ from pointsman.learning.shadow_runs import (
     shadow_ruling,
     shadow_run_draft,
 )
-from pointsman.providers.dialects.speaker import speaker
-from pointsman.providers.messages import Request, Response
+from pointsman.providers.messages import ModelRequest, Response
 from pointsman.providers.port import UpstreamError
+from pointsman.providers.registry.dialects import speaker
 from pointsman.recording.ruling import Ruling, policies_in_force
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
@@ -218,7 +218,7 @@ class SideCall:
         self.result = OVER_BUDGET
         self.end: CallEnd | None = None
 
-    async def make(self, request: Request) -> Response | None:
+    async def make(self, request: ModelRequest) -> Response | None:
         """Record the decision and make the call; None where it may not be paid for, or failed."""
         call = self._open(request)
         try:
@@ -249,7 +249,7 @@ class SideCall:
         self.end = call.complete(answered.written, stop_reason, answered.attempts)
         return answered.response
 
-    def _open(self, request: Request) -> ModelCall:
+    def _open(self, request: ModelRequest) -> ModelCall:
         live, ruling = self._live, self._ruling
         context = PlainContext(
             live.turn_id,
@@ -283,7 +283,7 @@ class SideCall:
         parts.pointsman.desk.hand_in(names, live.in_force, self._ruling, aside, durable, self._kind)
         await durable.wait()
 
-    async def _ask(self, request: Request) -> ModelAnswer:
+    async def _ask(self, request: ModelRequest) -> ModelAnswer:
         parts, live = self._parts, self._live
         provider, name = parts.providers.of(self._ruling.model, live.in_force.models)
         return await ask_whole(provider, name, request, live.deadlines())

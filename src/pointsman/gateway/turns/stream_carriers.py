@@ -11,9 +11,9 @@ from typing import Protocol
 
 from pointsman.calls.answering import unreadable
 from pointsman.errors import InputError
-from pointsman.providers.dialects.speaker import Reader, Writer, speaker
 from pointsman.providers.port import Dialect
-from pointsman.providers.streaming import Broken
+from pointsman.providers.registry.dialects import StreamReader, StreamWriter, speaker
+from pointsman.providers.streaming import AnswerBroken
 
 HELD_BYTES = 1 << 20
 """How much of a stream may wait: for its first content, or for the end of a line."""
@@ -81,7 +81,7 @@ class TranslatedStream:
 
     __slots__ = ("_name", "_reader", "_writer")
 
-    def __init__(self, name: str, reader: Reader, writer: Writer) -> None:
+    def __init__(self, name: str, reader: StreamReader, writer: StreamWriter) -> None:
         self._name = name
         self._reader = reader
         self._writer = writer
@@ -99,7 +99,7 @@ class TranslatedStream:
 
     def break_off(self, code: str, message: str) -> bytes:
         """Give what says that there will be no more."""
-        return self._writer.write(Broken(code, message))
+        return self._writer.write(AnswerBroken(code, message))
 
     def held_bytes(self) -> bytes:
         """Hold nothing that could be told."""

@@ -22,14 +22,14 @@ from pointsman.gateway.http import Asked, Receive, Send
 from pointsman.gateway.turns.endpoints import ModelEndpoint, finish_turn
 from pointsman.gateway.turns.forwarding import Begin, Forwarding
 from pointsman.gateway.turns.turn_flow import new_flow
-from pointsman.providers.http_provider import what_is_unreadable
+from pointsman.providers.http.provider import unreadable_reason
 from pointsman.providers.messages import Usage
 
 if TYPE_CHECKING:
     from pointsman.gateway.turns.turn import LiveTurn
     from pointsman.gateway.wire.connection import ClientConnection
     from pointsman.gateway.wire.request import IncomingRequest
-    from pointsman.providers.http_exchange import Exchange
+    from pointsman.providers.http.exchange import Exchange
 
 
 FEW: Final = 4
@@ -96,7 +96,7 @@ class BatchedTurn:
         """Learn that the caller hung up."""
         self.is_over = True
         if self.exchange is not None:
-            self.exchange.let_go()
+            self.exchange.discard()
         self.live.durability.then(None)
         self.batcher.ended(self, self.live.cancel_call)
 
@@ -284,7 +284,7 @@ class TurnBatcher:
         if exchange is None or turn.live.request.look.is_stream:
             turn.continue_in_task()
         else:
-            exchange.tell(turn.answered)
+            exchange.on_complete(turn.answered)
 
     @staticmethod
     def _read_answer(turn: BatchedTurn) -> None:
@@ -293,7 +293,7 @@ class TurnBatcher:
         if exchange is None or body is None:
             turn.continue_in_task()
             return
-        if exchange.status != 200 or what_is_unreadable(exchange.headers):
+        if exchange.status != 200 or unreadable_reason(exchange.headers):
             turn.continue_in_task()
             return
         usage, reason = turn.first.end_of(body)

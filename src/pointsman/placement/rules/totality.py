@@ -95,13 +95,13 @@ def problems(table: PlacementFile, document: Document) -> Iterable[Problem]:
     """
     if document.is_sound(("rules",)):
         rows = [(str(each), hits(table, each)) for each in combinations(table)]
-        yield from _told(document, "rules", rows)
+        yield from _table_problems(document, "rules", rows)
     if document.is_sound(("failure_rules",)):
         after = [(str(each), failure_hits(table, each)) for each in failures()]
-        yield from _told(document, "failure_rules", after)
+        yield from _table_problems(document, "failure_rules", after)
 
 
-def _told(
+def _table_problems(
     document: Document,
     name: str,
     found: list[tuple[str, list[GivenRule]]] | list[tuple[str, list[GivenFailureRule]]],
@@ -134,7 +134,7 @@ def _holds(table: PlacementFile, condition: GivenCondition, inputs: Combination)
         return True
     threshold = table.defaults.token_threshold
     tests = operators(condition.token_count)
-    return all(compared(each, inputs.token_count, threshold) for each in tests)
+    return all(compare_tokens(each, inputs.token_count, threshold) for each in tests)
 
 
 def _holds_after(rule: GivenFailureRule, inputs: Failure) -> bool:
@@ -144,7 +144,7 @@ def _holds_after(rule: GivenFailureRule, inputs: Failure) -> bool:
     return stored is UNSET or stored.fallback_allowed == inputs.fallback_allowed
 
 
-def compared(operator: Operator, count: int, bound: int) -> bool:
+def compare_tokens(operator: Operator, count: int, bound: int) -> bool:
     """Compare a token count by the name of the operator."""
     if operator == "lte":
         return count <= bound

@@ -77,14 +77,14 @@ def text_of(raw: Raw) -> str:
     return bytes(raw).decode("utf-8", "surrogatepass")
 
 
-def joined(*places: str) -> str:
+def join_places(*places: str) -> str:
     """Join places inside a body: `messages[0]` and `content` is `messages[0].content`."""
     return ".".join(place for place in places if place).replace(".[", "[")
 
 
 def _validation_message(message: str, where: str) -> str:
     found = _PLACE.search(message)
-    place = joined(where, found[1].replace("[...]", "[]") if found else "")
+    place = join_places(where, found[1].replace("[...]", "[]") if found else "")
     text = _PLACE.sub("", message)
     text = _TYPES.sub(lambda match: _words(match[0]), text)
     return f"`{place}`: {_lower(text)}" if place else f"the body: {_lower(text)}"

@@ -11,8 +11,37 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.providers.dialects.body import NULL, decode
-from pointsman.providers.dialects.own_text import own_text
 from pointsman.providers.port import Dialect
+
+_OPEN, _CLOSE = "<system-reminder>", "</system-reminder>"
+
+
+def own_start(text: str) -> int:
+    """Give where the first own word of a text stands; its length when there is none."""
+    at = 0
+    while True:
+        at += len(text[at:]) - len(text[at:].lstrip())
+        if not text.startswith(_OPEN, at):
+            return at
+        end = text.find(_CLOSE, at)
+        if end < 0:
+            return len(text)
+        at = end + len(_CLOSE)
+
+
+def own_text(text: str) -> str:
+    """Give the own words of a text."""
+    if _OPEN not in text:
+        return text
+    parts: list[str] = []
+    at = 0
+    while (found := text.find(_OPEN, at)) >= 0:
+        parts.append(text[at:found])
+        end = text.find(_CLOSE, found)
+        at = len(text) if end < 0 else end + len(_CLOSE)
+    parts.append(text[at:])
+    return "".join(parts).strip()
+
 
 CONVERSATION_KEY: Mapping[Dialect, str] = {
     "chat": "messages",
@@ -32,7 +61,7 @@ _NO_WORDS = frozenset(
 )  # fmt: skip
 
 
-class Entry(Struct):
+class ConversationEntry(Struct):
     """One message, or one item of the responses format."""
 
     role: str = ""
@@ -56,12 +85,12 @@ _STRING = msgspec.json.Decoder(str)
 _ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder()
 
 
-def is_system(entry: Entry) -> bool:
+def is_system(entry: ConversationEntry) -> bool:
     """Say whether this is a part of the system prompt."""
     return entry.role in SYSTEM_ROLES
 
 
-def brings_tool_result(dialect: Dialect, entry: Entry) -> bool:
+def brings_tool_result(dialect: Dialect, entry: ConversationEntry) -> bool:
     """Say whether an entry holds what a tool gave back."""
     if dialect == "chat":
         return entry.role in _TOOL_ROLES
@@ -70,7 +99,7 @@ def brings_tool_result(dialect: Dialect, entry: Entry) -> bool:
     return b"tool_result" in bytes(entry.content) and "tool_result" in _types(entry)
 
 
-def calls_tool(dialect: Dialect, entry: Entry) -> bool:
+def calls_tool(dialect: Dialect, entry: ConversationEntry) -> bool:
     """Say whether an entry calls a tool or brings a result of one."""
     if dialect == "chat":
         calls = entry.tool_calls
@@ -83,7 +112,7 @@ def calls_tool(dialect: Dialect, entry: Entry) -> bool:
     return "tool_use" in types or "tool_result" in types
 
 
-def has_image(entry: Entry) -> bool:
+def has_image(entry: ConversationEntry) -> bool:
     """Say whether a picture stands in an entry, also in what a tool gave back."""
     return any(
         each.get("type") in _IMAGE_TYPES
@@ -98,7 +127,7 @@ def may_hold_image(text: bytes) -> bool:
     return b"image" in text or b"screenshot" in text or b"\\u00" in text
 
 
-def own_parts(entry: Entry, dialect: Dialect, index: int) -> list[str]:
+def own_parts(entry: ConversationEntry, dialect: Dialect, index: int) -> list[str]:
     """Give the user's own words, part by part; reminders of the harness are left out."""
     first = memoryview(entry.content)[0]
     if first == _QUOTE:
@@ -111,7 +140,7 @@ def own_parts(entry: Entry, dialect: Dialect, index: int) -> list[str]:
     return [text for text in found if text]
 
 
-def plain_words(entry: Entry) -> str | None:
+def plain_words(entry: ConversationEntry) -> str | None:
     """Give the text of an entry that is a text and nothing else; most are, and cost less so."""
     content = entry.content
     is_bare = entry.tool_calls is NULL and entry.output is NULL and entry.summary is NULL
@@ -123,7 +152,7 @@ def plain_words(entry: Entry) -> str | None:
     return None if _is_data_url(text) else text
 
 
-def entry_words(entry: Entry) -> Iterator[str]:
+def entry_words(entry: ConversationEntry) -> Iterator[str]:
     """Give every text of an entry."""
     content, output = entry.content, entry.output
     for raw in (content, entry.summary, entry.tool_calls, entry.arguments, entry.input, output):
@@ -183,7 +212,7 @@ def _spoken(value: dict[str, object]) -> list[object]:
     ]
 
 
-def _types(entry: Entry) -> list[object]:
+def _types(entry: ConversationEntry) -> list[object]:
     value = _value(entry.content)
     if not isinstance(value, list):
         return []

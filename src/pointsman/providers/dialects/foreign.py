@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import cast, get_args
 
-from pointsman.providers.dialects.body import joined
+from pointsman.providers.dialects.body import join_places
 from pointsman.providers.dialects.spans import Members, Span, elements, members, string_at
 from pointsman.providers.messages import RedactedThinking, Thinking, Vendor
 from pointsman.providers.port import Dialect
@@ -18,14 +18,14 @@ _MARK = "pointsman:"
 _REDACTED = "redacted"
 
 
-def written(thinking: Thinking, dialect_vendor: Vendor) -> str:
+def write_signature(thinking: Thinking, dialect_vendor: Vendor) -> str:
     """Write a signature in the format of a vendor: plain when it is its own, else marked."""
     if thinking.vendor == dialect_vendor and thinking.signature:
         return thinking.signature
     return f"{_MARK}{thinking.vendor}:{thinking.id}:{thinking.signature}"
 
 
-def written_redacted(block: RedactedThinking) -> str:
+def write_redacted(block: RedactedThinking) -> str:
     """Write hidden reasoning of Anthropic for another vendor's format."""
     return f"{_MARK}anthropic:{_REDACTED}:{block.data}"
 
@@ -58,12 +58,12 @@ def without_foreign(dialect: Dialect, body: bytes) -> bytes:
     kept = [
         text
         for at, each in enumerate(elements(body, span, key))
-        if (text := _cleaned(body, each, dialect, f"{key}[{at}]"))
+        if (text := _without_marked(body, each, dialect, f"{key}[{at}]"))
     ]
     return body[: span[0]] + b"[" + b",".join(kept) + b"]" + body[span[1] :]
 
 
-def _cleaned(body: bytes, span: Span, dialect: Dialect, where: str) -> bytes:
+def _without_marked(body: bytes, span: Span, dialect: Dialect, where: str) -> bytes:
     """Give an entry without foreign reasoning; nothing when there is nothing else in it."""
     entry = members(body, span, where)
     if dialect == "responses":
@@ -72,7 +72,7 @@ def _cleaned(body: bytes, span: Span, dialect: Dialect, where: str) -> bytes:
     content = entry.spans.get("content")
     if content is None or body[content[0] : content[0] + 1] != b"[":
         return body[span[0] : span[1]]
-    parts = elements(body, content, joined(where, "content"))
+    parts = elements(body, content, join_places(where, "content"))
     kept = [
         body[part[0] : part[1]]
         for part in parts
@@ -87,4 +87,4 @@ def _is_marked(body: bytes, found: Members, key: str, where: str) -> bool:
     span = found.spans.get(key)
     if span is None or body[span[0] : span[0] + 1] != b'"':
         return False
-    return string_at(body, span, joined(where, key)).startswith(_MARK)
+    return string_at(body, span, join_places(where, key)).startswith(_MARK)

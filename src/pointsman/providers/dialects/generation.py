@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 
+from pointsman.providers.dialects.loss import Loss, Losses
+from pointsman.providers.messages import ModelRequest
+
 _CLAUDE = re.compile(r"claude")
 # Up to 4.5 thinking takes a budget; 4.6 takes both; later ones decide by themselves.
 _CLAUDE_WITH_BUDGET = re.compile(
@@ -93,3 +96,35 @@ def effort_of(budget: int) -> str:
     if budget < BUDGETS["medium"]:
         return "low"
     return "medium" if budget < BUDGETS["high"] else "high"
+
+
+def write_sampling(
+    request: ModelRequest, model: str, body: dict[str, object], losses: Losses
+) -> None:
+    """Write temperature and top_p for a model that takes them."""
+    is_taken = takes_openai_sampling(model)
+    for key, value, loss in (
+        ("temperature", request.temperature, Loss.TEMPERATURE),
+        ("top_p", request.top_p, Loss.TOP_P),
+    ):
+        if value is not None and is_taken:
+            body[key] = value
+        elif value is not None:
+            losses.add(loss)
+
+
+def write_effort(request: ModelRequest, model: str, losses: Losses) -> str | None:
+    """Give the reasoning effort to write; a budget becomes the effort nearest to it."""
+    effort = request.thinking_effort
+    if effort is None and request.thinking_tokens is not None:
+        effort = effort_of(request.thinking_tokens)
+    if effort is None:
+        return None
+    if not takes_reasoning_effort(model):
+        if effort != "none":
+            losses.add(Loss.THINKING_EFFORT)
+        return None
+    if effort == "none" and not can_skip_reasoning(model):
+        losses.add(Loss.THINKING_OFF)
+        return None
+    return effort

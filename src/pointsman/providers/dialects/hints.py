@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec import Raw
 
 from pointsman.providers.dialects.loss import Loss, Losses
-from pointsman.providers.messages import Hint, Request
+from pointsman.providers.messages import Hint, ModelRequest
 
 _SAYS_NOTHING = frozenset({b"null", b"false", b"{}", b"[]", b'""'})
 _ZERO = frozenset({b"0", b"0.0"})
@@ -32,7 +32,7 @@ def says_something(name: str, value: Raw | None) -> bool:
 
 
 def write_hints(
-    request: Request, names: Collection[str], body: dict[str, object], losses: Losses
+    request: ModelRequest, names: Collection[str], body: dict[str, object], losses: Losses
 ) -> None:
     """Write the hints that a dialect has, and note the others as lost."""
     for hint in request.hints:

@@ -6,7 +6,7 @@ INVARIANT: nothing here changes the body; what is not looked at passes through a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from msgspec import Raw, Struct
@@ -14,8 +14,7 @@ from msgspec import Raw, Struct
 from pointsman.errors import InputError
 from pointsman.providers.dialects import conversation
 from pointsman.providers.dialects.body import NULL, decode
-from pointsman.providers.dialects.conversation import Entry
-from pointsman.providers.dialects.free_text import is_free_text
+from pointsman.providers.dialects.conversation import ConversationEntry
 from pointsman.providers.dialects.spans import unique, with_model
 from pointsman.providers.port import Dialect
 
@@ -40,8 +39,8 @@ class _Top(Struct):
 
     model: str | None = None
     stream: bool | None = None
-    messages: list[Entry] | None = None
-    input: list[Entry] | str | None = None
+    messages: list[ConversationEntry] | None = None
+    input: list[ConversationEntry] | str | None = None
     system: Raw = NULL
     instructions: str | None = None
     tools: list[Raw] | None = None
@@ -61,7 +60,7 @@ class _Top(Struct):
 _TOP = msgspec.json.Decoder(_Top)
 
 
-class Look:
+class RequestLook:
     """A request as routing sees it. `opening`, `approx_chars` and `all_text` cost more."""
 
     __slots__ = (
@@ -218,15 +217,15 @@ class Look:
         return self._last >= 0 and conversation.has_image(self._entries[self._last])
 
 
-def look(dialect: Dialect, body: bytes) -> Look:
+def look(dialect: Dialect, body: bytes) -> RequestLook:
     """Look at a request; raise `InputError` when it cannot be read."""
-    return Look(dialect, body)
+    return RequestLook(dialect, body)
 
 
-def _entries(dialect: Dialect, top: _Top) -> list[Entry]:
+def _entries(dialect: Dialect, top: _Top) -> list[ConversationEntry]:
     if dialect == "responses":
         if isinstance(top.input, str):
-            return [Entry(role="user", content=Raw(msgspec.json.encode(top.input)))]
+            return [ConversationEntry(role="user", content=Raw(msgspec.json.encode(top.input)))]
         return top.input or []
     if top.messages is None:
         raise InputError("`messages` is missing")
@@ -256,3 +255,54 @@ def _check_utf8(body: bytes) -> None:
         body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"the body is not utf-8: byte {error.start}") from None
+
+
+# Servers that speak OpenAI's format have several names for a form that an answer must have.
+_FORMS = (
+    "ebnf", "format", "grammar", "guided_choice", "guided_grammar", "guided_json", "guided_regex",
+    "json_schema", "output_format", "regex", "structural_tag", "structured_outputs",
+)  # fmt: skip
+_PLACES = ("logprobs", "plugins", "top_logprobs", "web_search_options")
+_NONE = (b"null", b"false", b"0")
+_OWN_TOOLS = ("", "custom", "function")
+
+
+class _Kind(Struct):
+    type: str = ""
+
+
+class _Text(Struct):
+    format: _Kind | None = None
+
+
+_KIND = msgspec.json.Decoder(_Kind | None)
+_TEXT = msgspec.json.Decoder(_Text | None)
+_TOOLS = msgspec.json.Decoder(list[_Kind] | None)
+
+
+def is_free_text(dialect: Dialect, members: Mapping[str, Raw]) -> bool:
+    """Tell it by the members of a request's body; what cannot be read is not free."""
+    if any(bytes(members.get(name, NULL)) not in _NONE for name in (*_FORMS, *_PLACES)):
+        return False
+    if bytes(members.get("n", NULL)) not in (b"1", b"null"):
+        return False
+    try:
+        return _has_plain_format(members) and (
+            dialect != "responses" or _has_own_tools_only(members)
+        )
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def _has_plain_format(members: Mapping[str, Raw]) -> bool:
+    found = [_KIND.decode(members.get("response_format", NULL))]
+    for name in ("text", "output_config"):
+        nested = _TEXT.decode(members.get(name, NULL))
+        found.append(None if nested is None else nested.format)
+    return all(each is None or each.type in ("", "text") for each in found)
+
+
+def _has_own_tools_only(members: Mapping[str, Raw]) -> bool:
+    """Tell whether the caller runs all tools: the vendor's own note where in a text they speak."""
+    tools = _TOOLS.decode(members.get("tools", NULL)) or ()
+    return all(each.type in _OWN_TOOLS for each in tools)

@@ -79,7 +79,7 @@ class Loss(Meaning):
     UNKNOWN_FIELD = "unknown_field", "a field this version does not know"
 
 
-class Refusal(Meaning):
+class CannotSayCode(Meaning):
     """One thing that must not be left out; `meaning` is the sentence the page shows."""
 
     AUDIO = "no_audio_support", "audio, in a message or asked for as an answer"
@@ -104,7 +104,7 @@ class Lost(Struct, frozen=True):
     why: str
 
 
-class Written(Struct, frozen=True):
+class WrittenRequest(Struct, frozen=True):
     """A request in its target's dialect, and what it no longer says."""
 
     body: bytes
@@ -122,7 +122,7 @@ class CannotSay(InputError):
         *,
         where: str = "",
         hint: str = "",
-        refusal: Refusal = Refusal.CONTENT,
+        refusal: CannotSayCode = CannotSayCode.CONTENT,
     ) -> None:
         super().__init__(message, where=where, hint=hint)
         self.refusal = refusal
@@ -131,11 +131,11 @@ class CannotSay(InputError):
         return (_rebuild, (self.message, self.where, self.hint, self.refusal))
 
 
-def _rebuild(message: str, where: str, hint: str, refusal: Refusal) -> CannotSay:
+def _rebuild(message: str, where: str, hint: str, refusal: CannotSayCode) -> CannotSay:
     return CannotSay(message, where=where, hint=hint, refusal=refusal)
 
 
-def refuse(refusal: Refusal, what: str) -> CannotSay:
+def refuse(refusal: CannotSayCode, what: str) -> CannotSay:
     """Give the error for something that must not be left out; `what` is what the caller wrote."""
     return CannotSay(
         f"`{what}` cannot be translated: {refusal.meaning}",

@@ -8,15 +8,19 @@ import msgspec
 from msgspec import Raw
 
 from pointsman.providers.dialects.loss import Losses
-from pointsman.providers.messages import Message, Passage, Request
+from pointsman.providers.messages import ChatMessage, ModelRequest, WrittenMessages
 from pointsman.providers.port import Dialect
 
-Write = Callable[[Sequence[Message], Losses], Iterable[object]]
+Write = Callable[[Sequence[ChatMessage], Losses], Iterable[object]]
 """Writes messages that follow no result of a tool."""
 
 
 def all_written(
-    request: Request, dialect: Dialect, write: Write, losses: Losses, head: Sequence[object] = ()
+    request: ModelRequest,
+    dialect: Dialect,
+    write: Write,
+    losses: Losses,
+    head: Sequence[object] = (),
 ) -> object:
     """Give a request's messages, after what stands in front of them."""
     if request.earlier is None:
@@ -29,11 +33,11 @@ def all_written(
     return Raw(b"[%b]" % b",".join(part for part in parts if part))
 
 
-def passage(write: Write, messages: Sequence[Message]) -> Passage:
+def passage(write: Write, messages: Sequence[ChatMessage]) -> WrittenMessages:
     """Write messages once and for all."""
     losses = Losses()
     items = _items(write(messages, losses))
-    return Passage(items, tuple(each.what for each in losses.all()))
+    return WrittenMessages(items, tuple(each.what for each in losses.all()))
 
 
 def _items(values: Iterable[object]) -> bytes:

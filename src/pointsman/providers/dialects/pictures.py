@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pointsman.providers.dialects.loss import Refusal, refuse
+from pointsman.providers.dialects.loss import CannotSayCode, refuse
 from pointsman.providers.messages import Image
 
 _MESSAGES_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -15,7 +15,7 @@ def read_url(url: str, where: str) -> Image:
     head, comma, data = url[len("data:") :].partition(",")
     media_type, _, encoding = head.partition(";")
     if not comma or encoding != "base64":
-        raise refuse(Refusal.IMAGE_URL, where)
+        raise refuse(CannotSayCode.IMAGE_URL, where)
     return Image("base64", data, media_type)
 
 
@@ -30,8 +30,8 @@ def source_of(image: Image) -> dict[str, str]:
     """Write an image as a source of messages, which takes https and four types."""
     if image.kind == "url":
         if not image.data.startswith("https://"):
-            raise refuse(Refusal.IMAGE_URL, image.data[:60])
+            raise refuse(CannotSayCode.IMAGE_URL, image.data[:60])
         return {"type": "url", "url": image.data}
     if image.media_type not in _MESSAGES_TYPES:
-        raise refuse(Refusal.IMAGE_TYPE, image.media_type)
+        raise refuse(CannotSayCode.IMAGE_TYPE, image.media_type)
     return {"type": "base64", "media_type": image.media_type, "data": image.data}

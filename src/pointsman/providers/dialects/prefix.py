@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pointsman.errors import InputError
-from pointsman.providers.dialects.body import joined
-from pointsman.providers.dialects.conversation import CONVERSATION_KEY, SYSTEM_ROLES, TEXT_TYPES
-from pointsman.providers.dialects.own_text import own_start
+from pointsman.providers.dialects.body import join_places
+from pointsman.providers.dialects.conversation import (
+    CONVERSATION_KEY,
+    SYSTEM_ROLES,
+    TEXT_TYPES,
+    own_start,
+)
 from pointsman.providers.dialects.spans import (
     Members,
     Span,
     elements,
     members,
-    replaced,
+    replace_span,
     string_at,
 )
 from pointsman.providers.port import Dialect
@@ -29,7 +33,7 @@ def with_text_of_last_user(
     start = own_start(text)
     if start + prefix_length > len(text):
         raise InputError(f"`{where}` has fewer than {prefix_length} characters")
-    return replaced(body, span, text[:start] + new_prefix + text[start + prefix_length :])
+    return replace_span(body, span, text[:start] + new_prefix + text[start + prefix_length :])
 
 
 def _last_own_text(body: bytes, dialect: Dialect) -> tuple[Span, str]:
@@ -52,7 +56,7 @@ def _last_own_text(body: bytes, dialect: Dialect) -> tuple[Span, str]:
 
 
 def _own_part(body: bytes, entry: Members, where: str) -> tuple[Span, str]:
-    span, place = entry.spans.get("content"), joined(where, "content")
+    span, place = entry.spans.get("content"), join_places(where, "content")
     if span is not None and body[span[0] : span[0] + 1] == b'"':
         return span, place
     for at, each in enumerate([] if span is None else elements(body, span, place)):
@@ -61,12 +65,12 @@ def _own_part(body: bytes, entry: Members, where: str) -> tuple[Span, str]:
         text = part.spans.get("text")
         if text is None or _string(body, part, "type", part_place) not in TEXT_TYPES:
             continue
-        found = string_at(body, text, joined(part_place, "text"))
+        found = string_at(body, text, join_places(part_place, "text"))
         if own_start(found) < len(found):
-            return text, joined(part_place, "text")
+            return text, join_places(part_place, "text")
     raise InputError(f"`{place}` holds no text of the user")
 
 
 def _string(body: bytes, found: Members, key: str, where: str) -> str:
     span = found.spans.get(key)
-    return "" if span is None else string_at(body, span, joined(where, key))
+    return "" if span is None else string_at(body, span, join_places(where, key))

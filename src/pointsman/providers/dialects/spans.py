@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from pointsman.errors import InputError
-from pointsman.providers.dialects.body import decode, joined
+from pointsman.providers.dialects.body import decode, join_places
 
 Span = tuple[int, int]
 
@@ -56,7 +56,11 @@ def members(body: bytes, span: Span | None = None, where: str = "") -> Members:
 
 
 def _places(values: dict[str, Raw], text: bytes, where: str) -> dict[str, Span]:
-    return _tight(values, text) or _spaced(values, text) or _walked(values, text, where)
+    return (
+        _places_tight(values, text)
+        or _places_spaced(values, text)
+        or _places_walked(values, text, where)
+    )
 
 
 def unique(body: bytes) -> dict[str, Raw]:
@@ -66,8 +70,8 @@ def unique(body: bytes) -> dict[str, Raw]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         values = decode(_MEMBERS, body)
     # Written without any space, as most clients do: the sum of the parts is the whole.
-    if values and _tight_length(values) != len(body) and not _spaced(values, body):
-        _walked(values, body, "")
+    if values and _tight_length(values) != len(body) and not _places_spaced(values, body):
+        _places_walked(values, body, "")
     return values
 
 
@@ -76,7 +80,7 @@ def _tight_length(values: dict[str, Raw]) -> int:
     return 1 + len("".join(values)) + len(b"".join(values.values())) + 4 * len(values)
 
 
-def _tight(values: dict[str, Raw], text: bytes) -> dict[str, Span]:
+def _places_tight(values: dict[str, Raw], text: bytes) -> dict[str, Span]:
     """Give the places in a text without any space around its members, else nothing.
 
     A key that stood twice, or was written with escapes, would make the text longer than the sum.
@@ -86,7 +90,7 @@ def _tight(values: dict[str, Raw], text: bytes) -> dict[str, Span]:
     return _laid_out(values, gap=0)
 
 
-def _spaced(values: dict[str, Raw], text: bytes) -> dict[str, Span]:
+def _places_spaced(values: dict[str, Raw], text: bytes) -> dict[str, Span]:
     """Give the places in a text written with `, ` and `: `, as Python does, else nothing."""
     if len(text) > _WRITTEN_ANEW_BYTES or _tight_length(values) + 2 * len(values) - 1 != len(text):
         return {}
@@ -105,7 +109,7 @@ def _laid_out(values: dict[str, Raw], gap: int) -> dict[str, Span]:
     return spans
 
 
-def _walked(values: dict[str, Raw], text: bytes, where: str) -> dict[str, Span]:
+def _places_walked(values: dict[str, Raw], text: bytes, where: str) -> dict[str, Span]:
     """Give the places in a text written in any way."""
     spans: dict[str, Span] = {}
     at = _after(_OPEN, text, 0)
@@ -115,7 +119,7 @@ def _walked(values: dict[str, Raw], text: bytes, where: str) -> dict[str, Span]:
         value = bytes(values[key])
         end = at + len(value)
         if key in spans or not text.startswith(value, at):
-            raise InputError(f"`{joined(where, key)}` stands twice in the body")
+            raise InputError(f"`{join_places(where, key)}` stands twice in the body")
         spans[key] = (at, end)
         found = _NEXT.match(text, end)
         assert found is not None  # noqa: S101 - msgspec has checked the text
@@ -139,7 +143,7 @@ def string_at(body: bytes, span: Span, where: str) -> str:
     return decode(_STRING, body[span[0] : span[1]], where)
 
 
-def replaced(body: bytes, span: Span, value: object) -> bytes:
+def replace_span(body: bytes, span: Span, value: object) -> bytes:
     """Write another value at a place; every other byte stays as it is."""
     return body[: span[0]] + msgspec.json.encode(value) + body[span[1] :]
 
@@ -153,11 +157,11 @@ def with_model(body: bytes, model: str, known: dict[str, Raw] | None = None) -> 
         # As most clients write it: the place of every other member need not be found.
         raw = bytes(known["model"])
         if body.startswith(raw, _MODEL_AT):
-            return replaced(body, (_MODEL_AT, _MODEL_AT + len(raw)), model)
+            return replace_span(body, (_MODEL_AT, _MODEL_AT + len(raw)), model)
     spans = _places(decode(_MEMBERS, body) if known is None else known, body, "")
     span = spans.get("model")
     if span is not None:
-        return replaced(body, span, model)
+        return replace_span(body, span, model)
     start = _after(_OPEN, body, 0)
     member = b'"model":' + msgspec.json.encode(model) + (b"," if spans else b"")
     return body[:start] + member + body[start:]

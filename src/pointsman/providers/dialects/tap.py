@@ -7,15 +7,51 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from pointsman.providers.dialects import stops
-from pointsman.providers.dialects.said import said_in_stream
 from pointsman.providers.dialects.usage import ChatUsage, MessagesUsage, ResponsesUsage
 from pointsman.providers.messages import StopReason, Usage
 from pointsman.providers.port import Dialect
+
+_VALUE: Final = rb'"\s*:\s*("(?:[^"\\]|\\.)*")'
+_STREAMED: Final[Mapping[Dialect, re.Pattern[bytes]]] = {
+    "chat": re.compile(
+        rb'"(?:content|text|reasoning_content|reasoning|refusal|arguments)' + _VALUE, re.DOTALL
+    ),
+    "messages": re.compile(rb'"(?:text|partial_json|thinking)' + _VALUE, re.DOTALL),
+    # The end of such a stream repeats all of it; the deltas have it once.
+    "responses": re.compile(rb'"delta' + _VALUE, re.DOTALL),
+}
+_WHOLE: Final[Mapping[Dialect, re.Pattern[bytes]]] = {
+    **_STREAMED,
+    "responses": re.compile(rb'"(?:text|arguments|refusal)' + _VALUE, re.DOTALL),
+}
+
+
+def said_in_stream(dialect: Dialect, data: bytes) -> str:
+    """Return the words in the bytes of a stream."""
+    return _texts(_STREAMED[dialect], data)
+
+
+def said_in_answer(dialect: Dialect, body: bytes) -> str:
+    """Return the words in a whole answer."""
+    return _texts(_WHOLE[dialect], body)
+
+
+def _texts(pattern: re.Pattern[bytes], data: bytes) -> str:
+    return "".join(_decode(found) for found in pattern.findall(data))
+
+
+def _decode(literal: bytes) -> str:
+    try:
+        return msgspec.json.decode(literal, type=str)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return literal[1:-1].decode("utf-8", "replace")
+
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _LAST_BYTES = 4096
@@ -153,7 +189,7 @@ class Tap:
                 self._read(data)
                 return
 
-    def said(self) -> tuple[str, float]:
+    def sampled_text(self) -> tuple[str, float]:
         """Return words of the answer, and which share of its bytes they stand in."""
         words = said_in_stream(self._dialect, b"".join(self._sample))
         return words, self._sampled / self._total if self._total else 1.0
@@ -199,7 +235,7 @@ class Tap:
 
     def _note(self, text: bytes) -> None:
         try:
-            usage, stop_reason, is_error = _noted(self._dialect, text, self.usage)
+            usage, stop_reason, is_error = _read_note(self._dialect, text, self.usage)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return  # what cannot be read is passed on as it is, and told as not known
         self.usage = usage
@@ -277,7 +313,7 @@ _READ: Mapping[Dialect, Callable[[bytes, Usage], _Note]] = {
 }
 
 
-def _noted(dialect: Dialect, text: bytes, before: Usage) -> _Note:
+def _read_note(dialect: Dialect, text: bytes, before: Usage) -> _Note:
     try:
         return _READ[dialect](text, before)
     except msgspec.ValidationError:
@@ -293,14 +329,14 @@ def _whole_response(body: bytes) -> _Response:
 
 
 def _without_usage(text: bytes) -> bytes:
-    return msgspec.json.encode(_pruned(msgspec.json.decode(text)))
+    return msgspec.json.encode(_without_usages(msgspec.json.decode(text)))
 
 
-def _pruned(value: object) -> object:
+def _without_usages(value: object) -> object:
     if isinstance(value, list):
-        return [_pruned(each) for each in value]
+        return [_without_usages(each) for each in value]
     if isinstance(value, dict):
-        return {key: _pruned(each) for key, each in value.items() if key != "usage"}
+        return {key: _without_usages(each) for key, each in value.items() if key != "usage"}
     return value
 
 
@@ -331,6 +367,6 @@ def _whole(dialect: Dialect, body: bytes) -> _Note:
             response = _whole_response(body)
             stop = None if response.status is None else _response_stop(response)
             return _response_usage(response) or _NO_USAGE, stop, False
-        return _noted(dialect, body, _NO_USAGE)
+        return _read_note(dialect, body, _NO_USAGE)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _NO_USAGE, None, False

@@ -75,10 +75,11 @@ class MessagesUsage(Struct):
         known = before or Usage()
         details = self.output_tokens_details
         return Usage(
-            input_tokens=_told(self.input_tokens, known.input_tokens),
-            output_tokens=_told(self.output_tokens, known.output_tokens),
-            cached_input_tokens=_told(self.cache_read_input_tokens, known.cached_input_tokens) or 0,
-            cache_creation_input_tokens=_told(
+            input_tokens=_newer(self.input_tokens, known.input_tokens),
+            output_tokens=_newer(self.output_tokens, known.output_tokens),
+            cached_input_tokens=_newer(self.cache_read_input_tokens, known.cached_input_tokens)
+            or 0,
+            cache_creation_input_tokens=_newer(
                 self.cache_creation_input_tokens, known.cache_creation_input_tokens
             )
             or 0,
@@ -155,5 +156,5 @@ def _from_openai(
     )
 
 
-def _told(now: int | None, before: int | None) -> int | None:
+def _newer(now: int | None, before: int | None) -> int | None:
     return before if now is None else now

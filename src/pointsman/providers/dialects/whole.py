@@ -21,14 +21,14 @@ from pointsman.providers.messages import (
     Usage,
 )
 from pointsman.providers.streaming import (
+    AnswerBroken,
+    AnswerStarted,
+    AnswerStopped,
     BlockEnded,
     BlockStarted,
-    Broken,
     Delta,
     Event,
     Signature,
-    Started,
-    Stopped,
 )
 
 
@@ -46,7 +46,7 @@ def fold(events: Iterable[Event]) -> Response:
     growing: dict[int, _Growing] = {}
     for event in events:
         match event:
-            case Started():
+            case AnswerStarted():
                 own_id, usage = event.id, event.usage
             case BlockStarted():
                 growing[event.index] = _Growing(event, [])
@@ -54,9 +54,9 @@ def fold(events: Iterable[Event]) -> Response:
                 growing[event.index].text.append(event.text)
             case Signature():
                 growing[event.index].signature = event
-            case Stopped():
+            case AnswerStopped():
                 reason, usage, stop_sequence = event.reason, event.usage, event.stop_sequence
-            case Broken() | BlockEnded():
+            case AnswerBroken() | BlockEnded():
                 pass
     content = tuple(_block(each) for each in growing.values())
     return Response(own_id, content, reason, usage, stop_sequence)
@@ -85,14 +85,14 @@ def _thinking(text: str, growing: _Growing) -> Thinking:
 
 def unfold(response: Response) -> Iterator[Event]:
     """Tell a whole answer as events."""
-    yield Started(response.id, response.usage)
+    yield AnswerStarted(response.id, response.usage)
     for index, block in enumerate(response.content):
-        yield from _told(index, block)
+        yield from _block_events(index, block)
         yield BlockEnded(index)
-    yield Stopped(response.stop_reason, response.usage, response.stop_sequence)
+    yield AnswerStopped(response.stop_reason, response.usage, response.stop_sequence)
 
 
-def _told(index: int, block: Block) -> Iterator[Event]:
+def _block_events(index: int, block: Block) -> Iterator[Event]:
     match block:
         case Text():
             yield BlockStarted(index, "text")

@@ -29,7 +29,7 @@ def with_words_before(dialect: Dialect, body: bytes, words: str) -> bytes:
     """Give a whole answer with these words before its own."""
     if _ANNOTATED.search(body):
         return body
-    return _written(body, _text_in(_WHOLE[dialect], body, (0, len(body))), words)
+    return _insert_words(body, _text_in(_WHOLE[dialect], body, (0, len(body))), words)
 
 
 class WordsBefore:
@@ -37,16 +37,16 @@ class WordsBefore:
 
     def __init__(self, dialect: Dialect, words: str) -> None:
         self._words = words
-        self._find: _Find = _Retold() if dialect == "responses" else _Once(_EVENTS[dialect])
+        self._find: _Find = _OnceInEachForm() if dialect == "responses" else _Once(_EVENTS[dialect])
 
-    def taken(self, lines: bytes) -> bytes:
+    def edit(self, lines: bytes) -> bytes:
         """Take the next whole lines, and give them as the caller is to see them."""
         return b"".join(map(self._line, lines.splitlines(keepends=True)))
 
     def _line(self, line: bytes) -> bytes:
         if not line.startswith(b"data:"):
             return line
-        return _written(line, _text_in(self._find, line, (_DATA_AT, len(line))), self._words)
+        return _insert_words(line, _text_in(self._find, line, (_DATA_AT, len(line))), self._words)
 
 
 class _Once:
@@ -71,7 +71,7 @@ class _Place(Struct):
 _PLACE = msgspec.json.Decoder(_Place)
 
 
-class _Retold:
+class _OnceInEachForm:
     """Finds the first text of a stream of responses, and again wherever its whole is told."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ def _tells_again(event: _Place, first: _Place) -> bool:
     return event.content_index in (first.content_index, -1)
 
 
-def _written(body: bytes, span: Span | None, words: str) -> bytes:
+def _insert_words(body: bytes, span: Span | None, words: str) -> bytes:
     if span is None:
         return body
     start = span[0] + 1

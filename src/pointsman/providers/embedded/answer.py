@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 
-from pointsman.providers.embedded.frames import Done, Failed, Piece, Reply
-from pointsman.providers.embedded.process import Call
+from pointsman.providers.embedded.frames import DoneFrame, FailedFrame, PieceFrame, Reply
+from pointsman.providers.embedded.process import WorkerCall
 from pointsman.providers.embedded.request import overflow
 from pointsman.providers.port import UpstreamError
 
@@ -16,7 +16,7 @@ class EmbeddedAnswer:
 
     def __init__(
         self,
-        call: Call,
+        call: WorkerCall,
         content_type: str,
         idle_s: float,
         until: float,
@@ -41,11 +41,11 @@ class EmbeddedAnswer:
         """Give the body piece by piece."""
         while not self._is_whole:
             match await self._reply():
-                case Piece(_, data):
+                case PieceFrame(_, data):
                     yield data
-                case Done():
+                case DoneFrame():
                     self._is_whole = True
-                case Failed() as failed:
+                case FailedFrame() as failed:
                     raise failure(failed)
 
     async def read(self) -> bytes:
@@ -70,7 +70,7 @@ class EmbeddedAnswer:
             raise UpstreamError(f"the embedded model {what}", error_class="timeout") from None
 
 
-def failure(failed: Failed) -> UpstreamError:
+def failure(failed: FailedFrame) -> UpstreamError:
     """Give the error for what the engine refused."""
     if failed.prompt_tokens:
         return overflow(failed.prompt_tokens, failed.context_tokens)

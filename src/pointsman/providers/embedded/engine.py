@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from pointsman.providers.embedded.frames import Load
+from pointsman.providers.embedded.frames import LoadFrame
 
 # A cancelled prompt goes on to the end of its batch.
 BATCH_TOKENS = 256
@@ -77,7 +77,7 @@ class EngineResponse:
         return b"".join([piece async for piece in self.pieces()])
 
 
-def load(order: Load) -> Engine:
+def load(order: LoadFrame) -> Engine:
     """Load a model, or raise `EngineError` with what to do."""
     try:
         # Here and not above: only the model's process ever holds the library.

@@ -14,7 +14,7 @@ MOST_BYTES = 64 * 1024 * 1024
 _HEAD = 4
 
 
-class Load(Struct, frozen=True, tag="load"):
+class LoadFrame(Struct, frozen=True, tag="load"):
     """The first message: which file to load, and how. `folder` is private and short-lived."""
 
     path: str
@@ -28,33 +28,33 @@ class Load(Struct, frozen=True, tag="load"):
     top_p: float | None = None
 
 
-class Ask(Struct, frozen=True, tag="ask"):
+class AskFrame(Struct, frozen=True, tag="ask"):
     """A chat completion is wanted; `body` is the engine's JSON."""
 
     id: int
     body: bytes
 
 
-class Count(Struct, frozen=True, tag="count"):
+class CountFrame(Struct, frozen=True, tag="count"):
     """How many tokens has this text?"""
 
     id: int
     text: str
 
 
-class Ping(Struct, frozen=True, tag="ping"):
+class PingFrame(Struct, frozen=True, tag="ping"):
     """Does the engine's own loop still turn?"""
 
     id: int
 
 
-class Cancel(Struct, frozen=True, tag="cancel"):
+class CancelFrame(Struct, frozen=True, tag="cancel"):
     """Nobody waits for this any more."""
 
     id: int
 
 
-class Ready(Struct, frozen=True, tag="ready"):
+class ReadyFrame(Struct, frozen=True, tag="ready"):
     """The model is loaded; `context_tokens` is what one conversation may hold."""
 
     context_tokens: int
@@ -62,34 +62,34 @@ class Ready(Struct, frozen=True, tag="ready"):
     memory_limit_bytes: int | None
 
 
-class Refused(Struct, frozen=True, tag="refused"):
+class RefusedFrame(Struct, frozen=True, tag="refused"):
     """The model cannot be loaded."""
 
     message: str
 
 
-class Head(Struct, frozen=True, tag="head"):
+class HeadFrame(Struct, frozen=True, tag="head"):
     """The answer begins."""
 
     id: int
     content_type: str
 
 
-class Piece(Struct, frozen=True, tag="piece"):
+class PieceFrame(Struct, frozen=True, tag="piece"):
     """More of the answer."""
 
     id: int
     data: bytes
 
 
-class Done(Struct, frozen=True, tag="done"):
+class DoneFrame(Struct, frozen=True, tag="done"):
     """The answer is whole; or the count, or the sign of life."""
 
     id: int
     tokens: int = 0
 
 
-class Failed(Struct, frozen=True, tag="failed"):
+class FailedFrame(Struct, frozen=True, tag="failed"):
     """The engine refused or broke off; token counts where the prompt was too long."""
 
     id: int
@@ -99,9 +99,9 @@ class Failed(Struct, frozen=True, tag="failed"):
     context_tokens: int = 0
 
 
-ToWorker = Load | Ask | Count | Ping | Cancel
-Reply = Head | Piece | Done | Failed
-FromWorker = Ready | Refused | Head | Piece | Done | Failed
+ToWorker = LoadFrame | AskFrame | CountFrame | PingFrame | CancelFrame
+Reply = HeadFrame | PieceFrame | DoneFrame | FailedFrame
+FromWorker = ReadyFrame | RefusedFrame | HeadFrame | PieceFrame | DoneFrame | FailedFrame
 
 M = TypeVar("M")
 

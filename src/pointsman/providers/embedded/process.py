@@ -18,19 +18,19 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pointsman.providers.embedded.frames import (
-    Ask,
+    AskFrame,
     BrokenFrame,
-    Cancel,
-    Count,
-    Done,
-    Failed,
+    CancelFrame,
+    CountFrame,
+    DoneFrame,
+    FailedFrame,
     FromWorker,
-    Head,
-    Load,
-    Piece,
-    Ping,
-    Ready,
-    Refused,
+    HeadFrame,
+    LoadFrame,
+    PieceFrame,
+    PingFrame,
+    ReadyFrame,
+    RefusedFrame,
     Reply,
     ToWorker,
     encode,
@@ -43,7 +43,7 @@ _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH",
 _REAP_S = 1.0
 
 
-class Call:
+class WorkerCall:
     """One question to the model's process, and what has come back so far.
 
     `on_end` is called once, as soon as the process has nothing more to do for it.
@@ -66,13 +66,13 @@ class Call:
     def take(self, reply: Reply | UpstreamError) -> None:
         """Keep a reply until somebody asks for it."""
         self._replies.put_nowait(reply)
-        if not isinstance(reply, Head | Piece):
+        if not isinstance(reply, HeadFrame | PieceFrame):
             self._end()
 
     def cancel(self) -> None:
         """Have the process stop working on it."""
         if not self._is_ended:
-            self._process.write(Cancel(self._number))
+            self._process.write(CancelFrame(self._number))
             self._end()
 
     def _end(self) -> None:
@@ -86,9 +86,9 @@ class ModelProcess(asyncio.Protocol):
     """A running worker. `on_lost` is called once, when it has ended by itself or was killed."""
 
     def __init__(self, on_lost: Callable[[str], None]) -> None:
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, WorkerCall] = {}
         self.is_alive = False
-        self.ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
+        self.ready: asyncio.Future[ReadyFrame] = asyncio.get_running_loop().create_future()
         self._on_lost = on_lost
         self._numbers = itertools.count(1)
         self._frames = gateway_reader()
@@ -97,7 +97,7 @@ class ModelProcess(asyncio.Protocol):
         self._folder = ""
         self._end: asyncio.Task[None] | None = None
 
-    async def start(self, order: Load, *, niceness: int, load_s: float) -> None:
+    async def start(self, order: LoadFrame, *, niceness: int, load_s: float) -> None:
         """Start the process and wait until its model is loaded; on failure nothing is left."""
         self._folder = tempfile.mkdtemp(prefix="pointsman-")
         try:
@@ -112,17 +112,17 @@ class ModelProcess(asyncio.Protocol):
             if not self.ready.done() or self.ready.exception() is not None:
                 await self.kill()
 
-    def ask(self, body: bytes, on_end: Callable[[], None]) -> Call:
+    def ask(self, body: bytes, on_end: Callable[[], None]) -> WorkerCall:
         """Ask for a chat completion."""
-        return self._call(lambda number: Ask(number, body), on_end)
+        return self._call(lambda number: AskFrame(number, body), on_end)
 
     async def count(self, text: str) -> int:
         """Count the tokens of a text."""
-        return await self._number_of(lambda number: Count(number, text))
+        return await self._number_of(lambda number: CountFrame(number, text))
 
     async def ping(self) -> None:
         """Wait for a sign of life from the engine itself."""
-        await self._number_of(Ping)
+        await self._number_of(PingFrame)
 
     async def kill(self) -> None:
         """End the process now and wait until nothing of it is left."""
@@ -174,9 +174,9 @@ class ModelProcess(asyncio.Protocol):
         self._transport, _ = await loop.create_unix_connection(lambda: self, sock=ours)
         self.is_alive = True
 
-    def _call(self, message: Callable[[int], ToWorker], on_end: Callable[[], None]) -> Call:
+    def _call(self, message: Callable[[int], ToWorker], on_end: Callable[[], None]) -> WorkerCall:
         number = next(self._numbers)
-        call = Call(self, number, on_end)
+        call = WorkerCall(self, number, on_end)
         if self.is_alive:
             self.calls[number] = call
             self.write(message(number))
@@ -190,29 +190,31 @@ class ModelProcess(asyncio.Protocol):
             reply = await call.reply()
         finally:
             call.cancel()
-        if isinstance(reply, Done):
+        if isinstance(reply, DoneFrame):
             return reply.tokens
         raise _lost("did not count")
 
     def _take(self, message: FromWorker) -> None:
         match message:
-            case Ready() if not self.ready.done():
+            case ReadyFrame() if not self.ready.done():
                 self.ready.set_result(message)
-            case Refused() if not self.ready.done():
+            case RefusedFrame() if not self.ready.done():
                 self.ready.set_exception(UpstreamError(message.message, error_class="server_error"))
-            case Head() | Piece() | Done() | Failed() if message.id in self.calls:
+            case HeadFrame() | PieceFrame() | DoneFrame() | FailedFrame() if (
+                message.id in self.calls
+            ):
                 self.calls[message.id].take(message)
 
     def _lose(self) -> None:
         self.is_alive = False
         if self._end is None:
-            self._end = asyncio.get_running_loop().create_task(self._ended())
+            self._end = asyncio.get_running_loop().create_task(self._end_process())
 
-    async def _ended(self) -> None:
+    async def _end_process(self) -> None:
         """Reap the process, then tell everybody who waits for it how it ended."""
         if self._transport is not None:
             self._transport.abort()
-        how = await asyncio.to_thread(_reaped, self._child, self._folder)
+        how = await asyncio.to_thread(_reap, self._child, self._folder)
         if not self.ready.done():
             self.ready.set_exception(_lost(f"{how} while it loaded"))
         # Asked for in any case: nobody may be waiting for it any more.
@@ -239,7 +241,7 @@ def _environment() -> dict[str, str]:
     return {**passed, "OMP_WAIT_POLICY": "passive"}
 
 
-def _reaped(child: subprocess.Popen[bytes] | None, folder: str) -> str:
+def _reap(child: subprocess.Popen[bytes] | None, folder: str) -> str:
     code = None
     if child is not None:
         try:

@@ -11,20 +11,51 @@ from msgspec import Struct
 
 from pointsman.errors import PointsmanError
 from pointsman.providers.embedded.answer import EmbeddedAnswer, failure
-from pointsman.providers.embedded.frames import Failed, Head, Load
-from pointsman.providers.embedded.line import Line
-from pointsman.providers.embedded.process import Call, ModelProcess, memory_bytes
+from pointsman.providers.embedded.frames import FailedFrame, HeadFrame, LoadFrame
+from pointsman.providers.embedded.process import ModelProcess, WorkerCall, memory_bytes
 from pointsman.providers.embedded.request import engine_body, overflow, surely_overflows
-from pointsman.providers.embedded.weights import Weights, located, verified
+from pointsman.providers.embedded.weights import Weights, find_weights, verify_weights
 from pointsman.providers.port import Deadlines, Dialect, Outgoing, UpstreamError
 from pointsman.turns.registry.models import EMBEDDED_MODEL, EMBEDDED_PROVIDER
+
+
+class WorkerQueue:
+    """First come, first served."""
+
+    def __init__(self, slots: int, most_waiting: int) -> None:
+        self.inside = 0
+        self.waiting = 0
+        self._most_waiting = most_waiting
+        self._free = asyncio.Semaphore(slots)
+
+    async def enter(self) -> None:
+        """Wait for a place; raises at once when too many wait already."""
+        if self._free.locked() and self.waiting >= self._most_waiting:
+            raise UpstreamError(
+                f"the embedded model is busy: {self.waiting} requests wait already",
+                error_class="rate_limit",
+                status=429,
+                retry_after_s=1.0,
+            )
+        self.waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self.waiting -= 1
+        self.inside += 1
+
+    def leave(self) -> None:
+        """Give the place to the next."""
+        self.inside -= 1
+        self._free.release()
+
 
 MOST_REST_S = 60.0
 
 State = Literal["asleep", "loading", "ready", "resting", "closed"]
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class EmbeddedSettings(Struct, frozen=True, kw_only=True):
     """How the model is run. `threads: 0` is chosen from what this process may use."""
 
     context_tokens: int = 2048
@@ -37,7 +68,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     probe_s: float = 10.0
 
 
-class Health(Struct, frozen=True):
+class EmbeddedHealth(Struct, frozen=True):
     """How the model's process is."""
 
     state: State
@@ -64,13 +95,13 @@ class EmbeddedProvider:
         *,
         model: str = EMBEDDED_MODEL,
         path: Path | None = None,
-        settings: Settings | None = None,
+        settings: EmbeddedSettings | None = None,
     ) -> None:
         self.name = name
         self.model = model
-        self.settings = settings or Settings()
+        self.settings = settings or EmbeddedSettings()
         self._path = path
-        self._line = Line(self.settings.slots, self.settings.most_waiting)
+        self._queue = WorkerQueue(self.settings.slots, self.settings.most_waiting)
         self._process: ModelProcess | None = None
         self._starting: asyncio.Task[ModelProcess] | None = None
         self._probe: asyncio.Task[None] | None = None
@@ -87,10 +118,10 @@ class EmbeddedProvider:
         body = engine_body(outgoing, max_output_tokens=self.settings.max_output_tokens)
         began = asyncio.get_running_loop().time()
         until = began + deadlines.total_s
-        call: Call | None = None
+        call: WorkerCall | None = None
         try:
             async with asyncio.timeout_at(min(began + deadlines.head_s, until)):
-                call = await self._asked(body)
+                call = await self._ask(body)
                 head = await self._head(call)
         except TimeoutError:
             if call is not None:
@@ -104,19 +135,19 @@ class EmbeddedProvider:
         """Count a text's tokens with the model's own vocabulary; loads the model."""
         return await (await self._running()).count(text)
 
-    def health(self) -> Health:
+    def health(self) -> EmbeddedHealth:
         """Tell how the model's process is; asks nobody."""
         process = self._process
         pid = process.pid if process else None
         ready = process.ready.result() if process else None
-        return Health(
+        return EmbeddedHealth(
             state=self._state(),
             pid=pid,
             memory_bytes=memory_bytes(pid) if pid else None,
             memory_limit_bytes=ready.memory_limit_bytes if ready else None,
             load_ms=ready.load_ms if ready else None,
-            computing=self._line.inside,
-            waiting=self._line.waiting,
+            computing=self._queue.inside,
+            waiting=self._queue.waiting,
             crashes=self._crashes,
         )
 
@@ -130,24 +161,24 @@ class EmbeddedProvider:
         if self._process is not None:
             await self._process.kill()
 
-    async def _asked(self, body: bytes) -> Call:
-        await self._line.enter()
+    async def _ask(self, body: bytes) -> WorkerCall:
+        await self._queue.enter()
         try:
             process = await self._running()
         except BaseException:
-            self._line.leave()
+            self._queue.leave()
             raise
-        return process.ask(body, self._line.leave)
+        return process.ask(body, self._queue.leave)
 
-    async def _head(self, call: Call) -> Head:
+    async def _head(self, call: WorkerCall) -> HeadFrame:
         try:
             reply = await call.reply()
         except BaseException:
             call.cancel()
             raise
-        if isinstance(reply, Failed):
+        if isinstance(reply, FailedFrame):
             raise failure(reply)
-        if not isinstance(reply, Head):
+        if not isinstance(reply, HeadFrame):
             raise UpstreamError("the embedded model gave no answer", error_class="server_error")
         self._crashes_in_a_row = 0
         return reply
@@ -157,12 +188,12 @@ class EmbeddedProvider:
             return self._process
         if self._starting is None:
             self._refuse_rest()
-            self._starting = asyncio.create_task(self._started())
-            self._starting.add_done_callback(self._settled)
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(self._on_started)
         # Shielded: others may wait for the same start, and the next caller will.
         return await asyncio.shield(self._starting)
 
-    async def _started(self) -> ModelProcess:
+    async def _start(self) -> ModelProcess:
         weights = await asyncio.to_thread(_weights, self._path)
         process = ModelProcess(self._lost)
         niceness, load_s = self.settings.niceness, self.settings.load_s
@@ -170,9 +201,9 @@ class EmbeddedProvider:
         self._process = process
         return process
 
-    def _order(self, weights: Weights) -> Load:
+    def _order(self, weights: Weights) -> LoadFrame:
         settings = self.settings
-        return Load(
+        return LoadFrame(
             path=str(weights.path),
             alias=self.model,
             folder="",
@@ -187,7 +218,7 @@ class EmbeddedProvider:
             top_p=0.9 if weights.is_builtin else None,
         )
 
-    def _settled(self, task: asyncio.Task[ModelProcess]) -> None:
+    def _on_started(self, task: asyncio.Task[ModelProcess]) -> None:
         self._starting = None
         if not task.cancelled():
             # Whoever waited has it; when nobody waits any more, nobody needs it.
@@ -220,9 +251,9 @@ class EmbeddedProvider:
     def _look_after(self) -> None:
         """End a process whose engine no longer turns, after a call of it fell silent."""
         if self._process is not None and (self._probe is None or self._probe.done()):
-            self._probe = asyncio.create_task(self._probed(self._process))
+            self._probe = asyncio.create_task(self._probe_process(self._process))
 
-    async def _probed(self, process: ModelProcess) -> None:
+    async def _probe_process(self, process: ModelProcess) -> None:
         try:
             async with asyncio.timeout(self.settings.probe_s):
                 await process.ping()
@@ -250,7 +281,7 @@ def usable_cpus() -> int:
 
 def _weights(path: Path | None) -> Weights:
     try:
-        return verified(located(path))
+        return verify_weights(find_weights(path))
     except PointsmanError as error:
         message = f"{error}: {error.hint}" if error.hint else str(error)
         raise UpstreamError(message, error_class="server_error") from error

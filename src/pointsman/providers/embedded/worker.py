@@ -20,18 +20,18 @@ from msgspec import Struct
 
 from pointsman.providers.embedded.engine import Engine, EngineError, load
 from pointsman.providers.embedded.frames import (
-    Ask,
-    Cancel,
-    Count,
-    Done,
-    Failed,
+    AskFrame,
+    CancelFrame,
+    CountFrame,
+    DoneFrame,
+    FailedFrame,
     FromWorker,
-    Head,
-    Load,
-    Piece,
-    Ping,
-    Ready,
-    Refused,
+    HeadFrame,
+    LoadFrame,
+    PieceFrame,
+    PingFrame,
+    ReadyFrame,
+    RefusedFrame,
     ToWorker,
     encode,
     worker_reader,
@@ -70,7 +70,7 @@ class _Slot(Struct, frozen=True):
     n_ctx: int
 
 
-class Desk:
+class RequestWorker:
     """Answers questions, each in a task of its own."""
 
     def __init__(self, engine: Engine, send: Send) -> None:
@@ -81,48 +81,48 @@ class Desk:
     def take(self, message: ToWorker) -> None:
         """Begin or end what a message asks for."""
         match message:
-            case Ask(number, body):
+            case AskFrame(number, body):
                 self._begin(number, self._chat(number, body))
-            case Count(number, text):
+            case CountFrame(number, text):
                 self._begin(number, self._count(number, text))
-            case Ping(number):
+            case PingFrame(number):
                 self._begin(number, self._pong(number))
-            case Cancel(number) if number in self._tasks:
+            case CancelFrame(number) if number in self._tasks:
                 self._tasks[number].cancel()
 
     def _begin(self, number: int, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(self._guarded(number, work))
+        task = asyncio.ensure_future(self._run_guarded(number, work))
         self._tasks[number] = task
         task.add_done_callback(lambda _task: self._tasks.pop(number, None))
 
-    async def _guarded(self, number: int, work: Awaitable[None]) -> None:
+    async def _run_guarded(self, number: int, work: Awaitable[None]) -> None:
         try:
             await work
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
-            await self._send(Failed(number, 500, f"the engine broke off: {error}"))
+            await self._send(FailedFrame(number, 500, f"the engine broke off: {error}"))
 
     async def _chat(self, number: int, body: bytes) -> None:
         async with self._engine.exchange("/v1/chat/completions", body) as response:
             if response.status != 200:
-                await self._send(_failed(number, response.status, await response.read()))
+                await self._send(_failed_frame(number, response.status, await response.read()))
                 return
-            await self._send(Head(number, response.content_type))
+            await self._send(HeadFrame(number, response.content_type))
             async for piece in response.pieces():
                 if piece.startswith(_ERROR_EVENT):
-                    await self._send(_failed(number, 500, piece.removeprefix(b"data: ")))
+                    await self._send(_failed_frame(number, 500, piece.removeprefix(b"data: ")))
                     return
-                await self._send(Piece(number, piece))
-        await self._send(Done(number))
+                await self._send(PieceFrame(number, piece))
+        await self._send(DoneFrame(number))
 
     async def _count(self, number: int, text: str) -> None:
         question = {"content": text, "add_special": False, "parse_special": False}
         async with self._engine.exchange("/tokenize", msgspec.json.encode(question)) as response:
             body = await response.read()
-        await self._send(Done(number, len(msgspec.json.decode(body, type=_Tokens).tokens)))
+        await self._send(DoneFrame(number, len(msgspec.json.decode(body, type=_Tokens).tokens)))
 
     async def _pong(self, number: int) -> None:
         await slots(self._engine)
-        await self._send(Done(number))
+        await self._send(DoneFrame(number))
 
 
 async def slots(engine: Engine) -> list[_Slot]:
@@ -131,19 +131,19 @@ async def slots(engine: Engine) -> list[_Slot]:
         return msgspec.json.decode(await response.read(), type=list[_Slot])
 
 
-def _failed(number: int, status: int, body: bytes) -> Failed:
+def _failed_frame(number: int, status: int, body: bytes) -> FailedFrame:
     try:
         fault = msgspec.json.decode(body.strip(), type=_EngineError).error
     except msgspec.MsgspecError:
         fault = _EngineFault(code=status)
-    return Failed(number, fault.code, fault.message, fault.n_prompt_tokens, fault.n_ctx)
+    return FailedFrame(number, fault.code, fault.message, fault.n_prompt_tokens, fault.n_ctx)
 
 
 async def serve(connection: socket.socket) -> None:
     """Load as the first frame says, then answer frames until there are no more."""
     reader, writer = await asyncio.open_unix_connection(sock=connection)
     frames = worker_reader()
-    desk: Desk | None = None
+    requests: RequestWorker | None = None
 
     async def send(message: FromWorker) -> None:
         writer.write(encode(message))
@@ -151,23 +151,23 @@ async def serve(connection: socket.socket) -> None:
 
     while data := await reader.read(1 << 16):
         for message in frames.feed(data):
-            if isinstance(message, Load):
-                desk = await _loaded(message, send)
-            elif desk is not None:
-                desk.take(message)
+            if isinstance(message, LoadFrame):
+                requests = await _load_model(message, send)
+            elif requests is not None:
+                requests.take(message)
 
 
-async def _loaded(order: Load, send: Send) -> Desk | None:
+async def _load_model(order: LoadFrame, send: Send) -> RequestWorker | None:
     began = time.monotonic()
     try:
         engine = load(order)
         room = await slots(engine)
     except EngineError as error:
-        await send(Refused(str(error)))
+        await send(RefusedFrame(str(error)))
         return None
     load_ms = round((time.monotonic() - began) * 1000)
-    await send(Ready(room[0].n_ctx, load_ms, memory_limit()))
-    return Desk(engine, send)
+    await send(ReadyFrame(room[0].n_ctx, load_ms, memory_limit()))
+    return RequestWorker(engine, send)
 
 
 def memory_limit() -> int | None:

@@ -6,7 +6,7 @@ import errno
 from typing import Final
 
 from pointsman.errors import PointsmanError
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.sessions.events.calls import ToolErrorClass
 
 _CLASSES: Final[dict[int, ToolErrorClass]] = {
@@ -71,4 +71,4 @@ def from_os(error: OSError, path: str) -> CallFailed:
     number = error.errno or 0
     words = _WORDS.get(number) or f"cannot be used: {(error.strerror or str(error)).lower()}"
     kind = _CLASSES.get(number, "execution_error")
-    return CallFailed(kind, f"`{escaped(path, 200)}` {words}")
+    return CallFailed(kind, f"`{escape(path, 200)}` {words}")

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.providers.messages import Text, ToolUse
 from pointsman.sessions.tool import (
     ConfirmationRequest,
@@ -93,7 +93,7 @@ class ShellTool:
         """Show the command; only the very same one is covered by an answer for the session."""
         asked = msgspec.json.decode(use.input, type=ShellInput)
         key = f"{self.definition.name}:{asked.command}"
-        shown = f"run in `{escaped(str(self._workspace.root), 200)}`: {summary(asked)}"
+        shown = f"run in `{escape(str(self._workspace.root), 200)}`: {summary(asked)}"
         return ConfirmationRequest(shown, key, command_summary=summary(asked))
 
     async def run(self, use: ToolUse, context: ToolContext, stop: Stop) -> ToolOutcome:  # noqa: ARG002 - the port's
@@ -106,7 +106,7 @@ class ShellTool:
 
 def input_summary(use: ToolUse) -> str:
     """Give an input on one line, cut where it is long."""
-    return f"{use.name} {escaped(bytes(use.input).decode('utf-8', 'replace'), _MOST_SUMMARY)}"
+    return f"{use.name} {escape(bytes(use.input).decode('utf-8', 'replace'), _MOST_SUMMARY)}"
 
 
 def reading_tools(

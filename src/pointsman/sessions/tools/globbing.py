@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re2
 
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.sessions.tools.failure import invalid_input
 
 LONGEST_GLOB = 1_000
@@ -43,7 +43,7 @@ def compile_pattern(pattern: str, shown: str) -> re2._Regexp:
     except UnicodeEncodeError:
         raise invalid_input("a pattern cannot hold half of a surrogate pair") from None
     except re2.error as error:
-        raise invalid_input(f"`{escaped(shown)}` cannot be used: {_reason(error)}") from None
+        raise invalid_input(f"`{escape(shown)}` cannot be used: {_reason(error)}") from None
 
 
 def _options() -> re2.Options:
@@ -72,7 +72,7 @@ def _pattern(glob: str) -> str:
         depth += (part == "(?:") - (part == ")")
         parts.append(part)
     if depth:
-        raise invalid_input(f"`{escaped(glob)}` opens a brace that it does not close")
+        raise invalid_input(f"`{escape(glob)}` opens a brace that it does not close")
     return "".join(parts)
 
 

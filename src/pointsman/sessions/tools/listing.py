@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from pointsman.kernel.document import escaped, printable
+from pointsman.kernel.document import escape, printable
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.tools.failure import CallFailed, from_os, invalid_input
 from pointsman.sessions.tools.schema import Field, object_schema
@@ -140,6 +140,6 @@ def _line(folder: int, entry: FolderEntry) -> str:
 
 def _target(folder: int, name: str) -> str:
     try:
-        return escaped(os.readlink(name, dir_fd=folder), 200)
+        return escape(os.readlink(name, dir_fd=folder), 200)
     except OSError:
         return "?"

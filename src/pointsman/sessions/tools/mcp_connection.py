@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from pointsman.errors import PointsmanError
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.providers.credentials import Credential, Secret
 from pointsman.sessions.tools.failure import CallFailed
 from pointsman.storage.policies.tool_settings import McpServer
@@ -76,7 +76,7 @@ class McpConnection:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 raise await self._close_lost(error) from None
-            message = f"`{self.name}` refused the call: {escaped(error.error.message, 500)}"
+            message = f"`{self.name}` refused the call: {escape(error.error.message, 500)}"
             raise CallFailed("execution_error", self.redact(message)) from None
         except Exception as error:  # noqa: BLE001 - whatever the SDK lets out, the server is no use
             raise await self._close_lost(error) from None
@@ -90,7 +90,7 @@ class McpConnection:
     def redact(self, text: str) -> str:
         """Take the server's secrets out of what it said."""
         for secret in self._secrets:
-            text = secret.redacted(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+            text = secret.redact(text.encode("utf-8", "replace")).decode("utf-8", "replace")
         return text
 
     async def _client(self) -> Client:
@@ -181,7 +181,7 @@ class McpConnection:
                 continue
             secret = Credential(value, self._home).secret()
             self._secrets.append(secret)
-            values[name] = secret.revealed()
+            values[name] = secret.reveal()
         return values
 
 
@@ -261,7 +261,7 @@ class _StderrTail:
             # Not for ever: what it started may live on and hold the file.
             await asyncio.to_thread(self._reading.join, _READ_S)
         lines = self._tail.decode("utf-8", "replace").strip().splitlines()
-        return escaped(lines[-1].strip(), 300) if lines else ""
+        return escape(lines[-1].strip(), 300) if lines else ""
 
 
 @asynccontextmanager
@@ -290,7 +290,7 @@ def _reason(error: BaseException) -> str:
     """Say in a few words what an error of the SDK was about; groups tell their first."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
-    return escaped(str(error).partition("\n")[0] or type(error).__name__, 300)
+    return escape(str(error).partition("\n")[0] or type(error).__name__, 300)
 
 
 def _quiet() -> None:

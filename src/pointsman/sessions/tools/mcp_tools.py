@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Raw
 
-from pointsman.kernel.document import escaped, printable
+from pointsman.kernel.document import escape, printable
 from pointsman.kernel.nearest import nearest
 from pointsman.providers.messages import Image, Text, ToolUse
 from pointsman.sessions.tool import (
@@ -110,7 +110,7 @@ class McpTool:
         if not result.is_error:
             return ToolOutcome(content)
         words = " ".join(each.text for each in content if isinstance(each, Text))
-        message = escaped(words or "the tool failed", 500)
+        message = escape(words or "the tool failed", 500)
         return ToolOutcome(content, "execution_error", message)
 
     def _content(self, result: CallToolResult) -> Iterator[Text | Image]:
@@ -134,7 +134,7 @@ def _words(block: ContentBlock) -> str:
     if block.type == "resource" and hasattr(block.resource, "text"):
         return str(block.resource.text)
     if block.type == "resource_link":
-        return f"[a resource: {escaped(str(block.uri), 300)}]"
+        return f"[a resource: {escape(str(block.uri), 300)}]"
     return f"[{block.type} that cannot be shown]"
 
 
@@ -156,7 +156,7 @@ async def _load_tools(connection: McpConnection) -> tuple[list[McpTool], list[st
         schema = msgspec.json.encode(tool.input_schema)
         refusal = schema_refusal(schema) if len(schema) <= LARGEST_SCHEMA else "it is too large"
         if refusal:
-            named = f"`{connection.name}`: the schema of `{escaped(tool.name)}`"
+            named = f"`{connection.name}`: the schema of `{escape(tool.name)}`"
             problems.append(f"{named} cannot be used: {refusal}")
             continue
         name = offered_name(connection.name, tool.name, taken)
@@ -169,8 +169,8 @@ def _unknown(server: str, allowed: Iterable[str], known: list[str]) -> list[str]
     for name in allowed:
         if name not in known:
             meant = nearest(name, known)
-            hint = f" (did you mean `{escaped(meant)}`?)" if meant else ""
-            problems.append(f"`{server}` has no tool `{escaped(name)}`{hint}")
+            hint = f" (did you mean `{escape(meant)}`?)" if meant else ""
+            problems.append(f"`{server}` has no tool `{escape(name)}`{hint}")
     return problems
 
 

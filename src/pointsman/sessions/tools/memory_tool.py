@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.providers.messages import Text, ToolUse
 from pointsman.sessions.tool import (
     ConfirmationRequest,
@@ -104,7 +104,7 @@ def memory_tools(
 
 def _summary(asked: AddInput | ReplaceInput) -> str:
     if isinstance(asked, AddInput):
-        return f"remember `{escaped(asked.text, 400)}`"
+        return f"remember `{escape(asked.text, 400)}`"
     if not asked.new:
-        return f"forget `{escaped(asked.old, 400)}`"
-    return f"replace `{escaped(asked.old, 200)}` by `{escaped(asked.new, 200)}`"
+        return f"forget `{escape(asked.old, 400)}`"
+    return f"replace `{escape(asked.old, 200)}` by `{escape(asked.new, 200)}`"

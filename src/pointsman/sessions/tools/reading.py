@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.tools.excerpt import Excerpt
 from pointsman.sessions.tools.failure import CallFailed, invalid_input
@@ -61,7 +61,7 @@ def read_file(workspace: WorkspaceFolder, asked: ReadInput, stop: Stop) -> str:
             return _note(encoding) + excerpt.text()
         last = _write_lines(excerpt, pieces, lines)
     if last < lines.first:
-        raise invalid_input(f"`{escaped(asked.path, 200)}` has only {last} lines")
+        raise invalid_input(f"`{escape(asked.path, 200)}` has only {last} lines")
     return f"[lines {lines.first} to {last}]\n" + _note(encoding) + excerpt.text()
 
 
@@ -100,7 +100,7 @@ def _parts(piece: str) -> Iterator[str]:
 
 
 def _not_text(path: str, start: bytes, size: int) -> CallFailed:
-    message = f"`{escaped(path, 200)}` is {looks_like(start)} of {size} bytes, not text"
+    message = f"`{escape(path, 200)}` is {looks_like(start)} of {size} bytes, not text"
     return CallFailed("execution_error", message)
 
 

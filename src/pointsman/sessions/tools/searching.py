@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from pointsman.kernel.document import escaped, printable
+from pointsman.kernel.document import escape, printable
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.tools.excerpt import Excerpt
 from pointsman.sessions.tools.failure import CallFailed, invalid_input
@@ -118,7 +118,7 @@ class _Search:
     def _in_folder(self, folder: int, path: str, depth: int) -> Iterator[MatchedLine]:
         found, more = entries(folder, path)
         if more:
-            self.missed.append(f"`{escaped(path)}` has too many names; only some were looked at")
+            self.missed.append(f"`{escape(path)}` has too many names; only some were looked at")
         for entry in self._stop.iterate(found):
             if self._is_used_up():
                 return
@@ -130,7 +130,7 @@ class _Search:
 
     def _in_inner(self, spot: Location, depth: int) -> Iterator[MatchedLine]:
         if depth == 0:
-            self.missed.append(f"`{escaped(spot.path)}` lies too deep")
+            self.missed.append(f"`{escape(spot.path)}` lies too deep")
             return
         try:
             folder = self._workspace.open_folder(spot, spot.path)

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.tools.failure import CallFailed, invalid_input
 from pointsman.sessions.tools.process import Command, CommandResult, Timeouts, run
@@ -118,4 +118,4 @@ def _code(code: int | None) -> str:
 
 def summary(asked: ShellInput) -> str:
     """Give a command as it is shown to whoever is asked."""
-    return escaped(asked.command, 2_000)
+    return escape(asked.command, 2_000)

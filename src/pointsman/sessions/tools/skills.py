@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from pointsman.errors import DocumentError, Place, Problem
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, escaped
+from pointsman.kernel.document import Document, escape
 from pointsman.kernel.number import ONE, ZERO, Billionths, clamp, ratio
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import parse_yaml
@@ -130,7 +130,7 @@ def _skill(folder: Path) -> Skill:
 
 def _check_name(about: FrontMatter, document: Document, folder: str) -> Iterator[Problem]:
     if about.name != folder:
-        message = f"the skill `{escaped(about.name)}` lies in the folder `{escaped(folder)}`"
+        message = f"the skill `{escape(about.name)}` lies in the folder `{escape(folder)}`"
         hint = "give both the same name"
         yield document.problem(("name",), Code.INVALID_VALUE, message, hint)
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.sessions.tools.failure import CallFailed, from_os, invalid_input, not_allowed
 
 MOST_LINKS = 32
@@ -90,9 +90,9 @@ class WorkspaceFolder:
     def open_folder(self, spot: Location, path: str) -> int:
         """Open the folder at a spot; whoever asks must close it."""
         if spot.found is None:
-            raise CallFailed("not_found", f"`{escaped(path, 200)}` does not exist")
+            raise CallFailed("not_found", f"`{escape(path, 200)}` does not exist")
         if not stat.S_ISDIR(spot.found.st_mode):
-            raise invalid_input(f"`{escaped(path, 200)}` is {kind_of(spot.found)}, not a folder")
+            raise invalid_input(f"`{escape(path, 200)}` is {kind_of(spot.found)}, not a folder")
         try:
             descriptor = os.open(spot.name, _FOLDER, dir_fd=spot.folder)
         except OSError as error:
@@ -102,7 +102,7 @@ class WorkspaceFolder:
     def open_file(self, spot: Location, path: str) -> int:
         """Open the regular file at a spot to read; whoever asks must close it."""
         if spot.found is None:
-            raise CallFailed("not_found", f"`{escaped(path, 200)}` does not exist")
+            raise CallFailed("not_found", f"`{escape(path, 200)}` does not exist")
         _refuse_special(spot.found, path)
         try:
             descriptor = os.open(spot.name, _FILE, dir_fd=spot.folder)
@@ -121,10 +121,10 @@ class WorkspaceFolder:
         found = os.fstat(descriptor)
         if (found.st_dev, found.st_ino) in self._closed:
             os.close(descriptor)
-            raise not_allowed(f"`{escaped(path, 200)}` lies in a folder that is closed to tools")
+            raise not_allowed(f"`{escape(path, 200)}` lies in a folder that is closed to tools")
         if found.st_dev in self._kernel:
             os.close(descriptor)
-            raise not_allowed(f"`{escaped(path, 200)}` is no file on a disk, but the system itself")
+            raise not_allowed(f"`{escape(path, 200)}` is no file on a disk, but the system itself")
         return descriptor
 
     @contextmanager
@@ -177,7 +177,7 @@ class _Walk:
             taken += 1
             step = steps.popleft()
             if taken > MOST_STEPS:
-                raise invalid_input(f"`{escaped(path, 200)}` has more than {MOST_STEPS} steps")
+                raise invalid_input(f"`{escape(path, 200)}` has more than {MOST_STEPS} steps")
             if step == "..":
                 self._back(path)
                 continue
@@ -185,7 +185,7 @@ class _Walk:
             if found is not None and stat.S_ISLNK(found.st_mode):
                 links += 1
                 if links > MOST_LINKS:
-                    raise not_allowed(f"`{escaped(path, 200)}` leads through too many links")
+                    raise not_allowed(f"`{escape(path, 200)}` leads through too many links")
                 steps.extendleft(reversed(self._target(step, path)))
             elif steps:
                 if found is None:
@@ -236,7 +236,7 @@ class _Walk:
 
     def _make(self, step: str, path: str, *, may_make: bool) -> None:
         if not (self._make_folders and may_make):
-            raise CallFailed("not_found", f"`{escaped(path, 200)}` does not exist")
+            raise CallFailed("not_found", f"`{escape(path, 200)}` does not exist")
         try:
             with suppress(FileExistsError):
                 os.mkdir(step, dir_fd=self._open[-1])
@@ -252,15 +252,15 @@ def kind_of(found: os.stat_result) -> str:
 def outside(path: str) -> CallFailed:
     """Say that a path leads out of the workspace."""
     return not_allowed(
-        f"`{escaped(path, 200)}` lies outside the workspace: use a path relative to its root"
+        f"`{escape(path, 200)}` lies outside the workspace: use a path relative to its root"
     )
 
 
 def _refuse_special(found: os.stat_result, path: str) -> None:
     if stat.S_ISDIR(found.st_mode):
-        raise invalid_input(f"`{escaped(path, 200)}` is a folder, not a file: use list_dir")
+        raise invalid_input(f"`{escape(path, 200)}` is a folder, not a file: use list_dir")
     if not stat.S_ISREG(found.st_mode):
-        raise not_allowed(f"`{escaped(path, 200)}` is {kind_of(found)}, not a regular file")
+        raise not_allowed(f"`{escape(path, 200)}` is {kind_of(found)}, not a regular file")
 
 
 def _identity(path: Path) -> Identity | None:

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
-from pointsman.kernel.document import escaped
+from pointsman.kernel.document import escape
 from pointsman.sessions.tool import ToolDefinition
 from pointsman.sessions.tools.failure import CallFailed, from_os, invalid_input, not_allowed
 from pointsman.sessions.tools.schema import Field, object_schema
@@ -57,8 +57,8 @@ class WriteResult(NamedTuple):
     def to_text(self) -> str:
         """Say it to the model."""
         if self.before is None:
-            return f"created `{escaped(self.path, 200)}` with {self.after} bytes"
-        return f"wrote `{escaped(self.path, 200)}`: {self.before} bytes before, {self.after} now"
+            return f"created `{escape(self.path, 200)}` with {self.after} bytes"
+        return f"wrote `{escape(self.path, 200)}`: {self.before} bytes before, {self.after} now"
 
 
 def write_file(
@@ -86,7 +86,7 @@ def projected_change(workspace: WorkspaceFolder, asked: WriteInput) -> str:
             path, found = spot.path, spot.found
     except CallFailed:
         path, found = asked.path, None
-    path = escaped(path, 200)
+    path = escape(path, 200)
     if found is None:
         return f"create `{path}` ({size} bytes)"
     if asked.mode == "append":
@@ -112,18 +112,18 @@ def _encode(content: str) -> bytes:
 def _refuse_name(spot: Location, path: str, protected: tuple[str, ...]) -> None:
     steps = [each.lower() for each in spot.path.split("/")]
     if spot.name == ".":
-        raise invalid_input(f"`{escaped(path, 200)}` is a folder, not a file")
+        raise invalid_input(f"`{escape(path, 200)}` is a folder, not a file")
     if ".git" in steps:
         # A hook written there would run without anybody having allowed a command.
-        raise not_allowed(f"`{escaped(path, 200)}` belongs to git: change it with git commands")
+        raise not_allowed(f"`{escape(path, 200)}` belongs to git: change it with git commands")
     if steps[0] in {each.lower() for each in protected}:
-        raise not_allowed(f"`{escaped(path, 200)}` may not be written in this session")
+        raise not_allowed(f"`{escape(path, 200)}` may not be written in this session")
 
 
 def _refuse_target(spot: Location, asked: WriteInput) -> None:
     if spot.found is None:
         return
-    path = escaped(asked.path, 200)
+    path = escape(asked.path, 200)
     if not stat.S_ISREG(spot.found.st_mode):
         raise not_allowed(f"`{path}` is {kind_of(spot.found)}, not a regular file")
     if asked.mode == "create":
@@ -136,7 +136,7 @@ def _content(workspace: WorkspaceFolder, spot: Location, path: str) -> bytes:
     if spot.found is None:
         return b""
     if spot.found.st_size > MOST_APPENDED_TO:
-        raise invalid_input(f"`{escaped(path, 200)}` is too large to append to")
+        raise invalid_input(f"`{escape(path, 200)}` is too large to append to")
     with os.fdopen(workspace.open_file(spot, path), "rb") as file:
         return file.read(MOST_APPENDED_TO + 1)
 

@@ -13,7 +13,7 @@ from pointsman.errors import InputError, Problem
 from pointsman.expressions.expression import condition
 from pointsman.expressions.syntax import ExpressionRefused
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Path, escaped
+from pointsman.kernel.document import Document, Path, escape
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import parse_yaml
@@ -124,10 +124,10 @@ def _unrunnable(sensor: Sensor, decisions: Mapping[str, Decision]) -> Iterator[s
     if sensor.decision is not None and decision is None:
         near = nearest(sensor.decision, decisions)
         hint = f" (did you mean `{near}`?)" if near else ""
-        yield f"there is no decision `{escaped(sensor.decision)}`{hint}"
+        yield f"there is no decision `{escape(sensor.decision)}`{hint}"
     for target in () if decision is None else possible_targets(decision):
         if target not in sensor.targets:
-            yield f"nothing runs for the target `{escaped(target)}`"
+            yield f"nothing runs for the target `{escape(target)}`"
 
 
 _NEEDS = {

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Path, escaped
+from pointsman.kernel.document import Document, Path, escape
 from pointsman.kernel.nearest import nearest
 from pointsman.turns.registry.models import SecretRef
 
@@ -76,7 +76,7 @@ def tool_problems(settings: ToolSettings, document: Document) -> Iterator[Proble
         for index, name in enumerate(names):
             at: Path = ("tools", key, index)
             if name in seen:
-                message = f"`{escaped(name)}` stands under `{seen[name]}` already"
+                message = f"`{escape(name)}` stands under `{seen[name]}` already"
                 yield document.problem(at, Code.DUPLICATE_KEY, message)
             seen[name] = key
             yield from _name_problems(name, document, at)
@@ -85,11 +85,11 @@ def tool_problems(settings: ToolSettings, document: Document) -> Iterator[Proble
 def _name_problems(name: str, document: Document, at: Path) -> Iterator[Problem]:
     if name in CLASSES or name in OWN_TOOLS or "__" in name or name.endswith("*"):
         if not _WRITTEN.fullmatch(name):
-            yield document.problem(at, Code.PATTERN, f"`{escaped(name)}` is no name of a tool")
+            yield document.problem(at, Code.PATTERN, f"`{escape(name)}` is no name of a tool")
         return
     meant = nearest(name, (*OWN_TOOLS, *CLASSES))
     hint = f"did you mean `{meant}`?" if meant else "tools of MCP servers are `server__tool`"
-    message = f"`{escaped(name)}` is neither a tool nor a class of side effects"
+    message = f"`{escape(name)}` is neither a tool nor a class of side effects"
     yield document.problem(at, Code.UNKNOWN_VALUE, message, hint)
 
 
@@ -98,11 +98,11 @@ def server_problems(servers: dict[str, McpServer], document: Document) -> Iterat
     for name, server in servers.items():
         at: Path = ("mcp_servers", name)
         if not _SERVER_NAME.fullmatch(name) or len(name) > _LONGEST_NAME or "__" in name:
-            message = f"`{escaped(name)}` cannot name a server"
+            message = f"`{escape(name)}` cannot name a server"
             hint = f"lower-case letters, digits and single `_` or `-`, at most {_LONGEST_NAME}"
             yield document.problem(at, Code.PATTERN, message, hint, key=True)
         if bool(server.command) == bool(server.url):
-            message = f"`{escaped(name)}` needs either `command` or `url`"
+            message = f"`{escape(name)}` needs either `command` or `url`"
             yield document.problem(at, Code.MISSING_KEY, message)
         yield from _own_keys(server, document, at)
         yield from _value_problems(server, document, at)
@@ -112,7 +112,7 @@ def _own_keys(server: McpServer, document: Document, at: Path) -> Iterator[Probl
     """Refuse what belongs to the other kind of server, and an address that is none."""
     if server.url:
         if not server.url.startswith(("http://", "https://")):
-            message = f"`{escaped(server.url)}` is not an http address"
+            message = f"`{escape(server.url)}` is not an http address"
             yield document.problem((*at, "url"), Code.INVALID_VALUE, message)
         others: tuple[tuple[str, object], ...] = (("args", server.args), ("env", server.env))
     else:
@@ -126,7 +126,7 @@ def _own_keys(server: McpServer, document: Document, at: Path) -> Iterator[Probl
 def _value_problems(server: McpServer, document: Document, at: Path) -> Iterator[Problem]:
     for name in server.env:
         if not _VARIABLE.fullmatch(name):
-            message = f"`{escaped(name)}` cannot name a variable"
+            message = f"`{escape(name)}` cannot name a variable"
             yield document.problem((*at, "env", name), Code.PATTERN, message, key=True)
     for key, values in (("env", server.env), ("headers", server.headers)):
         for name, value in values.items():

@@ -11,7 +11,7 @@ from pointsman.branches.file.decisions_file import AnyValue
 from pointsman.branches.policy import Decision
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Path, escaped, refuse
+from pointsman.kernel.document import Document, Path, escape, refuse
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import parse_yaml, read_yaml
@@ -148,16 +148,16 @@ def _target_problems(
         if found is None:
             near = nearest(stage.decision, decisions)
             hint = f"did you mean `{near}`?" if near else ""
-            message = f"there is no decision `{escaped(stage.decision)}`"
+            message = f"there is no decision `{escape(stage.decision)}`"
             yield document.problem(path, Code.UNKNOWN_VALUE, message, hint)
             continue
         for target in possible_targets(found):
             if target not in known:
-                message = f"`{found.id}` can lead to `{escaped(target)}`, which is no stage here"
+                message = f"`{found.id}` can lead to `{escape(target)}`, which is no stage here"
                 yield document.problem(path, Code.UNKNOWN_VALUE, message)
 
 
 def _unknown(document: Document, path: Path, name: str, known: list[str]) -> Problem:
     near = nearest(name, known)
     hint = f"did you mean `{near}`?" if near else ""
-    return document.problem(path, Code.UNKNOWN_VALUE, f"there is no stage `{escaped(name)}`", hint)
+    return document.problem(path, Code.UNKNOWN_VALUE, f"there is no stage `{escape(name)}`", hint)

@@ -15,7 +15,7 @@ from pointsman.kernel.number import ZERO, Billionths
 from pointsman.storage.connection import Connection, Row
 from pointsman.storage.stores.patterns.index import PatternIndex
 from pointsman.storage.stores.patterns.look import Look
-from pointsman.turns.learning.fingerprint import ALPHA, DIMENSIONS, Fingerprint, blended, cosine_of
+from pointsman.turns.learning.fingerprint import ALPHA, DIMENSIONS, Fingerprint, blend, cosine_of
 
 MARGIN: Final = 4
 """How far, in billionths, the server's estimate of a likeness may be off: a rounding of the cosine
@@ -106,7 +106,7 @@ def _likeness(row: Row, square: int) -> Billionths:
     if product is None:
         return Billionths(structural)
     cosine = max(ZERO, cosine_of(int(product), square, int(own)))
-    return blended(ALPHA, cosine, Billionths(structural))
+    return blend(ALPHA, cosine, Billionths(structural))
 
 
 def _array(numbers: list[int]) -> str:

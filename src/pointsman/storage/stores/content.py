@@ -5,7 +5,6 @@ Written by its own group commit beside the ledger's, so that keeping text costs 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -16,11 +15,11 @@ import apsw
 from msgspec import Struct
 
 from pointsman.errors import LedgerError, LedgerUnavailable
-from pointsman.kernel.content import Retain, Sealed, sealed
+from pointsman.kernel.content import Retain, Sealed, seal_text
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import LOG_PAGES, SQL, insert_rows
 from pointsman.storage.sqlite.place import place_of
-from pointsman.storage.writer.group import GroupCommit, Settled, Soon
+from pointsman.storage.writer.group import CommitPolicy, GroupCommit, Waiter
 
 SCHEMA = "content.sql"
 
@@ -37,44 +36,39 @@ class ContentStore:
     """Keeps and erases the texts of one home; `reading.ContentReader` gives them back."""
 
     def __init__(
-        self, where: Where, key: bytes, retain: Retain, redact: Callable[[str], str]
+        self,
+        where: Where,
+        key: bytes,
+        retain: Retain,
+        redact: Callable[[str], str],
+        policy: CommitPolicy | None = None,
     ) -> None:
         self._key = key
         self._retain = retain
         self._redact = redact
         self._place = place_of(where)
-        # The commit thread and a caller that erases share the connection.
-        self._writing = threading.Lock()
         self._connection = self._place.lasting(SCHEMA)
         self._group: GroupCommit[_Kept, Sequence[_Kept], None] = GroupCommit(
-            "content", self._committed, self._tend
+            "content", self._commit, self._tend, policy=policy
         )
 
     def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
         """Seal a text, and keep of it what the home retains; the future is done when durable."""
-        seal = sealed(text, self._key)
+        seal = seal_text(text, self._key)
         if self._retain == "digest":
             return seal, None
         return seal, self._group.submit(self._kept(seal, text))
 
-    def hand_in(self, text: str, expect: Callable[[], Settled]) -> Sealed:
-        """Seal a text and keep it likewise; whoever `expect` gives is told when it is durable."""
-        seal = sealed(text, self._key)
+    def hand_in(self, text: str, expect: Callable[[], Waiter]) -> Sealed:
+        """Seal a text and keep it likewise; the waiter of `expect` is told when it is durable."""
+        seal = seal_text(text, self._key)
         if self._retain != "digest":
             self._group.hand_in(self._kept(seal, text), expect())
         return seal
 
-    def serve_loop(self, told: Callable[[], None], soon: Soon, alone: Callable[[], bool]) -> None:
-        """Serve an event loop: tell it of durable groups, and let it say when one may begin.
-
-        While it says that it is `alone`, it commits itself, unless it would wait for an erasure.
-        """
-        self._group.after_group, self._group.soon = told, soon
-        self._group.alone = lambda: alone() and not self._writing.locked()
-
-    def hurry(self, writing: SimpleQueue[None]) -> bool:
-        """Begin what was put off; True where `writing` will be told that it is being written."""
-        return self._group.hurry(writing)
+    def begin_commit(self, started: SimpleQueue[None]) -> bool:
+        """Begin a deferred commit; True where `started` will be told that it is being written."""
+        return self._group.begin_commit(started)
 
     def _kept(self, seal: Sealed, text: str) -> _Kept:
         kept = self._redact(text) if self._retain == "redacted" else text
@@ -82,43 +76,43 @@ class ContentStore:
 
     def erase(self, digest: str) -> bool:
         """Forget a text for good: also from the log and from freed pages."""
-        return self._written(lambda: self._erased(digest))
+        # Alone: the connection is shared with the writer thread.
+        return self._group.commit_alone(lambda: self._write(lambda: self._erase(digest)))
 
     def close(self) -> None:
         """Write what was handed in and close."""
         self._group.close()
         self._connection.close()
 
-    def _erased(self, digest: str) -> bool:
+    def _erase(self, digest: str) -> bool:
         connection = self._connection
         connection.execute(SQL["erase_content"], (digest,))
         was_kept = connection.changes() > 0
         connection.scrub()
         return was_kept
 
-    def _committed(self, items: Sequence[_Kept]) -> list[None]:
+    def _commit(self, items: Sequence[_Kept]) -> list[None]:
         rows = [(item.digest, item.kept, item.text) for item in items]
-        self._written(lambda: self._put(rows))
+        self._write(lambda: self._put(rows))
         return [None] * len(items)
 
     def _put(self, rows: Sequence[tuple[str, str, bytes]]) -> None:
-        self._group.writing()
+        self._group.announce_start()
         insert_rows(self._connection, SQL["put_content"], rows)
 
     def _tend(self) -> None:
         # What cannot be written back is in the log, and the next text finds the connection renewed.
         with suppress(LedgerUnavailable):
-            self._written(lambda: self._connection.tend(LOG_PAGES))
+            self._write(lambda: self._connection.tend(LOG_PAGES))
 
-    def _written(self, work: Callable[[], T]) -> T:
-        with self._writing:
-            try:
-                return work()
-            except (apsw.Error, LedgerUnavailable) as error:
-                # A failed sync must not be tried again on the same connection.
-                self._connection.close()
-                self._reopen()
-                raise LedgerUnavailable(f"the text could not be kept: {error}") from error
+    def _write(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except (apsw.Error, LedgerUnavailable) as error:
+            # A failed sync must not be tried again on the same connection.
+            self._connection.close()
+            self._reopen()
+            raise LedgerUnavailable(f"the text could not be kept: {error}") from error
 
     def _reopen(self) -> None:
         # While this fails, so does every write on the closed connection, and comes here again.

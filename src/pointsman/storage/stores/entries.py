@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pointsman.errors import IntegrityFailure, LedgerError, MissingSnapshot
 from pointsman.kernel.canonical import content_id
-from pointsman.kernel.content import Sealed, sealed
+from pointsman.kernel.content import Sealed, seal_text
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, read_snapshot
@@ -186,7 +186,7 @@ class ContentReader:
         if kept != "full":
             raise MissingSnapshot(f"the message text {_WHY_NOT[kept]}")
         text = data.decode("utf-8", "surrogatepass")
-        if sealed(text, self._key) != seal:
+        if seal_text(text, self._key) != seal:
             raise MissingSnapshot("the message text is not the one that was sealed")
         return text
 

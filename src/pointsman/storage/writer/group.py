@@ -1,4 +1,4 @@
-"""Group commit: one thread gathers what many callers hand in and commits it together.
+"""Group commit: one thread gathers the items of many callers and commits them together.
 
 A synced commit costs milliseconds; sharing one among up to 64 callers is what makes full
 durability affordable. Knows nothing about SQL.
@@ -12,30 +12,31 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from enum import IntEnum, auto
 from queue import Empty, SimpleQueue
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Final, Generic, Protocol, TypeVar, cast
 
 from pointsman.errors import LedgerUnavailable
 
 T = TypeVar("T")
 P = TypeVar("P")
 R = TypeVar("R")
+A = TypeVar("A")
 
 MOST = 64
+"""The largest group: a further item adds little to a commit, and delays all before it."""
 LINGER_S = 0.004
-NOTED_S = 0.01
-"""How long what nobody waits for may wait for company."""
-QUICK_S = 0.005
-"""A commit that takes longer is left to the thread, however little there is to do."""
+"""How long the writer thread waits for more items before it commits a partial group."""
+FIRE_AND_FORGET_DELAY_S = 0.01
+"""Longest delay before an item without a waiter is committed."""
+INLINE_LIMIT_S = 0.005
+"""No commit is made on the event loop while the last one took longer than this."""
 MOST_WAITING = 10_000
+"""Further items are refused: the disk does not keep up."""
 
 
-Soon = Callable[[Callable[[], None]], object]
-"""Does something when whoever asks for it has come to a rest."""
-
-
-class Settled(Protocol):
-    """Whoever waits for an item; told from the commit thread."""
+class Waiter(Protocol):
+    """Takes the result of one item, on the thread that committed it."""
 
     def set_result(self, result: object, /) -> None:
         """Take the result: the item is durable."""
@@ -46,341 +47,461 @@ class Settled(Protocol):
         ...
 
 
-class GroupCommit(Generic[T, P, R]):
-    """A thread that commits what is handed in, in order, in groups.
+Defer = Callable[[Callable[[], None]], object]
+"""Runs a callback once the caller is idle (`loop.call_soon` on an event loop)."""
 
-    `ready` makes a group ready, `commit` makes it durable and gives one result per item; `rest`
-    runs after every group and whenever `due` seconds have passed, and says when it wants to run
-    again. `check` gives an item as it is committed, or refuses it alone.
+
+class CommitPolicy:
+    """Says where groups are committed: on the writer thread, or inline on an idle event loop.
+
+    Handed to each `GroupCommit` at construction. All is threaded until `serve_loop` is called.
+    """
+
+    __slots__ = ("_is_alone", "defer", "has_loop", "notify")
+
+    def __init__(self) -> None:
+        self.has_loop = False
+        self.defer: Defer = _run_now
+        """Postpones the start of a commit until the event loop has handed in all it has."""
+        self.notify: Callable[[], None] = _do_nothing
+        """Called by the committing thread when every waiter of a group has its result."""
+        self._is_alone: Callable[[], bool] = _never
+
+    def serve_loop(
+        self, notify: Callable[[], None], defer: Defer, is_alone: Callable[[], bool]
+    ) -> None:
+        """Serve an event loop; while `is_alone` says it has nothing else to do, it commits itself.
+
+        Inline that takes half as long as to wake a thread, win the interpreter's lock back from it
+        and be woken by it.
+        """
+        self.notify, self.defer, self._is_alone = notify, defer, is_alone
+        self.has_loop = True
+
+    def allows_inline(self, last_commit_s: float) -> bool:
+        """Tell whether the event loop may commit now, given how long the last commit took."""
+        return last_commit_s <= INLINE_LIMIT_S and self._is_alone()
+
+
+class State(IntEnum):
+    """What the writer thread does, or who commits while it sleeps."""
+
+    WORKING = auto()
+    """Awake: it looks for items again before it sleeps, so no caller wakes it."""
+    IDLE = auto()
+    """Asleep until an item comes or housekeeping is due."""
+    DOZING = auto()
+    """Asleep for `FIRE_AND_FORGET_DELAY_S` at most; items without a waiter do not wake it."""
+    LINGERING = auto()
+    """Asleep for `LINGER_S` at most, until the group is large enough."""
+    DEFERRED = auto()
+    """Asleep; the event loop starts the commit at the end of its round."""
+    INLINE = auto()
+    """Asleep; the event loop commits."""
+    WOKEN = auto()
+    """Rung for, not awake yet."""
+    ENDED = auto()
+
+
+class Event(IntEnum):
+    """What moves the writer from state to state."""
+
+    SLEEP = auto()
+    DOZE = auto()
+    LINGER = auto()
+    DEFER = auto()
+    START_INLINE = auto()
+    END_INLINE = auto()
+    RING = auto()
+    WAKE = auto()
+    END = auto()
+
+
+_WAITS: Final = (State.IDLE, State.DOZING, State.LINGERING)
+_RINGABLE: Final = frozenset({*_WAITS, State.DEFERRED, State.INLINE})
+
+TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
+    (State.WORKING, Event.SLEEP): State.IDLE,
+    (State.WORKING, Event.DOZE): State.DOZING,
+    (State.WORKING, Event.LINGER): State.LINGERING,
+    **{(state, Event.DEFER): State.DEFERRED for state in _WAITS},
+    (State.DEFERRED, Event.START_INLINE): State.INLINE,
+    (State.INLINE, Event.END_INLINE): State.DOZING,
+    **{(state, Event.RING): State.WOKEN for state in State if state in _RINGABLE},
+    **{(state, Event.WAKE): State.WORKING for state in (*_WAITS, State.DEFERRED, State.INLINE)},
+    (State.WOKEN, Event.WAKE): State.WORKING,
+    (State.WORKING, Event.END): State.ENDED,
+}
+
+
+class GroupCommit(Generic[T, P, R]):
+    """A thread that commits items in groups, in the order they were handed in.
+
+    | state     | event        | next      | when |
+    |-----------|--------------|-----------|------|
+    | working   | sleep        | idle      | nothing waits |
+    | working   | doze         | dozing    | items without a waiter wait, or a commit just ended |
+    | working   | linger       | lingering | fewer waiters than half of those who were served last |
+    | idle      | defer        | deferred  | the event loop hands in an item |
+    | dozing    | defer        | deferred  | likewise, with a waiter |
+    | lingering | defer        | deferred  | likewise, and it makes the group large enough |
+    | deferred  | start_inline | inline    | the loop's round is over, and the policy allows it |
+    | inline    | end_inline   | dozing    | committed, and nothing is left to do |
+    | idle      | ring         | woken     | an item, a prepared group, a commit alone, `close` |
+    | dozing    | ring         | woken     | likewise, but for an item without a waiter |
+    | lingering | ring         | woken     | likewise |
+    | deferred  | ring         | woken     | likewise; or the policy wants the thread to commit |
+    | inline    | ring         | woken     | likewise; or committed, and something is left to do |
+    | idle      | wake         | working   | housekeeping is due |
+    | dozing    | wake         | working   | its time is over |
+    | lingering | wake         | working   | its time is over |
+    | deferred  | wake         | working   | its time is over: the thread commits after all |
+    | inline    | wake         | working   | its time is over: it waits for the loop's commit |
+    | woken     | wake         | working   | it heard the bell |
+    | working   | end          | ended     | closed and all committed, or housekeeping raised |
+
+    `resolve` returns an item as it is committed, or refuses it alone; `prepare` makes a group
+    ready; `commit` makes it durable and returns one result for each item. `housekeep` runs on the
+    thread after every group and returns the seconds until it wants to run again.
+
+    Locks are taken in this order: `_committing`, `_preparing`, `_lock`.
     """
 
     def __init__(
         self,
         name: str,
         commit: Callable[[P], Sequence[R]],
-        rest: Callable[[], float | None] = lambda: None,
-        check: Callable[[T], T] | None = None,
-        ready: Callable[[Sequence[T]], P] = lambda items: cast("P", items),
+        housekeep: Callable[[], float | None] = lambda: None,
+        resolve: Callable[[T], T] | None = None,
+        prepare: Callable[[Sequence[T]], P] = lambda items: cast("P", items),
+        policy: CommitPolicy | None = None,
     ) -> None:
         self._commit = commit
-        self._check = check
-        self._ready = ready
-        self._rest = rest
-        self._waiting: deque[tuple[T, Settled | None]] = deque()
-        self._watched = 0  # how many of them somebody waits for
-        self.handed_in = 0
+        self._resolve = resolve
+        self._prepare = prepare
+        self._housekeep = housekeep
+        self._policy = policy or CommitPolicy()
+        self.submitted_count = 0
         """How many items were ever taken."""
-        self.done_with = 0
+        self.settled_count = 0
         """How many of them, in the order they came, are durable or were refused."""
-        # One bell a group: a thread that is woken for every item fights for the interpreter's lock
-        # with those who bring the items.
+        self._waiting: deque[tuple[T, Waiter | None]] = deque()
+        self._waiters = 0  # how many items in `_waiting` have a waiter
+        self._enough = 1  # so many waiters make a group worth its commit
+        self._prepared: _Group[P] | None = None  # the next group to commit, made by `begin_commit`
+        self._started: SimpleQueue[None] | None = None  # told when that group is being written
+        self._commits = 0
+        self._last_commit_s = 0.0
+        self._closed_reason = ""
+        self._state = State.WORKING
+        self._is_long_sleep = False  # the thread may sleep past FIRE_AND_FORGET_DELAY_S
+        self._lock = threading.Lock()  # the fields above
+        self._preparing = threading.Lock()  # items are prepared in the order they were handed in
+        self._committing = threading.Lock()  # groups are committed in the order of preparation
+        # One ring a group: a thread that is woken for every item competes for the interpreter's
+        # lock with the callers that bring the items.
         self._bell: SimpleQueue[None] = SimpleQueue()
-        self._rings_at: float | None = None  # how many must be watched; None while it is awake
-        self._is_asleep = False
-        self._is_put_off = False  # a ring, until whoever handed in comes to a rest
-        self._made: _Made[P] | None = None  # a group that is ready, by whoever hurried
-        self._writing: SimpleQueue[None] | None = None  # where that one waits
-        self._sleeps_long = False  # longer than what nobody waits for may wait
-        self._is_done_elsewhere = False  # a commit, since the thread looked last
-        self._committing = threading.Lock()
-        self._making = threading.Lock()  # held by whoever takes items, until they are ready
-        self._took_s = 0.0  # by the last commit
-        self._was_busy = False
-        self._hoped = 1  # how many are waited for before a commit
-        self.after_group: Callable[[], None] = _nothing
-        """Called from the commit thread when all of a group were told."""
-        self.soon: Soon = _at_once
-        """Rings the bell: at once, or when whoever hands in has handed in all it has just now."""
-        self.alone: Callable[[], bool] = _never
-        """Tells that whoever rings has nothing else to do: then it commits itself, which takes half
-        as long as to wake a thread, win the lock back from it and be woken by it."""
-        self._closed = ""
-        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
-    def closed(self) -> str:
-        """Say why nothing is taken any more; empty while the group is open."""
-        return self._closed
+    def closed_reason(self) -> str:
+        """Say why no items are taken any more; empty while the group is open."""
+        return self._closed_reason
 
     @property
     def is_idle(self) -> bool:
-        """Whether its thread has nothing to do."""
-        return self._rings_at is not None and not self._watched
+        """Whether the thread sleeps and no caller waits."""
+        return self._state in _WAITS and not self._waiters
 
     def submit(self, item: T) -> Future[R]:
         """Hand in one item; the future is done when the item is durable."""
         future: Future[R] = Future()
-        # What was handed in cannot be withdrawn: a cancelled future would refuse its result.
+        # An item cannot be withdrawn: a cancelled future would refuse its result.
         future.set_running_or_notify_cancel()
-        self.hand_in(item, cast("Settled", future))
+        self.hand_in(item, cast("Waiter", future))
         return future
 
-    def hand_in(self, item: T, settled: Settled) -> None:
-        """Hand in one item, and tell somebody when it is durable."""
-        # At once for a future: whoever blocks on it would never come to a rest.
-        soon = _at_once if isinstance(settled, Future) else self.soon
+    def hand_in(self, item: T, waiter: Waiter) -> None:
+        """Hand in one item; the waiter gets its result when it is durable."""
+        policy = self._policy
+        # A caller that blocks on a future never becomes idle: its commit is not deferred.
+        is_threaded = isinstance(waiter, Future) or not policy.has_loop
+        is_deferred = False
         with self._lock:
-            self._take(item, settled)
-            self._watched += 1
-            is_due = self._rings_at is not None and self._watched >= self._rings_at
-            if is_due:
-                self._rings_at = None
-                self._is_put_off = soon is not _at_once
-        if soon is _at_once:
-            # Also where none is due: somebody else's bell may be put off while this caller blocks.
-            self._wake()
-        elif is_due:
-            # Not under the lock: whoever is no event loop begins here and now.
-            soon(self._begin)
+            self._enqueue(item, waiter)
+            self._waiters += 1
+            if is_threaded:
+                # Also where the event loop would start the commit: this caller may block it.
+                self._ring()
+            elif self._state in _WAITS:
+                is_deferred = self._state is not State.LINGERING or self._waiters >= self._enough
+                if is_deferred:
+                    self._move(Event.DEFER)
+        if is_deferred:
+            # Not under the lock: on any other thread than the loop's it starts here and now.
+            policy.defer(self._start_commit)
 
     def note(self, item: T) -> None:
-        """Hand in one item that nobody waits for: it shares the next commit, which comes soon."""
+        """Hand in one item without a waiter: it shares the next commit, which comes soon."""
         with self._lock:
-            self._take(item, None)
-            if self._sleeps_long and self._rings_at is not None:
-                self._rings_at = None
-                self.soon(self._wake)
+            self._enqueue(item, None)
+            is_idle = self._state is State.IDLE
+            if is_idle:
+                self._move(Event.DEFER)
+        if is_idle:
+            self._policy.defer(self._ring_deferred)
 
-    def between(self, commit: Callable[[], R]) -> R:
-        """Commit something by itself, here and now, while no group is committed."""
-        with self._committing, self._making:
-            if self._closed:
-                raise LedgerUnavailable(self._closed)
-            # INVARIANT: what was made ready first is also committed first.
-            self._settle(self._ready_before())
+    def begin_commit(self, started: SimpleQueue[None], most: int = MOST) -> bool:
+        """Prepare a group on this thread, and have the writer thread commit it next.
+
+        True where `started` will be told that it is being written: from then on the writer needs
+        nothing of the interpreter, and the caller goes on while it writes and syncs. False where
+        another group is being written, nothing waits, or more than `most` items do.
+        """
+        is_fit = self._waiters > 0 and min(len(self._waiting), MOST) <= most
+        if not is_fit or not self._preparing.acquire(blocking=False):
+            return False
+        try:
+            if self._prepared is not None:
+                return False
+            group = self._prepare_group(most)
+            is_next = (
+                group is not None and group.content is not None and not self._committing.locked()
+            )
+            self._started = started if is_next else None
+            with self._lock:
+                self._prepared = group
+                self._ring()
+        finally:
+            self._preparing.release()
+        return is_next
+
+    def announce_start(self) -> None:
+        """Tell the caller of `begin_commit` that its group is being written; from `commit`."""
+        started, self._started = self._started, None
+        if started is not None:
+            started.put(None)
+
+    def commit_alone(self, commit: Callable[[], A]) -> A:
+        """Commit something by itself, on this thread, while no group is committed."""
+        with self._committing, self._preparing:
+            if self._closed_reason:
+                raise LedgerUnavailable(self._closed_reason)
+            # INVARIANT: groups are committed in the order in which they were prepared.
+            self._settle(self._pop_prepared())
             result = commit()
+            self._commits += 1
         with self._lock:
-            self._is_done_elsewhere = True
-        # The thread sees to the rests.
-        self._bell.put(None)
-        self.after_group()
+            # The thread does the housekeeping.
+            self._ring()
+        self._policy.notify()
         return result
 
     def close(self) -> None:
-        """Commit what was handed in, then end the thread."""
+        """Commit every item that was handed in, then end the thread."""
         with self._lock:
-            if not self._closed:
-                self._closed = "the ledger was closed"
-                self._bell.put(None)
+            if not self._closed_reason:
+                self._closed_reason = "the ledger was closed"
+                self._ring()
         self._thread.join()
         with self._committing:
-            """Whoever commits by themselves has done so."""
+            """No inline commit is under way any more."""
 
-    def _take(self, item: T, settled: Settled | None) -> None:
-        if self._closed:
-            raise LedgerUnavailable(self._closed)
+    def _enqueue(self, item: T, waiter: Waiter | None) -> None:
+        if self._closed_reason:
+            raise LedgerUnavailable(self._closed_reason)
         if len(self._waiting) >= MOST_WAITING:
             raise LedgerUnavailable(f"{MOST_WAITING} entries wait to be written already")
-        self._waiting.append((item, settled))
-        self.handed_in += 1
+        self._waiting.append((item, waiter))
+        self.submitted_count += 1
 
-    def hurry(self, writing: SimpleQueue[None], most: int = MOST) -> bool:
-        """Make a group of what waits ready here and now, and have the thread write it next.
+    def _move(self, event: Event) -> None:
+        """Change the state; the caller holds the lock."""
+        self._state = TRANSITIONS[self._state, event]
 
-        True where `writing` will be told that it does: from then on it needs nothing of the
-        interpreter, and whoever hurried goes on while it writes and syncs. False where it writes
-        another group just now, or where there is nothing to hurry, or more than `most`.
-        """
-        is_fit = self._watched > 0 and min(len(self._waiting), MOST) <= most
-        if not is_fit or not self._making.acquire(blocking=False):
-            return False
-        try:
-            if self._made is not None:
-                return False
-            with self._lock:
-                self._is_put_off = False
-            made = self._made_of(self._taken(most))
-            is_ready = made is not None and made.ready is not None
-            is_next = is_ready and not self._committing.locked()
-            self._writing = writing if is_next else None
-            self._made = made
-        finally:
-            self._making.release()
-        self._bell.put(None)
-        return is_next
-
-    def writing(self) -> None:
-        """Say that a group is ready and now written; from whoever commits."""
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.put(None)
-
-    def _wake(self) -> None:
-        self._bell.put(None)
-
-    def _begin(self) -> None:
-        """Commit here and now where nobody else is served meanwhile; else wake the thread."""
-        with self._lock:
-            if not self._is_put_off:
-                return
-            self._is_put_off = False
-        if (
-            self._took_s > QUICK_S
-            or self._made is not None
-            or not self.alone()
-            or not self._committing.acquire(blocking=False)
-        ):
+    def _ring(self) -> None:
+        """Wake the thread if it sleeps; the caller holds the lock."""
+        if self._state in _RINGABLE:
+            self._move(Event.RING)
             self._bell.put(None)
-            return
+
+    def _ring_deferred(self) -> None:
+        with self._lock:
+            if self._state is State.DEFERRED:
+                self._ring()
+
+    def _start_commit(self) -> None:
+        """Commit a deferred group: inline where the policy allows it, else on the thread."""
+        with self._lock:
+            if self._state is not State.DEFERRED:
+                return
+            if (
+                self._prepared is not None
+                or not self._policy.allows_inline(self._last_commit_s)
+                or not self._committing.acquire(blocking=False)
+            ):
+                self._ring()
+                return
+            self._move(Event.START_INLINE)
         try:
-            with self._making:
-                made = self._ready_before() or self._made_of(self._taken())
-            self._settle(made)
+            self._commit_next()
         finally:
             self._committing.release()
+            self._end_inline()
+
+    def _end_inline(self) -> None:
         with self._lock:
-            self._is_done_elsewhere = True
-            if self._is_asleep and not self._sleeps_long and not self._watched:
-                self._rings_at = 1
-                return
-        # It must see to what was left behind: to rests, and to items that came meanwhile.
-        self._bell.put(None)
+            if self._state is not State.INLINE:
+                return  # the thread was woken meanwhile
+            if self._is_long_sleep or self._waiters or self._prepared is not None:
+                self._ring()  # for housekeeping, and for items that came meanwhile
+            else:
+                self._move(Event.END_INLINE)
 
     def _run(self) -> None:
         try:
             self._serve()
+            reason = ""
         except Exception as error:  # noqa: BLE001 - a thread's outermost edge: callers get the error
-            self._give_up(f"writing ended: {type(error).__name__}: {error}")
+            reason = f"writing ended: {type(error).__name__}: {error}"
+        with self._preparing, self._lock:
+            self._move(Event.END)
+            self._closed_reason = reason or self._closed_reason
+            left, self._waiting = self._waiting, deque()
+            prepared = self._pop_prepared()
+        if reason:
+            waiters = [] if prepared is None else prepared.waiters
+            waiters += [waiter for _, waiter in left]
+            self._refuse(waiters, LedgerUnavailable(reason))
 
     def _serve(self) -> None:
         due: float | None = None
-        while self._waiting or self._made is not None or not self._closed:
-            self._gather(due)
+        seen, is_recent = 0, False
+        while not (self._closed_reason and self._is_drained()):
+            self._await_work(due, is_recent=is_recent)
             with self._committing:
-                with self._making:
-                    made = self._ready_before() or self._made_of(self._taken())
-                self._settle(made)
-                if made is not None:
-                    # Those of this group will come again, and others came meanwhile: half of them
-                    # all makes a group worth its commit, while the other half is on its way.
-                    self._hoped = (made.watched + self._watched + 1) // 2
-                self._was_busy = made is not None or self._is_done_elsewhere
-                self._is_done_elsewhere = False
-                due = self._rest()
+                group = self._commit_next()
+                if group is not None:
+                    # The callers of this group will come again, and others came meanwhile: half of
+                    # them make a group worth its commit, while the other half is on its way.
+                    self._enough = (group.waiter_count + self._waiters + 1) // 2
+                is_recent, seen = self._commits != seen, self._commits
+                due = self._housekeep()
 
-    def _give_up(self, why: str) -> None:
+    def _is_drained(self) -> bool:
+        # Under the lock: a group may be between `_waiting` and `_prepared`.
+        with self._preparing:
+            return not self._waiting and self._prepared is None
+
+    def _await_work(self, due: float | None, *, is_recent: bool) -> None:
+        """Sleep until there is something to commit; housekeeping is due after so many seconds."""
+        if is_recent or self._waiting:
+            is_long = False
+            due = FIRE_AND_FORGET_DELAY_S if due is None else min(due, FIRE_AND_FORGET_DELAY_S)
+        else:
+            is_long = due is None or due > FIRE_AND_FORGET_DELAY_S
+        self._sleep(Event.SLEEP if is_long else Event.DOZE, 1, due)
+        if 0 < self._waiters < self._enough:
+            self._sleep(Event.LINGER, self._enough, LINGER_S)
+
+    def _sleep(self, how: Event, waiters: int, seconds: float | None) -> None:
+        """Sleep until so many waiters are there or a group is prepared, but no longer than this."""
         with self._lock:
-            self._closed = why
-            waiting, self._waiting = self._waiting, deque()
-            made, self._made = self._made, None
-        waiters = [settled for _, settled in waiting] + ([] if made is None else made.waiters)
-        self._refuse(waiters, LedgerUnavailable(why))
-
-    def _gather(self, due: float | None) -> None:
-        """Wait for something to commit; rests are due after so many seconds at the latest."""
-        if self._has_ready():
-            with suppress(Empty):
-                self._bell.get_nowait()  # what it rang for is here
-            return
-        if self._waiting or self._was_busy:
-            due = NOTED_S if due is None else min(due, NOTED_S)
-        self._sleep(1, due)
-        if not self._has_ready() and 0 < self._watched < self._hoped:
-            self._sleep(self._hoped, LINGER_S)
-
-    def _has_ready(self) -> bool:
-        """Tell whether somebody made a group ready."""
-        return self._made is not None
-
-    def _sleep(self, watched: int, seconds: float | None) -> None:
-        """Sleep until so many items are watched, but no longer than this."""
-        with self._lock:
-            if self._watched >= watched or self._closed:
+            if self._waiters >= waiters or self._prepared is not None or self._closed_reason:
                 return
-            self._rings_at = watched
-            self._sleeps_long = seconds is None or seconds > NOTED_S
-            self._is_asleep = True
-        try:
+            self._is_long_sleep = how is Event.SLEEP
+            self._move(how)
+        with suppress(Empty):
             self._bell.get(timeout=seconds)
-        except Empty:
-            self._rings_at = None
-        self._is_asleep = False
+        with self._lock:
+            self._move(Event.WAKE)
 
-    def _taken(self, most: int = MOST) -> list[tuple[T, Settled | None]]:
+    def _commit_next(self) -> _Group[P] | None:
+        """Commit the next group, if there is one; the caller holds the right to commit."""
+        with self._preparing:
+            group = self._pop_prepared() or self._prepare_group()
+        self._settle(group)
+        return group
+
+    def _pop_prepared(self) -> _Group[P] | None:
+        group, self._prepared = self._prepared, None
+        return group
+
+    def _prepare_group(self, most: int = MOST) -> _Group[P] | None:
+        """Make a group of the items that wait, None where none do; its caller is `_preparing`."""
         with self._lock:
             waiting = self._waiting
             batch = [waiting.popleft() for _ in range(min(len(waiting), most, MOST))]
-            self._watched -= sum([settled is not None for _, settled in batch])
-        return batch
-
-    def _ready_before(self) -> _Made[P] | None:
-        """Take the group that somebody made ready; nothing where there is none."""
-        made, self._made = self._made, None
-        return made
-
-    def _made_of(self, taken: list[tuple[T, Settled | None]]) -> _Made[P] | None:
-        """Make a group ready; nothing where nothing was taken."""
-        batch = self._checked(taken)
-        waiters = [settled for _, settled in batch]
-        ready: P | None = None
+            self._waiters -= sum([waiter is not None for _, waiter in batch])
+        if not batch:
+            return None
+        size, batch = len(batch), self._resolve_all(batch)
+        waiters = [waiter for _, waiter in batch]
+        content: P | None = None
         try:
             if batch:
-                ready = self._ready([item for item, _ in batch])
-        except Exception as error:  # noqa: BLE001 - as below: who handed it in gets the error
+                content = self._prepare([item for item, _ in batch])
+        except Exception as error:  # noqa: BLE001 - a thread's outermost edge: callers get the error
             self._refuse(waiters, error)
-        return _Made(ready, waiters, len(taken)) if taken else None
+        return _Group(content, waiters, size)
 
-    def _checked(self, batch: list[tuple[T, Settled | None]]) -> list[tuple[T, Settled | None]]:
-        check = self._check
-        if check is None:
+    def _resolve_all(self, batch: list[tuple[T, Waiter | None]]) -> list[tuple[T, Waiter | None]]:
+        resolve = self._resolve
+        if resolve is None:
             return batch
-        good: list[tuple[T, Settled | None]] = []
-        for item, settled in batch:
+        good: list[tuple[T, Waiter | None]] = []
+        for item, waiter in batch:
             try:
-                good.append((check(item), settled))
-            except Exception as error:  # noqa: BLE001 - as below: who handed it in gets the error
-                if settled is not None:
-                    settled.set_exception(error)
-                    self.after_group()
+                good.append((resolve(item), waiter))
+            except Exception as error:  # noqa: BLE001 - a thread's outermost edge: the caller gets the error
+                self._refuse([waiter], error)
         return good
 
-    def _settle(self, made: _Made[P] | None) -> None:
-        """Make a group durable, if there is one, and tell whoever waits for it."""
-        if made is not None:
-            if made.ready is not None:
-                self._committed(made.ready, made.waiters)
-            self.done_with += made.count
+    def _settle(self, group: _Group[P] | None) -> None:
+        """Make a group durable, if there is one, and give its waiters their results."""
+        if group is None:
+            return
+        if group.content is not None:
+            began = time.monotonic()
+            try:
+                results = self._commit(group.content)
+            except Exception as error:  # noqa: BLE001 - a thread's outermost edge: callers get the error
+                self.announce_start()
+                self._refuse(group.waiters, error)
+            else:
+                self._last_commit_s = time.monotonic() - began
+                for waiter, result in zip(group.waiters, results, strict=True):
+                    if waiter is not None:
+                        waiter.set_result(result)
+                self._policy.notify()
+        self._commits += 1
+        self.settled_count += group.size
 
-    def _committed(self, ready: P, waiters: list[Settled | None]) -> None:
-        began = time.monotonic()
-        try:
-            results = self._commit(ready)
-        except Exception as error:  # noqa: BLE001 - a thread's outermost edge: callers get the error
-            self.writing()
-            self._refuse(waiters, error)
-        else:
-            self._took_s = time.monotonic() - began
-            for settled, result in zip(waiters, results, strict=True):
-                if settled is not None:
-                    settled.set_result(result)
-            self.after_group()
-
-    def _refuse(self, waiters: list[Settled | None], error: Exception) -> None:
-        for settled in waiters:
-            if settled is not None:
-                settled.set_exception(error)
-        self.after_group()
+    def _refuse(self, waiters: Sequence[Waiter | None], error: Exception) -> None:
+        for waiter in waiters:
+            if waiter is not None:
+                waiter.set_exception(error)
+        self._policy.notify()
 
 
-class _Made(Generic[P]):
-    """A group that is ready to be committed, and who waits for what of it.
+class _Group(Generic[P]):
+    """A group that is ready to be committed, and its waiters.
 
-    Without anything `ready` all of it was refused; it is counted when its turn comes.
+    Without `content` all of it was refused; it is counted when its turn comes.
     """
 
-    __slots__ = ("count", "ready", "waiters", "watched")
+    __slots__ = ("content", "size", "waiter_count", "waiters")
 
-    def __init__(self, ready: P | None, waiters: list[Settled | None], count: int) -> None:
-        self.ready = ready
+    def __init__(self, content: P | None, waiters: list[Waiter | None], size: int) -> None:
+        self.content = content
         self.waiters = waiters
-        self.count = count
-        """How many items it was made of, those that were refused included."""
-        self.watched = len(waiters) - waiters.count(None)
+        self.size = size
+        """How many items it was made of, refused ones included."""
+        self.waiter_count = len(waiters) - waiters.count(None)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing after a group."""
 
 
@@ -388,5 +509,5 @@ def _never() -> bool:
     return False
 
 
-def _at_once(work: Callable[[], None]) -> None:
+def _run_now(work: Callable[[], None]) -> None:
     work()

@@ -28,13 +28,13 @@ from pointsman.kernel.checkpoint import (
     Checkpoint,
     signed_checkpoint,
 )
-from pointsman.kernel.entry import Chain, Draft, Entry, Head, check_draft, head_after, joined
-from pointsman.kernel.merkle import Frontier, extended
+from pointsman.kernel.entry import Chain, Draft, Entry, Head, check_draft, head_after, next_entry
+from pointsman.kernel.merkle import Frontier, append_leaves
 from pointsman.kernel.signing import SigningKey, VerifyKey
 from pointsman.kernel.stamp import is_stamped, stamp
 from pointsman.kernel.verification import FaultCode, Pass
 from pointsman.storage.writer.chain_rows import Fence, LedgerPlace
-from pointsman.storage.writer.group import MOST, GroupCommit, Settled, Soon
+from pointsman.storage.writer.group import MOST, CommitPolicy, GroupCommit, Waiter
 
 TAIL_ENTRIES = 10_000
 RETRY_S = 0.25
@@ -74,7 +74,7 @@ class _Group(Struct, frozen=True):
 class LedgerWriter:
     """Appends to one chain. The caller holds the chain's lease."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing that only the caller knows
         self,
         place: LedgerPlace,
         chain: Chain,
@@ -82,6 +82,7 @@ class LedgerWriter:
         opening: Draft,
         *,
         older_keys: Sequence[VerifyKey] = (),
+        policy: CommitPolicy | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.chain = chain
@@ -102,7 +103,12 @@ class LedgerWriter:
         except self._rows.failures as error:
             raise LedgerUnavailable(f"the ledger cannot be opened: {_told(error)}") from error
         self._group: GroupCommit[Draft | Making, _Group, Receipt] = GroupCommit(
-            f"ledger-{chain.name}", self._committed, self._rest, _made, self._joined
+            f"ledger-{chain.name}",
+            self._commit,
+            self._housekeep,
+            _resolve,
+            self._chain_group,
+            policy,
         )
         if self._head.size == 0:
             self._begin(opening)
@@ -110,18 +116,18 @@ class LedgerWriter:
     @property
     def health(self) -> Health:
         """Tell whether entries are taken now."""
-        cause = self._cause or self._group.closed
+        cause = self._cause or self._group.closed_reason
         return Health(not cause, cause)
 
     @property
-    def handed_in(self) -> int:
+    def submitted_count(self) -> int:
         """How many entries were handed in so far."""
-        return self._group.handed_in
+        return self._group.submitted_count
 
     @property
-    def done_with(self) -> int:
+    def settled_count(self) -> int:
         """How many of them, in the order they came, are durable or were refused."""
-        return self._group.done_with
+        return self._group.settled_count
 
     def append(self, draft: Draft) -> Future[Receipt]:
         """Hand in an entry; the future gives its receipt once it is durable."""
@@ -135,40 +141,32 @@ class LedgerWriter:
         written.
         """
         check_draft(draft)
-        return self._group.between(lambda: self._committed(self._joined([draft]), fence)[0])
+        return self._group.commit_alone(lambda: self._commit(self._chain_group([draft]), fence)[0])
 
-    def hand_in(self, draft: Draft | Making, settled: Settled) -> None:
-        """Hand in an entry, and tell somebody with its receipt once it is durable.
+    def hand_in(self, draft: Draft | Making, waiter: Waiter) -> None:
+        """Hand in an entry; the waiter gets its receipt once it is durable.
 
-        One that is still to be made is made by the commit thread with all of its group, which takes
-        half the time; alone, it is made here and now.
+        A function that makes the entry is called by the writer thread with all of its group, which
+        takes half the time; while the writer is idle, it is called here and now.
         """
         if isinstance(draft, Draft):
             check_draft(draft)
         elif self._group.is_idle:
-            draft = _made(draft)
-        self._group.hand_in(draft, settled)
+            draft = _resolve(draft)
+        self._group.hand_in(draft, waiter)
 
     def note(self, draft: Draft | Making) -> None:
-        """Hand in an entry that nobody waits for: it is durable a moment later."""
+        """Hand in an entry without a waiter: it is durable a moment later."""
         if isinstance(draft, Draft):
             check_draft(draft)
         self._group.note(draft)
 
-    def serve_loop(self, told: Callable[[], None], soon: Soon, alone: Callable[[], bool]) -> None:
-        """Serve an event loop: tell it of durable groups, and let it say when one may begin.
-
-        While it says that it is `alone`, it commits itself.
-        """
-        self._group.after_group, self._group.soon = told, soon
-        self._group.alone = alone
-
-    def hurry(self, writing: SimpleQueue[None]) -> bool:
-        """Begin what was put off; True where `writing` will be told that it is being written."""
-        # What is down is opened and verified first: not by whoever is in a hurry.
+    def begin_commit(self, started: SimpleQueue[None]) -> bool:
+        """Begin a deferred commit; True where `started` will be told that it is being written."""
+        # Only the writer thread reopens and verifies a database that is down, and only it signs:
+        # it may be signing now.
         is_up = not self._cause and not self._rows.is_lost
-        # Nor does whoever hurries sign a checkpoint: the thread may be at it.
-        return is_up and self._group.hurry(writing, EVERY_ENTRIES - self._unsigned)
+        return is_up and self._group.begin_commit(started, EVERY_ENTRIES - self._unsigned)
 
     def close(self) -> None:
         """Write what was handed in, sign it, and close the database.
@@ -259,9 +257,9 @@ class LedgerWriter:
         """How many entries no checkpoint covers yet, those included that are still written."""
         return self._tip.size - self._frontier.size
 
-    def _joined(self, made: Sequence[Draft | Making]) -> _Group:
+    def _chain_group(self, items: Sequence[Draft | Making]) -> _Group:
         """Put a group at the end of the chain, behind one that is still written; writes nothing."""
-        drafts = cast("Sequence[Draft]", made)
+        drafts = cast("Sequence[Draft]", items)
         # A server that went and came back while nobody wrote costs no caller an answer.
         if self._cause or self._rows.is_lost:
             self._resume()
@@ -275,14 +273,14 @@ class LedgerWriter:
         signed = stamp(self.chain, last.seq + 1, last.hash, self._key)
         return _Group(began, entries, drafts, signed)
 
-    def _committed(self, group: _Group, fence: Fence | None = None) -> list[Receipt]:
+    def _commit(self, group: _Group, fence: Fence | None = None) -> list[Receipt]:
         """Make a group durable, or raise without having acknowledged any of it."""
         if group.entries[0].prev != self._head.hash:
             # The one before it failed, or the chain was opened anew: it stands at no end.
             self._tip = self._head
-            group = self._joined(group.drafts)
+            group = self._chain_group(group.drafts)
         entries = group.entries
-        self._group.writing()
+        self._group.announce_start()
         try:
             self._rows.append(entries, group.drafts, group.stamp, fence)
         except self._failures as error:
@@ -299,7 +297,7 @@ class LedgerWriter:
     def _chained(self, drafts: Sequence[Draft]) -> list[Entry]:
         head, entries = self._tip, []
         for draft in drafts:
-            entries.append(joined(self.chain, head, draft))
+            entries.append(next_entry(self.chain, head, draft))
             head = head_after(entries[-1])
         return entries
 
@@ -314,7 +312,7 @@ class LedgerWriter:
         if self._head.hash != last.hash:
             raise LedgerUnavailable(f"nothing was acknowledged: {_told(error)}") from error
 
-    def _rest(self) -> float | None:
+    def _housekeep(self) -> float | None:
         """Sign when a checkpoint is due, or try to go on; give the seconds until the next time."""
         if self._cause:
             with suppress(LedgerUnavailable):
@@ -347,7 +345,7 @@ class LedgerWriter:
         """Sign a checkpoint over what is stored, which must be what is in memory."""
         if self._rows.hashes(self._frontier.size) != b"".join(self._pending).hex().upper():
             raise LedgerBroken("what is stored is not what was written", where=self.chain.name)
-        frontier = extended(self._frontier, self._pending)
+        frontier = append_leaves(self._frontier, self._pending)
         text = signed_checkpoint(self.chain, frontier, self._head.hash, self._head.at, self._key)
         self._rows.checkpoints.append(text, self._pending, before=self._frontier.size)
         self._frontier, self._pending = frontier, []
@@ -378,7 +376,7 @@ class LedgerWriter:
             raise self._stopped(error) from error
         self._cause = ""
         if self._head.size == 0:
-            self._committed(self._joined([self._opening]))
+            self._commit(self._chain_group([self._opening]))
 
     def _move(self, held: ChainHeld) -> None:
         """Go on in another chain: somebody has taken this one, and what was acknowledged in it."""
@@ -410,7 +408,7 @@ def _start_of(checkpoint: Checkpoint) -> tuple[Head, Frontier]:
     return head, checkpoint.frontier
 
 
-def _made(item: Draft | Making) -> Draft:
+def _resolve(item: Draft | Making) -> Draft:
     if isinstance(item, Draft):
         return item
     draft = item()

@@ -48,7 +48,7 @@ def _rejected_choices(chain: Sequence[Evaluation], chosen: Evaluation) -> Iterat
         if each.policy in {"per_message_override", "manual_sticky"} and each.verdict == "rejected":
             text = (
                 f"{each.candidate_model} ({_SLOTS[each.policy]}) could not take this turn:"
-                f" {each.reason}. Routing fell through to {_named(chosen)}."
+                f" {each.reason}. Routing fell through to {_choice_text(chosen)}."
             )
             yield Banner("turns.choice_rejected", text)
 
@@ -65,10 +65,10 @@ def _outages(facts: TurnFacts, chain: Sequence[Evaluation], chosen: Evaluation) 
         seen.add(name)
         fell = "currently unavailable. Routing fell through to"
         if state == "rate_limited":
-            text = f"{at_limit(provider)}. Routing fell through to {_named(chosen)}."
+            text = f"{at_limit(provider)}. Routing fell through to {_choice_text(chosen)}."
             yield Banner("turns.provider_unavailable", text)
         elif is_wide:
-            text = f"{provider} provider {fell} {_named(chosen)}."
+            text = f"{provider} provider {fell} {_choice_text(chosen)}."
             yield Banner("turns.provider_unavailable", text)
         else:
             text = f"{model} {fell} {chosen.candidate_model}."
@@ -84,7 +84,7 @@ def _unavailable(chain: Sequence[Evaluation]) -> Iterator[str]:
             yield each.candidate_model
 
 
-def _named(chosen: Evaluation) -> str:
+def _choice_text(chosen: Evaluation) -> str:
     return f"{chosen.candidate_model} ({_SLOTS[chosen.policy]})"
 
 
@@ -135,7 +135,7 @@ def _disagreement(
 
 
 def _no_model(ready: CompiledTurnPolicy, facts: TurnFacts, chain: Sequence[Evaluation]) -> Banner:
-    tried = _tried(chain)
+    tried = _rejections(chain)
     if facts.delegate_tier is not None and chain[-1].policy == "delegate_request":
         text = f"No model available for tier {facts.delegate_tier}. {chain[-1].reason}."
         return Banner("turns.no_model_for_tier", text)
@@ -156,7 +156,7 @@ def _down(facts: TurnFacts, tried: Sequence[str]) -> str:
     )
 
 
-def _tried(chain: Sequence[Evaluation]) -> list[tuple[str, str]]:
+def _rejections(chain: Sequence[Evaluation]) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for each in chain:
         rows += [(a.candidate_model, str(a.validation_failure)) for a in each.rule_attempts]

@@ -12,8 +12,8 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from pointsman.kernel.canonical import MAX_INT, Form
-from pointsman.kernel.number import Billionths, MicroUsd, divided, ratio
-from pointsman.turns.learning.evidence import Estimate, ranked
+from pointsman.kernel.number import Billionths, MicroUsd, divide, ratio
+from pointsman.turns.learning.evidence import Estimate, rank_models
 from pointsman.turns.learning.pattern import Target
 from pointsman.turns.learning.pattern_row import Count, Price, Share
 
@@ -80,7 +80,7 @@ def threshold(tried: Tried, target: Target, k: int) -> Threshold | None:
         return None
     strong = strong_model(tried)
     if target.strong_share is not None:
-        per_usd = _for_share(tried, divided(target.strong_share * len(tried), 10**9), strong)
+        per_usd = _for_share(tried, divide(target.strong_share * len(tried), 10**9), strong)
     else:
         budget = (target.spend_microusd_per_1k or 0) * len(tried)
         # One more than the largest that spends too much is the smallest that does not.
@@ -90,7 +90,7 @@ def threshold(tried: Tried, target: Target, k: int) -> Threshold | None:
         k=k,
         success_per_usd=per_usd,
         strong_share=ratio(_strong_calls(tried, per_usd, strong), len(tried)),
-        spend_microusd_per_1k=MicroUsd(divided(1_000 * _spend(tried, per_usd), len(tried))),
+        spend_microusd_per_1k=MicroUsd(divide(1_000 * _spend(tried, per_usd), len(tried))),
         tried=len(tried),
     )
 
@@ -122,11 +122,11 @@ def _largest(holds: Callable[[int], bool], low: int) -> int:
 
 
 def _strong_calls(tried: Tried, per_usd: int, strong: str) -> int:
-    return sum(ranked(each, per_usd)[0][1].model == strong for each in tried)
+    return sum(rank_models(each, per_usd)[0][1].model == strong for each in tried)
 
 
 def _spend(tried: Tried, per_usd: int) -> int:
-    return sum(ranked(each, per_usd)[0][1].cost_microusd for each in tried)
+    return sum(rank_models(each, per_usd)[0][1].cost_microusd for each in tried)
 
 
 class Reliability(Struct, frozen=True):
@@ -147,8 +147,8 @@ def reliability(pairs: Sequence[tuple[int, int]]) -> list[Reliability]:
         Reliability(
             tenth,
             len(found),
-            Billionths(divided(sum(each for each, _ in found), len(found))),
-            Billionths(divided(sum(each for _, each in found), len(found))),
+            Billionths(divide(sum(each for each, _ in found), len(found))),
+            Billionths(divide(sum(each for _, each in found), len(found))),
         )
         for tenth, found in sorted(bins.items())
     ]

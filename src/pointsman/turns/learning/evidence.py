@@ -15,14 +15,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from pointsman.kernel.canonical import MAX_INT
-from pointsman.kernel.number import (
-    ONE,
-    SCALE,
-    ZERO,
-    Billionths,
-    MicroUsd,
-    divided,
-)
+from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, MicroUsd, divide
 from pointsman.turns.learning.evidence_look import WHOLE, shown_likeness
 from pointsman.turns.learning.pattern_row import Count, PatternRow, Price, Share
 
@@ -183,7 +176,7 @@ def _weights() -> tuple[int, ...]:
 WEIGHTS: Final = _weights()
 
 
-def gathered(near: Sequence[Near], priors: Sequence[Prior], k: int) -> Evidence:
+def gather_evidence(near: Sequence[Near], priors: Sequence[Prior], k: int) -> Evidence:
     """Weigh the k most similar looks; those as alike as the last of them count too."""
     ordered = sorted(near, key=lambda each: (-each.product, each.name))
     last = ordered[:k][-1].product if ordered else 0
@@ -229,9 +222,9 @@ def model_evidence(  # noqa: PLR0913 - each is a sum of its own
         rows=rows,
         weight=weight,
         square=square,
-        success=Billionths(divided(success, weight)) if weight else ZERO,
+        success=Billionths(divide(success, weight)) if weight else ZERO,
         cost_weight=cost_weight,
-        cost_microusd=MicroUsd(divided(cost, cost_weight) if cost_weight else 0),
+        cost_microusd=MicroUsd(divide(cost, cost_weight) if cost_weight else 0),
         prior_success=own.success,
         prior_cost_microusd=own.cost_microusd,
         prior_rows=own.rows,
@@ -244,8 +237,8 @@ def own_means(priors: Sequence[Prior]) -> tuple[OwnMean, ...]:
     return tuple(
         OwnMean(
             prior.model,
-            Billionths(divided(prior.success + ALL_ROWS * all_success, prior.judged + ALL_ROWS)),
-            MicroUsd(divided(prior.cost, prior.samples) if prior.samples else all_cost),
+            Billionths(divide(prior.success + ALL_ROWS * all_success, prior.judged + ALL_ROWS)),
+            MicroUsd(divide(prior.cost, prior.samples) if prior.samples else all_cost),
             prior.judged,
         )
         for prior in priors
@@ -257,8 +250,8 @@ def _shared_prior(priors: Iterable[Prior]) -> tuple[int, int]:
     sums = [(each.judged, each.success, each.samples, each.cost) for each in priors]
     judged, success, samples, cost = (sum(column) for column in zip((0,) * 4, *sums, strict=True))
     # Where nobody has judged anything, nothing speaks for success or against it.
-    all_success = divided(success, judged) if judged else SCALE // 2
-    return all_success, divided(cost, samples) if samples else 0
+    all_success = divide(success, judged) if judged else SCALE // 2
+    return all_success, divide(cost, samples) if samples else 0
 
 
 def _rows(near: Near) -> list[PatternRow]:
@@ -273,8 +266,8 @@ def shown_row(name: str, model: str, each: Outcomes, alike: Billionths) -> Patte
     return PatternRow(
         fingerprint_id=name,
         model=model,
-        success=Billionths(divided(each.success, each.judged)) if each.judged else None,
-        cost_microusd=MicroUsd(divided(each.cost, each.samples or 1)),
+        success=Billionths(divide(each.success, each.judged)) if each.judged else None,
+        cost_microusd=MicroUsd(divide(each.cost, each.samples or 1)),
         sample_size=each.samples,
         similarity=alike,
     )
@@ -287,25 +280,25 @@ def evidence_of_rows(rows: Sequence[PatternRow], k: int | None) -> Evidence:
     for row in rows:
         judged = 0 if row.success is None else row.sample_size
         found = Outcomes.of(row.sample_size, row.cost_microusd, judged, row.success or 0)
-        product = divided(row.similarity * WHOLE, SCALE)
+        product = divide(row.similarity * WHOLE, SCALE)
         known = near.setdefault(row.fingerprint_id, Near(row.fingerprint_id, product, {}))
         known.outcomes.setdefault(row.model, found)
         total = sums.setdefault(row.model, [0, 0, 0, 0])
         numbers = (found.judged, found.success, found.samples, found.cost)
         sums[row.model] = [sum(pair) for pair in zip(total, numbers, strict=True)]
     priors = [Prior(model, *numbers) for model, numbers in sorted(sums.items())]
-    return gathered([*near.values()], priors, k or looks_for(len(priors)))
+    return gather_evidence([*near.values()], priors, k or looks_for(len(priors)))
 
 
 def estimate(found: ModelEvidence) -> Estimate:
     """Draw what is near a turn towards the model's own mean over all turns."""
     own = OWN_ROWS * FULL
-    success = divided(found.weight * found.success + own * found.prior_success, found.weight + own)
-    cost = divided(
+    success = divide(found.weight * found.success + own * found.prior_success, found.weight + own)
+    cost = divide(
         found.cost_weight * found.cost_microusd + own * found.prior_cost_microusd,
         found.cost_weight + own,
     )
-    effective = divided(_THOUSAND * found.weight**2, found.square) if found.square else 0
+    effective = divide(_THOUSAND * found.weight**2, found.square) if found.square else 0
     # The prior is worth its rows, but no more than there are.
     behind = effective + _THOUSAND * min(OWN_ROWS, found.prior_rows)
     spread = success * (SCALE - success)
@@ -341,7 +334,7 @@ def confidence_of(difference: int, variance: int) -> Billionths:
     if quarters >= len(_WITHIN) - 1:
         return Billionths(_WITHIN[-1])
     low, high = _WITHIN[quarters], _WITHIN[quarters + 1]
-    return Billionths(low + divided((high - low) * rest, error))
+    return Billionths(low + divide((high - low) * rest, error))
 
 
 def success_per_usd(cost_weight: Billionths, models: Iterable[ModelEvidence]) -> int:
@@ -355,18 +348,18 @@ def success_per_usd(cost_weight: Billionths, models: Iterable[ModelEvidence]) ->
         return 0
     if cost_weight >= SCALE:
         return MAX_INT
-    return min(MAX_INT, divided(cost_weight * SCALE * 10**6, (SCALE - cost_weight) * span))
+    return min(MAX_INT, divide(cost_weight * SCALE * 10**6, (SCALE - cost_weight) * span))
 
 
 def score_of(found: Estimate, per_usd: int) -> int:
     """Give the success that is left when the cost is paid."""
-    return found.success - divided(per_usd * found.cost_microusd, 10**6)
+    return found.success - divide(per_usd * found.cost_microusd, 10**6)
 
 
 Scored = tuple[int, Estimate]
 
 
-def ranked(estimates: Iterable[Estimate], per_usd: int) -> list[Scored]:
+def rank_models(estimates: Iterable[Estimate], per_usd: int) -> list[Scored]:
     """Put models in order: the best score first, then the cheaper, then by name."""
     scored = [(score_of(each, per_usd), each) for each in estimates]
     return sorted(scored, key=lambda pair: (-pair[0], pair[1].cost_microusd, pair[1].model))
@@ -374,5 +367,5 @@ def ranked(estimates: Iterable[Estimate], per_usd: int) -> list[Scored]:
 
 def effective_text(thousandths: int) -> str:
     """Write effective rows with one decimal."""
-    whole, tenths = divmod(divided(thousandths, 100), 10)
+    whole, tenths = divmod(divide(thousandths, 100), 10)
     return f"{whole}.{tenths}" if tenths else f"{whole}"

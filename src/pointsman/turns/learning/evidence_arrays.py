@@ -22,7 +22,7 @@ from pointsman.turns.learning.evidence_look import (
     TOKENS,
     UNIT,
     normal,
-    scaled,
+    scale_to_length,
     structure_counts,
 )
 from pointsman.turns.learning.fingerprint import DIMENSIONS, Fingerprint
@@ -44,7 +44,7 @@ def raw_looks(
 ) -> Whole:
     """Give the raw looks of turns, a row each."""
     looks = np.zeros((len(fingerprints), LENGTH), np.int64)
-    looks[:, :LETTERS] = normal_rows(_folded(_signed_rows(letters, DIMENSIONS)), UNIT)
+    looks[:, :LETTERS] = normal_rows(_fold(_signed_rows(letters, DIMENSIONS)), UNIT)
     looks[:, LETTERS:_TEXT] = normal_rows(_signed_rows(tokens, TOKENS), UNIT)
     counts = np.array([structure_counts(each) for each in fingerprints], np.int64)
     looks[:, _TEXT:] = normal_rows(counts.reshape(-1, STRUCTURE), UNIT)
@@ -68,7 +68,9 @@ def centred_rows(looks: Whole, centre: Whole) -> Whole:
         part = looks[:, start:end]
         is_there = part.any(axis=1, keepdims=True)
         off = np.where(is_there, CENTRE_UNIT * part - centre[start:end], 0)
-        found[:, start:end] = normal_rows(off, TEXT_REACH) if end <= _TEXT else _reached(off)
+        found[:, start:end] = (
+            normal_rows(off, TEXT_REACH) if end <= _TEXT else _scale_structure(off)
+        )
     return found
 
 
@@ -76,10 +78,10 @@ def look_of(
     fingerprint: Fingerprint, letters: bytes, tokens: bytes, centre: Reals | Whole
 ) -> Floats:
     """Give the centred look of one turn: `centred_rows` of its `raw_looks`, in fewer steps."""
-    return joined(text_part(letters, tokens, centre), structure_part(fingerprint, centre))
+    return join_look(text_part(letters, tokens, centre), structure_part(fingerprint, centre))
 
 
-def joined(text: Reals, structure: Reals) -> Floats:
+def join_look(text: Reals, structure: Reals) -> Floats:
     """Put the parts of a look side by side."""
     found = np.empty(LENGTH, np.float32)
     found[:_TEXT] = text
@@ -104,7 +106,7 @@ def structure_part(fingerprint: Fingerprint, centre: Reals | Whole) -> Reals:
     structure = _structure_row(fingerprint)
     if not structure.any():
         return structure
-    return _reached(CENTRE_UNIT * structure - centre[_TEXT:])
+    return _scale_structure(CENTRE_UNIT * structure - centre[_TEXT:])
 
 
 def _text_row(letters: bytes, tokens: bytes) -> Reals:
@@ -129,7 +131,7 @@ def _normal_halves(row: Reals, reach: int) -> tuple[Reals, bool, bool]:
     np.multiply(tokens, reach / sqrt(squares[1]) if has_tokens else 0.0, exact[LETTERS:])
     found: Reals = np.rint(exact)
     for place in _unsure(exact, found):
-        found[place] = scaled(int(row[place]), reach, int(squares[place >= LETTERS]))
+        found[place] = scale_to_length(int(row[place]), reach, int(squares[place >= LETTERS]))
     return found, has_letters, has_tokens
 
 
@@ -146,7 +148,7 @@ def normal_row(row: Reals, reach: int) -> Reals:
     exact = row * (reach / sqrt(square))
     found: Reals = np.rint(exact)
     for place in _unsure(exact, found):
-        found[place] = scaled(int(row[place]), reach, int(square))
+        found[place] = scale_to_length(int(row[place]), reach, int(square))
     return found
 
 
@@ -171,13 +173,13 @@ def normal_rows(rows: Whole, reach: int) -> Whole:
     return found
 
 
-def _reached(off: Reals | Whole) -> Reals:
+def _scale_structure(off: Reals | Whole) -> Reals:
     # The divisor is a power of two: the quotient is exact, and rint rounds half to even.
     found: Reals = np.rint(off * STRUCTURE_REACH / (CENTRE_UNIT * UNIT))
     return found
 
 
-def _folded(whole: Whole) -> Whole:
+def _fold(whole: Whole) -> Whole:
     found = whole[:, :LETTERS].copy()
     for start in range(LETTERS, DIMENSIONS, LETTERS):
         part = whole[:, start : start + LETTERS]

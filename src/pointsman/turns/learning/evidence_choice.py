@@ -15,7 +15,7 @@ from pointsman.turns.learning.evidence import (
     confidence_of,
     effective_text,
     estimate,
-    ranked,
+    rank_models,
     standard_error,
     success_per_usd,
 )
@@ -44,7 +44,7 @@ def weigh(evidence: Evidence, settings: PatternSettings) -> Weighed:
     per_usd = evidence.success_per_usd
     if per_usd is None:
         per_usd = success_per_usd(settings.cost_weight, evidence.models) if evidence.models else 0
-    options = ranked(map(estimate, evidence.models), per_usd)
+    options = rank_models(map(estimate, evidence.models), per_usd)
     confidence = _confidence(options)
     refusal = _refusal(options, confidence, settings)
     return Weighed(
@@ -56,7 +56,7 @@ def weigh(evidence: Evidence, settings: PatternSettings) -> Weighed:
             Neighbour(row.fingerprint_id, row.model, row.similarity, row.success, row.sample_size)
             for row in evidence.nearest
         ),
-        flip_margin=_bounded(options[0][0] - options[1][0]) if len(options) > 1 else None,
+        flip_margin=_clamp(options[0][0] - options[1][0]) if len(options) > 1 else None,
         reason=refusal or _praise(options, confidence),
         success_per_usd=per_usd,
         calibration_id=evidence.calibration_id,
@@ -86,11 +86,11 @@ def _refusal(options: Sequence[Scored], confidence: Billionths, settings: Patter
 
 
 def _praise(options: Sequence[Scored], confidence: Billionths) -> str:
-    told = [_told(found) for _, found in options[:2]]
+    told = [_estimate_text(found) for _, found in options[:2]]
     return f"{' over '.join(told)}, confidence {_percent(confidence)}"
 
 
-def _told(found: Estimate) -> str:
+def _estimate_text(found: Estimate) -> str:
     error = _percent(standard_error(found.variance))
     rows = effective_text(found.effective_rows)
     return f"{found.model} {_percent(found.success)} ± {error} of {rows} rows"
@@ -103,7 +103,7 @@ def _percent(share: int) -> str:
 def _option(score: int, found: Estimate) -> ModelOption:
     return ModelOption(
         model=found.model,
-        score=_bounded(score),
+        score=_clamp(score),
         sample_size=found.rows,
         success=found.success,
         cost_microusd=found.cost_microusd,
@@ -112,5 +112,5 @@ def _option(score: int, found: Estimate) -> ModelOption:
     )
 
 
-def _bounded(score: int) -> Billionths:
+def _clamp(score: int) -> Billionths:
     return Billionths(max(-MAX_INT, min(MAX_INT, score)))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from math import isqrt
 from typing import Final
 
-from pointsman.kernel.number import SCALE, Billionths, divided
+from pointsman.kernel.number import SCALE, Billionths, divide
 from pointsman.turns.learning.fingerprint import DIMENSIONS, SET_WEIGHTS, Fingerprint
 
 LETTERS: Final = 384
@@ -56,15 +56,15 @@ _SPREAD = 0x9E3779B1
 def raw_look(fingerprint: Fingerprint, letters: bytes, tokens: bytes) -> tuple[int, ...]:
     """Put the three parts side by side, each of length `UNIT`, or zero where there is nothing."""
     return (
-        *normal(folded(letters), UNIT),
-        *normal(_signed(tokens, TOKENS), UNIT),
+        *normal(fold_letters(letters), UNIT),
+        *normal(_read_signed(tokens, TOKENS), UNIT),
         *normal(structure_counts(fingerprint), UNIT),
     )
 
 
-def folded(letters: bytes) -> list[int]:
+def fold_letters(letters: bytes) -> list[int]:
     """Fold the hashed letters into fewer buckets, one after the other."""
-    whole = _signed(letters, DIMENSIONS)
+    whole = _read_signed(letters, DIMENSIONS)
     return [sum(whole[place::LETTERS]) for place in range(LETTERS)]
 
 
@@ -94,16 +94,16 @@ def centre_of(looks: Iterable[Sequence[int]]) -> tuple[int, ...]:
     for look in looks:
         sums = [total + value for total, value in zip(sums, look, strict=True)]
         count += 1
-    return tuple(divided(CENTRE_UNIT * total, count or 1) for total in sums)
+    return tuple(divide(CENTRE_UNIT * total, count or 1) for total in sums)
 
 
-def centred(raw: Sequence[int], centre: Sequence[int]) -> tuple[int, ...]:
+def centre_look(raw: Sequence[int], centre: Sequence[int]) -> tuple[int, ...]:
     """Take the centre off a raw look, and give each part its reach; an empty part stays empty."""
     parts = [
         _off(raw[start:end], centre[start:end])
         for start, end in ((0, LETTERS), (LETTERS, -STRUCTURE), (LENGTH - STRUCTURE, LENGTH))
     ]
-    structure = [divided(each * STRUCTURE_REACH, CENTRE_UNIT * UNIT) for each in parts[2]]
+    structure = [divide(each * STRUCTURE_REACH, CENTRE_UNIT * UNIT) for each in parts[2]]
     return (*normal(parts[0], TEXT_REACH), *normal(parts[1], TEXT_REACH), *structure)
 
 
@@ -116,7 +116,9 @@ def _off(part: Sequence[int], centre: Sequence[int]) -> list[int]:
 def normal(vector: Sequence[int], reach: int) -> list[int]:
     """Give a vector this length, each number rounded half to even; a zero vector stays one."""
     square = sum(each * each for each in vector)
-    return [scaled(each, reach, square) for each in vector] if square else [0] * len(vector)
+    return (
+        [scale_to_length(each, reach, square) for each in vector] if square else [0] * len(vector)
+    )
 
 
 def product(left: Sequence[int], right: Sequence[int]) -> int:
@@ -145,19 +147,19 @@ def disagreement(look: Sequence[int], other: Sequence[int]) -> int:
 
 def shown_likeness(dot: int) -> Billionths:
     """Give a scalar product as a fraction; turns that point apart have nothing in common."""
-    return Billionths(min(SCALE, max(0, divided(dot * SCALE, WHOLE))))
+    return Billionths(min(SCALE, max(0, divide(dot * SCALE, WHOLE))))
 
 
-def scaled(value: int, reach: int, square: int) -> int:
+def scale_to_length(value: int, reach: int, square: int) -> int:
     """Give value * reach / sqrt(square), rounded half to even, in whole numbers only."""
     wanted = 4 * (value * reach) ** 2
     halves = isqrt(wanted // square)
     has_rest = halves * halves * square != wanted
-    rounded = divided(2 * halves + has_rest, 4)
+    rounded = divide(2 * halves + has_rest, 4)
     return -rounded if value < 0 else rounded
 
 
-def _signed(vector: bytes, length: int) -> Sequence[int]:
+def _read_signed(vector: bytes, length: int) -> Sequence[int]:
     """Read signed bytes; a vector of another length counts as none."""
     if len(vector) != length:
         return [0] * length

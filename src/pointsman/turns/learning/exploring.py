@@ -28,7 +28,7 @@ def explore_draw(turn_id: str, settings: PatternSettings) -> Billionths | UnsetT
     """Give what a turn draws, a fact of it; unset where the policy explores nothing."""
     if settings.explore is UNSET or settings.mode != "apply" or not turn_id:
         return UNSET
-    return _drawn(_EXPLORE, turn_id)
+    return _draw(_EXPLORE, turn_id)
 
 
 def is_explored(facts: TurnFacts, settings: PatternSettings) -> bool:
@@ -59,11 +59,11 @@ def shadow_model(
     share = settings.shadow
     if share is UNSET or settings.mode == "off" or _is_local(facts) or not chosen:
         return None
-    if _drawn(_SHADOW, turn_id) >= share:
+    if _draw(_SHADOW, turn_id) >= share:
         return None
     able = [
         name
-        for name in _used(ready, scope)
+        for name in _models_in_use(ready, scope)
         if name != chosen
         and may_leave(ready, facts, chosen, name)
         and rejection(name, ready.models, facts) is None
@@ -83,7 +83,7 @@ def _is_here(ready: CompiledTurnPolicy, name: str) -> bool:
     return known is not None and known.location == "local"
 
 
-def _used(ready: CompiledTurnPolicy, scope: Scope) -> Sequence[str]:
+def _models_in_use(ready: CompiledTurnPolicy, scope: Scope) -> Sequence[str]:
     """Name the models a policy sends turns to, in the order it names them."""
     rules = (each.rule.use for each in scope.rules)
     named = (*scope.tiers.values(), *rules, *scope.defaults, *ready.defaults)
@@ -95,7 +95,7 @@ def _is_local(facts: TurnFacts) -> bool:
     return facts.privacy_level == "local" or (placed is not None and placed.gate != "open")
 
 
-def _drawn(salted: Salted, turn_id: str) -> Billionths:
+def _draw(salted: Salted, turn_id: str) -> Billionths:
     return Billionths(salted.slot(_unit(turn_id), SCALE))
 
 

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from pointsman.kernel.canonical import Form, content_id
-from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, divided
+from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, divide
 from pointsman.kernel.text import ascii_lower
 
 MOST_CHARS = 2_048
@@ -128,7 +128,7 @@ def fingerprint_of(message: str, around: Surroundings) -> Fingerprint:
     """Take the structural fingerprint of a turn."""
     workspace = around.workspace_path
     return Fingerprint(
-        file_extensions=tuple(_lowered(each) for each in around.file_extensions),
+        file_extensions=tuple(_lower(each) for each in around.file_extensions),
         file_path_buckets=tuple(path_bucket(path) for path in around.file_paths),
         tool_names=around.tool_names,
         side_effect_classes=around.side_effect_classes,
@@ -190,18 +190,18 @@ def similarity(left: Fingerprint, right: Fingerprint) -> Billionths:
     structural = Billionths(sum(shares))
     if left.workload_id is None or right.workload_id is None:
         return structural
-    return blended(WORKLOAD, ONE if left.workload_id == right.workload_id else ZERO, structural)
+    return blend(WORKLOAD, ONE if left.workload_id == right.workload_id else ZERO, structural)
 
 
 def jaccard_share(weight: Billionths, left: set[str], right: set[str]) -> Billionths:
     """Give a weight times what two sets share of what either holds."""
     either = len(left | right)
-    return Billionths(divided(weight * len(left & right), either)) if either else weight
+    return Billionths(divide(weight * len(left & right), either)) if either else weight
 
 
-def blended(part: Billionths, first: Billionths, second: Billionths) -> Billionths:
+def blend(part: Billionths, first: Billionths, second: Billionths) -> Billionths:
     """Give a part of the first and the rest of the second, rounded half to even."""
-    return Billionths(divided(part * first + (SCALE - part) * second, SCALE))
+    return Billionths(divide(part * first + (SCALE - part) * second, SCALE))
 
 
 def likeness(
@@ -215,7 +215,7 @@ def likeness(
     structural = similarity(left, right)
     if not left_vector or len(left_vector) != len(right_vector):
         return structural
-    return blended(ALPHA, max(ZERO, cosine(left_vector, right_vector)), structural)
+    return blend(ALPHA, max(ZERO, cosine(left_vector, right_vector)), structural)
 
 
 def hashed_vector(text: str) -> bytes:
@@ -251,7 +251,7 @@ def signed_root(value: int, scale: int, square: int) -> int:
     wanted = 4 * (value * scale) ** 2
     halves = isqrt(wanted // square)
     has_rest = halves * halves * square != wanted
-    rounded = divided(2 * halves + has_rest, 4)
+    rounded = divide(2 * halves + has_rest, 4)
     return -rounded if value < 0 else rounded
 
 
@@ -274,7 +274,7 @@ def looked_at(text: str) -> str:
     return f"{text[:half]} {text[-half:]}"
 
 
-def _lowered(text: str) -> str:
+def _lower(text: str) -> str:
     return _bytes(text).lower().decode("utf-8", "surrogatepass")
 
 

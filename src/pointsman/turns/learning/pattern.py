@@ -18,7 +18,7 @@ from pointsman.kernel.number import (
     Billionths,
     MicroUsd,
     billionths_text,
-    divided,
+    divide,
     ratio,
 )
 from pointsman.turns.learning.pattern_row import Count, PatternRow, Price, Share, nearest_first
@@ -84,7 +84,7 @@ def recommend(rows: Sequence[PatternRow], settings: PatternSettings) -> Recommen
     if settings.mode == "off":
         return _nothing((), "the pattern store is off")
     neighbours = nearest_first(rows)[: settings.k]
-    options = _ranked(_groups(neighbours), settings.cost_weight)
+    options = _rank(_groups(neighbours), settings.cost_weight)
     if not options:
         return _nothing(neighbours, "no similar turns recorded")
     confidence = _confidence(options)
@@ -133,7 +133,7 @@ def _groups(rows: Iterable[PatternRow]) -> list[_Group]:
     return [_Group(model, *found) for model, found in sums.items()]
 
 
-def _ranked(groups: Sequence[_Group], cost_weight: Billionths) -> tuple[ScoredModel, ...]:
+def _rank(groups: Sequence[_Group], cost_weight: Billionths) -> tuple[ScoredModel, ...]:
     if not groups:
         return ()
     dearest = cheapest = groups[0]
@@ -141,7 +141,7 @@ def _ranked(groups: Sequence[_Group], cost_weight: Billionths) -> tuple[ScoredMo
         dearest = group if _is_dearer(group, dearest) else dearest
         cheapest = group if _is_dearer(cheapest, group) else cheapest
     options = [
-        _scored(group, _efficiency(group, cheapest, dearest), cost_weight) for group in groups
+        _score(group, _efficiency(group, cheapest, dearest), cost_weight) for group in groups
     ]
     return tuple(sorted(options, key=lambda option: (-option.score, option.model)))
 
@@ -160,17 +160,17 @@ def _efficiency(group: _Group, cheapest: _Group, dearest: _Group) -> tuple[int, 
     return saved * cheapest.samples, spread * group.samples
 
 
-def _scored(group: _Group, efficiency: tuple[int, int], cost_weight: Billionths) -> ScoredModel:
+def _score(group: _Group, efficiency: tuple[int, int], cost_weight: Billionths) -> ScoredModel:
     saved, spread = efficiency
     judged = group.judged or 1
     quality = (SCALE - cost_weight) * group.success * spread
     thrift = cost_weight * saved * judged * SCALE
     return ScoredModel(
         model=group.model,
-        score=Billionths(divided(quality + thrift, SCALE * judged * spread)),
-        success=Billionths(divided(group.success, judged)) if group.judged else None,
+        score=Billionths(divide(quality + thrift, SCALE * judged * spread)),
+        success=Billionths(divide(group.success, judged)) if group.judged else None,
         cost_efficiency=ratio(saved, spread),
-        cost_microusd=MicroUsd(divided(group.cost, group.samples)),
+        cost_microusd=MicroUsd(divide(group.cost, group.samples)),
         sample_size=group.samples,
         rows=group.rows,
     )

@@ -24,13 +24,13 @@ from pointsman.turns.registry.provider_state import (
     Payload,
     ProviderState,
     Thresholds,
+    after_failure,
+    after_success,
     clear_models,
     clear_provider,
     clears_at,
-    failed,
     outage_state,
-    settled,
-    succeeded,
+    settle_outages,
 )
 
 
@@ -99,13 +99,13 @@ def after(
     provider = known.get(event.provider, ProviderState(event.at))
     # A call that is reported late counts from the latest one known, so no window runs backwards.
     event = replace(event, at=max(event.at, provider.latest))
-    provider, cleared = settled(event.provider, provider, event.at, thresholds)
+    provider, cleared = settle_outages(event.provider, provider, event.at, thresholds)
     if event.result == "success":
-        provider, changes = succeeded(provider, event)
+        provider, changes = after_success(provider, event)
     else:
-        provider, changes = failed(provider, event, models, thresholds)
+        provider, changes = after_failure(provider, event, models, thresholds)
     return (
-        _stored(state, event.credential, {**known, event.provider: provider}),
+        _store(state, event.credential, {**known, event.provider: provider}),
         _transitions(event.credential, cleared + changes),
     )
 
@@ -122,7 +122,7 @@ def at(
     for credential in sorted(state.credentials):
         providers, changes = _settled_all(state.credentials[credential], now, thresholds)
         found += _transitions(credential, changes)
-        state = _stored(state, credential, providers)
+        state = _store(state, credential, providers)
     return state, tuple(sorted(found, key=lambda each: (each.at, each.credential)))
 
 
@@ -149,7 +149,7 @@ def clear_scope(
     known = state.credentials.get(credential, {})
     if provider not in known:
         return state, ()
-    found, by_time = settled(provider, known[provider], now, THRESHOLDS)
+    found, by_time = settle_outages(provider, known[provider], now, THRESHOLDS)
     names = sorted(found.models) if model is None else [model]
     found, changes = clear_models(provider, found, names, now)
     if model is None:
@@ -157,7 +157,7 @@ def clear_scope(
         # Nothing is kept: neither strikes nor network errors that were too few for an outage.
         found, changes = ProviderState(now), changes + whole
     return (
-        _stored(state, credential, {**known, provider: found}),
+        _store(state, credential, {**known, provider: found}),
         _transitions(credential, by_time + changes),
     )
 
@@ -187,7 +187,7 @@ def _settled_all(
     found: dict[str, ProviderState] = {}
     changes: list[Change] = []
     for name in sorted(providers):
-        found[name], cleared = settled(name, providers[name], now, thresholds)
+        found[name], cleared = settle_outages(name, providers[name], now, thresholds)
         changes += cleared
     return found, tuple(changes)
 
@@ -219,7 +219,7 @@ def _report(
     )
 
 
-def _stored(
+def _store(
     state: AvailabilityState, credential: str, providers: dict[str, ProviderState]
 ) -> AvailabilityState:
     """Put a credential's providers back; what is as good as new is not kept."""

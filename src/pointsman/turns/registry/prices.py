@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from pointsman.errors import IntegrityFailure, NumberError
 from pointsman.kernel.canonical import ContentId, Form
-from pointsman.kernel.number import MicroUsd, divided
+from pointsman.kernel.number import MicroUsd, divide
 
 PER_TOKENS = 1_000_000
 
@@ -137,7 +137,7 @@ def cost(
         into, out = price.input, price.output
         if into is not None and out is not None:
             total = input_tokens * into + output_tokens * out
-            return MicroUsd(divided(total, PER_TOKENS))
+            return MicroUsd(divide(total, PER_TOKENS))
     total = 0
     for tokens, rate in (
         (input_tokens, price.input),
@@ -150,7 +150,7 @@ def cost(
         if tokens and rate is None:
             return None
         total += tokens * (rate or 0)
-    return MicroUsd(divided(total, PER_TOKENS))
+    return MicroUsd(divide(total, PER_TOKENS))
 
 
 def _by_name(

@@ -102,7 +102,9 @@ Change: TypeAlias = tuple[Instant, Payload]
 Step: TypeAlias = tuple[ProviderState, tuple[Change, ...]]
 
 
-def settled(name: str, provider: ProviderState, now: Instant, thresholds: Thresholds) -> Step:
+def settle_outages(
+    name: str, provider: ProviderState, now: Instant, thresholds: Thresholds
+) -> Step:
     """Forget what lies outside its window, and end the outages that are due."""
     models: dict[str, ModelState] = {}
     changes: list[Change] = []
@@ -110,7 +112,7 @@ def settled(name: str, provider: ProviderState, now: Instant, thresholds: Thresh
         known = provider.models[model]
         if known.outage is not None and clears_at(known.outage, thresholds) <= now:
             ended = clears_at(known.outage, thresholds)
-            changes.append((ended, _recovered(name, "model_specific", known.outage, ended)))
+            changes.append((ended, _recovery(name, "model_specific", known.outage, ended)))
         else:
             strikes = _within(known.strikes, now, thresholds.strikes_window_s)
             models[model] = replace(known, strikes=strikes)
@@ -142,7 +144,7 @@ def outage_state(outage: Outage, now: Instant, thresholds: Thresholds = THRESHOL
     return "half_open" if due <= now else "unavailable"
 
 
-def succeeded(provider: ProviderState, event: CallEvent) -> Step:
+def after_success(provider: ProviderState, event: CallEvent) -> Step:
     """Give the provider after a call that went well, and what came back by it."""
     provider, changes = clear_models(event.provider, provider, (event.model,), event.at)
     provider = replace(provider, latest=event.at, network_errors=())
@@ -156,7 +158,7 @@ def clear_models(
     """End the outages of models and drop their counts; their provider's own outage stays."""
     known = ((model, provider.models.get(model, ModelState()).outage) for model in models)
     changes = tuple(
-        (when, _recovered(name, "model_specific", outage, when))
+        (when, _recovery(name, "model_specific", outage, when))
         for _, outage in known
         if outage is not None
     )
@@ -165,11 +167,11 @@ def clear_models(
     return replace(provider, models=left, hits=hits), changes
 
 
-def failed(
+def after_failure(
     provider: ProviderState, event: CallEvent, models: Iterable[str], thresholds: Thresholds
 ) -> Step:
     """Give the provider after a call that failed, and what went out by it."""
-    provider, changes = _struck(_attempted(provider, event), event, thresholds)
+    provider, changes = _count_strike(_extend_outages(provider, event), event, thresholds)
     if event.result == "network" and provider.outage is None:
         errors = (*provider.network_errors, event.at)
         provider = replace(provider, network_errors=errors)
@@ -179,7 +181,7 @@ def failed(
         return replace(provider, outage=replace(known, cause=cause)), changes
     if cause is None or known is not None:
         return provider, changes
-    affected = _affected(provider, event, models)
+    affected = _affected_models(provider, event, models)
     outage = Outage(cause, event.at, event.at, affected)
     payload = ProviderUnavailable(event.provider, "provider_wide", affected, cause)
     provider = replace(provider, outage=outage, hits=(), network_errors=())
@@ -198,11 +200,11 @@ def clear_provider(name: str, provider: ProviderState, when: Instant) -> Step:
     back = tuple(
         model for model in outage.models if provider.models.get(model, ModelState()).outage is None
     )
-    payload = _recovered(name, "provider_wide", replace(outage, models=back), when)
+    payload = _recovery(name, "provider_wide", replace(outage, models=back), when)
     return replace(provider, outage=None, hits=(), network_errors=()), ((when, payload),)
 
 
-def _attempted(provider: ProviderState, event: CallEvent) -> ProviderState:
+def _extend_outages(provider: ProviderState, event: CallEvent) -> ProviderState:
     """Put off the end of the outages this call ran into."""
     models = provider.models
     own = models.get(event.model, ModelState())
@@ -215,7 +217,7 @@ def _attempted(provider: ProviderState, event: CallEvent) -> ProviderState:
     return replace(provider, latest=event.at, models=models, outage=outage)
 
 
-def _struck(provider: ProviderState, event: CallEvent, thresholds: Thresholds) -> Step:
+def _count_strike(provider: ProviderState, event: CallEvent, thresholds: Thresholds) -> Step:
     """Count a failure against its model; an auth error is nobody's strike."""
     own = provider.models.get(event.model, ModelState())
     if event.result == "auth" or own.outage is not None:
@@ -251,10 +253,12 @@ def _provider_cause(
     return None
 
 
-def _affected(provider: ProviderState, event: CallEvent, models: Iterable[str]) -> tuple[str, ...]:
+def _affected_models(
+    provider: ProviderState, event: CallEvent, models: Iterable[str]
+) -> tuple[str, ...]:
     own = (model for model in models if provider_of(model) == event.provider)
     return tuple(sorted(dict.fromkeys((*own, *provider.models, event.model))))
 
 
-def _recovered(name: str, scope: Scope, outage: Outage, when: Instant) -> ProviderRecovered:
+def _recovery(name: str, scope: Scope, outage: Outage, when: Instant) -> ProviderRecovered:
     return ProviderRecovered(name, scope, outage.models, (when - outage.since) // SECOND)

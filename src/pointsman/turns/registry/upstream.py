@@ -80,22 +80,22 @@ def read_base_url(text: str) -> tuple[Origin, str]:
         port = parts.port
         host = parts.hostname or ""
     except ValueError:
-        raise _refused("is no address") from None
+        raise _refusal("is no address") from None
     if parts.scheme not in _PORTS:
-        raise _refused("begins with neither `https://` nor `http://`")
+        raise _refusal("begins with neither `https://` nor `http://`")
     if "@" in parts.netloc:
-        raise _refused("holds a name or a password: write `api_key: {env: NAME}` instead")
+        raise _refusal("holds a name or a password: write `api_key: {env: NAME}` instead")
     if parts.query or parts.fragment or "?" in text or "#" in text:
-        raise _refused("holds `?` or `#`: write `query:` instead")
+        raise _refusal("holds `?` or `#`: write `query:` instead")
     if not (_HOST.fullmatch(host) or literal_address(host)) or port == 0:
-        raise _refused("names no host: letters, digits, `-` and `.`, in ascii")
+        raise _refusal("names no host: letters, digits, `-` and `.`, in ascii")
     if not _PATH.fullmatch(parts.path):
-        raise _refused("has a path with characters that an address cannot hold")
+        raise _refusal("has a path with characters that an address cannot hold")
     origin = Origin(parts.scheme == "https", host, port or _PORTS[parts.scheme])
     return origin, parts.path.rstrip("/")
 
 
-def _refused(why: str) -> InputError:
+def _refusal(why: str) -> InputError:
     # The address itself is not repeated: it may hold a password.
     return InputError(f"`base_url` {why}")
 

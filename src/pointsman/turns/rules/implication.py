@@ -29,7 +29,7 @@ def parts(asked: Condition) -> Parts:
         if value is None or name in {"all_of", "any_of", "not_"}:
             continue
         if isinstance(value, tuple):
-            value = tuple(sorted(set(_folded(name, value))))
+            value = tuple(sorted(set(_fold(name, value))))
         if not (isinstance(value, TimeWindow) and value.start == value.end):
             found.add(Condition(**{name: value}))
     for inner in asked.all_of or ():
@@ -41,7 +41,7 @@ def _some(members: Iterable[Condition]) -> Parts:
     inner = {parts(member) for member in members}
     if len(inner) <= 1 or frozenset() in inner:
         return frozenset() if frozenset() in inner else frozenset().union(*inner)
-    return frozenset({Condition(any_of=tuple(_ordered(map(_together, inner))))})
+    return frozenset({Condition(any_of=tuple(_sort_parts(map(_together, inner))))})
 
 
 def _not(inner: Condition | None) -> Parts:
@@ -50,27 +50,27 @@ def _not(inner: Condition | None) -> Parts:
     denied = parts(inner)
     first = next(iter(denied), Condition())
     if len(denied) == 1 and first.not_ is not None:
-        return _split(first.not_)
+        return _split_parts(first.not_)
     return (
         frozenset() if is_contradictory(denied) else frozenset({Condition(not_=_together(denied))})
     )
 
 
-def _folded(name: str, words: tuple[str, ...]) -> Iterable[str]:
+def _fold(name: str, words: tuple[str, ...]) -> Iterable[str]:
     # Words of a message are looked for whatever their case.
     return map(ascii_lower, words) if name == "message_contains_any" else words
 
 
 def _together(asked: Parts) -> Condition:
-    return next(iter(asked)) if len(asked) == 1 else Condition(all_of=tuple(_ordered(asked)))
+    return next(iter(asked)) if len(asked) == 1 else Condition(all_of=tuple(_sort_parts(asked)))
 
 
-def _split(one: Condition) -> Parts:
+def _split_parts(one: Condition) -> Parts:
     # What is inside a part is in this form already; to make it anew would double the work a level.
     return frozenset({one} if one.all_of is None else one.all_of)
 
 
-def _ordered(conditions: Iterable[Condition]) -> list[Condition]:
+def _sort_parts(conditions: Iterable[Condition]) -> list[Condition]:
     # DETERMINISM: sets have no order; the canonical text has one.
     return sorted(conditions, key=msgspec.json.encode)
 
@@ -81,8 +81,8 @@ def is_contradictory(asked: Parts) -> bool:
         _no_tokens(asked)
         or any(flag in asked and other in asked for flag, other in _OPPOSITES)
         or not _minutes(asked)
-        or any(each.not_ is not None and implies(asked, _split(each.not_)) for each in asked)
-        or any(each.any_of and all(is_contradictory(_split(m)) for m in each.any_of)
+        or any(each.not_ is not None and implies(asked, _split_parts(each.not_)) for each in asked)
+        or any(each.any_of and all(is_contradictory(_split_parts(m)) for m in each.any_of)
                for each in asked)
     )  # fmt: skip
 
@@ -145,7 +145,7 @@ def kind_of(part: Condition) -> str:
 
 def own_key(asked: Parts) -> Condition | str:
     """Give what a rule is found by: a part only an equal one implies, else a field's name."""
-    rigid = [part for part in _ordered(asked) if kind_of(part) not in _FLEXIBLE]
+    rigid = [part for part in _sort_parts(asked) if kind_of(part) not in _FLEXIBLE]
     if rigid:
         return rigid[0]
     return min(map(kind_of, asked), default=ALWAYS)
@@ -153,4 +153,4 @@ def own_key(asked: Parts) -> Condition | str:
 
 def search_keys(asked: Parts) -> list[Condition | str]:
     """Give the keys of all rules that could ask for no more than this."""
-    return [ALWAYS, *_ordered(asked), *sorted(map(kind_of, asked))]
+    return [ALWAYS, *_sort_parts(asked), *sorted(map(kind_of, asked))]

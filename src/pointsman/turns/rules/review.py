@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from pointsman.kernel.document import quoted
+from pointsman.kernel.document import quote
 from pointsman.kernel.meaning import Meaning
 from pointsman.kernel.number import microusd_text
 from pointsman.turns.chain.validation import Rejection, rejection
@@ -112,7 +112,7 @@ class _Asked(Struct, frozen=True):
     search_keys: list[Condition | str]
 
 
-def _asked(when: Condition, known: dict[Condition, _Asked]) -> _Asked:
+def _analyse(when: Condition, known: dict[Condition, _Asked]) -> _Asked:
     if when not in known:
         found = parts(when)
         known[when] = _Asked(found, is_contradictory(found), own_key(found), search_keys(found))
@@ -123,7 +123,7 @@ def _rule_findings(
     ready: CompiledTurnPolicy, scoped: Scoped, known: dict[Condition, _Asked]
 ) -> Iterator[Finding]:
     rules = scoped.rules
-    asked = [_asked(rule.when, known) for rule in rules]
+    asked = [_analyse(rule.when, known) for rule in rules]
     for rule, own in list(zip(rules, asked, strict=True))[: scoped.own]:
         if own.is_never:
             message = f"`{rule.name}` asks for what cannot all be true: it never matches"
@@ -131,7 +131,7 @@ def _rule_findings(
         else:
             yield from _unfit(ready.models[rule.use], rule, own.parts, scoped.workspace)
         yield from _ascii_only(rule, scoped.workspace)
-    for later, earlier in _covered(asked, scoped.own):
+    for later, earlier in _covered_pairs(asked, scoped.own):
         is_always = not asked[earlier].parts
         if is_always and not asked[later].parts and rules[later].use != rules[earlier].use:
             yield _second_choice(rules[later], rules[earlier], scoped.workspace)
@@ -159,7 +159,7 @@ def _covering(rule: Rule, by: Rule, workspace: str | None, *, is_always: bool) -
     return Finding(code, message, workspace, rule.name, by.name)
 
 
-def _covered(asked: Sequence[_Asked], own: int) -> Iterator[tuple[int, int]]:
+def _covered_pairs(asked: Sequence[_Asked], own: int) -> Iterator[tuple[int, int]]:
     """Give each rule that an earlier one covers, with the first that does.
 
     Pairs of global rules are left out beyond the first `own`: they are told of once, globally.
@@ -206,7 +206,7 @@ def _ascii_only(rule: Rule, workspace: str | None) -> Iterator[Finding]:
         instead = "(^|[^\\pL])" if is_edge else "\\pL"
         if sign:
             why = f"`{sign}` knows ASCII letters only and sees {missed}"
-            message = f"`{rule.name}`: in {quoted(pattern)} {why}; `{instead}` knows all letters"
+            message = f"`{rule.name}`: in {quote(pattern)} {why}; `{instead}` knows all letters"
             yield Finding(Concern.ASCII_ONLY, message, workspace, rule.name)
 
 
@@ -288,7 +288,7 @@ def local_proof(policy: TurnPolicy) -> Proof:
     reachable = tuple(each for each in candidates if vetoes[each.model] is None)
     blocked = [each for each in cloud if _is_privacy(vetoes[each.model])]
     holds = len(blocked) == len(cloud) and all(_is_local(policy, e.model) for e in reachable)
-    return Proof(holds, reachable, _explained(len(blocked), len(cloud), reachable))
+    return Proof(holds, reachable, _proof_text(len(blocked), len(cloud), reachable))
 
 
 def _is_local(policy: TurnPolicy, name: str) -> bool:
@@ -303,7 +303,7 @@ def _is_privacy(veto: Rejection | None) -> bool:
     return veto is not None and veto.code == "privacy_blocked"
 
 
-def _explained(blocked: int, cloud: int, reachable: Sequence[Source]) -> str:
+def _proof_text(blocked: int, cloud: int, reachable: Sequence[Source]) -> str:
     proved = f"{blocked} of {cloud} ways to a cloud model are blocked when a turn must stay local"
     sure = [each for each in reachable if each.slot == "global_default"]
     if sure:
@@ -328,7 +328,7 @@ def _sources(ready: CompiledTurnPolicy) -> Iterator[Source]:
         for rule in each.rules[: each.own]:
             yield Source("rule", f"rule {rule.name}{_inside(each)}", rule.use)
     for each in scoped:
-        yield from _inferred(ready, each)
+        yield from _inferred_sources(ready, each)
     for each in scoped:
         for name in each.scope.defaults:
             yield Source("workspace_default", f"default{_inside(each)}", name)
@@ -338,7 +338,7 @@ def _sources(ready: CompiledTurnPolicy) -> Iterator[Source]:
         yield Source("global_default", "local model for what must stay", ready.local_model)
 
 
-def _inferred(ready: CompiledTurnPolicy, scoped: Scoped) -> Iterator[Source]:
+def _inferred_sources(ready: CompiledTurnPolicy, scoped: Scoped) -> Iterator[Source]:
     """Name what patterns and delegations may bring up; an upgrade goes through the same tiers."""
     if scoped.scope.pattern.mode == "apply":
         where = f"any model with a record{_inside(scoped)}"
@@ -377,8 +377,8 @@ def _value_text(value: str | int | bool | tuple[str, ...] | TimeWindow) -> str: 
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return ", ".join(map(quoted, value))
-    return quoted(value) if isinstance(value, str) else str(value)
+        return ", ".join(map(quote, value))
+    return quote(value) if isinstance(value, str) else str(value)
 
 
 def _clock(minutes: int) -> str:

@@ -20,7 +20,7 @@ from pointsman.gateway.api.turns.shapes import (
 )
 from pointsman.gateway.http import in_thread
 from pointsman.gateway.parts import Parts
-from pointsman.kernel.content import sealed
+from pointsman.kernel.content import seal_text
 from pointsman.kernel.instant import LATEST, Instant, instant_text
 from pointsman.kernel.number import microusd
 from pointsman.placement.trace import Gate, Placed
@@ -86,7 +86,7 @@ def _wanted(request: ApiRequest, pointsman: Pointsman) -> Wanted:
     given = {name: request.parameter(name) or None for name in _FILTERS}
     digest, text = request.parameter("digest"), request.parameter("text")
     if text:
-        digest = sealed(text, pointsman.home.content_key()).digest
+        digest = seal_text(text, pointsman.home.content_key()).digest
     state = request.parameter("state") or None
     if state is not None and state not in get_args(TurnState):
         raise InputError("`state` is none that turns have", hint=", ".join(get_args(TurnState)))

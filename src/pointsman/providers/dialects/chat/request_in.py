@@ -16,27 +16,27 @@ from pointsman.providers.dialects.body import (
     number,
 )
 from pointsman.providers.dialects.hints import read_hints
-from pointsman.providers.dialects.loss import Loss, Refusal, refuse
+from pointsman.providers.dialects.loss import CannotSayCode, Loss, refuse
 from pointsman.providers.dialects.spans import unique
 from pointsman.providers.messages import (
     Block,
+    ChatMessage,
     Image,
-    Message,
+    ModelRequest,
     OutputFormat,
-    Request,
     Text,
-    Tool,
     ToolChoice,
     ToolResult,
+    ToolSpec,
     ToolUse,
 )
 
 _SYSTEM_ROLES = ("system", "developer")
 _REFUSED = {
-    "audio": Refusal.AUDIO,
-    "functions": Refusal.LEGACY_FUNCTIONS,
-    "function_call": Refusal.LEGACY_FUNCTIONS,
-    "web_search_options": Refusal.SERVER_TOOL,
+    "audio": CannotSayCode.AUDIO,
+    "functions": CannotSayCode.LEGACY_FUNCTIONS,
+    "function_call": CannotSayCode.LEGACY_FUNCTIONS,
+    "web_search_options": CannotSayCode.SERVER_TOOL,
 }
 _HINTS = (
     "seed", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs",
@@ -145,7 +145,7 @@ _DECODER = msgspec.json.Decoder(_Request)
 _KNOWN = frozenset(_Request.__struct_fields__)
 
 
-def read_request(body: bytes) -> Request:
+def read_request(body: bytes) -> ModelRequest:
     """Read a request; raise `CannotSay` for content that no other format could carry."""
     top = unique(body)
     wire = decode(_DECODER, body)
@@ -153,7 +153,7 @@ def read_request(body: bytes) -> Request:
     unsaid: list[str] = []
     system, messages = _conversation(wire.messages, unsaid)
     hints = read_hints(top, _HINTS, _KNOWN, unsaid)
-    return Request(
+    return ModelRequest(
         messages=messages,
         system=system,
         tools=tuple(_tool(each, at) for at, each in enumerate(wire.tools or ())),
@@ -177,9 +177,9 @@ def _refuse(top: dict[str, Raw], wire: _Request) -> None:
         if not is_null(top.get(key, NULL)):
             raise refuse(refusal, key)
     if wire.n is not None and wire.n != 1:
-        raise refuse(Refusal.CHOICES, f"n: {wire.n}")
+        raise refuse(CannotSayCode.CHOICES, f"n: {wire.n}")
     if "audio" in (wire.modalities or ()):
-        raise refuse(Refusal.AUDIO, "modalities")
+        raise refuse(CannotSayCode.AUDIO, "modalities")
 
 
 def _first(*numbers: int | None) -> int | None:
@@ -194,7 +194,7 @@ def _wants_usage(wire: _Request) -> bool:
 
 def _conversation(
     wire: list[_Message], unsaid: list[str]
-) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
+) -> tuple[tuple[Text, ...], tuple[ChatMessage, ...]]:
     """Read the messages; system messages in front are the system prompt."""
     front = 0
     while front < len(wire) and wire[front].role in _SYSTEM_ROLES:
@@ -208,27 +208,27 @@ def _conversation(
     return tuple(system), tuple(rest)
 
 
-def _message(wire: _Message, where: str, unsaid: list[str]) -> Message:
+def _message(wire: _Message, where: str, unsaid: list[str]) -> ChatMessage:
     if wire.name:
         unsaid.append(Loss.MESSAGE_NAME)
     if wire.role in _SYSTEM_ROLES:
-        return Message("system", tuple(_texts(wire, where, unsaid)))
+        return ChatMessage("system", tuple(_texts(wire, where, unsaid)))
     if wire.role == "user":
-        return Message("user", tuple(_parts(wire, where, unsaid)))
+        return ChatMessage("user", tuple(_parts(wire, where, unsaid)))
     if wire.role == "assistant":
-        return Message("assistant", _said(wire, where, unsaid))
+        return ChatMessage("assistant", _assistant_blocks(wire, where, unsaid))
     if wire.role == "tool":
-        return Message("tool", (_tool_result(wire, where, unsaid),))
+        return ChatMessage("tool", (_tool_result(wire, where, unsaid),))
     if wire.role == "function":
-        raise refuse(Refusal.LEGACY_FUNCTIONS, f"{where}.role")
+        raise refuse(CannotSayCode.LEGACY_FUNCTIONS, f"{where}.role")
     raise InputError(f"`{where}.role`: `{wire.role}` is not a role")
 
 
-def _said(wire: _Message, where: str, unsaid: list[str]) -> tuple[Block, ...]:
+def _assistant_blocks(wire: _Message, where: str, unsaid: list[str]) -> tuple[Block, ...]:
     if not is_null(wire.function_call):
-        raise refuse(Refusal.LEGACY_FUNCTIONS, f"{where}.function_call")
+        raise refuse(CannotSayCode.LEGACY_FUNCTIONS, f"{where}.function_call")
     if not is_null(wire.audio):
-        raise refuse(Refusal.AUDIO, f"{where}.audio")
+        raise refuse(CannotSayCode.AUDIO, f"{where}.audio")
     if not (is_null(wire.reasoning_content) and is_null(wire.reasoning)):
         unsaid.append(Loss.THINKING)
     texts: list[Block] = [*_texts(wire, where, unsaid)]
@@ -240,7 +240,7 @@ def _said(wire: _Message, where: str, unsaid: list[str]) -> tuple[Block, ...]:
 
 def _tool_use(call: _Call, where: str) -> ToolUse:
     if call.function is None:
-        raise refuse(Refusal.CUSTOM_TOOL, where)
+        raise refuse(CannotSayCode.CUSTOM_TOOL, where)
     arguments = json_object(call.function.arguments, f"{where}.function.arguments")
     return ToolUse(call.id, call.function.name, arguments)
 
@@ -283,24 +283,24 @@ def _part(part: _Part, where: str, unsaid: list[str]) -> Text | Image:
 
 def _unreadable(kind: str, where: str) -> InputError:
     if kind == "input_audio":
-        return refuse(Refusal.AUDIO, where)
+        return refuse(CannotSayCode.AUDIO, where)
     if kind == "file":
-        return refuse(Refusal.FILE, where)
+        return refuse(CannotSayCode.FILE, where)
     if kind in ("text", "refusal", "image_url"):
         return InputError(f"`{where}` has no `{kind}`")
-    return refuse(Refusal.CONTENT, f"{where}.type: {kind}")
+    return refuse(CannotSayCode.CONTENT, f"{where}.type: {kind}")
 
 
-def _tool(wire: _Tool, at: int) -> Tool:
+def _tool(wire: _Tool, at: int) -> ToolSpec:
     if wire.type == "custom":
-        raise refuse(Refusal.CUSTOM_TOOL, f"tools[{at}]")
+        raise refuse(CannotSayCode.CUSTOM_TOOL, f"tools[{at}]")
     if wire.type != "function":
-        raise refuse(Refusal.SERVER_TOOL, f"tools[{at}].type: {wire.type}")
+        raise refuse(CannotSayCode.SERVER_TOOL, f"tools[{at}].type: {wire.type}")
     if wire.function is None:
         raise InputError(f"`tools[{at}].function` is missing")
     found = wire.function
     schema = NO_PARAMETERS if is_null(found.parameters) else found.parameters
-    return Tool(found.name, found.description or "", schema, found.strict)
+    return ToolSpec(found.name, found.description or "", schema, found.strict)
 
 
 def _tool_choice(wire: _Request) -> ToolChoice | None:
@@ -314,9 +314,9 @@ def _tool_choice(wire: _Request) -> ToolChoice | None:
         kind = "any" if choice == "required" else choice
         return ToolChoice(kind, is_parallel=parallel)  # type: ignore[arg-type] # one of three
     if choice.type == "allowed_tools":
-        raise refuse(Refusal.ALLOWED_TOOLS, "tool_choice")
+        raise refuse(CannotSayCode.ALLOWED_TOOLS, "tool_choice")
     if choice.type == "custom":
-        raise refuse(Refusal.CUSTOM_TOOL, "tool_choice")
+        raise refuse(CannotSayCode.CUSTOM_TOOL, "tool_choice")
     if choice.function is None:
         raise InputError("`tool_choice.function` is missing")
     return ToolChoice("tool", choice.function.name, parallel)
@@ -328,7 +328,7 @@ def _output(wire: _Format | None) -> OutputFormat | None:
     if wire.type == "json_object":
         return OutputFormat("json_object")
     if wire.type != "json_schema":
-        raise refuse(Refusal.CONTENT, f"response_format.type: {wire.type}")
+        raise refuse(CannotSayCode.CONTENT, f"response_format.type: {wire.type}")
     found = wire.json_schema
     if found is None:
         raise InputError("`response_format.json_schema` is missing")

@@ -9,19 +9,19 @@ import msgspec
 from pointsman.providers.dialects import generation, pictures
 from pointsman.providers.dialects.body import text_of
 from pointsman.providers.dialects.call_ids import for_openai
+from pointsman.providers.dialects.generation import write_effort, write_sampling
 from pointsman.providers.dialects.hints import write_hints
-from pointsman.providers.dialects.loss import Loss, Losses, Written
-from pointsman.providers.dialects.openai_wishes import write_effort, write_sampling
+from pointsman.providers.dialects.loss import Loss, Losses, WrittenRequest
 from pointsman.providers.dialects.passages import all_written
 from pointsman.providers.messages import (
+    ChatMessage,
     Image,
-    Message,
+    ModelRequest,
     OutputFormat,
-    Request,
     Text,
-    Tool,
     ToolChoice,
     ToolResult,
+    ToolSpec,
     ToolUse,
 )
 
@@ -36,7 +36,7 @@ _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _SEE_BELOW = "(the image follows in the next message)"
 
 
-def write_request(request: Request, model: str) -> Written:
+def write_request(request: ModelRequest, model: str) -> WrittenRequest:
     """Write a request for a model; `model` is the provider's own name for it."""
     losses = Losses(request.unsaid)
     system = {"role": "system", "content": _content(request.system)}
@@ -63,10 +63,10 @@ def write_request(request: Request, model: str) -> Written:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
     write_hints(request, HINTS, body, losses)
-    return Written(msgspec.json.encode(body), losses.all())
+    return WrittenRequest(msgspec.json.encode(body), losses.all())
 
 
-def _messages(messages: Sequence[Message], losses: Losses) -> Iterator[dict[str, object]]:
+def _messages(messages: Sequence[ChatMessage], losses: Losses) -> Iterator[dict[str, object]]:
     waiting: list[Image] = []
     for message in messages:
         if waiting and message.role != "tool":
@@ -81,7 +81,7 @@ def _image_message(images: list[Image]) -> dict[str, object]:
     return {"role": "user", "content": [_part(each) for each in images]}
 
 
-def _message(message: Message, waiting: list[Image], losses: Losses) -> dict[str, object]:
+def _message(message: ChatMessage, waiting: list[Image], losses: Losses) -> dict[str, object]:
     if message.role == "tool":
         return _tool_message(message, waiting, losses)
     if message.role == "assistant":
@@ -90,7 +90,7 @@ def _message(message: Message, waiting: list[Image], losses: Losses) -> dict[str
     return {"role": message.role, "content": _content(shown)}
 
 
-def _assistant_message(message: Message, losses: Losses) -> dict[str, object]:
+def _assistant_message(message: ChatMessage, losses: Losses) -> dict[str, object]:
     texts = [each.text for each in message.content if isinstance(each, Text)]
     calls = [_call(each) for each in message.content if isinstance(each, ToolUse)]
     if len(texts) + len(calls) < len(message.content):
@@ -108,7 +108,7 @@ def _call(block: ToolUse) -> dict[str, object]:
     return {"id": for_openai(block.id), "type": "function", "function": function}
 
 
-def _tool_message(message: Message, waiting: list[Image], losses: Losses) -> dict[str, object]:
+def _tool_message(message: ChatMessage, waiting: list[Image], losses: Losses) -> dict[str, object]:
     result = next(each for each in message.content if isinstance(each, ToolResult))
     if result.is_error:
         losses.add(Loss.TOOL_ERROR)
@@ -140,7 +140,7 @@ def _part(block: Text | Image) -> dict[str, object]:
     return {"type": "image_url", "image_url": {"url": pictures.url_of(block)}}
 
 
-def _tool(tool: Tool) -> dict[str, object]:
+def _tool(tool: ToolSpec) -> dict[str, object]:
     function: dict[str, object] = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from pointsman.errors import InputError
 from pointsman.providers.dialects import stops, usage
 from pointsman.providers.dialects.body import NULL, decode, is_null, json_object, text_of
-from pointsman.providers.dialects.loss import Refusal, refuse
+from pointsman.providers.dialects.loss import CannotSayCode, refuse
 from pointsman.providers.messages import (
     Block,
     Response,
@@ -60,7 +60,7 @@ def read_response(body: bytes) -> Response:
     if not wire.choices:
         raise InputError("`choices` is empty")
     if len(wire.choices) > 1:
-        raise refuse(Refusal.CHOICES, "choices")
+        raise refuse(CannotSayCode.CHOICES, "choices")
     choice = wire.choices[0]
     return Response(
         id=wire.id or "",
@@ -80,9 +80,9 @@ def _stop_reason(choice: _Choice) -> StopReason:
 
 def _blocks(message: _Message) -> list[Block]:
     if not is_null(message.audio):
-        raise refuse(Refusal.AUDIO, "message.audio")
+        raise refuse(CannotSayCode.AUDIO, "message.audio")
     if not is_null(message.function_call):
-        raise refuse(Refusal.LEGACY_FUNCTIONS, "message.function_call")
+        raise refuse(CannotSayCode.LEGACY_FUNCTIONS, "message.function_call")
     blocks: list[Block] = []
     reasoning = message.reasoning_content or message.reasoning
     if reasoning:
@@ -91,7 +91,7 @@ def _blocks(message: _Message) -> list[Block]:
     for at, call in enumerate(message.tool_calls or ()):
         where = f"choices[0].message.tool_calls[{at}]"
         if call.function is None:
-            raise refuse(Refusal.CUSTOM_TOOL, where)
+            raise refuse(CannotSayCode.CUSTOM_TOOL, where)
         arguments = json_object(call.function.arguments, f"{where}.function.arguments")
         blocks.append(ToolUse(call.id, call.function.name, arguments))
     return blocks

@@ -9,20 +9,19 @@ from pointsman.errors import InputError
 from pointsman.providers.dialects import stops, usage
 from pointsman.providers.dialects.body import decode
 from pointsman.providers.dialects.chat.response import answer_id
-from pointsman.providers.dialects.openai_error import error_object
 from pointsman.providers.dialects.sse import DONE, EventReader, data_event
-from pointsman.providers.dialects.upstream_error import UpstreamFault, incomplete
+from pointsman.providers.dialects.upstream_error import UpstreamFault, error_object, incomplete
 from pointsman.providers.messages import StopReason, Usage
 from pointsman.providers.streaming import (
+    AnswerBroken,
+    AnswerStarted,
+    AnswerStopped,
     BlockEnded,
     BlockKind,
     BlockStarted,
-    Broken,
     Delta,
     Event,
     Signature,
-    Started,
-    Stopped,
 )
 
 
@@ -104,19 +103,19 @@ class ChatReader:
         reason: StopReason = self._reason
         if reason == "end" and self._has_calls:
             reason = "tool_use"
-        found.append(Stopped("refusal" if self._has_refused else reason, self._usage))
+        found.append(AnswerStopped("refusal" if self._has_refused else reason, self._usage))
 
     def _chunk(self, chunk: _Chunk, found: list[Event]) -> None:
         if chunk.error is not None:
             self._is_over = True
             fault = chunk.error
             found.append(
-                Broken("upstream_error", fault) if isinstance(fault, str) else fault.broken()
+                AnswerBroken("upstream_error", fault) if isinstance(fault, str) else fault.broken()
             )
             return
         if not self._has_started:
             self._has_started = True
-            found.append(Started(chunk.id or "", Usage()))
+            found.append(AnswerStarted(chunk.id or "", Usage()))
         if chunk.usage is not None:
             self._usage = chunk.usage.read()
         for choice in chunk.choices:
@@ -187,16 +186,16 @@ class ChatWriter:
     def write(self, event: Event) -> bytes:
         """Write one event; some have no words in this format and write nothing."""
         match event:
-            case Started():
+            case AnswerStarted():
                 self._id = answer_id(event.id)
                 return self._delta({"role": "assistant", "content": ""})
             case BlockStarted():
                 return self._block(event)
             case Delta():
                 return self._more(event)
-            case Stopped():
+            case AnswerStopped():
                 return self._stop(event)
-            case Broken():
+            case AnswerBroken():
                 return error_event(event.code, event.message)
             case Signature() | BlockEnded():
                 return b""
@@ -219,7 +218,7 @@ class ChatWriter:
             return b""
         return self._delta({"content" if kind == "text" else "reasoning_content": event.text})
 
-    def _stop(self, event: Stopped) -> bytes:
+    def _stop(self, event: AnswerStopped) -> bytes:
         last = self._delta({}, stops.TO_CHAT[event.reason])
         used = usage.write_chat(event.usage) if self._wants_usage else None
         if used is not None:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.errors import InputError
-from pointsman.providers.dialects.spans import members, replaced
+from pointsman.providers.dialects.spans import members, replace_span
 
 _OPTIONS = "stream_options"
 _OPTION = "include_usage"
@@ -50,13 +50,13 @@ def asking_usage(body: bytes, options: Raw | None) -> bytes:
 def _with_option(body: bytes, options: bytes) -> bytes:
     span = members(body).spans[_OPTIONS]
     if options == b"null":
-        return replaced(body, span, {_OPTION: True})
+        return replace_span(body, span, {_OPTION: True})
     found = members(body, span, _OPTIONS)
     flag = found.spans.get(_OPTION)
     if flag is None:
         option = b'"include_usage":true' + (b"," if found.spans else b"")
         return body[: found.start] + option + body[found.start :]
-    return replaced(body, flag, value=True) if body[slice(*flag)] in _NOT_ASKED else body
+    return replace_span(body, flag, value=True) if body[slice(*flag)] in _NOT_ASKED else body
 
 
 class UnaskedUsage:

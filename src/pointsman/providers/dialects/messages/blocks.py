@@ -11,7 +11,7 @@ from pointsman.errors import InputError
 from pointsman.providers.dialects import foreign, pictures
 from pointsman.providers.dialects.body import EMPTY_OBJECT, NULL, checked_object, decode, is_null
 from pointsman.providers.dialects.call_ids import for_messages
-from pointsman.providers.dialects.loss import Loss, Refusal, refuse
+from pointsman.providers.dialects.loss import CannotSayCode, Loss, refuse
 from pointsman.providers.messages import (
     Block,
     Image,
@@ -59,7 +59,7 @@ def read_block(wire: WireBlock, where: str, unsaid: list[str]) -> Block:
         unsaid.append(Loss.CITATIONS)
     match wire.type:
         case "text":
-            return Text(_given(wire.text, where, "text"))
+            return Text(_required(wire.text, where, "text"))
         case "image":
             return _image(wire, where)
         case "tool_use":
@@ -69,11 +69,11 @@ def read_block(wire: WireBlock, where: str, unsaid: list[str]) -> Block:
         case "thinking":
             return _thinking(wire, where)
         case "redacted_thinking":
-            return RedactedThinking(_given(wire.data, where, "data"))
+            return RedactedThinking(_required(wire.data, where, "data"))
     raise _unreadable(wire.type, where)
 
 
-def _given(value: str | None, where: str, key: str) -> str:
+def _required(value: str | None, where: str, key: str) -> str:
     if value is None:
         raise InputError(f"`{where}.{key}` is missing")
     return value
@@ -81,10 +81,10 @@ def _given(value: str | None, where: str, key: str) -> str:
 
 def _unreadable(kind: str, where: str) -> InputError:
     if kind in _FILES:
-        return refuse(Refusal.FILE, f"{where}.type: {kind}")
+        return refuse(CannotSayCode.FILE, f"{where}.type: {kind}")
     if kind == "server_tool_use" or kind.endswith("_tool_result"):
-        return refuse(Refusal.SERVER_TOOL, f"{where}.type: {kind}")
-    return refuse(Refusal.CONTENT, f"{where}.type: {kind[:64]}")
+        return refuse(CannotSayCode.SERVER_TOOL, f"{where}.type: {kind}")
+    return refuse(CannotSayCode.CONTENT, f"{where}.type: {kind[:64]}")
 
 
 def _image(wire: WireBlock, where: str) -> Image:
@@ -92,31 +92,31 @@ def _image(wire: WireBlock, where: str) -> Image:
     if source is None:
         raise InputError(f"`{where}.source` is missing")
     if source.type == "url":
-        return Image("url", _given(source.url, where, "source.url"))
+        return Image("url", _required(source.url, where, "source.url"))
     if source.type == "base64":
-        media_type = _given(source.media_type, where, "source.media_type")
-        return Image("base64", _given(source.data, where, "source.data"), media_type)
-    raise refuse(Refusal.FILE, f"{where}.source.type: {source.type}")
+        media_type = _required(source.media_type, where, "source.media_type")
+        return Image("base64", _required(source.data, where, "source.data"), media_type)
+    raise refuse(CannotSayCode.FILE, f"{where}.source.type: {source.type}")
 
 
 def _tool_use(wire: WireBlock, where: str) -> ToolUse:
     given = EMPTY_OBJECT if is_null(wire.input) else wire.input
     return ToolUse(
-        _given(wire.id, where, "id"),
-        _given(wire.name, where, "name"),
+        _required(wire.id, where, "id"),
+        _required(wire.name, where, "name"),
         checked_object(given, f"{where}.input"),
     )
 
 
 def _tool_result(wire: WireBlock, where: str, unsaid: list[str]) -> ToolResult:
     return ToolResult(
-        _given(wire.tool_use_id, where, "tool_use_id"),
-        tuple(_shown(wire.content, f"{where}.content", unsaid)),
+        _required(wire.tool_use_id, where, "tool_use_id"),
+        tuple(_shown_blocks(wire.content, f"{where}.content", unsaid)),
         wire.is_error or False,
     )
 
 
-def _shown(content: Raw, where: str, unsaid: list[str]) -> list[Text | Image]:
+def _shown_blocks(content: Raw, where: str, unsaid: list[str]) -> list[Text | Image]:
     if is_null(content):
         return []
     found = decode(_CONTENT, content, where)
@@ -130,7 +130,7 @@ def _shown(content: Raw, where: str, unsaid: list[str]) -> list[Text | Image]:
 
 
 def _thinking(wire: WireBlock, where: str) -> Block:
-    text = _given(wire.thinking, where, "thinking")
+    text = _required(wire.thinking, where, "thinking")
     return foreign.read(text, wire.signature or "", "anthropic")
 
 
@@ -151,7 +151,7 @@ def write_block(block: Block) -> dict[str, object]:
         case ToolResult():
             return _written_result(block)
         case Thinking():
-            signature = foreign.written(block, "anthropic")
+            signature = foreign.write_signature(block, "anthropic")
             return {"type": "thinking", "thinking": block.text, "signature": signature}
         case RedactedThinking():
             return {"type": "redacted_thinking", "data": block.data}

@@ -10,21 +10,21 @@ from msgspec import Raw, Struct
 from pointsman.errors import InputError
 from pointsman.providers.dialects.body import NULL, decode, is_null, number
 from pointsman.providers.dialects.hints import read_hints
-from pointsman.providers.dialects.loss import Loss, Refusal, refuse
+from pointsman.providers.dialects.loss import CannotSayCode, Loss, refuse
 from pointsman.providers.dialects.messages.blocks import WireBlock, read_block
 from pointsman.providers.dialects.spans import unique
 from pointsman.providers.messages import (
     Block,
-    Message,
+    ChatMessage,
+    ModelRequest,
     OutputFormat,
-    Request,
     Text,
-    Tool,
     ToolChoice,
     ToolResult,
+    ToolSpec,
 )
 
-_REFUSED = {"mcp_servers": Refusal.SERVER_TOOL, "container": Refusal.STATEFUL}
+_REFUSED = {"mcp_servers": CannotSayCode.SERVER_TOOL, "container": CannotSayCode.STATEFUL}
 _UNSAID = {
     "cache_control": Loss.CACHE_CONTROL,
     "service_tier": Loss.SERVICE_TIER,
@@ -98,7 +98,7 @@ _DECODER = msgspec.json.Decoder(_Request)
 _KNOWN = frozenset((*_Request.__struct_fields__, *_UNSAID, *_REFUSED))
 
 
-def read_request(body: bytes) -> Request:
+def read_request(body: bytes) -> ModelRequest:
     """Read a request; raise `CannotSay` for content that no other format could carry."""
     top = unique(body)
     wire = decode(_DECODER, body)
@@ -108,7 +108,7 @@ def read_request(body: bytes) -> Request:
     unsaid: list[str] = [loss for key, loss in _UNSAID.items() if not is_null(top.get(key, NULL))]
     messages = _messages(wire.messages, unsaid)
     effort, budget = _thinking(wire, unsaid)
-    return Request(
+    return ModelRequest(
         messages=tuple(messages),
         system=_system(wire.system, unsaid),
         tools=tuple(_tool(each, at, unsaid) for at, each in enumerate(wire.tools or ())),
@@ -147,33 +147,33 @@ def _blocks(wire: str | list[WireBlock], where: str, unsaid: list[str]) -> list[
     return [each for each in found if each != Text("")]
 
 
-def _messages(wire: list[_Message], unsaid: list[str]) -> Iterator[Message]:
+def _messages(wire: list[_Message], unsaid: list[str]) -> Iterator[ChatMessage]:
     for at, each in enumerate(wire):
         where = f"messages[{at}]"
         blocks = _blocks(each.content, f"{where}.content", unsaid)
         if each.role == "user":
-            yield from _split(blocks)
+            yield from _user_messages(blocks)
         elif each.role == "assistant":
-            yield Message("assistant", tuple(blocks))
+            yield ChatMessage("assistant", tuple(blocks))
         elif each.role == "system":
-            yield Message("system", _only_texts(blocks, where))
+            yield ChatMessage("system", _only_texts(blocks, where))
         else:
             raise InputError(f"`{where}.role`: `{each.role}` is not a role")
 
 
-def _split(blocks: list[Block]) -> Iterator[Message]:
+def _user_messages(blocks: list[Block]) -> Iterator[ChatMessage]:
     """Give each result of a tool a message of its own, before what the user says besides."""
     for each in blocks:
         if isinstance(each, ToolResult):
-            yield Message("tool", (each,))
+            yield ChatMessage("tool", (each,))
     rest = tuple(each for each in blocks if not isinstance(each, ToolResult))
     if rest or not blocks:
-        yield Message("user", rest)
+        yield ChatMessage("user", rest)
 
 
-def _tool(wire: _Tool, at: int, unsaid: list[str]) -> Tool:
+def _tool(wire: _Tool, at: int, unsaid: list[str]) -> ToolSpec:
     if wire.type not in (None, "custom"):
-        raise refuse(Refusal.SERVER_TOOL, f"tools[{at}].type: {wire.type}")
+        raise refuse(CannotSayCode.SERVER_TOOL, f"tools[{at}].type: {wire.type}")
     if is_null(wire.input_schema):
         raise InputError(f"`tools[{at}].input_schema` is missing")
     if not is_null(wire.cache_control):
@@ -181,7 +181,7 @@ def _tool(wire: _Tool, at: int, unsaid: list[str]) -> Tool:
     options = (wire.allowed_callers, wire.defer_loading, wire.input_examples)
     if not all(is_null(each) for each in options):
         unsaid.append(Loss.TOOL_OPTIONS)
-    return Tool(wire.name, wire.description or "", wire.input_schema, wire.strict)
+    return ToolSpec(wire.name, wire.description or "", wire.input_schema, wire.strict)
 
 
 def _tool_choice(wire: _Choice) -> ToolChoice:
@@ -203,7 +203,7 @@ def _output(wire: _Request) -> OutputFormat | None:
     if found is None:
         return None
     if found.type != "json_schema":
-        raise refuse(Refusal.CONTENT, f"output_config.format.type: {found.type}")
+        raise refuse(CannotSayCode.CONTENT, f"output_config.format.type: {found.type}")
     if is_null(found.schema):
         raise InputError("`output_config.format.schema` is missing")
     return OutputFormat("json_schema", schema=found.schema)

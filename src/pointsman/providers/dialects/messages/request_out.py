@@ -10,29 +10,29 @@ from msgspec.structs import replace
 from pointsman.errors import InputError
 from pointsman.providers.dialects import generation
 from pointsman.providers.dialects.hints import write_hints
-from pointsman.providers.dialects.loss import Loss, Losses, Refusal, Written, refuse
+from pointsman.providers.dialects.loss import CannotSayCode, Loss, Losses, WrittenRequest, refuse
 from pointsman.providers.dialects.messages.blocks import write_block
 from pointsman.providers.dialects.passages import all_written
 from pointsman.providers.messages import (
     Block,
-    Message,
+    ChatMessage,
+    ModelRequest,
     OutputFormat,
     RedactedThinking,
-    Request,
     Text,
     Thinking,
-    Tool,
     ToolChoice,
+    ToolSpec,
 )
 
 _ROLES = {"user": "user", "tool": "user", "assistant": "assistant", "system": "system"}
 
 
-def write_request(request: Request, model: str) -> Written:
+def write_request(request: ModelRequest, model: str) -> WrittenRequest:
     """Write a request for a model; `model` is the provider's own name for it."""
     losses = Losses(request.unsaid)
-    request, system = _parted(request, model, losses)
-    messages = all_written(request, "messages", _written, losses)
+    request, system = _move_system(request, model, losses)
+    messages = all_written(request, "messages", _write_messages, losses)
     if messages == []:
         raise InputError("no message has any content")
     body: dict[str, object] = {
@@ -58,16 +58,18 @@ def write_request(request: Request, model: str) -> Written:
         body["metadata"] = {"user_id": request.user}
     if request.is_stream:
         body["stream"] = True
-    return Written(msgspec.json.encode(body), losses.all())
+    return WrittenRequest(msgspec.json.encode(body), losses.all())
 
 
-def _max_tokens(request: Request, model: str) -> int:
+def _max_tokens(request: ModelRequest, model: str) -> int:
     if request.max_output_tokens is not None:
         return request.max_output_tokens
     return generation.default_max_tokens(model)
 
 
-def _parted(request: Request, model: str, losses: Losses) -> tuple[Request, list[Text]]:
+def _move_system(
+    request: ModelRequest, model: str, losses: Losses
+) -> tuple[ModelRequest, list[Text]]:
     """Move system messages to the front where the model takes them only there."""
     system = [*request.system]
     moved = [each for each in request.messages if each.role == "system"]
@@ -79,11 +81,11 @@ def _parted(request: Request, model: str, losses: Losses) -> tuple[Request, list
     return replace(request, messages=kept), system
 
 
-def _written(messages: Sequence[Message], losses: Losses) -> list[dict[str, object]]:
+def _write_messages(messages: Sequence[ChatMessage], losses: Losses) -> list[dict[str, object]]:
     written: list[dict[str, object]] = []
     is_after_tool = False
     for message in messages:
-        blocks = [write_block(each) for each in _said(message, losses)]
+        blocks = [write_block(each) for each in _allowed_blocks(message, losses)]
         if is_after_tool and message.role in ("tool", "user"):
             # All results of one step, and what the user adds, make one message.
             _extend(written[-1], blocks)
@@ -91,7 +93,7 @@ def _written(messages: Sequence[Message], losses: Losses) -> list[dict[str, obje
             written.append({"role": _ROLES[message.role], "content": blocks})
         is_after_tool = message.role == "tool"
     for each in written:
-        each["content"] = _shortened(each["content"])
+        each["content"] = _shorten(each["content"])
     return written
 
 
@@ -101,14 +103,14 @@ def _extend(message: dict[str, object], blocks: list[dict[str, object]]) -> None
     content.extend(blocks)
 
 
-def _shortened(content: object) -> object:
+def _shorten(content: object) -> object:
     """Write a single text as a string."""
     if isinstance(content, list) and len(content) == 1 and content[0]["type"] == "text":
         return content[0]["text"]
     return content
 
 
-def _said(message: Message, losses: Losses) -> Iterable[Block]:
+def _allowed_blocks(message: ChatMessage, losses: Losses) -> Iterable[Block]:
     """Leave out what Anthropic would refuse: empty texts, and reasoning that is not its own."""
     for block in message.content:
         if isinstance(block, Thinking) and not _is_own(block):
@@ -127,7 +129,7 @@ def _system(texts: list[Text]) -> object:
     return [write_block(each) for each in texts]
 
 
-def _tool(tool: Tool) -> dict[str, object]:
+def _tool(tool: ToolSpec) -> dict[str, object]:
     written: dict[str, object] = {"name": tool.name}
     if tool.description:
         written["description"] = tool.description
@@ -151,13 +153,15 @@ def _choice(choice: ToolChoice, losses: Losses) -> dict[str, object]:
 
 def _format(output: OutputFormat, losses: Losses) -> dict[str, object]:
     if output.kind == "json_object" or output.schema is None:
-        raise refuse(Refusal.JSON_MODE, "response_format")
+        raise refuse(CannotSayCode.JSON_MODE, "response_format")
     if output.name or output.description:
         losses.add(Loss.OUTPUT_NAME)
     return {"type": "json_schema", "schema": output.schema}
 
 
-def _write_thinking(request: Request, model: str, body: dict[str, object], losses: Losses) -> None:
+def _write_thinking(
+    request: ModelRequest, model: str, body: dict[str, object], losses: Losses
+) -> None:
     """Write how much to think: a budget for older models, an effort for those that decide."""
     effort, budget = request.thinking_effort, request.thinking_tokens
     if effort is None and budget is None:
@@ -176,12 +180,12 @@ def _write_thinking(request: Request, model: str, body: dict[str, object], losse
         body["output_config"] = {"effort": "low" if level == "minimal" else level}
 
 
-def _forces_tool(request: Request) -> bool:
+def _forces_tool(request: ModelRequest) -> bool:
     choice = request.tool_choice
     return bool(request.tools) and choice is not None and choice.kind in ("any", "tool")
 
 
-def _is_in_unthought_step(request: Request) -> bool:
+def _is_in_unthought_step(request: ModelRequest) -> bool:
     """Say whether results of tools answer a message that does not begin with own reasoning.
 
     Claude refuses to think on from such a message; those before a word of the user do not matter.
@@ -209,7 +213,9 @@ def _write_budget(budget: int, asked: int | None, body: dict[str, object], losse
         body["thinking"] = {"type": "enabled", "budget_tokens": fitting}
 
 
-def _write_sampling(request: Request, model: str, body: dict[str, object], losses: Losses) -> None:
+def _write_sampling(
+    request: ModelRequest, model: str, body: dict[str, object], losses: Losses
+) -> None:
     """Write sampling where the model takes it; with thinking it takes none."""
     thinks = "thinking" in body and body["thinking"] != {"type": "disabled"}
     is_taken = generation.takes_claude_sampling(model) and not thinks
@@ -227,7 +233,7 @@ def _write_sampling(request: Request, model: str, body: dict[str, object], losse
     write_hints(request, {"top_k"} if is_taken else (), body, losses)
 
 
-def _temperature(request: Request, losses: Losses) -> object:
+def _temperature(request: ModelRequest, losses: Losses) -> object:
     try:
         value = float(bytes(request.temperature or b"1"))
     except ValueError:

@@ -38,14 +38,16 @@ def read_response(body: bytes) -> Response:
     wire = decode(_DECODER, body)
     return Response(
         id=wire.id or "",
-        content=tuple(_answered(each, f"content[{at}]") for at, each in enumerate(wire.content)),
+        content=tuple(
+            _answer_block(each, f"content[{at}]") for at, each in enumerate(wire.content)
+        ),
         stop_reason=stops.FROM_MESSAGES.get(wire.stop_reason or "end_turn", "end"),
         usage=Usage() if wire.usage is None else wire.usage.read(),
         stop_sequence=wire.stop_sequence or "",
     )
 
 
-def _answered(wire: WireBlock, where: str) -> Block:
+def _answer_block(wire: WireBlock, where: str) -> Block:
     block = read_block(wire, where, [])
     if isinstance(block, Image | ToolResult):
         raise InputError(f"`{where}`: an answer holds no {wire.type}")

@@ -9,21 +9,21 @@ from pointsman.errors import InputError
 from pointsman.providers.dialects import foreign, stops, usage
 from pointsman.providers.dialects.body import decode
 from pointsman.providers.dialects.call_ids import for_messages
-from pointsman.providers.dialects.loss import Refusal, refuse
+from pointsman.providers.dialects.loss import CannotSayCode, refuse
 from pointsman.providers.dialects.messages.response import message_object
 from pointsman.providers.dialects.sse import EventReader, named_event
 from pointsman.providers.dialects.upstream_error import UpstreamFault, incomplete
 from pointsman.providers.messages import StopReason, Thinking, Usage
 from pointsman.providers.streaming import (
+    AnswerBroken,
+    AnswerStarted,
+    AnswerStopped,
     BlockEnded,
     BlockKind,
     BlockStarted,
-    Broken,
     Delta,
     Event,
     Signature,
-    Started,
-    Stopped,
 )
 
 _DELTAS = {"text": "text", "thinking": "thinking", "tool_use": "partial_json"}
@@ -112,7 +112,7 @@ class MessagesReader:
                 self._note(event)
             case "message_stop":
                 self._is_over = True
-                found.append(Stopped(self._reason, self._usage, self._stop_sequence))
+                found.append(AnswerStopped(self._reason, self._usage, self._stop_sequence))
             case "error":
                 self._is_over = True
                 found.append((event.error or UpstreamFault()).broken())
@@ -133,7 +133,7 @@ class MessagesReader:
         message = event.message or _Message()
         if message.usage is not None:
             self._usage = message.usage.read()
-        found.append(Started(message.id or "", self._usage))
+        found.append(AnswerStarted(message.id or "", self._usage))
 
     def _note(self, event: _Event) -> None:
         if event.usage is not None:
@@ -163,7 +163,7 @@ def _block(event: _Event) -> list[Event]:
         case "redacted_thinking":
             started = [BlockStarted(index, block.type, data=block.data or "")]
         case _:
-            raise refuse(Refusal.SERVER_TOOL, f"content_block.type: {block.type[:64]}")
+            raise refuse(CannotSayCode.SERVER_TOOL, f"content_block.type: {block.type[:64]}")
     begun = block.text or block.thinking
     return [*started, Delta(index, begun)] if begun else started
 
@@ -188,9 +188,9 @@ class MessagesWriter:
     def write(self, event: Event) -> bytes:  # noqa: PLR0911 - one for each kind of event
         """Write one event."""
         match event:
-            case Started():
+            case AnswerStarted():
                 message = message_object(event.id, self._model, event.usage)
-                return _written({"type": "message_start", "message": message})
+                return _write_event({"type": "message_start", "message": message})
             case BlockStarted():
                 self._blocks[event.index] = event
                 return _start_block(event)
@@ -200,9 +200,9 @@ class MessagesWriter:
                 return self._sign(event)
             case BlockEnded():
                 return self._end_block(event)
-            case Stopped():
+            case AnswerStopped():
                 return _stop(event)
-            case Broken():
+            case AnswerBroken():
                 return error_event(event.code, event.message)
 
     def _kind(self, index: int) -> BlockKind:
@@ -212,16 +212,16 @@ class MessagesWriter:
     def _sign(self, event: Signature) -> bytes:
         self._signed.add(event.index)
         thinking = Thinking("", event.signature, event.vendor, event.id)
-        signature = foreign.written(thinking, "anthropic")
+        signature = foreign.write_signature(thinking, "anthropic")
         delta = {"type": "signature_delta", "signature": signature}
-        return _written({"type": "content_block_delta", "index": event.index, "delta": delta})
+        return _write_event({"type": "content_block_delta", "index": event.index, "delta": delta})
 
     def _end_block(self, event: BlockEnded) -> bytes:
         unsigned = b""
         if self._kind(event.index) == "thinking" and event.index not in self._signed:
             # Marked as no one's, or Anthropic would refuse it when the client sends it back.
             unsigned = self._sign(Signature(event.index, ""))
-        return unsigned + _written({"type": "content_block_stop", "index": event.index})
+        return unsigned + _write_event({"type": "content_block_stop", "index": event.index})
 
 
 def _start_block(event: BlockStarted) -> bytes:
@@ -236,27 +236,29 @@ def _start_block(event: BlockStarted) -> bytes:
         case "tool_use":
             call_id = for_messages(event.id)
             block = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
-    return _written({"type": "content_block_start", "index": event.index, "content_block": block})
+    return _write_event(
+        {"type": "content_block_start", "index": event.index, "content_block": block}
+    )
 
 
 def _more_of(kind: BlockKind, event: Delta) -> bytes:
     if kind == "redacted_thinking":
         return b""
     delta = {"type": _DELTA_TYPES[kind], _DELTAS[kind]: event.text}
-    return _written({"type": "content_block_delta", "index": event.index, "delta": delta})
+    return _write_event({"type": "content_block_delta", "index": event.index, "delta": delta})
 
 
-def _stop(event: Stopped) -> bytes:
+def _stop(event: AnswerStopped) -> bytes:
     delta = {
         "stop_reason": stops.TO_MESSAGES[event.reason],
         "stop_sequence": event.stop_sequence or None,
     }
     used = usage.write_messages(event.usage)
-    last = _written({"type": "message_delta", "delta": delta, "usage": used})
-    return last + _written({"type": "message_stop"})
+    last = _write_event({"type": "message_delta", "delta": delta, "usage": used})
+    return last + _write_event({"type": "message_stop"})
 
 
-def _written(event: dict[str, object]) -> bytes:
+def _write_event(event: dict[str, object]) -> bytes:
     return named_event(str(event["type"]), event)
 
 

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from pointsman.errors import InputError
 from pointsman.providers.dialects import foreign, pictures
 from pointsman.providers.dialects.body import NULL, decode, is_null, json_object
-from pointsman.providers.dialects.loss import Loss, Refusal, refuse
+from pointsman.providers.dialects.loss import CannotSayCode, Loss, refuse
 from pointsman.providers.messages import (
     Block,
     Image,
@@ -23,7 +23,7 @@ _TEXTS = frozenset({"input_text", "output_text", "text", "summary_text", "reason
 _CUSTOM = frozenset({"custom_tool_call", "custom_tool_call_output"})
 
 
-class Part(Struct):
+class ResponsesPart(Struct):
     """A part of an item's content."""
 
     type: str
@@ -35,26 +35,26 @@ class Part(Struct):
     prompt_cache_breakpoint: Raw = NULL
 
 
-class Item(Struct):
+class ResponsesItem(Struct):
     """An item as it stands in a body, of any type."""
 
     type: str = "message"
     role: str | None = None
-    content: str | list[Part] | None = None
+    content: str | list[ResponsesPart] | None = None
     id: str | None = None
     call_id: str | None = None
     name: str | None = None
     arguments: str | None = None
     output: Raw = NULL
-    summary: list[Part] | None = None
+    summary: list[ResponsesPart] | None = None
     encrypted_content: str | None = None
 
 
-_OUTPUT = msgspec.json.Decoder(str | list[Part])
+_OUTPUT = msgspec.json.Decoder(str | list[ResponsesPart])
 
 
 def read_parts(
-    content: str | list[Part] | None, where: str, unsaid: list[str]
+    content: str | list[ResponsesPart] | None, where: str, unsaid: list[str]
 ) -> list[Text | Image]:
     """Read what a message shows."""
     if content is None or isinstance(content, str):
@@ -63,7 +63,7 @@ def read_parts(
     return [each for each in found if each != Text("")]
 
 
-def _part(part: Part, where: str, unsaid: list[str]) -> Text | Image:
+def _part(part: ResponsesPart, where: str, unsaid: list[str]) -> Text | Image:
     if not is_null(part.prompt_cache_breakpoint):
         unsaid.append(Loss.CACHE_CONTROL)
     if bytes(part.annotations) not in (b"null", b"[]"):
@@ -77,9 +77,9 @@ def _part(part: Part, where: str, unsaid: list[str]) -> Text | Image:
     raise _unreadable_part(part.type, where)
 
 
-def _image(part: Part, where: str, unsaid: list[str]) -> Image:
+def _image(part: ResponsesPart, where: str, unsaid: list[str]) -> Image:
     if part.image_url is None:
-        raise refuse(Refusal.FILE, f"{where}.file_id")
+        raise refuse(CannotSayCode.FILE, f"{where}.file_id")
     if part.detail not in (None, "auto"):
         unsaid.append(Loss.IMAGE_DETAIL)
     return pictures.read_url(part.image_url, where)
@@ -87,15 +87,15 @@ def _image(part: Part, where: str, unsaid: list[str]) -> Image:
 
 def _unreadable_part(kind: str, where: str) -> InputError:
     if kind == "input_file":
-        return refuse(Refusal.FILE, where)
+        return refuse(CannotSayCode.FILE, where)
     if kind == "input_audio":
-        return refuse(Refusal.AUDIO, where)
+        return refuse(CannotSayCode.AUDIO, where)
     if kind in _TEXTS or kind == "refusal":
         return InputError(f"`{where}` has no text")
-    return refuse(Refusal.CONTENT, f"{where}.type: {kind[:64]}")
+    return refuse(CannotSayCode.CONTENT, f"{where}.type: {kind[:64]}")
 
 
-def read_said(item: Item, where: str, unsaid: list[str]) -> list[Block]:
+def read_said(item: ResponsesItem, where: str, unsaid: list[str]) -> list[Block]:
     """Read what the model said in one item: words, a call or reasoning."""
     if item.type == "message":
         return [*read_parts(item.content, f"{where}.content", unsaid)]
@@ -107,13 +107,13 @@ def read_said(item: Item, where: str, unsaid: list[str]) -> list[Block]:
     raise unreadable(item.type, where)
 
 
-def _call(item: Item, where: str) -> ToolUse:
+def _call(item: ResponsesItem, where: str) -> ToolUse:
     if not item.call_id or not item.name:
         raise InputError(f"`{where}` has no `call_id` or no `name`")
     return ToolUse(item.call_id, item.name, json_object(item.arguments or "", f"{where}.arguments"))
 
 
-def _reasoning(item: Item) -> Thinking | RedactedThinking:
+def _reasoning(item: ResponsesItem) -> Thinking | RedactedThinking:
     parts = [*(item.summary or ())]
     parts += item.content if isinstance(item.content, list) else ()
     text = "\n\n".join(part.text for part in parts if part.text)
@@ -121,7 +121,7 @@ def _reasoning(item: Item) -> Thinking | RedactedThinking:
     return foreign.as_redacted(block) or block
 
 
-def read_output(item: Item, where: str, unsaid: list[str]) -> ToolResult:
+def read_output(item: ResponsesItem, where: str, unsaid: list[str]) -> ToolResult:
     """Read what a tool gave back."""
     if not item.call_id:
         raise InputError(f"`{where}.call_id` is missing")
@@ -132,9 +132,9 @@ def read_output(item: Item, where: str, unsaid: list[str]) -> ToolResult:
 def unreadable(kind: str, where: str) -> InputError:
     """Give the error for an item that cannot be translated."""
     if kind in _CUSTOM:
-        return refuse(Refusal.CUSTOM_TOOL, f"{where}.type: {kind}")
+        return refuse(CannotSayCode.CUSTOM_TOOL, f"{where}.type: {kind}")
     if kind in ("item_reference", "compaction", "compaction_trigger"):
-        return refuse(Refusal.STATEFUL, f"{where}.type: {kind}")
+        return refuse(CannotSayCode.STATEFUL, f"{where}.type: {kind}")
     if "_call" in kind or kind.startswith("mcp_"):
-        return refuse(Refusal.SERVER_TOOL, f"{where}.type: {kind[:64]}")
-    return refuse(Refusal.CONTENT, f"{where}.type: {kind[:64]}")
+        return refuse(CannotSayCode.SERVER_TOOL, f"{where}.type: {kind[:64]}")
+    return refuse(CannotSayCode.CONTENT, f"{where}.type: {kind[:64]}")

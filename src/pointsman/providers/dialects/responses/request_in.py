@@ -8,9 +8,9 @@ from msgspec import Raw, Struct
 from pointsman.errors import InputError
 from pointsman.providers.dialects.body import NO_PARAMETERS, NULL, decode, is_null, number
 from pointsman.providers.dialects.hints import read_hints, says_something
-from pointsman.providers.dialects.loss import Loss, Refusal, refuse
+from pointsman.providers.dialects.loss import CannotSayCode, Loss, refuse
 from pointsman.providers.dialects.responses.items import (
-    Item,
+    ResponsesItem,
     read_output,
     read_parts,
     read_said,
@@ -19,12 +19,12 @@ from pointsman.providers.dialects.responses.items import (
 from pointsman.providers.dialects.spans import unique
 from pointsman.providers.messages import (
     Block,
-    Message,
+    ChatMessage,
+    ModelRequest,
     OutputFormat,
-    Request,
     Text,
-    Tool,
     ToolChoice,
+    ToolSpec,
 )
 
 _SYSTEM_ROLES = ("system", "developer")
@@ -74,7 +74,7 @@ class _Reasoning(Struct):
 
 
 class _Request(Struct):
-    input: str | list[Item] | None = None
+    input: str | list[ResponsesItem] | None = None
     model: str | None = None
     instructions: str | None = None
     tools: list[_Tool] | None = None
@@ -93,13 +93,13 @@ _DECODER = msgspec.json.Decoder(_Request)
 _KNOWN = frozenset((*_Request.__struct_fields__, *_STATEFUL, *_UNSAID))
 
 
-def read_request(body: bytes) -> Request:
+def read_request(body: bytes) -> ModelRequest:
     """Read a request; raise `CannotSay` for content that no other format could carry."""
     top = unique(body)
     wire = decode(_DECODER, body)
     for key in _STATEFUL:
         if says_something(key, top.get(key)):
-            raise refuse(Refusal.STATEFUL, key)
+            raise refuse(CannotSayCode.STATEFUL, key)
     unsaid = [
         str(loss)
         for key, loss in _UNSAID.items()
@@ -108,7 +108,7 @@ def read_request(body: bytes) -> Request:
     if wire.reasoning is not None and wire.reasoning.summary is not None:
         unsaid.append(Loss.REASONING_SUMMARY)
     system, messages = _conversation(wire, unsaid)
-    return Request(
+    return ModelRequest(
         messages=messages,
         system=system,
         tools=tuple(_tool(each, at) for at, each in enumerate(wire.tools or ())),
@@ -135,11 +135,11 @@ def _with_verbosity(top: dict[str, Raw], wire: _Request) -> dict[str, Raw]:
 
 def _conversation(
     wire: _Request, unsaid: list[str]
-) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
+) -> tuple[tuple[Text, ...], tuple[ChatMessage, ...]]:
     system: list[Text] = [Text(wire.instructions)] if wire.instructions else []
     if wire.input is None or isinstance(wire.input, str):
-        return tuple(system), (Message("user", (Text(wire.input),)),) if wire.input else ()
-    messages: list[Message] = []
+        return tuple(system), (ChatMessage("user", (Text(wire.input),)),) if wire.input else ()
+    messages: list[ChatMessage] = []
     said: list[Block] = []
     for at, item in enumerate(wire.input):
         where = f"input[{at}]"
@@ -156,43 +156,43 @@ def _conversation(
     return tuple(system), tuple(messages)
 
 
-def _is_said(item: Item) -> bool:
+def _is_said(item: ResponsesItem) -> bool:
     """Say whether the model said an item; those in a row are one message."""
     if item.type == "message":
         return item.role == "assistant"
     return item.type in ("function_call", "reasoning")
 
 
-def _flush(said: list[Block], messages: list[Message]) -> None:
+def _flush(said: list[Block], messages: list[ChatMessage]) -> None:
     if said:
-        messages.append(Message("assistant", tuple(said)))
+        messages.append(ChatMessage("assistant", tuple(said)))
         said.clear()
 
 
-def _message(item: Item, where: str, unsaid: list[str]) -> Message:
+def _message(item: ResponsesItem, where: str, unsaid: list[str]) -> ChatMessage:
     if item.type == "function_call_output":
-        return Message("tool", (read_output(item, where, unsaid),))
+        return ChatMessage("tool", (read_output(item, where, unsaid),))
     if item.type != "message":
         raise unreadable(item.type, where)
     blocks = tuple(read_parts(item.content, f"{where}.content", unsaid))
     if item.role in _SYSTEM_ROLES:
         if any(not isinstance(each, Text) for each in blocks):
             raise InputError(f"`{where}`: a message of this role holds text only")
-        return Message("system", blocks)
+        return ChatMessage("system", blocks)
     if item.role != "user":
         raise InputError(f"`{where}.role`: `{item.role}` is not a role")
-    return Message("user", blocks)
+    return ChatMessage("user", blocks)
 
 
-def _tool(wire: _Tool, at: int) -> Tool:
+def _tool(wire: _Tool, at: int) -> ToolSpec:
     if wire.type == "custom":
-        raise refuse(Refusal.CUSTOM_TOOL, f"tools[{at}]")
+        raise refuse(CannotSayCode.CUSTOM_TOOL, f"tools[{at}]")
     if wire.type != "function":
-        raise refuse(Refusal.SERVER_TOOL, f"tools[{at}].type: {wire.type[:64]}")
+        raise refuse(CannotSayCode.SERVER_TOOL, f"tools[{at}].type: {wire.type[:64]}")
     if not wire.name:
         raise InputError(f"`tools[{at}].name` is missing")
     schema = NO_PARAMETERS if is_null(wire.parameters) else wire.parameters
-    return Tool(wire.name, wire.description or "", schema, wire.strict)
+    return ToolSpec(wire.name, wire.description or "", schema, wire.strict)
 
 
 def _tool_choice(wire: _Request) -> ToolChoice | None:
@@ -210,10 +210,10 @@ def _tool_choice(wire: _Request) -> ToolChoice | None:
     if choice.type == "function" and choice.name:
         return ToolChoice("tool", choice.name, parallel)
     if choice.type == "allowed_tools":
-        raise refuse(Refusal.ALLOWED_TOOLS, "tool_choice")
+        raise refuse(CannotSayCode.ALLOWED_TOOLS, "tool_choice")
     if choice.type == "custom":
-        raise refuse(Refusal.CUSTOM_TOOL, "tool_choice")
-    raise refuse(Refusal.SERVER_TOOL, f"tool_choice.type: {choice.type[:64]}")
+        raise refuse(CannotSayCode.CUSTOM_TOOL, "tool_choice")
+    raise refuse(CannotSayCode.SERVER_TOOL, f"tool_choice.type: {choice.type[:64]}")
 
 
 def _output(wire: _Format | None) -> OutputFormat | None:
@@ -222,6 +222,6 @@ def _output(wire: _Format | None) -> OutputFormat | None:
     if wire.type == "json_object":
         return OutputFormat("json_object")
     if wire.type != "json_schema":
-        raise refuse(Refusal.CONTENT, f"text.format.type: {wire.type[:64]}")
+        raise refuse(CannotSayCode.CONTENT, f"text.format.type: {wire.type[:64]}")
     schema = None if is_null(wire.schema) else wire.schema
     return OutputFormat("json_schema", wire.name or "", schema, wire.strict, wire.description or "")

@@ -9,21 +9,21 @@ import msgspec
 from pointsman.providers.dialects import foreign, generation, pictures
 from pointsman.providers.dialects.body import text_of
 from pointsman.providers.dialects.call_ids import for_openai
+from pointsman.providers.dialects.generation import write_effort, write_sampling
 from pointsman.providers.dialects.hints import write_hints
-from pointsman.providers.dialects.loss import Loss, Losses, Refusal, Written, refuse
-from pointsman.providers.dialects.openai_wishes import write_effort, write_sampling
+from pointsman.providers.dialects.loss import CannotSayCode, Loss, Losses, WrittenRequest, refuse
 from pointsman.providers.dialects.passages import all_written
 from pointsman.providers.messages import (
+    ChatMessage,
     Image,
-    Message,
+    ModelRequest,
     OutputFormat,
     RedactedThinking,
-    Request,
     Text,
     Thinking,
-    Tool,
     ToolChoice,
     ToolResult,
+    ToolSpec,
     ToolUse,
 )
 
@@ -36,10 +36,10 @@ HINTS = frozenset(
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
-def write_request(request: Request, model: str) -> Written:
+def write_request(request: ModelRequest, model: str) -> WrittenRequest:
     """Write a request for a model; `model` is the provider's own name for it."""
     if request.stop:
-        raise refuse(Refusal.STOP, "stop")
+        raise refuse(CannotSayCode.STOP, "stop")
     losses = Losses(request.unsaid)
     # Nothing is stored, so reasoning must come along with each request.
     body: dict[str, object] = {"model": model, "store": False}
@@ -47,7 +47,7 @@ def write_request(request: Request, model: str) -> Written:
     if len(request.system) == 1:
         body["instructions"] = request.system[0].text
     elif request.system:
-        head.append(_shown("system", request.system))
+        head.append(_message_item("system", request.system))
     body["input"] = all_written(request, "responses", _items, losses, head)
     if request.tools:
         body["tools"] = [_tool(each) for each in request.tools]
@@ -65,7 +65,7 @@ def write_request(request: Request, model: str) -> Written:
         body["stream"] = True
     write_hints(request, HINTS, body, losses)
     _write_text(request.output, body)
-    return Written(msgspec.json.encode(body), losses.all())
+    return WrittenRequest(msgspec.json.encode(body), losses.all())
 
 
 def _write_text(output: OutputFormat | None, body: dict[str, object]) -> None:
@@ -78,18 +78,18 @@ def _write_text(output: OutputFormat | None, body: dict[str, object]) -> None:
         body["text"] = text
 
 
-def _items(messages: Sequence[Message], losses: Losses) -> Iterator[dict[str, object]]:
+def _items(messages: Sequence[ChatMessage], losses: Losses) -> Iterator[dict[str, object]]:
     for message in messages:
         if message.role == "assistant":
-            yield from _said(message, losses)
+            yield from _assistant_items(message, losses)
         elif message.role == "tool":
             yield from _outputs(message, losses)
         else:
             shown = tuple(each for each in message.content if isinstance(each, Text | Image))
-            yield _shown(message.role, shown)
+            yield _message_item(message.role, shown)
 
 
-def _said(message: Message, losses: Losses) -> Iterator[dict[str, object]]:
+def _assistant_items(message: ChatMessage, losses: Losses) -> Iterator[dict[str, object]]:
     for block in message.content:
         if isinstance(block, Text):
             part = {"type": "output_text", "text": block.text, "annotations": []}
@@ -113,11 +113,11 @@ def _reasoning(block: Thinking) -> dict[str, object]:
         "type": "reasoning",
         "id": block.id,
         "summary": summary,
-        "encrypted_content": foreign.written(block, "openai"),
+        "encrypted_content": foreign.write_signature(block, "openai"),
     }
 
 
-def _outputs(message: Message, losses: Losses) -> Iterator[dict[str, object]]:
+def _outputs(message: ChatMessage, losses: Losses) -> Iterator[dict[str, object]]:
     for block in message.content:
         if not isinstance(block, ToolResult):
             continue
@@ -130,7 +130,7 @@ def _outputs(message: Message, losses: Losses) -> Iterator[dict[str, object]]:
         yield {"type": "function_call_output", "call_id": call_id, "output": output}
 
 
-def _shown(role: str, blocks: tuple[Text | Image, ...]) -> dict[str, object]:
+def _message_item(role: str, blocks: tuple[Text | Image, ...]) -> dict[str, object]:
     if len(blocks) == 1 and isinstance(blocks[0], Text):
         return {"type": "message", "role": role, "content": blocks[0].text}
     return {"type": "message", "role": role, "content": [_part(each) for each in blocks]}
@@ -142,7 +142,7 @@ def _part(block: Text | Image) -> dict[str, object]:
     return {"type": "input_image", "image_url": pictures.url_of(block), "detail": "auto"}
 
 
-def _tool(tool: Tool) -> dict[str, object]:
+def _tool(tool: ToolSpec) -> dict[str, object]:
     written: dict[str, object] = {"type": "function", "name": tool.name}
     if tool.description:
         written["description"] = tool.description

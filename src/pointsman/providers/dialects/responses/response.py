@@ -10,7 +10,7 @@ from msgspec import Struct
 from pointsman.errors import InputError
 from pointsman.providers.dialects import foreign, stops, usage
 from pointsman.providers.dialects.body import decode, text_of
-from pointsman.providers.dialects.responses.items import Item, read_said
+from pointsman.providers.dialects.responses.items import ResponsesItem, read_said
 from pointsman.providers.messages import (
     Block,
     Image,
@@ -36,7 +36,7 @@ class ResponseObject(Struct):
 
     id: str | None = None
     status: str | None = None
-    output: list[Item] = []
+    output: list[ResponsesItem] = []
     usage: usage.ResponsesUsage | None = None
     incomplete_details: Incomplete | None = None
 
@@ -71,7 +71,7 @@ def stop_reason(wire: ResponseObject) -> StopReason:
     )
 
 
-def _refuses(item: Item) -> bool:
+def _refuses(item: ResponsesItem) -> bool:
     return isinstance(item.content, list) and any(p.type == "refusal" for p in item.content)
 
 
@@ -79,7 +79,7 @@ def write_response(response: Response, model: str, created: int) -> bytes:
     """Write a whole answer."""
     head = ResponseHead(response.id, model, created)
     items = [item_of(block, head.item_id(at, block)) for at, block in enumerate(response.content)]
-    return msgspec.json.encode(head.ended(items, response.stop_reason, response.usage))
+    return msgspec.json.encode(head.finish(items, response.stop_reason, response.usage))
 
 
 class ResponseHead:
@@ -96,23 +96,23 @@ class ResponseHead:
             return block.id
         return f"{_PREFIXES.get(type(block), 'msg')}_{self.id.removeprefix('resp_')}_{at}"
 
-    def begun(self) -> dict[str, object]:
+    def in_progress(self) -> dict[str, object]:
         """Give a response of which nothing has come yet."""
         return self._object("in_progress", [], None)
 
-    def ended(
+    def finish(
         self, items: list[dict[str, object]], reason: StopReason, used: Usage
     ) -> dict[str, object]:
         """Give a response that is over."""
         cut = stops.INCOMPLETE.get(reason)
         if reason == "error":
-            return self.failed(items, "server_error", "the provider broke off")
+            return self.fail(items, "server_error", "the provider broke off")
         written = self._object("incomplete" if cut else "completed", items, used)
         if cut is not None:
             written["incomplete_details"] = {"reason": cut}
         return written
 
-    def failed(self, items: list[dict[str, object]], code: str, message: str) -> dict[str, object]:
+    def fail(self, items: list[dict[str, object]], code: str, message: str) -> dict[str, object]:
         """Give a response that broke off."""
         written = self._object("failed", items, None)
         written["error"] = {"code": code, "message": message}
@@ -159,10 +159,10 @@ def item_of(block: Block, item_id: str, status: str = "completed") -> dict[str, 
         case ToolUse():
             return call_item(item_id, status, block.id, block.name, text_of(block.input))
         case Thinking():
-            sealed = foreign.written(block, "openai")
+            sealed = foreign.write_signature(block, "openai")
             return reasoning_item(item_id, [summary_part(block.text)] if block.text else [], sealed)
         case RedactedThinking():
-            return reasoning_item(item_id, [], foreign.written_redacted(block))
+            return reasoning_item(item_id, [], foreign.write_redacted(block))
         case Image() | ToolResult():
             raise InputError(f"an answer holds no {type(block).__name__.lower()}")
     assert_never(block)

@@ -8,19 +8,19 @@ from msgspec import Struct
 from pointsman.errors import InputError
 from pointsman.providers.dialects import foreign
 from pointsman.providers.dialects.body import decode
-from pointsman.providers.dialects.responses.items import Item, unreadable
+from pointsman.providers.dialects.responses.items import ResponsesItem, unreadable
 from pointsman.providers.dialects.responses.response import ResponseObject, stop_reason
 from pointsman.providers.dialects.sse import EventReader
 from pointsman.providers.dialects.upstream_error import UpstreamFault, incomplete
 from pointsman.providers.messages import Thinking, Usage
 from pointsman.providers.streaming import (
+    AnswerStarted,
+    AnswerStopped,
     BlockEnded,
     BlockStarted,
     Delta,
     Event,
     Signature,
-    Started,
-    Stopped,
 )
 
 _TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
@@ -37,7 +37,7 @@ class _Failed(Struct):
 class _Event(Struct):
     type: str = ""
     response: ResponseObject | None = None
-    item: Item | None = None
+    item: ResponsesItem | None = None
     output_index: int = 0
     content_index: int = 0
     summary_index: int = 0
@@ -92,7 +92,7 @@ class ResponsesReader:
     def _event(self, event: _Event, found: list[Event]) -> None:
         match event.type:
             case "response.created":
-                found.append(Started((event.response or ResponseObject()).id or "", Usage()))
+                found.append(AnswerStarted((event.response or ResponseObject()).id or "", Usage()))
             case "response.output_item.added":
                 self._begin_item(event, found)
             case "response.output_item.done":
@@ -113,7 +113,7 @@ class ResponsesReader:
                 pass  # what only repeats what was said, and events of later versions
 
     def _begin_item(self, event: _Event, found: list[Event]) -> None:
-        item = event.item or Item()
+        item = event.item or ResponsesItem()
         if item.type == "function_call":
             block = BlockStarted(self._next, "tool_use", item.call_id or "", item.name or "")
             self._begin(block, (event.output_index, 0), found)
@@ -139,12 +139,12 @@ class ResponsesReader:
         self._more(event.delta, found)
 
     def _end_item(self, event: _Event, found: list[Event]) -> None:
-        item = event.item or Item()
+        item = event.item or ResponsesItem()
         if item.type == "reasoning" and item.encrypted_content:
             self._sign(event, item, found)
         self._close(found)
 
-    def _sign(self, event: _Event, item: Item, found: list[Event]) -> None:
+    def _sign(self, event: _Event, item: ResponsesItem, found: list[Event]) -> None:
         thinking = foreign.read("", item.encrypted_content or "", "openai", item.id or "")
         redacted = foreign.as_redacted(thinking)
         place = (event.output_index, 0)
@@ -182,7 +182,9 @@ class ResponsesReader:
         self._is_over = True
         self._close(found)
         reason = "refusal" if self._has_refused else stop_reason(response)
-        found.append(Stopped(reason, Usage() if response.usage is None else response.usage.read()))
+        found.append(
+            AnswerStopped(reason, Usage() if response.usage is None else response.usage.read())
+        )
 
     def _fail(self, event: _Event, data: bytes, found: list[Event]) -> None:
         self._is_over = True

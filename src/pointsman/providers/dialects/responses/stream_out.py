@@ -15,14 +15,14 @@ from pointsman.providers.dialects.responses.response import (
 from pointsman.providers.dialects.sse import named_event
 from pointsman.providers.messages import Block, RedactedThinking, Text, Thinking, ToolUse
 from pointsman.providers.streaming import (
+    AnswerBroken,
+    AnswerStarted,
+    AnswerStopped,
     BlockEnded,
     BlockStarted,
-    Broken,
     Delta,
     Event,
     Signature,
-    Started,
-    Stopped,
 )
 
 
@@ -39,7 +39,7 @@ class _Item:
     def whole(self) -> str:
         return "".join(self.text)
 
-    def written(self, status: str) -> dict[str, object]:
+    def item(self, status: str) -> dict[str, object]:
         """Give the item as far as it has come."""
         block, text = self.block, self.whole()
         is_done = status == "completed"
@@ -50,12 +50,10 @@ class _Item:
         if block.kind == "text":
             return message_item(self.id, status, [text_part(text)] if is_done else [])
         if block.kind == "redacted_thinking":
-            return reasoning_item(
-                self.id, [], foreign.written_redacted(RedactedThinking(block.data))
-            )
+            return reasoning_item(self.id, [], foreign.write_redacted(RedactedThinking(block.data)))
         found = self.signature
         signed = Thinking(text, found.signature, found.vendor, found.id)
-        sealed = foreign.written(signed, "openai") if is_done else None
+        sealed = foreign.write_signature(signed, "openai") if is_done else None
         return reasoning_item(self.id, [summary_part(text)] if text else [], sealed)
 
 
@@ -85,7 +83,7 @@ class ResponsesWriter:
     def write(self, event: Event) -> bytes:  # noqa: PLR0911 - one for each kind of event
         """Write one event of ours as all that it is in this format."""
         match event:
-            case Started():
+            case AnswerStarted():
                 self._head = ResponseHead(event.id, self._model, self._created)
                 return self._whole("response.created") + self._whole("response.in_progress")
             case BlockStarted():
@@ -97,16 +95,16 @@ class ResponsesWriter:
                 return b""
             case BlockEnded():
                 return self._end(self._items[event.index])
-            case Stopped():
+            case AnswerStopped():
                 return self._stop(event)
-            case Broken():
+            case AnswerBroken():
                 return self._break(event)
 
     def _begin(self, event: BlockStarted) -> bytes:
         item = self._items[event.index] = _Item(event, len(self._items), self._head)
         added = self._event(
             "response.output_item.added",
-            {"output_index": item.at, "item": item.written("in_progress")},
+            {"output_index": item.at, "item": item.item("in_progress")},
         )
         if event.kind != "text":
             return added
@@ -137,7 +135,7 @@ class ResponsesWriter:
 
     def _end(self, item: _Item) -> bytes:
         text, place = item.whole(), _place(item)
-        written = item.written("completed")
+        written = item.item("completed")
         self._done.append(written)
         match item.block.kind:
             case "text":
@@ -157,18 +155,18 @@ class ResponsesWriter:
         value = {"output_index": item.at, "item": written}
         return before + self._event("response.output_item.done", value)
 
-    def _stop(self, event: Stopped) -> bytes:
-        response = self._head.ended(self._done, event.reason, event.usage)
+    def _stop(self, event: AnswerStopped) -> bytes:
+        response = self._head.finish(self._done, event.reason, event.usage)
         return self._event(f"response.{response['status']}", {"response": response})
 
-    def _break(self, event: Broken) -> bytes:
+    def _break(self, event: AnswerBroken) -> bytes:
         told: dict[str, object] = {"code": event.code, "message": event.message, "param": None}
         message = f"{event.code}: {event.message}"
-        failed = self._head.failed(self._done, "server_error", message)
+        failed = self._head.fail(self._done, "server_error", message)
         return self._event("error", told) + self._event("response.failed", {"response": failed})
 
     def _whole(self, name: str) -> bytes:
-        return self._event(name, {"response": self._head.begun()})
+        return self._event(name, {"response": self._head.in_progress()})
 
     def _event(self, name: str, value: dict[str, object]) -> bytes:
         event = {"type": name, "sequence_number": self._number, **value}

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.errors import IntegrityFailure
-from pointsman.kernel.number import divided
+from pointsman.kernel.number import divide
 from pointsman.storage.connection import Connection, Row
 from pointsman.storage.stores.patterns.changes import SQL, Changed
 from pointsman.storage.stores.patterns.evidence import EvidenceIndex, EvidenceLook
@@ -156,6 +156,6 @@ class Experience:
 def _outcome(row: Row) -> tuple[str, str, Outcomes]:
     name, model, samples, score_sum, judged, cost = row
     counted, weighed = int(samples), int(judged)
-    mean_cost = divided(int(cost), counted) if counted else 0
-    success = divided(int(score_sum), weighed) if weighed else 0
+    mean_cost = divide(int(cost), counted) if counted else 0
+    success = divide(int(score_sum), weighed) if weighed else 0
     return str(name), str(model), Outcomes.of(counted, mean_cost, weighed, success)

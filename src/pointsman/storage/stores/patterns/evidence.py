@@ -37,7 +37,7 @@ from pointsman.turns.learning.evidence_arrays import (
     Whole,
     centre_of_rows,
     centred_rows,
-    joined,
+    join_look,
     raw_looks,
     structure_part,
     text_part,
@@ -209,7 +209,7 @@ class EvidenceIndex:
                 self._structures.clear()
             structure = structure_part(fingerprint, self._centre_reals)
             self._structures[fingerprint] = structure
-        return joined(text_part(letters, tokens, self._centre_reals), structure)
+        return join_look(text_part(letters, tokens, self._centre_reals), structure)
 
     def look_at(self, place: int) -> Floats:
         """Give the look at a place."""

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.kernel.instant import Instant
-from pointsman.kernel.number import Billionths, MicroUsd, divided
+from pointsman.kernel.number import Billionths, MicroUsd, divide
 from pointsman.storage.connection import Connection
 from pointsman.storage.stores.patterns.changes import SQL
 from pointsman.storage.stores.patterns.loading import read_fingerprint
@@ -36,7 +36,7 @@ class Outcome(Struct, frozen=True):
     @property
     def mean_cost(self) -> MicroUsd:
         """The mean cost of a sample."""
-        return MicroUsd(divided(self.cost_microusd, self.samples))
+        return MicroUsd(divide(self.cost_microusd, self.samples))
 
 
 class Summary(Struct, frozen=True):
@@ -104,9 +104,9 @@ def model_total(row: tuple[str, int, int, int, int, int]) -> ModelTotal:
         samples=samples,
         judged=judged,
         mean_success=_mean_score(score_sum, judged),
-        mean_cost_microusd=MicroUsd(divided(cost, samples)),
+        mean_cost_microusd=MicroUsd(divide(cost, samples)),
     )
 
 
 def _mean_score(total: int, count: int) -> Billionths | None:
-    return Billionths(divided(total, count)) if count else None
+    return Billionths(divide(total, count)) if count else None

@@ -5,24 +5,159 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
 
 from msgspec import Struct
 
 from pointsman.errors import InputError
 from pointsman.providers.credentials import NO_SECRET, Credential, Secret
 from pointsman.providers.failures import failure_of
-from pointsman.providers.http_address import Resolve, resolved
-from pointsman.providers.http_exchange import Exchange, Message
-from pointsman.providers.http_pool import Pool, PoolSettings
-from pointsman.providers.port import Answer, Deadlines, Dialect, Outgoing, UpstreamError
-from pointsman.providers.request_head import HeadTemplate, target_of
-from pointsman.providers.retrying import Effect, Flow, Jitter, Try, tries
+from pointsman.providers.http.address import Resolve, resolve_host
+from pointsman.providers.http.exchange import Exchange, RequestBytes
+from pointsman.providers.http.pool import ConnectionPool, PoolSettings
+from pointsman.providers.port import (
+    Deadlines,
+    Dialect,
+    ErrorClass,
+    Outgoing,
+    UpstreamAnswer,
+    UpstreamError,
+)
 from pointsman.providers.vendors import Vendor, default_dialects
 from pointsman.turns.registry.models import Provider as Configured
 from pointsman.turns.registry.models import SecretRef
-from pointsman.turns.registry.upstream import read_base_url, read_headers
+from pointsman.turns.registry.upstream import HEADER_VALUE, Origin, read_base_url, read_headers
+from pointsman.version import VERSION
+
+
+class HeadTemplate:
+    """Writes the heads of requests to one address."""
+
+    __slots__ = ("_fixed", "_names", "_own", "_ready", "_vendor")
+
+    def __init__(
+        self, vendor: Vendor, origin: Origin, target: str, headers: Mapping[str, str]
+    ) -> None:
+        lines = {
+            "host": origin.host_header,
+            "user-agent": f"pointsman/{VERSION}",
+            "content-type": "application/json",
+            "accept-encoding": "identity",
+            **headers,
+        }
+        self._vendor = vendor
+        self._names = frozenset(lines)
+        self._own = _lines(vendor.headers.items())
+        self._fixed = f"POST {target} HTTP/1.1\r\n{_lines(lines.items())}"
+        self._ready: dict[bool, tuple[Secret, bytes]] = {}
+        """What comes before the length where nothing passes through, with the key it is for."""
+
+    def message(self, outgoing: Outgoing, secret: Secret) -> RequestBytes:
+        """Give the bytes of a request with a key in them."""
+        is_stream, body = outgoing.is_stream, outgoing.body
+        if outgoing.headers:
+            # First what may be refused: once the key is written out, nothing must raise any more.
+            head = self._before_length(self._passed_lines(outgoing.headers), secret, is_stream)
+        else:
+            ready = self._ready.get(is_stream)
+            if ready is None or ready[0] is not secret:
+                ready = (secret, self._before_length(self._own, secret, is_stream))
+                self._ready[is_stream] = ready
+            head = ready[1]
+        return RequestBytes(b"%bcontent-length: %d\r\n\r\n" % (head, len(body)), body)
+
+    def _before_length(self, passed: str, secret: Secret, is_stream: bool) -> bytes:  # noqa: FBT001 - as an answer is asked for
+        vendor = self._vendor
+        accept = "text/event-stream" if is_stream else "application/json"
+        key = (
+            ""
+            if secret is NO_SECRET
+            else f"{vendor.key_header}: {vendor.key_prefix}{secret.reveal()}\r\n"
+        )
+        return f"{self._fixed}{passed}{key}accept: {accept}\r\n".encode("ascii")
+
+    def _passed_lines(self, given: Iterable[tuple[str, str]]) -> str:
+        """Give the lines of what passes through, over those the vendor always wants."""
+        vendor = self._vendor
+        lines: dict[str, str] = {}
+        for name, value in given:
+            key = name.lower()
+            if key not in vendor.passed or key in self._names:
+                continue
+            if not HEADER_VALUE.fullmatch(value):
+                message = f"the header `{key}` holds characters that a header cannot hold"
+                raise UpstreamError(message, error_class="invalid_request")
+            lines[key] = f"{lines[key]}, {value}" if key in lines else value
+        return _lines({**vendor.headers, **lines}.items())
+
+
+def target_of(path: str, query: Mapping[str, str]) -> str:
+    """Give what is asked for: a path and the configured query."""
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _lines(headers: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers)
+
+
+Jitter = Callable[[], float]
+"""Gives a number between -1 and 1, another one each time."""
+
+_RETRIED: Final[tuple[ErrorClass, ...]] = ("rate_limit", "server_error", "network")
+_OF_THE_KEY: Final[tuple[ErrorClass, ...]] = ("rate_limit", "auth")
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+_SPREAD = 0.25
+
+
+class Try(Struct, frozen=True):
+    """Make the call with the key of this number; answered with its error, None when it worked."""
+
+    key: int
+
+
+class Wait(Struct, frozen=True):
+    """Wait so long."""
+
+    seconds: float
+
+
+Effect = Try | Wait
+Flow = Generator[Effect, UpstreamError | None, None]
+
+
+def retry_flow(keys: int, first_key: int, jitter: Jitter, retries: int = 2) -> Flow:
+    """Give the tries of one call until one works or nothing is left to try.
+
+    The next key is tried at once, each key once; waiting and trying again is done `retries` times.
+    """
+    key = first_key
+    other_keys = keys - 1
+    done = 0
+    while True:
+        error = yield Try(key)
+        if error is None or error.is_policy_refusal:
+            return
+        if error.error_class in _OF_THE_KEY and other_keys > 0:
+            other_keys -= 1
+            key = (key + 1) % keys
+            continue
+        if error.error_class not in _RETRIED or done == retries:
+            return
+        yield Wait(pause_s(done, error.retry_after_s, jitter()))
+        done += 1
+
+
+def pause_s(done: int, retry_after_s: float | None, jitter: float) -> float:
+    """Give the pause after so many retries: what the provider asks for, else doubling."""
+    if retry_after_s is not None:
+        return retry_after_s
+    return min(_FIRST_PAUSE_S * 2.0**done, _LONGEST_PAUSE_S) * (1.0 + _SPREAD * jitter)
+
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -31,17 +166,17 @@ _ERROR_BODY_BYTES = 64 * 1024
 _ACCEPTED_TYPES = ("application/json", "text/event-stream", "")
 
 
-def _spread() -> float:
+def _random_spread() -> float:
     return random.SystemRandom().uniform(-1.0, 1.0)
 
 
-class Surroundings(Struct, frozen=True):
+class ProviderEnvironment(Struct, frozen=True):
     """What a provider takes from outside; a test gives its own."""
 
     sleep: Sleep = asyncio.sleep
-    jitter: Jitter = _spread
+    jitter: Jitter = _random_spread
     wall_s: Callable[[], float] = time.time
-    resolve: Resolve = resolved
+    resolve: Resolve = resolve_host
     retries: int = 2
 
 
@@ -61,7 +196,7 @@ class HttpProvider:
         *,
         dialects: tuple[Dialect, ...] = (),
         pool: PoolSettings = PoolSettings(),  # noqa: B008 - it is frozen
-        surroundings: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
+        surroundings: ProviderEnvironment = ProviderEnvironment(),  # noqa: B008 - it is frozen
     ) -> None:
         origin, path = read_base_url(configured.base_url or vendor.base_url)
         if vendor.is_versioned:
@@ -82,7 +217,7 @@ class HttpProvider:
         self._credentials = tuple(Credential(ref, home) for ref in _keys(configured))
         self._good_key = 0
         self._timeout_s = float(configured.timeout_s)
-        self._pool = Pool(origin, pool, resolve=surroundings.resolve)
+        self._pool = ConnectionPool(origin, pool, resolve=surroundings.resolve)
         self._outside = surroundings
 
     @property
@@ -90,20 +225,20 @@ class HttpProvider:
         """Tell how many connections are open."""
         return self._pool.open_connections
 
-    def written(self, outgoing: Outgoing) -> Message:
+    def write(self, outgoing: Outgoing) -> RequestBytes:
         """Give a call as it would be sent now."""
         return self._message(outgoing, self._good_key)[0]
 
-    def begun(self, message: Message, deadlines: Deadlines) -> Exchange | None:
+    def begin(self, message: RequestBytes, deadlines: Deadlines) -> Exchange | None:
         """Begin a call at once, where a connection rests; `send` sees through what is begun."""
-        exchange = self._pool.begun(message, deadlines, self._ends_at(deadlines))
+        exchange = self._pool.begin(message, deadlines, self._ends_at(deadlines))
         if exchange is not None:
             exchange.key = message.key
         return exchange
 
     async def send(
         self, outgoing: Outgoing, deadlines: Deadlines, begun: Exchange | None = None
-    ) -> Answer:
+    ) -> UpstreamAnswer:
         """Make one call and give its answer once the head is a success."""
         if begun is None:
             key, ends_at = self._good_key, self._ends_at(deadlines)
@@ -111,22 +246,22 @@ class HttpProvider:
             # Others may have found another key to be good since.
             key, ends_at = begun.key, begun.ends_at
         try:
-            return await self._tried(outgoing, deadlines, ends_at, key, begun)
+            return await self._try(outgoing, deadlines, ends_at, key, begun)
         except UpstreamError as failed:
             error = failed
-        return await self._tried_again(outgoing, deadlines, ends_at, key, error)
+        return await self._retry(outgoing, deadlines, ends_at, key, error)
 
-    async def _tried_again(
+    async def _retry(
         self,
         outgoing: Outgoing,
         deadlines: Deadlines,
         ends_at: float,
         key: int,
         error: UpstreamError,
-    ) -> Answer:
+    ) -> UpstreamAnswer:
         """Go on after the first try, with this key, failed, as the flow of tries says."""
         loop, outside = asyncio.get_running_loop(), self._outside
-        flow = tries(max(len(self._credentials), 1), key, outside.jitter, outside.retries)
+        flow = retry_flow(max(len(self._credentials), 1), key, outside.jitter, outside.retries)
         next(flow)
         attempts = error.attempts = 1
         effect = _after(flow, error)
@@ -134,7 +269,7 @@ class HttpProvider:
             if isinstance(effect, Try):
                 attempts += 1
                 try:
-                    answer = await self._tried(outgoing, deadlines, ends_at, effect.key)
+                    answer = await self._try(outgoing, deadlines, ends_at, effect.key)
                 except UpstreamError as failed:
                     failed.attempts = attempts
                     error = failed
@@ -157,7 +292,7 @@ class HttpProvider:
     def _ends_at(self, deadlines: Deadlines) -> float:
         return asyncio.get_running_loop().time() + min(deadlines.total_s, self._timeout_s)
 
-    def _message(self, outgoing: Outgoing, key: int) -> tuple[Message, str, Secret]:
+    def _message(self, outgoing: Outgoing, key: int) -> tuple[RequestBytes, str, Secret]:
         """Give the bytes of a call, which key is in them by its id, and the key."""
         secret, used = NO_SECRET, ""
         if self._credentials:
@@ -170,7 +305,7 @@ class HttpProvider:
         message.key = key
         return message, used, secret
 
-    async def _tried(
+    async def _try(
         self,
         outgoing: Outgoing,
         deadlines: Deadlines,
@@ -185,7 +320,7 @@ class HttpProvider:
             error.credential = used
             raise
         exchange.credential = used
-        unreadable = what_is_unreadable(exchange.headers)
+        unreadable = unreadable_reason(exchange.headers)
         if exchange.status >= 300 or unreadable:
             failure = await self._failure(exchange, secret, unreadable)
             failure.credential = used
@@ -205,10 +340,10 @@ class HttpProvider:
         if status < 300:
             return UpstreamError(f"`{self.name}` {unreadable}", error_class="other", status=status)
         now_s = self._outside.wall_s()
-        return failure_of(self.name, status, exchange.headers, secret.redacted(body), now_s)
+        return failure_of(self.name, status, exchange.headers, secret.redact(body), now_s)
 
 
-def what_is_unreadable(headers: Mapping[str, str]) -> str:
+def unreadable_reason(headers: Mapping[str, str]) -> str:
     """Say why a body that is on its way cannot be used; empty when it can."""
     if headers.get("content-type") == "application/json" and "content-encoding" not in headers:
         return ""

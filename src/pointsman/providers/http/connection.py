@@ -6,8 +6,8 @@ import asyncio
 from math import inf
 from typing import Protocol, cast
 
-from pointsman.providers.http_exchange import Exchange, Limits, Message
-from pointsman.providers.http_parsing import AnswerReader, BadAnswer
+from pointsman.providers.http.exchange import AnswerLimits, Exchange, RequestBytes
+from pointsman.providers.http.parsing import AnswerReader, BadAnswer
 from pointsman.providers.port import Deadlines, ErrorClass
 
 _EARLY_S = 0.002
@@ -23,14 +23,14 @@ _JOINED_BYTES = 64 * 1024
 class Owner(Protocol):
     """The pool a connection belongs to."""
 
-    def released(self, connection: Connection) -> None:
+    def release(self, connection: UpstreamConnection) -> None:
         """Take it back: its answer is whole and it can serve again."""
 
-    def lost(self, connection: Connection) -> None:
+    def forget(self, connection: UpstreamConnection) -> None:
         """Forget it: it is closed."""
 
 
-class Connection(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """A connection that serves one exchange at a time.
 
     It has one timer, which is moved only when it fires too early: a request that is answered in
@@ -43,7 +43,7 @@ class Connection(asyncio.Protocol):
     )  # fmt: skip
 
     def __init__(
-        self, owner: Owner, loop: asyncio.AbstractEventLoop, name: str, limits: Limits
+        self, owner: Owner, loop: asyncio.AbstractEventLoop, name: str, limits: AnswerLimits
     ) -> None:
         self._owner = owner
         self._loop = loop
@@ -63,7 +63,7 @@ class Connection(asyncio.Protocol):
         """Tell whether it is closed."""
         return self._transport is None
 
-    def begin(self, message: Message, deadlines: Deadlines, ends_at: float) -> Exchange:
+    def begin(self, message: RequestBytes, deadlines: Deadlines, ends_at: float) -> Exchange:
         """Write a request; its answer comes with the exchange."""
         exchange = Exchange(self, self._loop, deadlines, ends_at, self._limits)
         transport = self._transport
@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
         if exchange is not None:
             self._end_with_connection(exchange, exc)
         self._transport = None
-        self._owner.lost(self)
+        self._owner.forget(self)
 
     # What the exchange calls.
 
@@ -169,7 +169,7 @@ class Connection(asyncio.Protocol):
                 self._is_paused = False
                 transport.resume_reading()
             exchange.on_end()
-            self._owner.released(self)
+            self._owner.release(self)
         else:
             exchange.on_end()
             self.abort()

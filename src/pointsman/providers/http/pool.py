@@ -16,9 +16,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from pointsman.errors import InputError
-from pointsman.providers.http_address import Resolve, addresses_of, resolved
-from pointsman.providers.http_connection import Connection
-from pointsman.providers.http_exchange import Exchange, Limits, Message
+from pointsman.providers.http.address import Resolve, addresses_of, resolve_host
+from pointsman.providers.http.connection import UpstreamConnection
+from pointsman.providers.http.exchange import AnswerLimits, Exchange, RequestBytes
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.turns.registry.upstream import Origin
 
@@ -29,12 +29,12 @@ class PoolSettings(Struct, frozen=True):
     max_connections: int = 1024
     max_idle: int = 128
     idle_s: float = 30.0
-    limits: Limits = Limits()
+    limits: AnswerLimits = AnswerLimits()
     allow_private: bool = False
     ca_file: Path | None = None
 
 
-class Pool:
+class ConnectionPool:
     """The connections to one origin; nothing it does can reach another one."""
 
     def __init__(
@@ -42,16 +42,16 @@ class Pool:
         origin: Origin,
         settings: PoolSettings = PoolSettings(),  # noqa: B008 - it is frozen
         *,
-        resolve: Resolve = resolved,
+        resolve: Resolve = resolve_host,
     ) -> None:
         self._origin = origin
         self._settings = settings
         self._resolve = resolve
         self._tls = _tls_context(settings.ca_file) if origin.is_tls else None
-        self._idle: list[Connection] = []
-        self._open: set[Connection] = set()
+        self._idle: list[UpstreamConnection] = []
+        self._open: set[UpstreamConnection] = set()
         self._taken = 0  # connections there are or will be
-        self._queue: deque[asyncio.Future[Connection | None]] = deque()
+        self._queue: deque[asyncio.Future[UpstreamConnection | None]] = deque()
         self._is_closed = False
         self._emptied: asyncio.Future[None] | None = None
 
@@ -60,7 +60,7 @@ class Pool:
         """Tell how many connections are open."""
         return len(self._open)
 
-    def begun(self, message: Message, deadlines: Deadlines, ends_at: float) -> Exchange | None:
+    def begin(self, message: RequestBytes, deadlines: Deadlines, ends_at: float) -> Exchange | None:
         """Send a request at once, where a connection rests."""
         if not self._idle:
             return None
@@ -68,7 +68,7 @@ class Pool:
 
     async def request(
         self,
-        message: Message,
+        message: RequestBytes,
         deadlines: Deadlines,
         ends_at: float,
         begun: Exchange | None = None,
@@ -77,11 +77,11 @@ class Pool:
 
         `begun` is where it was sent already.
         """
-        exchange = begun or self.begun(message, deadlines, ends_at)
+        exchange = begun or self.begin(message, deadlines, ends_at)
         if exchange is None:
             connection = await self._take(deadlines, ends_at)
             exchange = connection.begin(message, deadlines, ends_at)
-        while not await exchange.head_arrived():
+        while not await exchange.wait_for_head():
             connection = await self._take(deadlines, ends_at)
             exchange = connection.begin(message, deadlines, ends_at)
         return exchange
@@ -90,7 +90,7 @@ class Pool:
         """Close every connection, and wait until they are closed."""
         self._is_closed = True
         while (waiter := self._next_waiter()) is not None:
-            waiter.set_exception(_closed())
+            waiter.set_exception(_closed_error())
         for connection in self._open:
             connection.break_off("the provider was closed", "cancelled")
         while self._open:
@@ -99,7 +99,7 @@ class Pool:
 
     # What a connection calls.
 
-    def released(self, connection: Connection) -> None:
+    def release(self, connection: UpstreamConnection) -> None:
         """Give a connection to who waits for one, or keep it."""
         waiter = self._next_waiter() if self._queue else None
         if waiter is not None:
@@ -110,7 +110,7 @@ class Pool:
         else:
             connection.abort()
 
-    def lost(self, connection: Connection) -> None:
+    def forget(self, connection: UpstreamConnection) -> None:
         """Forget a connection; who waits for one may open its own."""
         if connection in self._open:
             self._open.discard(connection)
@@ -120,9 +120,9 @@ class Pool:
         if self._emptied is not None and not self._open and not self._emptied.done():
             self._emptied.set_result(None)
 
-    async def _take(self, deadlines: Deadlines, ends_at: float) -> Connection:
+    async def _take(self, deadlines: Deadlines, ends_at: float) -> UpstreamConnection:
         if self._is_closed:
-            raise _closed()
+            raise _closed_error()
         loop = asyncio.get_running_loop()
         latest = min(loop.time() + deadlines.connect_s, ends_at)
         if self._taken < self._settings.max_connections:
@@ -132,14 +132,16 @@ class Pool:
             if connection is not None:
                 return connection
         try:
-            return await self._connected(loop, latest)
+            return await self._connect(loop, latest)
         except BaseException:
             self._give_back()
             raise
 
-    async def _wait_for_one(self, latest: float) -> Connection | None:
+    async def _wait_for_one(self, latest: float) -> UpstreamConnection | None:
         """Wait in line; None is leave to open a new connection."""
-        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[UpstreamConnection | None] = (
+            asyncio.get_running_loop().create_future()
+        )
         self._queue.append(waiter)
         try:
             async with asyncio.timeout_at(latest):
@@ -152,7 +154,7 @@ class Pool:
             self._hand_on(waiter)
             raise
 
-    def _hand_on(self, waiter: asyncio.Future[Connection | None]) -> None:
+    def _hand_on(self, waiter: asyncio.Future[UpstreamConnection | None]) -> None:
         """Pass on what was given to somebody who did not wait long enough to take it."""
         if not waiter.done() or waiter.cancelled() or waiter.exception() is not None:
             return
@@ -160,9 +162,9 @@ class Pool:
         if connection is None:
             self._give_back()
         else:
-            self.released(connection)
+            self.release(connection)
 
-    def _next_waiter(self) -> asyncio.Future[Connection | None] | None:
+    def _next_waiter(self) -> asyncio.Future[UpstreamConnection | None] | None:
         while self._queue:
             waiter = self._queue.popleft()
             if not waiter.done():
@@ -176,11 +178,11 @@ class Pool:
         else:
             waiter.set_result(None)
 
-    async def _connected(self, loop: asyncio.AbstractEventLoop, latest: float) -> Connection:
+    async def _connect(self, loop: asyncio.AbstractEventLoop, latest: float) -> UpstreamConnection:
         host = self._origin.host
         try:
             async with asyncio.timeout_at(latest):
-                return await self._connected_to_one(loop, latest)
+                return await self._connect_to_any(loop, latest)
         except TimeoutError:
             message = f"no connection to `{host}` in time"
             raise UpstreamError(message, error_class="timeout", is_unreached=True) from None
@@ -195,7 +197,9 @@ class Pool:
             message = f"no connection to `{host}`: {why}"
         raise UpstreamError(message.lower(), error_class="network", is_unreached=True)
 
-    async def _connected_to_one(self, loop: asyncio.AbstractEventLoop, latest: float) -> Connection:
+    async def _connect_to_any(
+        self, loop: asyncio.AbstractEventLoop, latest: float
+    ) -> UpstreamConnection:
         settings = self._settings
         addresses = await addresses_of(
             self._origin, self._resolve, allow_private=settings.allow_private
@@ -205,14 +209,16 @@ class Pool:
             share = (latest - loop.time()) / left
             try:
                 async with asyncio.timeout(share):
-                    return await self._connected_to(loop, address)
+                    return await self._connect_to(loop, address)
             except OSError:
                 continue
-        return await self._connected_to(loop, addresses[-1])
+        return await self._connect_to(loop, addresses[-1])
 
-    async def _connected_to(self, loop: asyncio.AbstractEventLoop, address: str) -> Connection:
+    async def _connect_to(
+        self, loop: asyncio.AbstractEventLoop, address: str
+    ) -> UpstreamConnection:
         origin = self._origin
-        connection = Connection(self, loop, origin.host, self._settings.limits)
+        connection = UpstreamConnection(self, loop, origin.host, self._settings.limits)
         await loop.create_connection(
             lambda: connection,
             address,
@@ -224,12 +230,12 @@ class Pool:
             raise ConnectionResetError
         if self._is_closed:
             connection.abort()
-            raise _closed()
+            raise _closed_error()
         self._open.add(connection)
         return connection
 
 
-def _closed() -> UpstreamError:
+def _closed_error() -> UpstreamError:
     return UpstreamError("the provider was closed", error_class="cancelled")
 
 

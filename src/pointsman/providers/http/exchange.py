@@ -17,14 +17,14 @@ _LOW_WATER = 64 * 1024
 _MANY_PIECES = 1024
 
 
-class Limits(Struct, frozen=True):
+class AnswerLimits(Struct, frozen=True):
     """How much of an answer is taken, in bytes: when read whole, when taken piece by piece."""
 
     body_bytes: int = 64 * MIB
     stream_bytes: int = 512 * MIB
 
 
-class Message:
+class RequestBytes:
     """The bytes of one request. They hold a key, so they are not shown."""
 
     __slots__ = ("body", "head", "key")
@@ -39,7 +39,7 @@ class Message:
         return "Message()"
 
 
-class Line(Protocol):
+class AnswerSource(Protocol):
     """The connection an answer comes in on."""
 
     def pause(self) -> None:
@@ -63,18 +63,18 @@ class Exchange:
     """
 
     __slots__ = (
-        "_failure", "_is_paused", "_is_whole", "_limits", "_line", "_loop", "_pieces", "_size",
-        "_told", "_total", "_waiter", "attempts", "credential", "deadlines", "ends_at",
+        "_callback", "_failure", "_is_paused", "_is_whole", "_limits", "_loop", "_pieces", "_size",
+        "_source", "_total", "_waiter", "attempts", "credential", "deadlines", "ends_at",
         "has_begun", "headers", "is_stale", "key", "status",
     )  # fmt: skip
 
     def __init__(
         self,
-        line: Line,
+        source: AnswerSource,
         loop: asyncio.AbstractEventLoop,
         deadlines: Deadlines,
         ends_at: float,
-        limits: Limits,
+        limits: AnswerLimits,
     ) -> None:
         self.status = 0
         self.headers: Mapping[str, str] = {}
@@ -85,7 +85,7 @@ class Exchange:
         self.ends_at = ends_at
         self.has_begun = False
         self.is_stale = False
-        self._line: Line | None = line
+        self._source: AnswerSource | None = source
         self._loop = loop
         self._limits = limits
         self._pieces: list[bytes] = []
@@ -95,7 +95,7 @@ class Exchange:
         self._failure: tuple[str, ErrorClass] | None = None
         self._is_whole = False
         self._is_paused = False
-        self._told: Callable[[], None] | None = None
+        self._callback: Callable[[], None] | None = None
 
     # What the connection tells.
 
@@ -111,22 +111,22 @@ class Exchange:
         self._pieces.append(piece)
         self._size += len(piece)
         is_much = self._size > _HIGH_WATER or len(self._pieces) > _MANY_PIECES
-        if is_much and not self._is_paused and self._line is not None:
+        if is_much and not self._is_paused and self._source is not None:
             self._is_paused = True
-            self._line.pause()
+            self._source.pause()
             self._wake()
         elif self._waiter is not None:
             self._wake()
 
     def on_end(self) -> None:
         """Learn that the answer is whole; the connection belongs to others from now on."""
-        self._line = None
+        self._source = None
         self._is_whole = True
         self._wake()
 
     def on_failure(self, message: str, error_class: ErrorClass) -> None:
         """Learn that nothing more will come."""
-        self._line = None
+        self._source = None
         self._failure = (message, error_class)
         self._wake()
 
@@ -137,15 +137,15 @@ class Exchange:
 
     # What the one who asked does.
 
-    def tell(self, told: Callable[[], None]) -> None:
+    def on_complete(self, callback: Callable[[], None]) -> None:
         """Have somebody told, in place of waiting: once it is whole, or must be looked at before.
 
         That is when it failed, when its status is not 200, and when it is more than is kept here.
         """
         if self._is_whole or self._failure is not None:
-            told()
+            callback()
         else:
-            self._told = told
+            self._callback = callback
 
     def whole(self) -> bytes | None:
         """Give the whole body, which stays here; nothing where it is not here, or too long."""
@@ -156,7 +156,7 @@ class Exchange:
             self._pieces = pieces = [b"".join(pieces)]
         return pieces[0]
 
-    async def head_arrived(self) -> bool:
+    async def wait_for_head(self) -> bool:
         """Wait for the head; False when the request may be sent again on a new connection."""
         while self.status == 0:
             if self.is_stale:
@@ -180,7 +180,7 @@ class Exchange:
             if self._is_whole:
                 raise StopAsyncIteration
             await self._wait()
-        piece = self._taken()
+        piece = self._take_pieces()
         self._total += len(piece)
         if self._total > self._limits.stream_bytes:
             self._refuse_length(self._limits.stream_bytes)
@@ -190,7 +190,7 @@ class Exchange:
         """Give the whole body."""
         limit = self._limits.body_bytes
         if self._is_whole and self._size <= limit:
-            return self._taken()
+            return self._take_pieces()
         if not self._is_whole:
             length = self.headers.get("content-length", "0")
             if int(length) > limit:
@@ -201,7 +201,7 @@ class Exchange:
             size += self._size
             if size > limit:
                 self._refuse_length(limit)
-            taken.append(self._taken())
+            taken.append(self._take_pieces())
             if self._is_whole:
                 return b"".join(taken)
             self._raise_failure()
@@ -209,17 +209,17 @@ class Exchange:
 
     async def close(self) -> None:
         """Let go; an answer that is not whole takes its connection with it."""
-        if self._line is not None:
+        if self._source is not None:
             self._abandon()
         self._pieces.clear()
         self._size = 0
 
     def hurry(self, seconds: float) -> None:
         """Let the rest come within so many seconds."""
-        if self._line is not None:
-            self._line.hurry(seconds)
+        if self._source is not None:
+            self._source.hurry(seconds)
 
-    def _taken(self) -> bytes:
+    def _take_pieces(self) -> bytes:
         pieces = self._pieces
         if len(pieces) == 1:
             piece = pieces.pop()
@@ -229,8 +229,8 @@ class Exchange:
         self._size = 0
         if self._is_paused:
             self._is_paused = False
-            if self._line is not None:
-                self._line.resume()
+            if self._source is not None:
+                self._source.resume()
         return piece
 
     async def _wait(self) -> None:
@@ -249,20 +249,20 @@ class Exchange:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
-        told, self._told = self._told, None
-        if told is not None:
-            told()
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
 
-    def let_go(self) -> None:
+    def discard(self) -> None:
         """Learn that nobody wants the answer any more."""
-        self._told = None
+        self._callback = None
         self._abandon()
 
     def _abandon(self) -> None:
-        line = self._line
-        if line is not None:
+        source = self._source
+        if source is not None:
             self.on_failure("the answer was let go", "cancelled")
-            line.abort()
+            source.abort()
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Protocol, cast
 
 from pointsman.providers.dialects import chat, messages, responses
-from pointsman.providers.dialects.loss import Written
-from pointsman.providers.messages import Request, Response
+from pointsman.providers.dialects.loss import WrittenRequest
+from pointsman.providers.messages import ModelRequest, Response
 from pointsman.providers.port import Dialect
 from pointsman.providers.streaming import Event
 
 
-class Reader(Protocol):
+class StreamReader(Protocol):
     """Reads one streamed answer."""
 
     def feed(self, data: bytes) -> list[Event]:
@@ -24,7 +24,7 @@ class Reader(Protocol):
         ...
 
 
-class Writer(Protocol):
+class StreamWriter(Protocol):
     """Writes one streamed answer."""
 
     def write(self, event: Event) -> bytes:
@@ -35,11 +35,11 @@ class Writer(Protocol):
 class Speaker(Protocol):
     """Everything that can be read and written in one dialect."""
 
-    def read_request(self, body: bytes) -> Request:
+    def read_request(self, body: bytes) -> ModelRequest:
         """Read a request; raise `CannotSay` for content no other dialect could carry."""
         ...
 
-    def write_request(self, request: Request, model: str) -> Written:
+    def write_request(self, request: ModelRequest, model: str) -> WrittenRequest:
         """Write a request and list what it no longer says."""
         ...
 
@@ -51,11 +51,11 @@ class Speaker(Protocol):
         """Write a whole answer."""
         ...
 
-    def stream_reader(self) -> Reader:
+    def stream_reader(self) -> StreamReader:
         """Read one streamed answer."""
         ...
 
-    def stream_writer(self, model: str, created: int, *, wants_usage: bool = True) -> Writer:
+    def stream_writer(self, model: str, created: int, *, wants_usage: bool = True) -> StreamWriter:
         """Write one streamed answer."""
         ...
 

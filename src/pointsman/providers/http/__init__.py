@@ -1,0 +1,1 @@
+"""One provider over HTTP: its connections, its requests and their answers."""

@@ -1,0 +1,1 @@
+"""Providers and dialects by name."""
