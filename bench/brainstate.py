@@ -18,20 +18,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from decide import RESULTS, _rounded, times
 
-from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.creation import StartingAttention, create_state
 from pointsman.brainstate.events import (
     NOTHING,
-    Inputs,
     Insertion,
     NewGoal,
     Referenced,
+    TickInputs,
     TokensUsed,
 )
-from pointsman.brainstate.hints import hinted
-from pointsman.brainstate.snapshot import snapshot_id
-from pointsman.brainstate.state import BrainState, ResourceBudget
-from pointsman.brainstate.tick import inserted, ticked
-from pointsman.brainstate.view import shown
+from pointsman.brainstate.hints import routing_hints
+from pointsman.brainstate.state import BRAINSTATE_FORM, BrainState, ResourceBudget
+from pointsman.brainstate.tick import insert_items, tick_state
+from pointsman.brainstate.view import state_view
 from pointsman.kernel.number import billionths
 
 PROMISED_US = 40
@@ -46,19 +45,19 @@ def item(number: int) -> Insertion:
 def state(items: int = 8, goals: int = 2) -> BrainState:
     """Give a state in the middle of a job."""
     wanted = [NewGoal(f"g{n}", "answer", priority=billionths("0.7")) for n in range(goals)]
-    first, _ = created("seed-1", wanted, StartingAttention(), ResourceBudget(8192, 3), {})
-    return inserted(first, [item(n) for n in range(items)])
+    first, _ = create_state("seed-1", wanted, StartingAttention(), ResourceBudget(8192, 3), {})
+    return insert_items(first, [item(n) for n in range(items)])
 
 
-def typical() -> Inputs:
+def typical() -> TickInputs:
     """A vote, a new item, tokens spent."""
-    return Inputs(council_approval=True, wm=(item(10_000),), events=(TokensUsed(120),))
+    return TickInputs(council_approval=True, wm=(item(10_000),), events=(TokensUsed(120),))
 
 
-def promoting(before: BrainState) -> Inputs:
+def promoting(before: BrainState) -> TickInputs:
     """The same, and an item used for the second time."""
     used = Referenced(before.wm[3].wm_id)
-    return Inputs(council_approval=True, wm=(item(10_000),), events=(used, TokensUsed(120)))
+    return TickInputs(council_approval=True, wm=(item(10_000),), events=(used, TokensUsed(120)))
 
 
 def processor_us(call: Callable[[], object]) -> float:
@@ -81,12 +80,12 @@ def main() -> None:
     before = state()
     usual, promotes = typical(), promoting(before)
     ways: dict[str, Callable[[], object]] = {
-        "empty": lambda: ticked(before, NOTHING),
-        "typical": lambda: ticked(before, usual),
-        "promoting": lambda: ticked(before, promotes),
-        "hints": lambda: hinted(before),
-        "snapshot_id": lambda: snapshot_id(before),
-        "shown": lambda: shown(before),
+        "empty": lambda: tick_state(before, NOTHING),
+        "typical": lambda: tick_state(before, usual),
+        "promoting": lambda: tick_state(before, promotes),
+        "hints": lambda: routing_hints(before),
+        "snapshot_id": lambda: BRAINSTATE_FORM.id(before),
+        "shown": lambda: state_view(before),
     }
     found = {name: measured(call) for name, call in ways.items()}
     growth = {}
@@ -94,7 +93,7 @@ def main() -> None:
         larger = state(count)
         inputs = typical()
         growth[str(count)] = processor_us(
-            lambda larger=larger, inputs=inputs: ticked(larger, inputs)
+            lambda larger=larger, inputs=inputs: tick_state(larger, inputs)
         )
     result = {
         "conditions": {

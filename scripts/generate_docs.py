@@ -227,7 +227,7 @@ def agents_page() -> str:
         "5. **The score**: `weight_avail * availability + weight_goal * goal_priority +\n"
         "   weight_bias * explore_bias * (1 - availability)`, rounded once, half to even. Equal\n"
         "   scores: more trust first, then the lower name.\n"
-        "6. **The fallback**, if nobody reaches `min_score`: `is_fallback: true`, else\n"
+        "6. **The fallback**, if no agent reaches `min_score`: `is_fallback: true`, else\n"
         "   `generic_agent`. It must pass the same checks, and answers without going deep. It is\n"
         "   never a candidate like others, even where it is named.",
         "Availability is `apt * status weight`, times `dep_unhealthy_penalty` once if anything\n"

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointsman.brainstate.given import given
-from pointsman.brainstate.hints import hinted
-from pointsman.brainstate.reading import read_inputs, read_start, started
+from pointsman.brainstate.hints import routing_hints
+from pointsman.brainstate.read_state import read_state
+from pointsman.brainstate.reading import read_inputs, read_start, start_state
 from pointsman.brainstate.state import BrainState
-from pointsman.brainstate.tick import inserted, ticked
+from pointsman.brainstate.tick import insert_items, tick_state
 from pointsman.brainstate.trace import TickTrace
-from pointsman.brainstate.view import JSON, shown, shown_hints
+from pointsman.brainstate.view import JSON, hints_view, state_view
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import Document
 from pointsman.kernel.json_text import read_json
@@ -51,13 +51,13 @@ def _document(value: Any) -> Document:
 def _began(case: dict[str, Any]) -> BrainState:
     changes = case.get("start", {})
     attention = {**START["attention"], **changes.get("attention", {})}
-    state, _ = started(read_start(_document({**START, **changes, "attention": attention})))
+    state, _ = start_state(read_start(_document({**START, **changes, "attention": attention})))
     items = read_inputs(_document({"wm": case.get("insert", [])})).wm
-    return inserted(state, items)
+    return insert_items(state, items)
 
 
 def _plain(state: BrainState) -> Any:
-    return json.loads(JSON.encode(shown(state)), parse_float=Decimal)
+    return json.loads(JSON.encode(state_view(state)), parse_float=Decimal)
 
 
 def _named(value: Any, ids: dict[str, str]) -> Any:
@@ -70,7 +70,7 @@ def _named(value: Any, ids: dict[str, str]) -> Any:
 
 
 def _ids(state: BrainState) -> dict[str, str]:
-    view = shown(state)
+    view = state_view(state)
     return {str(item.value): item.wm_id for item in (*view.cwm.items, *view.wm)}
 
 
@@ -112,7 +112,7 @@ def test_a_job_goes_as_told(case: dict[str, Any]) -> None:
     _check(state, trace, case.get("want", {}))
     for step in case.get("ticks", []):
         inputs = _named(step.get("inputs", {}), _ids(state))
-        state, trace = ticked(state, read_inputs(_document(inputs)))
+        state, trace = tick_state(state, read_inputs(_document(inputs)))
         _check(state, trace, step.get("want", {}))
     if "hints" in case:
         _check_hints(case, state)
@@ -124,7 +124,7 @@ def test_hints_are_as_told(case: dict[str, Any]) -> None:
 
 
 def _check_hints(case: dict[str, Any], state: BrainState) -> None:
-    hints = json.loads(JSON.encode(shown_hints(hinted(state))))
+    hints = json.loads(JSON.encode(hints_view(routing_hints(state))))
     assert {name: hints[name] for name in case["hints"]} == case["hints"]
     flat = {name: hints[name] for name in ("prefer_high_APT", "allow_explore")}
     assert hints["candidate_bias"] == flat
@@ -162,13 +162,13 @@ GOOD = {
         ],
     },
 }
-READERS = {"start": read_start, "inputs": read_inputs, "state": given}
+READERS = {"start": read_start, "inputs": read_inputs, "state": read_state}
 
 
 def _good_state() -> Any:
     state = _began({"start": {"goals": GOOD["start"]["goals"]}})
     items = [{"type": "fact", "value": each} for each in ("x", "y", "x")]
-    after, _ = ticked(state, read_inputs(_document({"wm": items})))
+    after, _ = tick_state(state, read_inputs(_document({"wm": items})))
     return _plain(after)
 
 

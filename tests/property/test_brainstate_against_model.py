@@ -12,12 +12,12 @@ from tests.models import brainstate_jobs as jobs
 from tests.models import brainstate_model as model
 from tests.models import brainstate_runs as runs
 
-from pointsman.brainstate.hints import hinted
+from pointsman.brainstate.hints import routing_hints
 from pointsman.brainstate.reading import read_inputs
 from pointsman.brainstate.state import BrainState
-from pointsman.brainstate.tick import ticked
+from pointsman.brainstate.tick import tick_state
 from pointsman.brainstate.trace import TickTrace
-from pointsman.brainstate.view import JSON, shown, shown_hints
+from pointsman.brainstate.view import JSON, hints_view, state_view
 from pointsman.kernel.json_text import read_json
 
 JOBS = 150
@@ -52,7 +52,7 @@ SOMETIMES = {
 
 def plain(state: BrainState) -> dict[str, Any]:
     """Give a state as the model sees it."""
-    value = json.loads(JSON.encode(shown(state)), parse_float=Fraction)
+    value = json.loads(JSON.encode(state_view(state)), parse_float=Fraction)
     for item in value["WM"]:
         item["all_ticks"] = list(item.pop("reference_ticks"))
     return value
@@ -100,13 +100,13 @@ def compared(seed: int) -> tuple[Counter[str], list[str]]:
     for _ in range(runs.TICKS):
         known = [item.wm_id for item in (*state.wm, *state.cwm.items)]
         drawn = jobs.inputs(source, known)
-        state, trace = ticked(state, read_inputs(read_json(jobs.text(drawn), "inputs")))
+        state, trace = tick_state(state, read_inputs(read_json(jobs.text(drawn), "inputs")))
         new = iter(x.subject for x in trace.happenings if x.event_type == "wm_inserted")
         wanted = model.tick(wanted, exact(drawn), new)
         found = plain(state)
         seen += happened(trace)
         seen["ticks"] += 1
-        hints = json.loads(JSON.encode(shown_hints(hinted(state))))
+        hints = json.loads(JSON.encode(hints_view(routing_hints(state))))
         if common(found) != common(wanted) or any(
             hints[key] != value for key, value in model.hints(wanted).items()
         ):

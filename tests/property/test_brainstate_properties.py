@@ -10,14 +10,13 @@ import pytest
 from tests.models import brainstate_runs as runs
 
 from pointsman.brainstate.constants import FRACTIONS
-from pointsman.brainstate.events import INPUTS_FORM, Inputs
-from pointsman.brainstate.given import given
-from pointsman.brainstate.hints import HINTS_FORM, hinted
-from pointsman.brainstate.snapshot import BRAINSTATE_FORM
-from pointsman.brainstate.state import BrainState
-from pointsman.brainstate.tick import inserted, ticked
+from pointsman.brainstate.events import INPUTS_FORM, TickInputs
+from pointsman.brainstate.hints import HINTS_FORM, routing_hints
+from pointsman.brainstate.read_state import read_state
+from pointsman.brainstate.state import BRAINSTATE_FORM, BrainState
+from pointsman.brainstate.tick import insert_items, tick_state
 from pointsman.brainstate.trace import TRACE_FORM, TickTrace
-from pointsman.brainstate.view import JSON, shown
+from pointsman.brainstate.view import JSON, state_view
 from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import ONE
@@ -28,7 +27,7 @@ REPLAYED = range(500)
 LARGE = Limits(bytes=2**20)
 PINNED = "a2935cd084267cb262dae29c2bd5e2e6557fadb7a222c7e6e87c7da64c641edd"
 
-Tick = tuple[BrainState, Inputs, BrainState, TickTrace]
+Tick = tuple[BrainState, TickInputs, BrainState, TickTrace]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +39,7 @@ def ticks() -> list[Tick]:
         state = runs.first(source)
         for _ in range(runs.TICKS):
             inputs = runs.given_inputs(source, state)
-            after, trace = ticked(state, inputs)
+            after, trace = tick_state(state, inputs)
             found.append((state, inputs, after, trace))
             state = after
     return found
@@ -108,7 +107,7 @@ def test_budget_constants_and_warnings_never_change(ticks: list[Tick]) -> None:
 def test_a_tick_leaves_the_state_it_was_given_as_it_was(ticks: list[Tick]) -> None:
     for before, inputs, after, trace in ticks[::7]:
         bytes_before = BRAINSTATE_FORM.form.encode(before)
-        again, trace_again = ticked(before, inputs)
+        again, trace_again = tick_state(before, inputs)
         assert BRAINSTATE_FORM.form.encode(before) == bytes_before
         assert (again, trace_again) == (after, trace)
 
@@ -148,7 +147,7 @@ def test_a_wish_changes_nothing_but_the_trace(ticks: list[Tick]) -> None:
             continue
         wished += 1
         others = tuple(x for x in inputs.events if x not in actions)
-        without, _ = ticked(before, msgspec.structs.replace(inputs, events=others))
+        without, _ = tick_state(before, msgspec.structs.replace(inputs, events=others))
         same = {"sequence": after.sequence, "last_updated": after.last_updated}
         assert msgspec.structs.replace(without, **same) == after
     assert wished > 20
@@ -157,25 +156,25 @@ def test_a_wish_changes_nothing_but_the_trace(ticks: list[Tick]) -> None:
 @pytest.mark.req(355)
 def test_every_state_shows_reads_back_and_keeps_its_bytes(ticks: list[Tick]) -> None:
     for _, inputs, after, trace in ticks[::5]:
-        text = JSON.encode(shown(after))
-        assert given(read_json(text, "state", LARGE)) == after
+        text = JSON.encode(state_view(after))
+        assert read_state(read_json(text, "state", LARGE)) == after
         assert BRAINSTATE_FORM.form.decode(BRAINSTATE_FORM.form.encode(after)) == after
         assert INPUTS_FORM.decode(INPUTS_FORM.encode(inputs)) == inputs
         assert TRACE_FORM.decode(TRACE_FORM.encode(trace)) == trace
-        assert HINTS_FORM.decode(HINTS_FORM.encode(hinted(after))) == hinted(after)
+        assert HINTS_FORM.decode(HINTS_FORM.encode(routing_hints(after))) == routing_hints(after)
 
 
 @pytest.mark.req(382)
 def test_the_depth_never_exceeds_what_the_snapshot_allows(ticks: list[Tick]) -> None:
     for _, _, after, _ in ticks:
-        hints = hinted(after)
+        hints = routing_hints(after)
         assert 0 <= hints.max_depth_allowed <= after.resource_budget.max_depth_allowed
 
 
 def test_items_inserted_between_ticks_are_those_a_tick_would_insert(ticks: list[Tick]) -> None:
     for before, inputs, _, _ in ticks[::3]:
-        between = inserted(before, inputs.wm)
-        within, _ = ticked(before, Inputs(wm=inputs.wm))
+        between = insert_items(before, inputs.wm)
+        within, _ = tick_state(before, TickInputs(wm=inputs.wm))
         names = {item.wm_id for item in between.wm}
         assert {item.wm_id for item in within.wm} <= names
         assert (between.tick, between.goals) == (before.tick, before.goals)

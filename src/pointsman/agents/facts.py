@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from pointsman.agents.file.config import Name
-from pointsman.brainstate.hints import hinted
+from pointsman.brainstate.hints import routing_hints
 from pointsman.brainstate.state import BrainState
 from pointsman.kernel.canonical import ContentId, Form
 from pointsman.kernel.content import Sealed, Texts
@@ -178,7 +178,7 @@ def facts_of(
 
 def mind_view(state: BrainState) -> MindView:
     """Give a state as the router sees it; the depth is the budget's own, not the hint (D-000-5)."""
-    bias = hinted(state).candidate_bias
+    bias = routing_hints(state).candidate_bias
     return MindView(
         attention_gain=state.attention.attention_gain,
         explore_bias=state.attention.explore_bias,

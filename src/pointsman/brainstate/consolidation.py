@@ -16,7 +16,7 @@ from pointsman.kernel.text import ascii_lower
 TOPIC_WORDS = 4
 LONGEST_TOPIC = 60
 
-# DETERMINISM: only ASCII separates words; what else is a letter changes with the Python version.
+# DETERMINISM: only ASCII separates words; the other letters change with the Python version.
 _BETWEEN = r"\x00-/:-@\[-`{-\x7f"
 _WORD = f"[^{_BETWEEN}]+"
 _FIRST_WORDS = re.compile(
@@ -24,8 +24,8 @@ _FIRST_WORDS = re.compile(
 )
 
 
-def expired(items: Sequence[CwmItem], tick: int, journal: Journal) -> list[CwmItem]:
-    """Give the items whose time has not run out; the others are noted and gone."""
+def drop_expired(items: Sequence[CwmItem], tick: int, journal: Journal) -> list[CwmItem]:
+    """Return the items whose time to live has not run out; note and drop the others."""
     kept: list[CwmItem] = []
     for item in items:
         if tick - item.promoted_at_tick < item.ttl_ticks:
@@ -35,10 +35,10 @@ def expired(items: Sequence[CwmItem], tick: int, journal: Journal) -> list[CwmIt
     return kept
 
 
-def recomputed(items: Iterable[CwmItem], most_tokens: int, why: Why, journal: Journal) -> Cwm:
-    """Give the memory made of these items, most referenced first, within its tokens.
+def recompute_cwm(items: Iterable[CwmItem], most_tokens: int, why: Why, journal: Journal) -> Cwm:
+    """Return the memory made of these items, most referenced first, within its tokens.
 
-    What could never fit goes first: it would push out all the others and then go itself.
+    An item that could never fit goes first: it would push out all the others and then go itself.
     """
     fitting = []
     for item in items:
@@ -62,7 +62,7 @@ def recomputed(items: Iterable[CwmItem], most_tokens: int, why: Why, journal: Jo
 
 
 def with_items(cwm: Cwm, items: Sequence[CwmItem]) -> Cwm:
-    """Give the memory with changed or fewer items; its topic and order stay (004 §4.2)."""
+    """Return the memory with changed or fewer items; its topic and order stay (004 §4.2)."""
     kept = tuple(items)
     if kept == cwm.items:
         return cwm
@@ -71,7 +71,7 @@ def with_items(cwm: Cwm, items: Sequence[CwmItem]) -> Cwm:
 
 
 def topic_of(items: Sequence[CwmItem]) -> str:
-    """Name what memory is about: the first words of its most referenced item, else its type."""
+    """Return the topic of memory: the first words of its most referenced item, else its type."""
     if not items:
         return ""
     first = items[0]
@@ -86,5 +86,5 @@ def topic_of(items: Sequence[CwmItem]) -> str:
 
 
 def _rank(item: CwmItem) -> tuple[int, int, str]:
-    """Order items by what is dropped first: least referenced, longest unused, then by id."""
+    """Order items for dropping: least referenced, longest unused, then by id."""
     return (item.references, item.last_reference_tick, item.wm_id)

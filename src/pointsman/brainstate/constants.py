@@ -1,6 +1,6 @@
-"""Every number the update rules use: kept in each snapshot, so that no rule holds one of its own.
+"""Every number the update rules use: stored in each snapshot, so that no rule holds one of its own.
 
-Defaults are of a version; what was not given is filled in when a state is created, with a warning.
+Defaults have a version; a missing number is filled in when a state is created, with a warning.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class GivenConstants(
 
 
 class DefaultUsed(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A warning: something was not given, and this value was taken. For operators only."""
+    """A warning: a value was missing, and this default was taken. For operators only."""
 
     name: str
     value: str
@@ -152,7 +152,7 @@ FRACTIONS: Final = frozenset(
 
 
 def read_constants(given: GivenConstants) -> dict[str, int]:
-    """Give the constants a caller wrote, exact; what was absent stays absent."""
+    """Return the constants a caller wrote, exact; absent ones stay absent."""
     exact: dict[str, int] = {}
     for name in _DEFAULT_VALUES:
         value = getattr(given, name)
@@ -163,8 +163,8 @@ def read_constants(given: GivenConstants) -> dict[str, int]:
     return exact
 
 
-def materialised(given: Mapping[str, int]) -> tuple[Constants, tuple[DefaultUsed, ...]]:
-    """Fill in what is missing, with a warning for each default used (004 §11)."""
+def fill_defaults(given: Mapping[str, int]) -> tuple[Constants, tuple[DefaultUsed, ...]]:
+    """Fill in the missing constants, with a warning for each default used (004 §11)."""
     missing = [name for name in _DEFAULT_VALUES if name not in given and name != "defaults_version"]
     warnings = tuple(DefaultUsed(WRITTEN[name], _default_text(name)) for name in missing)
     return convert({**_DEFAULT_VALUES, **given}, Constants), warnings

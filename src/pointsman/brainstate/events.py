@@ -1,4 +1,4 @@
-"""What may change a state, exact: votes, feedback, items for memory, and events (004 §9, §13)."""
+"""The inputs of a tick, exact: votes, feedback, items for memory, and events (004 §9, §13)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pointsman.kernel.number import Billionths
 ActionType = Literal[
     "sem_write", "sem_delete", "register_module", "set_module_policy", "set_router_config"
 ]
-"""The persistent effects a state may wish for, and never has by itself (004 §6)."""
+"""The persistent effects a state may wish for, and never causes by itself (004 §6)."""
 
 
 class NewGoal(Struct, frozen=True, forbid_unknown_fields=True):
-    """A goal before it is opened; its priority is given, or computed from what the user wants."""
+    """A goal before it is opened; its priority is set, or computed from the user's and a score."""
 
     goal_id: str
     type: GoalType
@@ -46,7 +46,7 @@ class Insertion(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class _Event(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
-    """Something that happened in the job."""
+    """An event of the job."""
 
 
 class Referenced(_Event, frozen=True, tag="reference"):
@@ -84,7 +84,7 @@ class RepairLooped(_Event, frozen=True, tag="repair_loop"):
 
 
 class GoalResumed(_Event, frozen=True, tag="goal_resumed"):
-    """Somebody wants a goal that came paused to go on."""
+    """A goal that was created paused is resumed."""
 
     goal_id: str
 
@@ -109,7 +109,7 @@ class TokensReturned(_Event, frozen=True, tag="tokens_returned"):
 
 
 class ActionWished(_Event, frozen=True, tag="action"):
-    """Somebody wishes for a persistent effect; `payload` is canonical JSON text."""
+    """A module wishes for a persistent effect; `payload` is canonical JSON text."""
 
     action_type: ActionType
     origin: str
@@ -131,8 +131,8 @@ Event: TypeAlias = (
 )
 
 
-class Inputs(Struct, frozen=True, forbid_unknown_fields=True):
-    """All that one tick looks at besides the state. Votes and feedback may be absent: None."""
+class TickInputs(Struct, frozen=True, forbid_unknown_fields=True):
+    """All inputs of one tick besides the state. Votes and feedback may be absent: None."""
 
     council_approval: bool | None = None
     user_upvote: bool | None = None
@@ -140,5 +140,5 @@ class Inputs(Struct, frozen=True, forbid_unknown_fields=True):
     events: tuple[Event, ...] = ()
 
 
-NOTHING = Inputs()
-INPUTS_FORM = Form(Inputs)
+NOTHING = TickInputs()
+INPUTS_FORM = Form(TickInputs)

@@ -1,10 +1,10 @@
-"""What a tick did, for people to read."""
+"""The trace of a tick, for people to read."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from pointsman.brainstate.trace import Change, Happening, Reward, TickTrace
+from pointsman.brainstate.trace import Happening, ModulatorChange, Reward, TickTrace
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import billionths_text
 
@@ -13,8 +13,8 @@ _COUNCIL: Final = {None: "no council", True: "the council approved", False: "the
 _USER: Final = {None: "the user said nothing", True: "an upvote", False: "a downvote"}
 
 
-def explained(trace: TickTrace) -> str:
-    """Tell a tick on one screen: the reward, the modulators, and each thing that happened."""
+def to_screen(trace: TickTrace) -> str:
+    """Render a tick on one screen: the reward, the modulators, and each happening."""
     lines = [
         printable(f"tick {trace.tick} of {trace.brainstate_id}"),
         _reward(trace.reward),
@@ -36,7 +36,7 @@ def _reward(reward: Reward) -> str:
     return f"reward {billionths_text(reward.value)}: {said}{aside}"
 
 
-def _change(change: Change) -> str:
+def _change(change: ModulatorChange) -> str:
     return f"{billionths_text(change.before)} → {billionths_text(change.after)}"
 
 

@@ -30,7 +30,7 @@ _CAUSES: Final[Mapping[Why, Cause]] = {
 
 
 def priority_of(new: NewGoal, limits: Constants) -> Billionths:
-    """Give the priority: as given, else what the user wants and the heuristic, weighed."""
+    """Return the priority: as set, else the user's and the heuristic's, weighed."""
     if new.priority is not None:
         return new.priority
     user = limits.default_user_priority if new.user_specified is None else new.user_specified
@@ -56,8 +56,8 @@ def defaults_of(new: NewGoal, limits: Constants) -> list[DefaultUsed]:
     ]
 
 
-def opened(new: NewGoal, limits: Constants, tick: int, counter: int) -> Goal:
-    """Make a goal of what was given; it is active unless it says otherwise."""
+def open_goal(new: NewGoal, limits: Constants, tick: int, counter: int) -> Goal:
+    """Open a new goal; it is active unless it says otherwise."""
     return Goal(
         goal_id=new.goal_id,
         priority=priority_of(new, limits),
@@ -103,11 +103,11 @@ class Goals:
             "goal_created", new.goal_id, Why.REPORTED, f"priority {priority}"
         )
         self._places[new.goal_id] = len(self._goals)
-        self._goals.append(opened(new, self._limits, self._tick, counter))
+        self._goals.append(open_goal(new, self._limits, self._tick, counter))
         self.has_new = True
 
     def report(self, event: GoalEvent) -> None:
-        """Take in what happened to a goal; to one that is over, nothing happens any more."""
+        """Apply an event to its goal; a goal that has ended does not change any more."""
         kind = event.__struct_config__.tag
         place = self._place(event.goal_id)
         if place is None:
@@ -117,7 +117,7 @@ class Goals:
         if goal.status in ("succeeded", "failed"):
             self._journal.ignore(str(kind), event.goal_id, Why.GOAL_OVER)
             return
-        self._goals[place] = self._changed(goal, event)
+        self._goals[place] = self._apply(goal, event)
 
     def _place(self, goal_id: str) -> int | None:
         # Most ticks report about no goal, so the places are found by the first that does.
@@ -125,35 +125,35 @@ class Goals:
             self._places = {each.goal_id: place for place, each in enumerate(self._goals)}
         return self._places.get(goal_id)
 
-    def settled(self, *, is_exhausted: bool) -> tuple[Goal, ...]:
-        """Give the goals after every transition that is due: ended, then paused or resumed."""
+    def settle(self, *, is_exhausted: bool) -> tuple[Goal, ...]:
+        """Return the goals after every due transition: ended, then paused or resumed."""
         goals, live = [], []
         for each in self._goals:
-            goal = self._ended(each) if each.status == "active" else each
+            goal = self._end_if_due(each) if each.status == "active" else each
             goals.append(goal)
             if goal.status == "active" or is_live(goal):
                 live.append(goal.priority)
         if not live:
             return tuple(goals)
         least = max(live) - self._limits.preemption_margin
-        if not is_exhausted and self._are_going_on(goals, least):
+        if not is_exhausted and self._are_all_active(goals, least):
             return tuple(goals)
         due = Why.BUDGET_EXHAUSTED if is_exhausted else Why.PREEMPTED
         return tuple(
             [
-                self._paced(each, due if is_exhausted or each.priority < least else None)
+                self._pause_or_resume(each, due if is_exhausted or each.priority < least else None)
                 for each in goals
             ]
         )
 
     @staticmethod
-    def _are_going_on(goals: Sequence[Goal], least: int) -> bool:
-        """Whether nobody is paused, nor to be: the most frequent case by far."""
+    def _are_all_active(goals: Sequence[Goal], least: int) -> bool:
+        """Whether no goal is paused, nor to be: the most frequent case by far."""
         return not [each for each in goals if each.paused_because or each.priority < least]
 
-    def _changed(self, goal: Goal, event: GoalEvent) -> Goal:
+    def _apply(self, goal: Goal, event: GoalEvent) -> Goal:
         if isinstance(event, ResultProduced):
-            return self._delivered(goal, event)
+            return self._apply_result(goal, event)
         if isinstance(event, AttemptFailed):
             count = goal.attempts + 1
             detail = f"attempts {count} of {self._limits.max_attempts}"
@@ -164,9 +164,9 @@ class Goals:
             detail = f"repair loops {count} of {self._limits.max_repair_loops}"
             self._journal.note("repair_loop", goal.goal_id, Why.REPORTED, detail)
             return replace(goal, repair_loops=count)
-        return self._released(goal)
+        return self._resume(goal)
 
-    def _delivered(self, goal: Goal, event: ResultProduced) -> Goal:
+    def _apply_result(self, goal: Goal, event: ResultProduced) -> Goal:
         if goal.deliverable not in ("", event.deliverable):
             self._journal.ignore("result", goal.goal_id, Why.OTHER_DELIVERABLE)
             return goal
@@ -174,14 +174,14 @@ class Goals:
         self._journal.note("result", goal.goal_id, Why.REPORTED, detail)
         return replace(goal, is_delivered=True, final_confidence=event.final_confidence)
 
-    def _released(self, goal: Goal) -> Goal:
+    def _resume(self, goal: Goal) -> Goal:
         if goal.paused_because != "given":
             self._journal.ignore("goal_resumed", goal.goal_id, Why.NOT_HELD)
             return goal
         self._journal.note("goal_resumed", goal.goal_id, Why.ASKED)
         return replace(goal, status="active", paused_because="")
 
-    def _ended(self, goal: Goal) -> Goal:
+    def _end_if_due(self, goal: Goal) -> Goal:
         limits, confidence = self._limits, goal.final_confidence
         if (
             goal.is_delivered
@@ -198,8 +198,8 @@ class Goals:
             return replace(goal, status="failed")
         return goal
 
-    def _paced(self, goal: Goal, due: Why | None) -> Goal:
-        """Give a goal paused for what is due, or going on where nothing is."""
+    def _pause_or_resume(self, goal: Goal, due: Why | None) -> Goal:
+        """Return a goal paused for the due cause, or resumed where there is none."""
         cause = "" if due is None else _CAUSES[due]
         if cause == goal.paused_because or not is_live(goal):
             return goal

@@ -1,4 +1,4 @@
-"""What a state advises whoever chooses an agent: how deep, and which to lean to (004 §5)."""
+"""The hints of a state for routing: how deep, and which agents to prefer (004 §5)."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from pointsman.kernel.number import floor_of
 
 
 class Shallow(Meaning):
-    """Why a job is answered quickly, whatever its attention would allow."""
+    """Why a job is answered quickly, even where its attention would allow more."""
 
     LOW_ATTENTION = "low_attention", "attention is below the threshold for more than a quick answer"
     LOW_TOKEN_BUDGET = "low_token_budget", "the token budget is below the threshold"
 
 
 class CandidateBias(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """Which candidates the state leans to."""
+    """The candidates the state prefers."""
 
     prefer_high_apt: bool
     allow_explore: bool
 
 
-class Hints(Struct, frozen=True, forbid_unknown_fields=True):
-    """The advice; `forced_by` says what forced the depth to 0."""
+class RoutingHints(Struct, frozen=True, forbid_unknown_fields=True):
+    """The hints; `forced_by` lists the reasons for a forced depth of 0."""
 
     max_depth_allowed: int
     candidate_bias: CandidateBias
     forced_by: tuple[Shallow, ...]
 
 
-HINTS_FORM = Form(Hints)
+HINTS_FORM = Form(RoutingHints)
 
 
-def hinted(state: BrainState) -> Hints:
-    """Read a state's advice; the depth never exceeds what the snapshot allows."""
+def routing_hints(state: BrainState) -> RoutingHints:
+    """Return a state's hints; the depth never exceeds the snapshot's limit."""
     limits, mind, budget = state.constants, state.attention, state.resource_budget
     forced: list[Shallow] = []
     if mind.attention_gain < limits.quick_answer_below:
@@ -48,4 +48,4 @@ def hinted(state: BrainState) -> Hints:
         mind.attention_gain >= limits.prefer_high_apt_at,
         mind.explore_bias >= limits.allow_explore_at,
     )
-    return Hints(depth, bias, tuple(forced))
+    return RoutingHints(depth, bias, tuple(forced))

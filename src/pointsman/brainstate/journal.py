@@ -1,4 +1,4 @@
-"""What a running tick has done so far: numbered, named and timed by the job's own counter."""
+"""The happenings of a running tick: numbered, named and timed by the job's own counter."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Journal:
         self.sequence = sequence
         self.happenings: list[Happening] = []
 
-    def taken(self) -> int:
-        """Give the next free counter and move on."""
+    def next_counter(self) -> int:
+        """Return the next free counter and advance it."""
         sequence = self.sequence
         self.sequence = sequence + 1
         return sequence
 
     def note(self, event_type: Happened, subject: str, why: Why, detail: str = "") -> int:
-        """Write down what happened; give the counter it happened at."""
+        """Note a happening; return its counter."""
         sequence = self.sequence
         self.sequence = sequence + 1
         self.happenings.append(
@@ -39,5 +39,5 @@ class Journal:
         return sequence
 
     def ignore(self, event: str, subject: str, why: Why) -> None:
-        """Write down that an event changed nothing."""
+        """Note that an event changed nothing."""
         self.note("ignored", subject, why, event)

@@ -17,13 +17,13 @@ BYTES_A_TOKEN = 4
 
 
 class Promotion(NamedTuple):
-    """What stays in working memory, and what leaves it for the consolidated one."""
+    """The items that stay in working memory, and those promoted to the consolidated one."""
 
     kept: list[WmItem]
     promoted: list[CwmItem]
 
 
-class Memory:
+class TickMemory:
     """Both memories of one state while a tick works on them; newest first."""
 
     __slots__ = ("_goals", "_journal", "_limits", "_tick", "cwm", "wm")
@@ -100,18 +100,18 @@ class Memory:
 
 def new_item(given: Insertion, ttl_ticks: int, tick: int, journal: Journal) -> WmItem:
     """Make an item of working memory; its insertion is its first reference."""
-    counter = journal.taken()
+    counter = journal.next_counter()
     name = given.wm_id or wm_id(journal.job_seed, counter)
     tokens = given.token_estimate
     if tokens is None:
-        tokens = estimated_tokens(given.value)
+        tokens = estimate_tokens(given.value)
     journal.note("wm_inserted", name, Why.NEW_ITEM, f"ttl_ticks {ttl_ticks}")
     created = seeded_instant(counter)
     return WmItem(name, given.type, given.value, ttl_ticks, created, tick, 1, (tick,), tokens)
 
 
 def ttl_of(given: Insertion, goals: Sequence[Goal], limits: Constants) -> int:
-    """Give an item's time to live: its own, else its goal's, else the default."""
+    """Return an item's time to live: its own, else its goal's, else the default."""
     if given.ttl_ticks is not None:
         return given.ttl_ticks
     if given.goal_id is not None:
@@ -121,13 +121,15 @@ def ttl_of(given: Insertion, goals: Sequence[Goal], limits: Constants) -> int:
     return limits.default_wm_ttl
 
 
-def estimated_tokens(value: str) -> int:
+def estimate_tokens(value: str) -> int:
     """Estimate the tokens of a canonical text: a token every four bytes, at least one."""
     return max(1, -(-len(value.encode("utf-8", "surrogatepass")) // BYTES_A_TOKEN))
 
 
-def promoted(wm: Sequence[WmItem], tick: int, limits: Constants, journal: Journal) -> Promotion:
-    """Take out what was referenced often enough within the window, newest first.
+def split_promoted(
+    wm: Sequence[WmItem], tick: int, limits: Constants, journal: Journal
+) -> Promotion:
+    """Take out the items referenced often enough within the window, newest first.
 
     INVARIANT: an item leaves working memory with its promotion, and no two items in memory share
     an id, so nothing is promoted twice.
@@ -142,15 +144,15 @@ def promoted(wm: Sequence[WmItem], tick: int, limits: Constants, journal: Journa
             kept.append(item)
             continue
         journal.note("promotion", item.wm_id, Why.OFTEN_REFERENCED, f"references {recent}")
-        leaving.append(_consolidated(item, tick, limits))
+        leaving.append(_to_cwm_item(item, tick, limits))
     return Promotion(kept, leaving)
 
 
-def aged(wm: Sequence[WmItem], began: Instant, journal: Journal) -> tuple[WmItem, ...]:
+def age_items(wm: Sequence[WmItem], began: Instant, journal: Journal) -> tuple[WmItem, ...]:
     """Take a tick off every item older than this tick, and drop those that have none left.
 
-    What was inserted between two ticks carries the number of the one to come, and ages in it: so
-    age is told by the instant.
+    An item inserted between two ticks carries the number of the next one, and ages in it: so age
+    is measured by the instant.
     """
     kept: list[WmItem] = []
     for item in wm:
@@ -163,7 +165,7 @@ def aged(wm: Sequence[WmItem], began: Instant, journal: Journal) -> tuple[WmItem
     return tuple(kept)
 
 
-def _consolidated(item: WmItem, tick: int, limits: Constants) -> CwmItem:
+def _to_cwm_item(item: WmItem, tick: int, limits: Constants) -> CwmItem:
     return CwmItem(
         item.wm_id,
         item.type,

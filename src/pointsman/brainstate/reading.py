@@ -1,4 +1,4 @@
-"""From what a caller wrote to exact values: a job's start, the inputs of a tick."""
+"""Reads a caller's bodies into exact values: a job's start, the inputs of a tick."""
 
 from __future__ import annotations
 
@@ -7,26 +7,7 @@ from decimal import Decimal
 
 from msgspec import UNSET, UnsetType
 
-from pointsman.brainstate.constants import DefaultUsed, read_constants
-from pointsman.brainstate.created import StartingAttention, created
-from pointsman.brainstate.events import (
-    ActionWished,
-    AttemptFailed,
-    Event,
-    GoalCreated,
-    GoalResumed,
-    Inputs,
-    Insertion,
-    NewGoal,
-    NodeFailed,
-    Referenced,
-    RepairLooped,
-    ResultProduced,
-    TokensReturned,
-    TokensUsed,
-)
-from pointsman.brainstate.state import BrainState, ResourceBudget
-from pointsman.brainstate.written import (
+from pointsman.brainstate.bodies import (
     LONGEST_VALUE,
     GivenAction,
     GivenAttempt,
@@ -44,6 +25,25 @@ from pointsman.brainstate.written import (
     GivenStart,
     GivenUse,
 )
+from pointsman.brainstate.constants import DefaultUsed, read_constants
+from pointsman.brainstate.creation import StartingAttention, create_state
+from pointsman.brainstate.events import (
+    ActionWished,
+    AttemptFailed,
+    Event,
+    GoalCreated,
+    GoalResumed,
+    Insertion,
+    NewGoal,
+    NodeFailed,
+    Referenced,
+    RepairLooped,
+    ResultProduced,
+    TickInputs,
+    TokensReturned,
+    TokensUsed,
+)
+from pointsman.brainstate.state import BrainState, ResourceBudget
 from pointsman.errors import InputError, Problem, ValueRefused
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.codes import Code
@@ -58,10 +58,10 @@ def read_start(document: Document) -> GivenStart:
     return conform(document, GivenStart, start_problems)
 
 
-def started(given: GivenStart, counter: int = 0) -> tuple[BrainState, tuple[DefaultUsed, ...]]:
-    """Make the first state of a job out of what a caller wrote, with its warnings."""
+def start_state(given: GivenStart, counter: int = 0) -> tuple[BrainState, tuple[DefaultUsed, ...]]:
+    """Make the first state of a job from a caller's body, with its warnings."""
     mind, budget = given.attention, given.resource_budget
-    return created(
+    return create_state(
         given.job_seed,
         [new_goal(each) for each in given.goals],
         StartingAttention(
@@ -73,14 +73,14 @@ def started(given: GivenStart, counter: int = 0) -> tuple[BrainState, tuple[Defa
     )
 
 
-def read_inputs(document: Document) -> Inputs:
+def read_inputs(document: Document) -> TickInputs:
     """Read the inputs of a tick, or raise with every problem at its place."""
     return exact_inputs(conform(document, GivenInputs, inputs_problems))
 
 
-def exact_inputs(given: GivenInputs) -> Inputs:
-    """Give inputs without a problem as exact ones."""
-    return Inputs(
+def exact_inputs(given: GivenInputs) -> TickInputs:
+    """Return the exact inputs of a body without problems."""
+    return TickInputs(
         given.council_approval,
         given.user_upvote,
         tuple(_insertion(each) for each in given.wm),
@@ -89,7 +89,7 @@ def exact_inputs(given: GivenInputs) -> Inputs:
 
 
 def start_problems(given: GivenStart, document: Document, at: Path = ()) -> Iterator[Problem]:
-    """Find what a schema cannot say about a start, whose body stands at `at`."""
+    """Find the problems of a start at `at` that a schema cannot express."""
     seen: set[str] = set()
     for index, goal in enumerate(given.goals):
         path = (*at, "goals", index)
@@ -101,7 +101,7 @@ def start_problems(given: GivenStart, document: Document, at: Path = ()) -> Iter
 
 
 def inputs_problems(given: GivenInputs, document: Document, at: Path = ()) -> Iterator[Problem]:
-    """Find what a schema cannot say about inputs, which stand at `at`."""
+    """Find the problems of inputs at `at` that a schema cannot express."""
     for index, item in enumerate(given.wm):
         yield from value_problems(item.value, document, (*at, "wm", index, "value"))
     for index, event in enumerate(given.events):
@@ -113,7 +113,7 @@ def inputs_problems(given: GivenInputs, document: Document, at: Path = ()) -> It
 
 
 def goal_problems(given: GivenGoal, document: Document, path: Path) -> Iterator[Problem]:
-    """Find what a schema cannot say about a goal."""
+    """Find the problems of a goal that a schema cannot express."""
     yield from value_problems(given.metadata, document, (*path, "metadata"))
     for key in ("created_at", "deadline_ts"):
         text = getattr(given, key)
@@ -127,7 +127,7 @@ def goal_problems(given: GivenGoal, document: Document, path: Path) -> Iterator[
 
 
 def value_problems(value: object, document: Document, path: Path) -> Iterator[Problem]:
-    """Find why a value cannot be kept, if it cannot."""
+    """Find why a value cannot be stored, if it cannot."""
     try:
         text = canonical_text(value)
     except ValueRefused as refusal:
@@ -147,18 +147,18 @@ def instant_problems(text: str, document: Document, path: Path) -> Iterator[Prob
 
 
 def canonical_text(value: object) -> str:
-    """Give the canonical text of a JSON value, or raise ValueRefused."""
+    """Return the canonical text of a JSON value, or raise ValueRefused."""
     json: Json = value  # type: ignore[assignment] # read from JSON; anything else is refused
     return canonical_json(json).decode()
 
 
 def fraction(value: Decimal) -> Billionths:
-    """Give a decimal in billionths."""
+    """Return a decimal in billionths."""
     return billionths(f"{value:f}")
 
 
 def new_goal(given: GivenGoal) -> NewGoal:
-    """Give a goal without a problem as an exact one."""
+    """Return the exact goal of a body without problems."""
     return NewGoal(
         goal_id=given.goal_id,
         type=given.type,

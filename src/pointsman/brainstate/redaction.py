@@ -1,15 +1,14 @@
-"""What of a state may be seen or kept by whom: found personal data gives way to its kinds (004 §7).
+"""Redacts the view of a state: personal data is replaced by its kinds (004 §7).
 
-The detector and the keyed digest are handed in; nothing here knows how data is found.
+The detector is a parameter; nothing here knows how data is found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.brainstate.state import BrainState
@@ -19,55 +18,34 @@ from pointsman.brainstate.view import (
     ShownGoal,
     ShownState,
     ShownWmItem,
-    shown,
+    state_view,
 )
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.document import Json
 
 
-class Found(Protocol):
-    """Something personal or secret in a text."""
+class SensitiveFind(Protocol):
+    """Personal data or a secret in a text."""
 
     @property
     def kind(self) -> str:
-        """What it is: `email`, `iban`."""
+        """Its kind: `email`, `iban`."""
         ...
 
 
-FindPii: TypeAlias = Callable[[str], Sequence[Found]]
-"""Finds what is personal or secret in a text. If it raises, nothing is shown or kept."""
-
-Mac: TypeAlias = Callable[[bytes], str]
-"""Gives the keyed digest of some bytes; a plain hash of a phone number is guessed in seconds."""
+FindPii: TypeAlias = Callable[[str], Sequence[SensitiveFind]]
+"""Finds personal data and secrets in a text. If it raises, nothing is shown or stored."""
 
 REDACTED: Final = "redacted"
 
 
-class Withheld(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept in place of a sensitive value: what was in it, a keyed digest, its length."""
-
-    redacted: Literal[True]
-    kinds: tuple[str, ...]
-    digest: str
-    bytes: int
-
-
-class Kept(Struct, frozen=True, forbid_unknown_fields=True):
-    """A value as it may be recorded: itself, or what stands in its place; and on whose word."""
-
-    value: str | None
-    withheld: Withheld | None
-    kinds: tuple[str, ...]
-    is_opted_in: bool
-
-
 def redacted_view(state: BrainState, find_pii: FindPii) -> ShownState:
-    """Show a state to somebody who may not see all of it: what holds a find shows its kinds only.
+    """Return the view for a caller who may not see all: a text with a find shows its kinds only.
 
     The stored state stays whole, or it could not be replayed.
     """
-    hide = _Hiding(find_pii)
-    view = shown(state)
+    hide = _Redactor(find_pii)
+    view = state_view(state)
     return replace(
         view,
         brainstate_id=hide.text(view.brainstate_id),
@@ -77,25 +55,15 @@ def redacted_view(state: BrainState, find_pii: FindPii) -> ShownState:
         cwm=replace(
             view.cwm,
             topic=_topic(view, hide),
-            items=tuple(_consolidated(each, hide) for each in view.cwm.items),
+            items=tuple(_cwm_item(each, hide) for each in view.cwm.items),
         ),
         recent_failures=tuple(_failure(each, hide) for each in view.recent_failures),
         warnings=tuple(replace(each, name=hide.text(each.name)) for each in view.warnings),
     )
 
 
-def for_record(value: Json, found: Sequence[Found], *, is_opted_in: bool, mac: Mac) -> Kept:
-    """Say how a value may be recorded: raw only where nothing was found or an opt-in is logged."""
-    kinds = _kinds(found)
-    canonical = canonical_json(value)
-    if kinds and not is_opted_in:
-        withheld = Withheld(True, kinds, mac(canonical), len(canonical))  # noqa: FBT003 - the only value it has
-        return Kept(None, withheld, kinds, is_opted_in)
-    return Kept(canonical.decode(), None, kinds, is_opted_in)
-
-
-def found_in(value: Json, find_pii: FindPii) -> tuple[Found, ...]:
-    """Find what is sensitive in a value: in keys, members, numbers, and in the whole as written.
+def find_sensitive(value: Json, find_pii: FindPii) -> tuple[SensitiveFind, ...]:
+    """Find sensitive data in a value: in keys, members, numbers, and in the whole as written.
 
     A password is known as one by the key it stands under.
     """
@@ -103,8 +71,8 @@ def found_in(value: Json, find_pii: FindPii) -> tuple[Found, ...]:
     return tuple(each for text in texts for each in find_pii(text))
 
 
-class _Hiding:
-    """Replaces texts that hold a find. A whole text gives way: half of one may still tell who."""
+class _Redactor:
+    """Replaces texts that hold a find, as a whole: half of one may still identify a person."""
 
     __slots__ = ("_find",)
 
@@ -143,7 +111,7 @@ class _Hiding:
         return members
 
 
-def _kinds(found: Sequence[Found]) -> tuple[str, ...]:
+def _kinds(found: Sequence[SensitiveFind]) -> tuple[str, ...]:
     return tuple(sorted({each.kind for each in found}))
 
 
@@ -159,14 +127,14 @@ def _texts(value: Json) -> Sequence[str]:
     return []
 
 
-def _topic(view: ShownState, hide: _Hiding) -> str:
+def _topic(view: ShownState, hide: _Redactor) -> str:
     # A topic is made of words of the first item: where that is hidden, they are too.
     first = view.cwm.items[:1]
-    is_hidden = any(_consolidated(each, hide) != each for each in first)
+    is_hidden = any(_cwm_item(each, hide) != each for each in first)
     return REDACTED if is_hidden else hide.text(view.cwm.topic)
 
 
-def _goal(goal: ShownGoal, hide: _Hiding) -> ShownGoal:
+def _goal(goal: ShownGoal, hide: _Redactor) -> ShownGoal:
     metadata = hide.value(goal.metadata)  # type: ignore[arg-type] # read from canonical JSON
     return replace(
         goal,
@@ -176,15 +144,15 @@ def _goal(goal: ShownGoal, hide: _Hiding) -> ShownGoal:
     )
 
 
-def _item(item: ShownWmItem, hide: _Hiding) -> ShownWmItem:
+def _item(item: ShownWmItem, hide: _Redactor) -> ShownWmItem:
     value = hide.value(item.value)  # type: ignore[arg-type] # as above
     return replace(item, wm_id=hide.text(item.wm_id), value=value)
 
 
-def _consolidated(item: ShownCwmItem, hide: _Hiding) -> ShownCwmItem:
+def _cwm_item(item: ShownCwmItem, hide: _Redactor) -> ShownCwmItem:
     value = hide.value(item.value)  # type: ignore[arg-type] # as above
     return replace(item, wm_id=hide.text(item.wm_id), value=value)
 
 
-def _failure(failure: ShownFailure, hide: _Hiding) -> ShownFailure:
+def _failure(failure: ShownFailure, hide: _Redactor) -> ShownFailure:
     return replace(failure, node_id=hide.text(failure.node_id), reason=hide.text(failure.reason))

@@ -1,8 +1,8 @@
-"""The events of one tick taken in: goals, failures, tokens, and what is wished for."""
+"""The events of one tick applied: goals, failures, tokens, and wishes for persistent effects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pointsman.brainstate.events import (
     ActionWished,
@@ -17,13 +17,14 @@ from pointsman.brainstate.events import (
 from pointsman.brainstate.goals import Goals
 from pointsman.brainstate.journal import Journal
 from pointsman.brainstate.seeded import seeded_instant
-from pointsman.brainstate.state import BrainState, RecentFailure
-from pointsman.brainstate.trace import Happened, Why
+from pointsman.brainstate.state import Attention, BrainState, Goal, RecentFailure
+from pointsman.brainstate.trace import ActionWish, Happened, Why
 from pointsman.kernel.canonical import MAX_INT
+from pointsman.kernel.number import billionths_text
 
 
 class Reports:
-    """What is known besides memory while a tick runs; lives for one tick and is never shared."""
+    """The state besides memory while a tick runs; lives for one tick and is never shared."""
 
     __slots__ = ("_budget", "_journal", "failures", "goals", "tokens_consumed", "wishes")
 
@@ -41,7 +42,7 @@ class Reports:
         return self.tokens_consumed >= self._budget
 
     def take(self, events: Iterable[Event]) -> None:
-        """Take in the events in their order; references belong to memory and are passed over."""
+        """Apply the events in their order; references belong to memory and are skipped."""
         for event in events:
             # The most frequent ones first.
             if isinstance(event, Referenced):
@@ -70,3 +71,44 @@ class Reports:
     def _note_failure(self, node_id: str, reason: str) -> None:
         counter = self._journal.note("failure_noted", node_id, Why.REPORTED)
         self.failures.insert(0, RecentFailure(node_id, seeded_instant(counter), reason))
+
+
+def justify_wishes(
+    events: Sequence[ActionWished],
+    goals: Sequence[Goal],
+    attention: Attention,
+    tick: int,
+    journal: Journal,
+) -> tuple[ActionWish, ...]:
+    """Name and justify the wishes for persistent effects; none is executed (004 §6)."""
+    if not events:
+        return ()
+    made: list[ActionWish] = []
+    for event in events:
+        counter = journal.note("action_wished", event.origin, Why.ASKED, event.action_type)
+        made.append(
+            ActionWish(
+                journal.happenings[-1].event_id,
+                event.origin,
+                event.action_type,
+                event.payload,
+                _justification(event, goals, attention, tick),
+                seeded_instant(counter),
+            )
+        )
+    return tuple(made)
+
+
+def _justification(
+    event: ActionWished, goals: Sequence[Goal], attention: Attention, tick: int
+) -> str:
+    """Write the goal and the modulators behind a wish; no word of the payload."""
+    gain = billionths_text(attention.attention_gain)
+    reward = billionths_text(attention.reward_signal)
+    mind = f"attention_gain {gain}, reward_signal {reward}"
+    goal = next((each for each in goals if each.goal_id == event.goal_id), None)
+    aim = "no goal"
+    if goal is not None:
+        priority = billionths_text(goal.priority)
+        aim = f"goal `{goal.goal_id}` ({goal.type}, {goal.status}, priority {priority})"
+    return f"`{event.origin}` wishes `{event.action_type}` at tick {tick} for {aim}; {mind}"

@@ -15,7 +15,7 @@ MAX_SEQUENCE: Final = 4_000_000_000
 
 
 def seeded_instant(counter: int) -> Instant:
-    """Give the instant of a job's counter: monotonic, one second a step."""
+    """Return the instant of a job's counter: monotonic, one second a step."""
     # Every happening of a tick has one: calling `Instant` would take longer than the sum.
     return BASE + counter * SECOND  # type: ignore[return-value] # it is a whole number
 

@@ -1,29 +1,30 @@
-"""What a job has in mind at one moment, exact and frozen (004 §2 and what its rules need).
+"""A job's short-term memory at one moment, exact and frozen (004 §2 and the needs of its rules).
 
-Values a caller brought (`value`, `metadata`) are held as canonical JSON text, so that equal means
-equal bytes.
+Values of a caller (`value`, `metadata`) are held as canonical JSON text, so that equal means equal
+bytes.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from pointsman.brainstate.constants import Constants, DefaultUsed
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import Billionths
+from pointsman.kernel.snapshot import SnapshotForm
 
 GoalType = Literal["answer", "clarify", "save", "verify", "plan"]
 GoalStatus = Literal["active", "succeeded", "failed", "paused"]
 Origin = Literal["user", "system", "agent"]
 ItemType = Literal["fact", "context", "user_hint"]
 Cause = Literal["", "budget_exhausted", "preempted", "given"]
-"""Why a goal is paused; `given` = it came so, and goes on when somebody says so."""
+"""Why a goal is paused; `given` = it was created so, and is resumed by an event."""
 
 
 class Goal(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """Something the job wants; `deliverable` names what must be produced, empty = anything."""
+    """A goal of the job; `deliverable` names the product it needs, empty = any."""
 
     goal_id: str
     priority: Billionths
@@ -71,7 +72,7 @@ class CwmItem(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class Cwm(Struct, frozen=True, forbid_unknown_fields=True):
-    """The consolidated memory: what it is about, what it costs, most referenced first."""
+    """The consolidated memory: its topic, its tokens, its items, most referenced first."""
 
     topic: str
     tokens_used: int
@@ -87,7 +88,7 @@ class Attention(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class ResourceBudget(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """What the policy allotted to the job. INVARIANT: no tick changes it."""
+    """The budget the policy allots to the job. INVARIANT: no tick changes it."""
 
     token_budget: int
     max_depth_allowed: int
@@ -125,3 +126,4 @@ class BrainState(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 EMPTY_CWM = Cwm("", 0, ())
+BRAINSTATE_FORM: Final = SnapshotForm("brainstate", 1, BrainState)

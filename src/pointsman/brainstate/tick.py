@@ -1,4 +1,4 @@
-"""One step of a job's mind: a pure function of the state and the inputs (004 §4).
+"""One tick of a brain state: a pure function of the state and the inputs (004 §4).
 
 Order: insertions and references, promotion, ageing and expiry, reward, attention, goals,
 consolidated memory if due, wishes, and the tick's number last.
@@ -8,44 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pointsman.brainstate.attention import attended, rewarded
-from pointsman.brainstate.consolidation import expired, recomputed, with_items
-from pointsman.brainstate.events import Inputs, Insertion, Referenced
+from pointsman.brainstate.consolidation import drop_expired, recompute_cwm, with_items
+from pointsman.brainstate.constants import Constants
+from pointsman.brainstate.events import Insertion, Referenced, TickInputs
 from pointsman.brainstate.journal import Journal
-from pointsman.brainstate.memory import Memory, aged, promoted
-from pointsman.brainstate.reports import Reports
+from pointsman.brainstate.memory import TickMemory, age_items, split_promoted
+from pointsman.brainstate.reports import Reports, justify_wishes
 from pointsman.brainstate.seeded import seeded_instant
-from pointsman.brainstate.state import BrainState, Cwm, CwmItem
-from pointsman.brainstate.trace import Change, TickTrace, Why
-from pointsman.brainstate.wishes import wished
+from pointsman.brainstate.state import Attention, BrainState, Cwm, CwmItem
+from pointsman.brainstate.trace import ModulatorChange, Reward, TickTrace, Why
+from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, clamp
 
 
-def ticked(state: BrainState, inputs: Inputs) -> tuple[BrainState, TickTrace]:
-    """Advance a state by one tick; give the new state and what happened. Never raises.
+def tick_state(state: BrainState, inputs: TickInputs) -> tuple[BrainState, TickTrace]:
+    """Advance a state by one tick; return the new state and the trace. Never raises.
 
     INVARIANT: the resource budget, the constants and the warnings stay the old state's own.
     """
     limits, tick = state.constants, state.tick
     journal = Journal(state.job_seed, state.sequence)
-    memory = _remembered(state, inputs, journal)
-    staying, leaving = promoted(memory.wm, tick, limits, journal)
-    wm = aged(staying, seeded_instant(state.sequence), journal)
-    held = expired(memory.cwm, tick, journal)
-    reward = rewarded(limits, council=inputs.council_approval, user=inputs.user_upvote)
-    attention = attended(state.attention, reward.value, limits)
+    memory = _update_memory(state, inputs, journal)
+    staying, leaving = split_promoted(memory.wm, tick, limits, journal)
+    wm = age_items(staying, seeded_instant(state.sequence), journal)
+    held = drop_expired(memory.cwm, tick, journal)
+    reward = weigh_reward(limits, council=inputs.council_approval, user=inputs.user_upvote)
+    attention = update_attention(state.attention, reward.value, limits)
     reports = Reports(state, journal)
     reports.take(inputs.events)
-    goals = reports.goals.settled(is_exhausted=reports.is_exhausted)
-    cwm = _consolidated(state, held, leaving, journal, has_new_goal=reports.goals.has_new)
-    wishes = wished(reports.wishes, goals, attention, tick, journal)
+    goals = reports.goals.settle(is_exhausted=reports.is_exhausted)
+    cwm = _consolidate(state, held, leaving, journal, has_new_goal=reports.goals.has_new)
+    wishes = justify_wishes(reports.wishes, goals, attention, tick, journal)
     before = state.attention
     trace = TickTrace(
         state.brainstate_id,
         tick,
         tuple(journal.happenings),
         reward,
-        Change(before.attention_gain, attention.attention_gain),
-        Change(before.explore_bias, attention.explore_bias),
+        ModulatorChange(before.attention_gain, attention.attention_gain),
+        ModulatorChange(before.explore_bias, attention.explore_bias),
         wishes,
     )
     ended = BrainState(
@@ -68,10 +68,10 @@ def ticked(state: BrainState, inputs: Inputs) -> tuple[BrainState, TickTrace]:
     return ended, trace
 
 
-def inserted(state: BrainState, items: Iterable[Insertion]) -> BrainState:
+def insert_items(state: BrainState, items: Iterable[Insertion]) -> BrainState:
     """Put items into memory between two ticks; they age in the next one."""
     journal = Journal(state.job_seed, state.sequence)
-    memory = Memory(state, journal)
+    memory = TickMemory(state, journal)
     for item in items:
         memory.insert(item)
     return BrainState(
@@ -93,8 +93,8 @@ def inserted(state: BrainState, items: Iterable[Insertion]) -> BrainState:
     )
 
 
-def _remembered(state: BrainState, inputs: Inputs, journal: Journal) -> Memory:
-    memory = Memory(state, journal)
+def _update_memory(state: BrainState, inputs: TickInputs, journal: Journal) -> TickMemory:
+    memory = TickMemory(state, journal)
     for insertion in inputs.wm:
         memory.insert(insertion)
     for event in inputs.events:
@@ -103,7 +103,7 @@ def _remembered(state: BrainState, inputs: Inputs, journal: Journal) -> Memory:
     return memory
 
 
-def _consolidated(
+def _consolidate(
     state: BrainState,
     held: Sequence[CwmItem],
     leaving: Sequence[CwmItem],
@@ -114,5 +114,33 @@ def _consolidated(
     if leaving or has_new_goal:
         most_tokens = state.resource_budget.token_budget // state.constants.cwm_budget_divisor
         why = Why.PROMOTED if leaving else Why.NEW_GOAL
-        return recomputed([*held, *leaving], most_tokens, why, journal)
+        return recompute_cwm([*held, *leaving], most_tokens, why, journal)
     return with_items(state.cwm, held)
+
+
+def weigh_reward(limits: Constants, *, council: bool | None, user: bool | None) -> Reward:
+    """Weigh the council's vote and the user's feedback (004 §4.3).
+
+    Without a council the reward is 0. A user who contradicts the council is not counted.
+    """
+    is_counted = council is not None and user is council
+    value = limits.council_weight if council else ZERO
+    if is_counted and user:
+        value = Billionths(value + limits.user_weight)
+    return Reward(council, user, is_counted, clamp(value) if value else ZERO)
+
+
+def update_attention(before: Attention, reward: Billionths, limits: Constants) -> Attention:
+    """Let both modulators decay, then move by the reward and its complement (004 §4.4)."""
+    gain = _move(before.attention_gain, limits.a_decay, reward, limits.a_gain)
+    explore = _move(before.explore_bias, limits.e_decay, SCALE - reward, limits.e_gain)
+    return Attention(gain, explore, reward)
+
+
+def _move(old: Billionths, decay: Billionths, signal: int, gain: Billionths) -> Billionths:
+    """Return a modulator after a tick, rounded once, half to even, within [0, 1]."""
+    moved, rest = divmod(old * (SCALE - decay) + signal * gain, SCALE)
+    twice = rest + rest
+    if twice > SCALE or (twice == SCALE and moved & 1):
+        moved += 1
+    return Billionths(moved) if 0 < moved < SCALE else (ONE if moved > 0 else ZERO)

@@ -1,6 +1,6 @@
-"""What one tick did and why, and what it wishes for; the same bytes whenever it is run again.
+"""The trace of one tick: its happenings, their reasons, its wishes; the same bytes on every run.
 
-Happenings quote no value, no metadata and no reason: they may be kept where those may not.
+Happenings quote no value, no metadata and no reason: they may be stored where those may not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Happened = Literal[
 
 
 class Why(Meaning):
-    """Why something happened in a tick."""
+    """The reason of a happening."""
 
     NEW_ITEM = "brainstate.new_item", "no equal item was in memory"
     EQUAL_ITEM = "brainstate.equal_item", "an equal item is in memory: it counts as a reference"
@@ -53,7 +53,7 @@ class Why(Meaning):
 
 
 class Happening(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """One thing that happened; `detail` says the values before and after."""
+    """One happening of a tick; `detail` holds the values before and after."""
 
     event_id: str
     event_type: Happened
@@ -72,7 +72,7 @@ class Reward(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     value: Billionths
 
 
-class Change(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class ModulatorChange(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A modulator before and after."""
 
     before: Billionths
@@ -80,7 +80,7 @@ class Change(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class ActionWish(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A persistent effect somebody wishes for. Nothing is executed here (004 §6)."""
+    """A persistent effect a module wishes for. Nothing is executed here (004 §6)."""
 
     action_id: str
     origin: str
@@ -91,14 +91,14 @@ class ActionWish(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class TickTrace(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one tick did, in the order in which it did it."""
+    """All happenings of one tick, in their order."""
 
     brainstate_id: str
     tick: int
     happenings: tuple[Happening, ...]
     reward: Reward
-    attention_gain: Change
-    explore_bias: Change
+    attention_gain: ModulatorChange
+    explore_bias: ModulatorChange
     wishes: tuple[ActionWish, ...]
 
 

@@ -1,4 +1,4 @@
-"""A state as people and the HTTP API see it: the names of document 004, ordinary numbers."""
+"""The view of a state for people and the HTTP API: names of document 004, ordinary numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from pointsman.brainstate.bodies import Anything, Depth, Name, Reason, ResourceBudgetBody
 from pointsman.brainstate.constants import (
     FRACTIONS,
     Constants,
@@ -17,7 +18,7 @@ from pointsman.brainstate.constants import (
     Ticks,
     Tokens,
 )
-from pointsman.brainstate.hints import Hints, Shallow
+from pointsman.brainstate.hints import RoutingHints, Shallow
 from pointsman.brainstate.seeded import MAX_SEQUENCE
 from pointsman.brainstate.state import (
     BrainState,
@@ -30,7 +31,6 @@ from pointsman.brainstate.state import (
     Origin,
     WmItem,
 )
-from pointsman.brainstate.written import Anything, Depth, GivenBudget, Name, Reason
 from pointsman.kernel.canonical import MAX_INT, untag
 from pointsman.kernel.instant import Instant, instant_text
 from pointsman.kernel.number import Billionths, billionths_text
@@ -125,7 +125,7 @@ class ShownState(
     wm: tuple[ShownWmItem, ...]
     cwm: ShownCwm
     attention: ShownAttention
-    resource_budget: GivenBudget
+    resource_budget: ResourceBudgetBody
     tokens_consumed: Count
     recent_failures: tuple[ShownFailure, ...]
     constants: GivenConstants
@@ -134,7 +134,7 @@ class ShownState(
 
 
 class ShownBias(Struct, frozen=True, rename={"prefer_high_apt": "prefer_high_APT"}):
-    """The leaning, nested as 004 §5 writes it."""
+    """The preference, nested as 004 §5 writes it."""
 
     prefer_high_apt: bool
     allow_explore: bool
@@ -151,11 +151,11 @@ class ShownHints(Struct, frozen=True, rename={"prefer_high_apt": "prefer_high_AP
 
 
 JSON: Final = msgspec.json.Encoder(decimal_format="number")
-"""Writes what is shown here as JSON."""
+"""Writes these views as JSON."""
 
 
-def shown(state: BrainState) -> ShownState:
-    """Give a state as it is shown; `given` reads it back."""
+def state_view(state: BrainState) -> ShownState:
+    """Return the view of a state; `read_state` reads it back."""
     mind, budget = state.attention, state.resource_budget
     return ShownState(
         brainstate_id=state.brainstate_id,
@@ -171,20 +171,20 @@ def shown(state: BrainState) -> ShownState:
         attention=ShownAttention(
             decimal(mind.attention_gain), decimal(mind.explore_bias), decimal(mind.reward_signal)
         ),
-        resource_budget=GivenBudget(budget.token_budget, budget.max_depth_allowed),
+        resource_budget=ResourceBudgetBody(budget.token_budget, budget.max_depth_allowed),
         tokens_consumed=state.tokens_consumed,
         recent_failures=tuple(
             ShownFailure(each.node_id, instant_text(each.ts), each.reason)
             for each in state.recent_failures
         ),
-        constants=shown_constants(state.constants),
+        constants=constants_view(state.constants),
         warnings=state.warnings,
         last_updated=instant_text(state.last_updated),
     )
 
 
-def shown_hints(hints: Hints) -> ShownHints:
-    """Give hints as they are shown."""
+def hints_view(hints: RoutingHints) -> ShownHints:
+    """Return the view of hints."""
     bias = hints.candidate_bias
     return ShownHints(
         hints.max_depth_allowed,
@@ -195,25 +195,25 @@ def shown_hints(hints: Hints) -> ShownHints:
     )
 
 
-def shown_constants(constants: Constants) -> GivenConstants:
-    """Give constants under their written names, all of them."""
+def constants_view(constants: Constants) -> GivenConstants:
+    """Return all constants under their written names."""
     values = {name: getattr(constants, name) for name in Constants.__struct_fields__}
     shares = {name: decimal(values[name]) for name in values if name in FRACTIONS}
     return GivenConstants(**{**values, **shares})
 
 
 def decimal(value: Billionths) -> Decimal:
-    """Give a fraction as the decimal it is."""
+    """Return a fraction as a decimal."""
     return Decimal(billionths_text(value))
 
 
-def plain(text: str) -> object:
-    """Give the value of a canonical text."""
+def read_text(text: str) -> object:
+    """Return the value of a canonical text."""
     return untag(msgspec.json.decode(text))
 
 
 def _goal(goal: Goal) -> ShownGoal:
-    metadata = plain(goal.metadata)
+    metadata = read_text(goal.metadata)
     confidence = goal.final_confidence
     return ShownGoal(
         goal_id=goal.goal_id,
@@ -239,7 +239,7 @@ def _wm_item(item: WmItem) -> ShownWmItem:
     return ShownWmItem(
         item.wm_id,
         item.type,
-        plain(item.value),
+        read_text(item.value),
         item.ttl_ticks,
         instant_text(item.created_at),
         item.created_at_tick,
@@ -253,7 +253,7 @@ def _cwm_item(item: CwmItem) -> ShownCwmItem:
     return ShownCwmItem(
         item.wm_id,
         item.type,
-        plain(item.value),
+        read_text(item.value),
         item.references,
         item.last_reference_tick,
         item.promoted_at_tick,

@@ -17,6 +17,7 @@ from pointsman.branches.policy import POLICY_FORM, BranchPolicy
 from pointsman.branches.rules.guardrails import judge_choice, known_approvals
 from pointsman.branches.rules.table import Hits
 from pointsman.branches.trace import (
+    HELD,
     OUTCOME_FORM,
     TRACE_FORM,
     BranchOutcome,
@@ -69,10 +70,10 @@ def decide(compiled: CompiledDecisions, facts: BranchFacts) -> tuple[BranchOutco
     labels = tuple(decision.cases[each].label for each in choice.cases)
     targets = chosen or (decision.default_target,)
     judgement = judge_choice(decision, targets, known_approvals(facts))
-    stopped = judgement.verdict in {"block", "escalate"}
+    is_held = judgement.verdict in HELD
     outcome = BranchOutcome(
         decision_id=decision.id,
-        selected_targets=judgement.instead if stopped else targets,
+        selected_targets=judgement.instead if is_held else targets,
         selected_labels=labels or (DEFAULT_LABEL,),
         selected_indexes=choice.cases,
         is_default=not choice.cases,
@@ -82,7 +83,7 @@ def decide(compiled: CompiledDecisions, facts: BranchFacts) -> tuple[BranchOutco
         weighted=choice.weighted,
         guardrails=judgement.checks,
         verdict=judgement.verdict,
-        blocked=judgement.verdict == "block",
+        blocked=judgement.verdict in {"block", "ask"},
         chosen_targets=targets,
         approval_required=judgement.approval_required,
     )

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from pointsman.brainstate.hints import hinted
+from pointsman.brainstate.hints import routing_hints
 from pointsman.brainstate.reading import read_inputs
 from pointsman.brainstate.state import BrainState
 from pointsman.brainstate.trace import TickTrace
-from pointsman.brainstate.view import JSON, shown, shown_hints
+from pointsman.brainstate.view import JSON, hints_view, state_view
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.kernel.columns import cut_line, pad_line
 from pointsman.kernel.document import Limits, printable
@@ -31,8 +31,12 @@ def show(session: Session, name: str) -> None:
     """Show a recorded state in full, and what it advises whoever routes."""
     with session.open() as pointsman:
         state = pointsman.agency.brainstate(name)
-    hints = _plain(shown_hints(hinted(state)))
-    value = {"brainstate_snapshot_id": name, "brainstate": _plain(shown(state)), "hints": hints}
+    hints = _plain(hints_view(routing_hints(state)))
+    value = {
+        "brainstate_snapshot_id": name,
+        "brainstate": _plain(state_view(state)),
+        "hints": hints,
+    }
     session.show("\n".join(_lines(name, state)), value)
 
 
@@ -48,13 +52,13 @@ def tick(session: Session, name: str, given: str) -> None:
         made = pointsman.agency.tick(name, inputs)
     value = {
         "brainstate_snapshot_id": made.id,
-        "brainstate": _plain(shown(made.state)),
+        "brainstate": _plain(state_view(made.state)),
         "happenings": [
             _happening(made.trace, index) for index in range(len(made.trace.happenings))
         ],
         "action_requests": made.action_requests,
     }
-    lines = [*_happened(made.trace), "", *_lines(made.id, made.state)]
+    lines = [*_tick_lines(made.trace), "", *_lines(made.id, made.state)]
     lines += [f"request    {each}" for each in made.action_requests]
     session.show("\n".join(map(printable, lines)), value)
 
@@ -74,7 +78,7 @@ def _happening(trace: TickTrace, index: int) -> dict[str, str]:
     }
 
 
-def _happened(trace: TickTrace) -> Iterator[str]:
+def _tick_lines(trace: TickTrace) -> Iterator[str]:
     for each in trace.happenings:
         yield f"{each.event_type:<16} {pad_line(cut_line(each.subject, 24), 24)} {each.why.meaning}"
     yield f"tick {trace.tick}: reward {billionths_text(trace.reward.value)}"
@@ -82,7 +86,7 @@ def _happened(trace: TickTrace) -> Iterator[str]:
 
 def _lines(name: str, state: BrainState) -> Iterator[str]:
     mind, budget = state.attention, state.resource_budget
-    hints = hinted(state)
+    hints = routing_hints(state)
     yield f"mind       {name}"
     yield f"state      {state.brainstate_id}, next tick {state.tick}"
     marks = ("attention_gain", "explore_bias", "reward_signal")

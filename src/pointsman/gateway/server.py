@@ -69,8 +69,6 @@ def opened(
         settings = pointsman.files.settings().value
         if server is not None:
             settings = replace(settings, server=server)
-        # What turns are compared by is loaded, or missed, before the first request.
-        pointsman.gathering.vectors.begin()
         # The ledger is opened and verified before the first request, not by it.
         recorder = pointsman.desk.recorder()
         sessions = SessionStore(pointsman.home.sessions)

@@ -27,17 +27,16 @@ from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.approvals.approvals import Approvals
 from pointsman.approvals.proposal import ActionProposal, wish_proposal
+from pointsman.brainstate.bodies import GivenStart
 from pointsman.brainstate.constants import DefaultUsed
-from pointsman.brainstate.events import INPUTS_FORM, Inputs
-from pointsman.brainstate.hints import Hints, hinted
-from pointsman.brainstate.reading import started
-from pointsman.brainstate.redaction import found_in
-from pointsman.brainstate.snapshot import BRAINSTATE_FORM
-from pointsman.brainstate.state import BrainState
-from pointsman.brainstate.tick import ticked
+from pointsman.brainstate.events import INPUTS_FORM, TickInputs
+from pointsman.brainstate.hints import RoutingHints, routing_hints
+from pointsman.brainstate.reading import start_state
+from pointsman.brainstate.redaction import find_sensitive
+from pointsman.brainstate.state import BRAINSTATE_FORM, BrainState
+from pointsman.brainstate.tick import tick_state
 from pointsman.brainstate.trace import TRACE_FORM as TICK_TRACE_FORM
 from pointsman.brainstate.trace import TickTrace
-from pointsman.brainstate.written import GivenStart
 from pointsman.errors import ActionRefused, NotFound, PermissionDenied, PointsmanError
 from pointsman.governance.action import Actor
 from pointsman.jobs.entries import (
@@ -158,7 +157,7 @@ class Agency:
     def record_brainstate(self, given: GivenStart, caller: Caller = LOCAL) -> RecordedState:
         """Record the first state of a job."""
         with self._recording_call("brainstate.create_snapshot", caller) as about:
-            state, warnings = started(given)
+            state, warnings = start_state(given)
             about.subject = name = self.snapshots.record(BRAINSTATE_FORM, state, self._clock.now())
         return RecordedState(name, state, warnings)
 
@@ -167,16 +166,16 @@ class Agency:
         with self._recording_call("brainstate.get", caller, name):
             return self.snapshots.brainstate(name)
 
-    def query(self, name: str, caller: Caller = LOCAL) -> Hints:
+    def query(self, name: str, caller: Caller = LOCAL) -> RoutingHints:
         """Return the hints a recorded state gives to routing."""
         with self._recording_call("brainstate.query", caller, name):
-            return hinted(self.snapshots.brainstate(name))
+            return routing_hints(self.snapshots.brainstate(name))
 
-    def tick(self, name: str, inputs: Inputs, caller: Caller = LOCAL) -> TickResult:
+    def tick(self, name: str, inputs: TickInputs, caller: Caller = LOCAL) -> TickResult:
         """Advance a recorded state by one tick; wishes become requests, and no action is taken."""
         with self._recording_call("brainstate.tick", caller, name, only_failures=True):
             before = self.snapshots.brainstate(name)
-            after, trace = ticked(before, inputs)
+            after, trace = tick_state(before, inputs)
             wanted = [
                 wish_proposal(wish, before.brainstate_id, before.job_seed, caller.trace_id)
                 for wish in trace.wishes
@@ -187,11 +186,16 @@ class Agency:
         return made
 
     def tick_for_job(
-        self, name: str, before: BrainState, inputs: Inputs, job: tuple[str, str], caller: Caller
+        self,
+        name: str,
+        before: BrainState,
+        inputs: TickInputs,
+        job: tuple[str, str],
+        caller: Caller,
     ) -> TickResult:
         """Advance a job's state; `job` is its id and its log. A refused wish is reported."""
         job_id, log = job
-        after, trace = ticked(before, inputs)
+        after, trace = tick_state(before, inputs)
         requests, refused = [], []
         for wish in trace.wishes:
             try:
@@ -300,13 +304,15 @@ class Agency:
         return _route_of_entry(stored, FACTS_FORM.decode(facts))
 
     def record_tick(
-        self, name: str, inputs: Inputs, made: TickResult, caller: Caller, log: str = ""
+        self, name: str, inputs: TickInputs, made: TickResult, caller: Caller, log: str = ""
     ) -> None:
         """Record a tick and the state it led to; both are durable when this returns."""
         self.snapshots.record(BRAINSTATE_FORM, made.state, self._clock.now())
         recorder, waits = self._desk.recorder(), BlockingWaiter()
         given, trace = INPUTS_FORM.encode(inputs), TICK_TRACE_FORM.encode(made.trace)
-        kinds = tuple(sorted({each.kind for each in found_in(msgspec.json.decode(given), detect)}))
+        kinds = tuple(
+            sorted({each.kind for each in find_sensitive(msgspec.json.decode(given), detect)})
+        )
         kept: Sealed | None = None
         if kinds:
             # The ledger holds a keyed digest only; the text can be erased (004 §7).

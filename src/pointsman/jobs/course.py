@@ -20,9 +20,9 @@ from pointsman.agents.trust.folding import folded
 from pointsman.brainstate.events import (
     AttemptFailed,
     Event,
-    Inputs,
     NodeFailed,
     ResultProduced,
+    TickInputs,
     TokensUsed,
 )
 from pointsman.brainstate.seeded import seeded_instant
@@ -137,7 +137,7 @@ class JobSteps(Protocol):
         """Have the council vote."""
         ...
 
-    def tick(self, number: int, before: tuple[str, BrainState], inputs: Inputs) -> NextState:
+    def tick(self, number: int, before: tuple[str, BrainState], inputs: TickInputs) -> NextState:
         """Advance the state."""
         ...
 
@@ -219,7 +219,7 @@ class _JobRun:
             *_goal_events(goal, agent_id, reply, confidence, approval=approval),
         ]
         told = (*events, *reply.wishes(agent_id))
-        inputs = Inputs(approval, None, reply.insertions(), told)
+        inputs = TickInputs(approval, None, reply.insertions(), told)
         trust = self._council_trust(agent_id, approval=approval)
         before, thought = self.state_id, self._tick(inputs)
         is_shaky = approval is not True or not reply.is_finished
@@ -250,7 +250,7 @@ class _JobRun:
         failure = _FAILURES.get(answered.status)
         trust = () if failure is None else (self._record_trust(failure, agent_id),)
         before = self.state_id
-        self._tick(Inputs(events=(told,)))
+        self._tick(TickInputs(events=(told,)))
         self._record_iteration(
             chosen, answered.status, answered=answered, before=before, trust=trust
         )
@@ -277,7 +277,7 @@ class _JobRun:
         self.steps.trust(event)
         return event.event_id
 
-    def _tick(self, inputs: Inputs) -> NextState:
+    def _tick(self, inputs: TickInputs) -> NextState:
         thought = self.steps.tick(self.facts.attempt, (self.state_id, self.state), inputs)
         self.state_id, self.state = thought.id, thought.state
         return thought

@@ -21,7 +21,7 @@ from pointsman.agents.trace import AgentOutcome
 from pointsman.agents.trust.apt import TrustEvent
 from pointsman.approvals.approvals import Approvals
 from pointsman.approvals.proposal import ActionProposal
-from pointsman.brainstate.events import Inputs
+from pointsman.brainstate.events import TickInputs
 from pointsman.brainstate.seeded import seeded_instant
 from pointsman.brainstate.state import BrainState
 from pointsman.errors import DocumentError, PointsmanError
@@ -199,7 +199,7 @@ class LiveSteps:
             votes.append((member.id, vote))
         return CouncilVotes(tuple(votes), tuple(warnings))
 
-    def tick(self, number: int, before: tuple[str, BrainState], inputs: Inputs) -> NextState:
+    def tick(self, number: int, before: tuple[str, BrainState], inputs: TickInputs) -> NextState:
         """Advance the state; the wishes of a recorded tick were requested then."""
         del number
         name, state = before

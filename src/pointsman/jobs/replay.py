@@ -18,10 +18,9 @@ from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.trace import AgentOutcome
 from pointsman.agents.trust.apt import EVENT_FORM, TrustEvent
 from pointsman.audit.replay import HomeReplayer
-from pointsman.brainstate.events import INPUTS_FORM, Inputs
-from pointsman.brainstate.snapshot import BRAINSTATE_FORM
-from pointsman.brainstate.state import BrainState
-from pointsman.brainstate.tick import ticked
+from pointsman.brainstate.events import INPUTS_FORM, TickInputs
+from pointsman.brainstate.state import BRAINSTATE_FORM, BrainState
+from pointsman.brainstate.tick import tick_state
 from pointsman.brainstate.trace import TRACE_FORM
 from pointsman.errors import (
     IntegrityFailure,
@@ -203,14 +202,14 @@ class _Replay:
             raise _Diverged(f"the event `{event.event_id}` is not what was recorded")
         self._add_step("trust")
 
-    def tick(self, number: int, before: tuple[str, BrainState], inputs: Inputs) -> NextState:
+    def tick(self, number: int, before: tuple[str, BrainState], inputs: TickInputs) -> NextState:
         """Tick again, and compare the state and the trace."""
         del number
         name, state = before
         told = self._record.ticks.get(name)
         if told is None:
             raise _Diverged(f"no tick of the state `{name}` is recorded")
-        after, trace = ticked(state, inputs)
+        after, trace = tick_state(state, inputs)
         if BRAINSTATE_FORM.id(after) != told.brainstate_after:
             raise _Diverged(f"the state after attempt {self._attempt} is another one")
         given = (INPUTS_FORM.encode(inputs), TRACE_FORM.encode(trace))

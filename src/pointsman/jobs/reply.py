@@ -8,12 +8,12 @@ from msgspec import Meta, Struct
 
 from pointsman.agents.facts import JobFacts
 from pointsman.agents.trace import AgentOutcome
+from pointsman.brainstate.bodies import Anything, GivenItem, Name
 from pointsman.brainstate.constants import Fraction, Tokens
 from pointsman.brainstate.events import ActionType, ActionWished, Insertion
 from pointsman.brainstate.reading import canonical_text, fraction, value_problems
 from pointsman.brainstate.state import BrainState
-from pointsman.brainstate.view import shown
-from pointsman.brainstate.written import Anything, GivenItem, Name
+from pointsman.brainstate.view import state_view
 from pointsman.errors import Problem
 from pointsman.governance.council import AgentOutput
 from pointsman.kernel.canonical import canonical_json, untag
@@ -107,7 +107,7 @@ def read_stored_reply(text: str) -> AgentReply:
 
 def agent_work(facts: JobFacts, query: str, state: BrainState, outcome: AgentOutcome) -> Json:
     """Return the work for an agent: the job, its depth and budget, goals and memory."""
-    mind = shown(state)
+    mind = state_view(state)
     found: dict[str, object] = {
         "job_id": facts.job_id,
         "job_seed": facts.job_seed,

@@ -12,15 +12,15 @@ from msgspec.structs import replace
 from pointsman.agents.facts import GivenJob, ShortText
 from pointsman.agents.file.agents_file import GivenSelfRep, read_selfrep_document
 from pointsman.agents.file.config import Name
-from pointsman.brainstate.constants import GivenConstants
-from pointsman.brainstate.reading import start_problems
-from pointsman.brainstate.written import (
+from pointsman.brainstate.bodies import (
     Anything,
     GivenAttention,
-    GivenBudget,
     GivenGoal,
     GivenStart,
+    ResourceBudgetBody,
 )
+from pointsman.brainstate.constants import GivenConstants
+from pointsman.brainstate.reading import start_problems
 from pointsman.errors import InputError, Problem
 from pointsman.jobs.agency import Agency
 from pointsman.jobs.entries import Caller
@@ -29,7 +29,7 @@ from pointsman.kernel.document import Document
 from pointsman.kernel.instant import IdSource
 from pointsman.kernel.schema import conform
 
-DEFAULT_BUDGET: Final = GivenBudget(4_096, 2)
+DEFAULT_BUDGET: Final = ResourceBudgetBody(4_096, 2)
 GOAL: Final = GivenGoal("g1", "answer", priority=Decimal("0.8"))
 """The goal of a request that is words only."""
 
@@ -38,7 +38,7 @@ class GivenMind(Struct, frozen=True, forbid_unknown_fields=True):
     """A state to start from: the body of `POST /brainstate/create_snapshot`, all of it optional."""
 
     job_seed: ShortText = ""
-    resource_budget: GivenBudget = DEFAULT_BUDGET
+    resource_budget: ResourceBudgetBody = DEFAULT_BUDGET
     goals: Annotated[tuple[GivenGoal, ...], Meta(max_length=256)] = ()
     attention: GivenAttention = GivenAttention()
     constants: GivenConstants = GivenConstants()

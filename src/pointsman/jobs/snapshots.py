@@ -11,8 +11,7 @@ from typing import Final, TypeVar, cast
 from pointsman.agents.compiled import CompiledAgents, CompiledAgentsPolicy
 from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy
-from pointsman.brainstate.snapshot import BRAINSTATE_FORM
-from pointsman.brainstate.state import BrainState
+from pointsman.brainstate.state import BRAINSTATE_FORM, BrainState
 from pointsman.errors import MissingSnapshot, RouterNoSnapshot
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant

@@ -92,7 +92,7 @@ class EarlierMessages(Protocol):
         """Estimate their tokens by a vocabulary."""
         ...
 
-    def written(
+    def in_dialect(
         self, dialect: str, write: Callable[[Sequence[ChatMessage]], WrittenMessages]
     ) -> WrittenMessages:
         """Give them as a dialect writes them; `write` is asked only for those not written yet."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pointsman.agents.facts import GivenJob
 from pointsman.app import Pointsman
-from pointsman.brainstate.events import ActionWished, Inputs
+from pointsman.brainstate.events import ActionWished, TickInputs
 from pointsman.brainstate.reading import read_start
 from pointsman.governance.action import Actor
 from pointsman.jobs.agency import Agency
@@ -135,8 +135,8 @@ class Fleet:
             return len(memory.every_version())
 
 
-def wish(payload: str = '{"key":"sky","namespace":"facts","value":1}') -> Inputs:
-    return Inputs(events=(ActionWished("sem_write", "agent:a", payload),))
+def wish(payload: str = '{"key":"sky","namespace":"facts","value":1}') -> TickInputs:
+    return TickInputs(events=(ActionWished("sem_write", "agent:a", payload),))
 
 
 @contextmanager

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.agency.fleet import ANSWER, WISH, Fleet, opened
 from tests.unit.agency.job_entries import GOAL, Crash, die_after, kinds
 
-from pointsman.brainstate.events import Inputs
-from pointsman.brainstate.tick import ticked
+from pointsman.brainstate.events import TickInputs
+from pointsman.brainstate.tick import tick_state
 from pointsman.errors import ChainHeld, InputError, MissingSnapshot
 from pointsman.governance.council import CouncilRules, RuleVoter
 from pointsman.governance.state import REQUESTED
@@ -138,7 +138,9 @@ def test_code_that_ticks_or_decides_otherwise_is_found_out(
     fleet.answers(failing={"a": TimeoutError()})
     fleet.run(brainstate=GOAL)
     with monkeypatch.context() as patched:
-        patched.setattr(job_replay, "ticked", lambda state, _given: ticked(state, Inputs()))
+        patched.setattr(
+            job_replay, "tick_state", lambda state, _given: tick_state(state, TickInputs())
+        )
         verdict = fleet.jobs.replay("job-1")
         assert (verdict.code, verdict.verdict) == ("REPLAY_DIVERGENCE", Verdict.DIVERGED)
         assert verdict.reason == "the state after attempt 1 is another one"

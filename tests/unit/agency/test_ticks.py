@@ -7,7 +7,7 @@ import pytest
 from tests.unit.agency.fleet import OPERATOR, Fleet, a_caller, wish
 from tests.unit.agency.fleet_told import calls
 
-from pointsman.brainstate.events import Inputs, Insertion
+from pointsman.brainstate.events import Insertion, TickInputs
 from pointsman.errors import InputError
 from pointsman.jobs.entries import TICK, TICK_FORM
 from pointsman.storage.stores.entries import ContentReader
@@ -16,7 +16,7 @@ from pointsman.storage.stores.entries import ContentReader
 @pytest.mark.req(350, 361, 390, 391)
 def test_a_tick_is_an_entry_with_its_inputs_and_both_snapshots(fleet: Fleet) -> None:
     name = fleet.state()
-    inputs = Inputs(council_approval=True, wm=(Insertion("fact", '"x"'),))
+    inputs = TickInputs(council_approval=True, wm=(Insertion("fact", '"x"'),))
     made = fleet.agency.tick(name, inputs, a_caller("trace-3"))
     (entry,) = fleet.entries(TICK)
     told = TICK_FORM.decode(entry.payload)
@@ -30,7 +30,7 @@ def test_a_tick_is_an_entry_with_its_inputs_and_both_snapshots(fleet: Fleet) -> 
 
 @pytest.mark.req(386)
 def test_personal_data_in_inputs_is_sealed_not_written(fleet: Fleet) -> None:
-    fleet.agency.tick(fleet.state(), Inputs(wm=(Insertion("user_hint", '"jane@example.com"'),)))
+    fleet.agency.tick(fleet.state(), TickInputs(wm=(Insertion("user_hint", '"jane@example.com"'),)))
     (entry,) = fleet.entries(TICK)
     told = TICK_FORM.decode(entry.payload)
     assert b"jane" not in entry.payload

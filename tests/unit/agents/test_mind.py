@@ -8,9 +8,9 @@ from tests.models.agents_jobs import a_router
 
 from pointsman.agents.decide import decide
 from pointsman.agents.facts import GoalView, PrivacyVerdict, facts_of, mind_view, read_facts
-from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.creation import StartingAttention, create_state
 from pointsman.brainstate.events import NewGoal
-from pointsman.brainstate.hints import hinted
+from pointsman.brainstate.hints import routing_hints
 from pointsman.brainstate.state import BrainState, ResourceBudget
 from pointsman.errors import DocumentError
 from pointsman.kernel.json_text import read_json
@@ -30,14 +30,14 @@ REQUEST = {
 def a_state(attention: str = "0.4", depth: int = 3, **constants: int) -> BrainState:
     goal = NewGoal("g1", "verify", "user", priority=billionths("0.8"))
     start = StartingAttention(billionths(attention), billionths("0.2"))
-    state, _ = created("seed", [goal], start, ResourceBudget(2048, depth), constants)
+    state, _ = create_state("seed", [goal], start, ResourceBudget(2048, depth), constants)
     return state
 
 
 @pytest.mark.req(13, 32)
 def test_depth_is_scaled_by_attention_once() -> None:
     state = a_state("0.4", 3)
-    assert hinted(state).max_depth_allowed == 1
+    assert routing_hints(state).max_depth_allowed == 1
     view = mind_view(state)
     assert view.max_depth_allowed == 3
     router = a_router({"modules": {"a": {"apt": "0.9", "status": "healthy"}}})

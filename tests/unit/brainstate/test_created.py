@@ -13,15 +13,14 @@ from pointsman.brainstate.constants import (
     Constants,
     DefaultUsed,
     GivenConstants,
-    materialised,
+    fill_defaults,
     read_constants,
 )
-from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.creation import StartingAttention, create_state
 from pointsman.brainstate.events import NewGoal
 from pointsman.brainstate.seeded import BASE, event_id, seeded_instant, wm_id
-from pointsman.brainstate.snapshot import BRAINSTATE_FORM, snapshot_id
-from pointsman.brainstate.state import EMPTY_CWM, BrainState, ResourceBudget
-from pointsman.brainstate.view import shown_constants
+from pointsman.brainstate.state import BRAINSTATE_FORM, EMPTY_CWM, BrainState, ResourceBudget
+from pointsman.brainstate.view import constants_view
 from pointsman.errors import IntegrityFailure
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import Billionths, billionths
@@ -37,13 +36,13 @@ EVERY_CONSTANT = {name: getattr(DEFAULTS, name) for name in Constants.__struct_f
 
 
 def _first(counter: int = 0) -> BrainState:
-    state, _ = created("seed", GOALS, StartingAttention(), BUDGET, {}, counter)
+    state, _ = create_state("seed", GOALS, StartingAttention(), BUDGET, {}, counter)
     return state
 
 
 @pytest.mark.req(371, 400)
 def test_every_constant_that_is_not_given_is_written_in_with_a_warning() -> None:
-    state, warnings = created("seed", (), ALL_SAID, BUDGET, {"a_gain": 7})
+    state, warnings = create_state("seed", (), ALL_SAID, BUDGET, {"a_gain": 7})
     assert state.constants == msgspec.structs.replace(DEFAULTS, a_gain=Billionths(7))
     assert state.warnings == warnings
     names = [each.name for each in warnings]
@@ -56,13 +55,13 @@ def test_every_constant_that_is_not_given_is_written_in_with_a_warning() -> None
 @pytest.mark.req(400)
 def test_nothing_is_warned_of_where_everything_is_given() -> None:
     goal = NewGoal("g", "answer", priority=Billionths(5))
-    _, warnings = created("seed", (goal,), ALL_SAID, BUDGET, EVERY_CONSTANT)
+    _, warnings = create_state("seed", (goal,), ALL_SAID, BUDGET, EVERY_CONSTANT)
     assert warnings == ()
 
 
 @pytest.mark.req(400)
 def test_attention_that_is_not_given_is_a_half_with_a_warning() -> None:
-    state, warnings = created("seed", (), StartingAttention(), BUDGET, EVERY_CONSTANT)
+    state, warnings = create_state("seed", (), StartingAttention(), BUDGET, EVERY_CONSTANT)
     mind = state.attention
     assert mind.attention_gain == billionths("0.5")
     assert mind.explore_bias == billionths("0.15")
@@ -76,7 +75,7 @@ def test_attention_that_is_not_given_is_a_half_with_a_warning() -> None:
 
 @pytest.mark.req(377, 400)
 def test_half_a_priority_is_warned_of_by_the_goal() -> None:
-    _, warnings = created("seed", GOALS, ALL_SAID, BUDGET, EVERY_CONSTANT)
+    _, warnings = create_state("seed", GOALS, ALL_SAID, BUDGET, EVERY_CONSTANT)
     assert warnings == (DefaultUsed("goals.h.heuristic_score", "0.5"),)
 
 
@@ -113,8 +112,8 @@ def test_names_are_hashes_of_seed_and_counter() -> None:
 def test_a_snapshot_is_named_by_its_content_signed_and_verified() -> None:
     state, key = _first(), SigningKey(bytes(32))
     snapshot = BRAINSTATE_FORM.make(state, "ledger", key)
-    assert snapshot.id == snapshot_id(state) == snapshot_id(_first())
-    assert snapshot_id(_first(1)) != snapshot.id
+    assert snapshot.id == BRAINSTATE_FORM.id(state) == BRAINSTATE_FORM.id(_first())
+    assert BRAINSTATE_FORM.id(_first(1)) != snapshot.id
     assert BRAINSTATE_FORM.load(snapshot, "ledger", [key]) == state
     broken = msgspec.structs.replace(
         snapshot, body=snapshot.body.replace(b'"max_depth_allowed":3', b'"max_depth_allowed":4')
@@ -133,8 +132,8 @@ def test_a_stored_state_without_a_constant_is_refused_not_filled_in() -> None:
 def test_constants_given_under_their_written_names_are_read_exactly() -> None:
     given = GivenConstants(promotion_window=9, a_decay=Decimal("0.123456789"))
     assert read_constants(given) == {"promotion_window": 9, "a_decay": 123_456_789}
-    constants, _ = materialised(read_constants(given))
-    assert read_constants(shown_constants(constants)) == {
+    constants, _ = fill_defaults(read_constants(given))
+    assert read_constants(constants_view(constants)) == {
         name: getattr(constants, name) for name in Constants.__struct_fields__
     }
 
@@ -152,7 +151,7 @@ def test_document_004_spells_its_constants_as_we_do() -> None:
 
 @pytest.mark.req(363, 365, 369, 370, 373, 374, 376, 377, 379)
 def test_the_defaults_are_those_of_document_004() -> None:
-    texts = {each.name: each.value for each in materialised({})[1]}
+    texts = {each.name: each.value for each in fill_defaults({})[1]}
     wanted = {
         "DEFAULT_WM_TTL": "3", "PROMOTION_REFERENCES": "2", "PROMOTION_WINDOW": "4",
         "a_decay": "0.05", "a_gain": "0.25", "e_decay": "0.03", "e_gain": "0.15",

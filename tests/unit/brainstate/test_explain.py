@@ -1,19 +1,19 @@
 """What people read about a tick."""
 
-from pointsman.brainstate.created import StartingAttention, created
-from pointsman.brainstate.events import ActionWished, Inputs, Insertion, RepairLooped
-from pointsman.brainstate.explain import explained
+from pointsman.brainstate.creation import StartingAttention, create_state
+from pointsman.brainstate.events import ActionWished, Insertion, RepairLooped, TickInputs
+from pointsman.brainstate.explain import to_screen
 from pointsman.brainstate.state import ResourceBudget
-from pointsman.brainstate.tick import ticked
+from pointsman.brainstate.tick import tick_state
 
-STATE, _ = created("seed", (), StartingAttention(), ResourceBudget(2048, 3), {})
+STATE, _ = create_state("seed", (), StartingAttention(), ResourceBudget(2048, 3), {})
 
 
 def test_a_tick_is_told_line_by_line() -> None:
     events = (RepairLooped("nobody"), ActionWished("sem_write", "agent:a", "{}"))
-    inputs = Inputs(False, True, (Insertion("fact", '"secret words"', wm_id="w1"),), events)
-    _, trace = ticked(STATE, inputs)
-    assert explained(trace).splitlines() == [
+    inputs = TickInputs(False, True, (Insertion("fact", '"secret words"', wm_id="w1"),), events)
+    _, trace = tick_state(STATE, inputs)
+    assert to_screen(trace).splitlines() == [
         "tick 0 of bs:seed:0",
         "reward 0: the council rejected, an upvote, which does not count",
         "attention_gain 0.5 → 0.475",
@@ -26,11 +26,11 @@ def test_a_tick_is_told_line_by_line() -> None:
 
 
 def test_what_callers_name_cannot_move_a_cursor() -> None:
-    _, trace = ticked(STATE, Inputs(wm=(Insertion("fact", "1", wm_id="\x1b[2J\n"),)))
-    assert "\x1b" not in explained(trace)
-    assert len(explained(trace).splitlines()) == 5
+    _, trace = tick_state(STATE, TickInputs(wm=(Insertion("fact", "1", wm_id="\x1b[2J\n"),)))
+    assert "\x1b" not in to_screen(trace)
+    assert len(to_screen(trace).splitlines()) == 5
 
 
 def test_silence_is_told() -> None:
-    _, trace = ticked(STATE, Inputs(True))
-    assert "reward 0.8: the council approved, the user said nothing" in explained(trace)
+    _, trace = tick_state(STATE, TickInputs(True))
+    assert "reward 0.8: the council approved, the user said nothing" in to_screen(trace)

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.creation import StartingAttention, create_state
 from pointsman.brainstate.events import NOTHING, Insertion, NewGoal
-from pointsman.brainstate.given import given
+from pointsman.brainstate.read_state import read_state
 from pointsman.brainstate.seeded import seeded_instant
 from pointsman.brainstate.state import BrainState, ResourceBudget
-from pointsman.brainstate.tick import inserted, ticked
-from pointsman.brainstate.view import JSON, shown
+from pointsman.brainstate.tick import insert_items, tick_state
+from pointsman.brainstate.view import JSON, state_view
 from pointsman.errors import DocumentError
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.json_text import read_json
@@ -24,13 +24,13 @@ def _state(**changes: Any) -> BrainState:
     goal = NewGoal(
         "g", "answer", priority=Billionths(1), deadline_ts=Instant(5), metadata='{"a":"d:0.5"}'
     )
-    state, _ = created("seed", (goal,), StartingAttention(), ResourceBudget(100, 3), {})
-    state, _ = ticked(inserted(state, [ITEM, ITEM]), NOTHING)
-    return replace(inserted(state, [ITEM, Insertion("fact", '"y"')]), **changes)
+    state, _ = create_state("seed", (goal,), StartingAttention(), ResourceBudget(100, 3), {})
+    state, _ = tick_state(insert_items(state, [ITEM, ITEM]), NOTHING)
+    return replace(insert_items(state, [ITEM, Insertion("fact", '"y"')]), **changes)
 
 
 def _read_back(state: BrainState) -> BrainState:
-    return given(read_json(JSON.encode(shown(state)), "state"))
+    return read_state(read_json(JSON.encode(state_view(state)), "state"))
 
 
 @pytest.mark.req(355)

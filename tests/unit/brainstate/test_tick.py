@@ -16,19 +16,19 @@ from tests.models import brainstate_runs as runs
 
 import pointsman.brainstate
 from pointsman.brainstate.constants import DEFAULTS
-from pointsman.brainstate.created import StartingAttention, created
+from pointsman.brainstate.creation import StartingAttention, create_state
 from pointsman.brainstate.events import (
     INPUTS_FORM,
     NOTHING,
     ActionWished,
-    Inputs,
     Insertion,
+    TickInputs,
     TokensUsed,
 )
 from pointsman.brainstate.hints import Shallow
 from pointsman.brainstate.reading import read_inputs
 from pointsman.brainstate.state import BrainState, ResourceBudget
-from pointsman.brainstate.tick import inserted, ticked
+from pointsman.brainstate.tick import insert_items, tick_state
 from pointsman.brainstate.trace import Why
 from pointsman.errors import DocumentError
 from pointsman.kernel.canonical import MAX_INT
@@ -36,14 +36,14 @@ from pointsman.kernel.document import Limits
 from pointsman.kernel.json_text import read_json
 
 FOLDER = Path(pointsman.brainstate.__file__).parent
-RULES = ("attention", "consolidation", "goals", "hints", "memory", "reports", "tick", "wishes")
+RULES = ("consolidation", "goals", "hints", "memory", "reports", "tick")
 # Not rules of document 004: how a topic is written, and how many bytes make a token.
 OTHER_NUMBERS = {"TOPIC_WORDS", "LONGEST_TOPIC", "BYTES_A_TOKEN"}
 
 
 def _state(**changes: Any) -> BrainState:
     budget = changes.pop("budget", ResourceBudget(2048, 3))
-    return created("seed", (), StartingAttention(), budget, changes)[0]
+    return create_state("seed", (), StartingAttention(), budget, changes)[0]
 
 
 @pytest.mark.req(403)
@@ -110,7 +110,7 @@ def test_ticks_come_out_the_same_with_clock_random_network_and_files_poisoned(
 @pytest.mark.req(361)
 def test_an_empty_tick_only_lets_attention_drift() -> None:
     before = _state()
-    after, trace = ticked(before, NOTHING)
+    after, trace = tick_state(before, NOTHING)
     assert (after.tick, after.sequence) == (before.tick + 1, before.sequence + 1)
     assert (trace.happenings, trace.wishes) == ((), ())
     assert after.goals == before.goals
@@ -119,13 +119,15 @@ def test_an_empty_tick_only_lets_attention_drift() -> None:
 def test_tokens_past_every_number_are_counted_as_the_largest() -> None:
     state = _state()
     for _ in range(3):
-        state, _ = ticked(state, Inputs(events=(TokensUsed(MAX_INT),)))
+        state, _ = tick_state(state, TickInputs(events=(TokensUsed(MAX_INT),)))
     assert state.tokens_consumed == MAX_INT
 
 
 @pytest.mark.req(365)
 def test_one_reference_is_enough_where_the_snapshot_says_so() -> None:
-    after, trace = ticked(_state(promotion_references=1), Inputs(wm=(Insertion("fact", '"x"'),)))
+    after, trace = tick_state(
+        _state(promotion_references=1), TickInputs(wm=(Insertion("fact", '"x"'),))
+    )
     assert [item.value for item in after.cwm.items] == ['"x"']
     kinds = [each.event_type for each in trace.happenings]
     assert kinds == ["wm_inserted", "promotion", "cwm_recomputed"]
@@ -134,38 +136,38 @@ def test_one_reference_is_enough_where_the_snapshot_says_so() -> None:
 @pytest.mark.req(365)
 @pytest.mark.parametrize(("tick", "is_promoted"), [(3, True), (4, False)])
 def test_references_that_left_the_window_promote_nothing(tick: int, *, is_promoted: bool) -> None:
-    known = inserted(_state(), [Insertion("fact", '"x"', ttl_ticks=9)])
+    known = insert_items(_state(), [Insertion("fact", '"x"', ttl_ticks=9)])
     item = replace(known.wm[0], references=2, reference_ticks=(0, 0))
-    after, _ = ticked(replace(known, tick=tick, wm=(item,)), NOTHING)
+    after, _ = tick_state(replace(known, tick=tick, wm=(item,)), NOTHING)
     assert bool(after.cwm.items) is is_promoted
 
 
 def test_without_a_budget_nothing_fits_and_nothing_breaks() -> None:
     state = _state(budget=ResourceBudget(0, 0), promotion_references=1)
-    after, _ = ticked(state, Inputs(wm=(Insertion("fact", '"x"'),)))
+    after, _ = tick_state(state, TickInputs(wm=(Insertion("fact", '"x"'),)))
     assert (after.wm, after.cwm.items) == ((), ())
 
 
 def test_an_insertion_between_ticks_takes_no_tick() -> None:
-    state = inserted(_state(), [Insertion("fact", '"x"')])
+    state = insert_items(_state(), [Insertion("fact", '"x"')])
     assert (state.tick, state.wm[0].ttl_ticks) == (0, DEFAULTS.default_wm_ttl)
 
 
 @pytest.mark.req(383)
 def test_two_wishes_have_two_ids_and_a_reason_each() -> None:
     wish = ActionWished("set_module_policy", "agent:a", "{}", None)
-    _, trace = ticked(_state(), Inputs(events=(wish, wish)))
+    _, trace = tick_state(_state(), TickInputs(events=(wish, wish)))
     first, second = trace.wishes
     assert first.action_id != second.action_id
     assert first.timestamp_seeded < second.timestamp_seeded
     assert "for no goal" in first.justification
-    _, again = ticked(_state(), Inputs(events=(wish, wish)))
+    _, again = tick_state(_state(), TickInputs(events=(wish, wish)))
     assert again.wishes == trace.wishes
 
 
 @pytest.mark.req(404)
 def test_inputs_are_all_that_can_change_a_state() -> None:
-    assert set(Inputs.__struct_fields__) == {"council_approval", "user_upvote", "wm", "events"}
+    assert set(TickInputs.__struct_fields__) == {"council_approval", "user_upvote", "wm", "events"}
     with pytest.raises(AttributeError):
         _state().tick = 5  # type: ignore[misc]
 
@@ -198,7 +200,7 @@ def test_hostile_inputs_are_refused_with_a_place(name: str) -> None:
 def test_odd_but_valid_values_are_remembered_exactly() -> None:
     text = '{"wm":[{"type":"fact","value":{"":[],"\\u0000":"\\n","ä\U0001f600":1e-9}}]}'
     inputs = read_inputs(read_json(text.encode(), "inputs"))
-    state, _ = ticked(_state(), inputs)
+    state, _ = tick_state(_state(), inputs)
     assert INPUTS_FORM.decode(INPUTS_FORM.encode(inputs)) == inputs
     assert state.wm[0].value == '{"":[],"\\u0000":"\\n","ä\U0001f600":"d:0.000000001"}'
 

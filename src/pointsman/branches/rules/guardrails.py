@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pointsman.branches.facts import Approval, BranchFacts
 from pointsman.branches.policy import Case, Decision, Guardrail
-from pointsman.branches.trace import GuardrailCheck, Verdict
+from pointsman.branches.trace import HELD, GuardrailCheck, Verdict
 
 _ORDER: tuple[Verdict, ...] = ("block", "escalate", "ask", "warn", "pass")
 _VERDICTS: dict[str, Verdict] = {
@@ -21,8 +21,11 @@ _VERDICTS: dict[str, Verdict] = {
 }
 
 
+_APPROVAL = "requires_approval"
+
+
 class GuardrailVerdict(Struct, frozen=True):
-    """All checks, what they come to, and where a blocked choice goes instead."""
+    """All checks, what they come to, and where a choice that is held back goes instead."""
 
     checks: tuple[GuardrailCheck, ...]
     verdict: Verdict
@@ -74,10 +77,19 @@ def judge_choice(
         check for each in decision.guardrails for check in _checks(each, decision, targets, yes)
     ]
     failed = [check for check in checks if not check.passed]
-    verdicts = [_VERDICTS[each.action] for each in failed]
+    verdicts = [_verdict(each) for each in failed]
     verdict = next(each for each in _ORDER if each in (*verdicts, "pass"))
-    deciding = [each for each in failed if _VERDICTS[each.action] == verdict]
-    instead = next((e.escalation_target for e in deciding if e.escalation_target is not None), None)
+    deciding = [each for each, found in zip(failed, verdicts, strict=True) if found == verdict]
+    # A way round that needs approval itself is none.
+    instead = next(
+        (
+            each.escalation_target
+            for each in deciding
+            if each.escalation_target is not None
+            and not _to_approve(decision, (each.escalation_target,), yes)
+        ),
+        None,
+    )
     return GuardrailVerdict(
         tuple(checks),
         verdict,
@@ -86,8 +98,15 @@ def judge_choice(
     )
 
 
+def _verdict(failed: GuardrailCheck) -> Verdict:
+    """Return what a failed check comes to; a target that needs approval is always held back."""
+    verdict = _VERDICTS[failed.action]
+    is_weaker = failed.check_name == _APPROVAL and verdict not in HELD
+    return "ask" if is_weaker else verdict
+
+
 def _to_approve(decision: Decision, targets: Sequence[str], yes: KnownApprovals) -> tuple[str, ...]:
-    asking = [each for each in decision.guardrails if each.type == "requires_approval"]
+    asking = [each for each in decision.guardrails if each.type == _APPROVAL]
     found = [t for t in targets if not yes.to(t) and any(t in e.targets for e in asking)]
     return tuple(dict.fromkeys(found))
 
@@ -132,10 +151,10 @@ def _check_weight(guardrail: Guardrail, case: Case) -> tuple[bool, str]:
 def _check(
     guardrail: Guardrail, decision: Decision, message: str, *, passed: bool
 ) -> GuardrailCheck:
-    instead = guardrail.escalation_target
-    is_moved = not passed and guardrail.action_on_fail in {"block", "escalate"}
-    if is_moved:
-        message += f": goes to `{instead}`" if instead else ": nothing is done"
-    return GuardrailCheck(
-        decision.id, guardrail.type, passed, message, guardrail.action_on_fail, instead
-    )
+    instead, action = guardrail.escalation_target, guardrail.action_on_fail
+    is_stopped = action in {"block", "escalate"}
+    if not passed and instead and (is_stopped or guardrail.type == _APPROVAL):
+        message += f": goes to `{instead}`"
+    elif not passed and is_stopped:
+        message += ": nothing is done"
+    return GuardrailCheck(decision.id, guardrail.type, passed, message, action, instead)

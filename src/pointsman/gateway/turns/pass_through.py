@@ -30,7 +30,7 @@ from pointsman.gateway.turns.incoming import (
     resolve_model,
 )
 from pointsman.gateway.turns.turn import LiveTurn
-from pointsman.gateway.turns.turn_flow import new_flow, prepare_vector
+from pointsman.gateway.turns.turn_flow import new_flow
 from pointsman.providers.dialects.body import decode
 from pointsman.providers.dialects.look import RequestLook, look
 from pointsman.providers.dialects.spans import unique, with_model
@@ -112,8 +112,6 @@ class PassThroughEndpoint(ModelEndpoint):
 
     async def drive(self, live: LiveTurn, send: Send) -> None:
         """Record the decision, make the call, and pass its answer on."""
-        if live.parts.pointsman.gathering.vectors.is_slow:
-            await prepare_vector(live)
         flow = new_flow(live)
         passage: PassThroughCall | None = None
         reply: CallResult | None = None

@@ -139,7 +139,7 @@ class ShadowRuns:
         if work.shadow is not None:
             again = await self._run_shadow(work, work.shadow)
             said += [] if again is None else [again]
-        facts, vector_of = work.ruling.facts, self._parts.pointsman.gathering.vectors.of
+        facts, vector_of = work.ruling.facts, self._parts.pointsman.gathering.vector_of
         for each in said:
             await in_thread(
                 lambda each=each: learn_run(self._patterns, facts, each.run, vector_of)  # type: ignore[misc] # bound at once

@@ -8,7 +8,7 @@ from pointsman.brainstate.reading import exact_inputs, inputs_problems, start_pr
 from pointsman.brainstate.redaction import redacted_view
 from pointsman.brainstate.state import BrainState
 from pointsman.brainstate.trace import Happening
-from pointsman.brainstate.view import ShownState, decimal, shown, shown_hints
+from pointsman.brainstate.view import ShownState, decimal, hints_view, state_view
 from pointsman.gateway.api.agents.call import Call, Told
 from pointsman.gateway.api.agents.shapes import (
     HintsAnswer,
@@ -72,7 +72,7 @@ class BrainStateApi:
     def query(self, call: Call) -> Told:
         """Give what a state advises."""
         name = call.given(QueryBody).brainstate_snapshot_id
-        hints = structs.asdict(shown_hints(self._agency.query(name, call.handed_on())))
+        hints = structs.asdict(hints_view(self._agency.query(name, call.handed_on())))
         return Told(HintsAnswer(**hints, brainstate_snapshot_id=name, trace_id=call.trace_id))
 
     def _action(self, request_id: str) -> TickedAction:
@@ -82,7 +82,7 @@ class BrainStateApi:
 
 
 def _view(call: Call, state: BrainState) -> ShownState:
-    return shown(state) if call.is_full else redacted_view(state, detect)
+    return state_view(state) if call.is_full else redacted_view(state, detect)
 
 
 def _happening(call: Call, each: Happening) -> TickHappening:

@@ -12,9 +12,9 @@ from msgspec import Meta, Struct, field
 from pointsman.agents.file.agents_file import GivenModule, GivenSelfRep
 from pointsman.agents.modules.module import Metrics, ModulePolicy, ModuleType, Status
 from pointsman.audit.turn_shapes import InstantText
+from pointsman.brainstate.bodies import GivenInputs, GivenStart
 from pointsman.brainstate.constants import DefaultUsed, Fraction
 from pointsman.brainstate.view import ShownHints, ShownState
-from pointsman.brainstate.written import GivenInputs, GivenStart
 from pointsman.governance.action import ActionType
 
 TraceId = Annotated[str, Meta(max_length=200)]

@@ -29,7 +29,7 @@ EVERYWHERE: Final = (400, 403, 408, 413, 421)
 """What any request can be refused with: its form, its origin, its time, its size, its host."""
 
 PUBLISHED_NAMES: Final[Mapping[str, str]] = {
-    "pointsman.brainstate.written.GivenBudget": "pointsman.agents.brainstate.written.GivenBudget",
+    "ResourceBudgetBody": "pointsman.agents.brainstate.written.GivenBudget",
     "pointsman.gateway.api.keys.handlers.GivenBudget": "pointsman.gateway.api.admin.GivenBudget",
 }
 """Components whose class or module was renamed since their name was published."""

@@ -75,7 +75,7 @@ class FeedbackApi:
             )
             if turn is None or self._is_off(turn.facts):
                 return found
-            vector_of = self._parts.pointsman.gathering.vectors.of
+            vector_of = self._parts.pointsman.gathering.vector_of
             learn_run(store, turn.facts, turn.run, vector_of)
             return store.update_score(names.ref, *verdict)
 

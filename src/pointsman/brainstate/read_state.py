@@ -1,4 +1,4 @@
-"""A shown state read back: strictly, with every problem at its place."""
+"""Reads a state's view back: strictly, with every problem at its place."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from pointsman.kernel.instant import Instant, read_instant
 from pointsman.kernel.schema import conform
 
 
-def given(document: Document) -> BrainState:
-    """Read a state as `shown` writes it, or raise with every problem at its place."""
+def read_state(document: Document) -> BrainState:
+    """Read a state as `state_view` writes it, or raise with every problem at its place."""
     return exact_state(conform(document, ShownState, state_problems))
 
 
 def exact_state(shown: ShownState) -> BrainState:
-    """Give a shown state without a problem as an exact one."""
+    """Return the exact state of a view without problems."""
     mind, budget = shown.attention, shown.resource_budget
     return BrainState(
         brainstate_id=shown.brainstate_id,
@@ -73,7 +73,7 @@ def exact_state(shown: ShownState) -> BrainState:
 
 
 def state_problems(shown: ShownState, document: Document) -> Iterator[Problem]:
-    """Find what a schema cannot say about a state."""
+    """Find the problems of a state that a schema cannot express."""
     constants = read_constants(shown.constants)
     for name in Constants.__struct_fields__:
         if name not in constants:
@@ -140,7 +140,7 @@ def _made_problems(
 ) -> Iterator[Problem]:
     found = list(instant_problems(made.created_at, document, (*path, "created_at")))
     yield from found
-    # What is not older than the state would not age in its next tick.
+    # An item that is not older than the state would not age in its next tick.
     if not found and read_instant(made.created_at) >= seeded_instant(shown.sequence):
         message = "made at or after the state's own `sequence`"
         yield document.problem((*path, "created_at"), Code.OUT_OF_RANGE, message)

@@ -1,27 +1,27 @@
-"""A job's first state: goals opened, every constant written in, memory empty (004 §8, §11)."""
+"""The first state of a job: goals opened, every constant filled in, memory empty (004 §8, §11)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pointsman.brainstate.constants import Constants, DefaultUsed, materialised
+from pointsman.brainstate.constants import Constants, DefaultUsed, fill_defaults
 from pointsman.brainstate.events import NewGoal
-from pointsman.brainstate.goals import defaults_of, opened
+from pointsman.brainstate.goals import defaults_of, open_goal
 from pointsman.brainstate.seeded import brainstate_id, seeded_instant
 from pointsman.brainstate.state import EMPTY_CWM, Attention, BrainState, ResourceBudget
 from pointsman.kernel.number import Billionths, billionths_text
 
 
 class StartingAttention(NamedTuple):
-    """The modulators a job starts with; what is None takes its default."""
+    """The modulators a job starts with; None takes the default."""
 
     attention_gain: Billionths | None = None
     explore_bias: Billionths | None = None
     reward_signal: Billionths | None = None
 
 
-def created(
+def create_state(
     job_seed: str,
     goals: Sequence[NewGoal],
     attention: StartingAttention,
@@ -29,11 +29,11 @@ def created(
     constants: Mapping[str, int],
     counter: int = 0,
 ) -> tuple[BrainState, tuple[DefaultUsed, ...]]:
-    """Make the first state of a job, and the warnings for what was not given.
+    """Make the first state of a job, and a warning for each default.
 
     `counter` tells several states of one seed apart. The warnings are in the state as well.
     """
-    limits, missing = materialised(constants)
+    limits, missing = fill_defaults(constants)
     mind, unsaid = _attention(attention, limits)
     unstated = [each for goal in goals for each in defaults_of(goal, limits)]
     warnings = (*missing, *unsaid, *unstated)
@@ -44,7 +44,7 @@ def created(
         timestamp=seeded_instant(counter),
         tick=0,
         sequence=first + len(goals),
-        goals=tuple(opened(goal, limits, 0, first + place) for place, goal in enumerate(goals)),
+        goals=tuple(open_goal(goal, limits, 0, first + place) for place, goal in enumerate(goals)),
         wm=(),
         cwm=EMPTY_CWM,
         attention=mind,

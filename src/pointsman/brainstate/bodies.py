@@ -1,4 +1,4 @@
-"""What callers write: the start of a job and the inputs of a tick, read strictly.
+"""The bodies callers write: the start of a job and the inputs of a tick, read strictly.
 
 Every problem is reported at once, each at its place; unknown keys are refused.
 """
@@ -35,7 +35,7 @@ Depth = Annotated[int, Meta(ge=0, le=MAX_DEPTH_ALLOWED)]
 
 
 class GivenGoal(Struct, frozen=True, forbid_unknown_fields=True):
-    """A goal; its `priority` is given, or computed from `user_specified` and `heuristic_score`."""
+    """A goal; its `priority` is set, or computed from `user_specified` and `heuristic_score`."""
 
     goal_id: Name
     type: GoalType
@@ -59,8 +59,8 @@ class GivenAttention(Struct, frozen=True, forbid_unknown_fields=True):
     reward_signal: Fraction | UnsetType = UNSET
 
 
-class GivenBudget(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the policy allots to the job."""
+class ResourceBudgetBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The budget the policy allots to the job."""
 
     token_budget: Tokens
     max_depth_allowed: Depth
@@ -70,7 +70,7 @@ class GivenStart(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of `POST /brainstate/create_snapshot`."""
 
     job_seed: Name
-    resource_budget: GivenBudget
+    resource_budget: ResourceBudgetBody
     goals: Annotated[tuple[GivenGoal, ...], Meta(max_length=256)] = ()
     attention: GivenAttention = GivenAttention()
     constants: GivenConstants = GivenConstants()
@@ -126,7 +126,7 @@ class GivenRepair(_GivenEvent, frozen=True, tag="repair_loop"):
 
 
 class GivenResume(_GivenEvent, frozen=True, tag="goal_resumed"):
-    """A goal that came paused shall go on."""
+    """A goal that was created paused is resumed."""
 
     goal_id: Name
 
@@ -151,7 +151,7 @@ class GivenReturn(_GivenEvent, frozen=True, tag="tokens_returned"):
 
 
 class GivenAction(_GivenEvent, frozen=True, tag="action"):
-    """Somebody wishes for a persistent effect."""
+    """A module wishes for a persistent effect."""
 
     action_type: ActionType
     origin: Name
