@@ -22,7 +22,10 @@ LENGTH: Final = LETTERS + TOKENS + STRUCTURE
 
 STATIC: Final = b""
 MINILM: Final = b"minilm/1"
-"""Marks of who made token numbers, put after them; numbers of two makers never compare."""
+"""Marks of who made token numbers, put after them; numbers of two makers never compare.
+
+Only rows of earlier releases carry the second: the sentence model it stands for was removed.
+"""
 
 UNIT: Final = 1_024
 """The length of each part before the centre is taken off."""
