@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from pointsman.access.keys import Principal
 from pointsman.calls.flow import CallResult, Flow, FlowEnd, Record, RecordPlacement
 from pointsman.errors import LedgerError, NotAuthenticated, PointsmanError
-from pointsman.gateway.access import caller_of
-from pointsman.gateway.http import JSON, Asked, Headers, Receive, Send, answer
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.access import caller_of
+from pointsman.gateway.serving.http import JSON, Asked, Headers, Receive, Send, answer
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.logs import LogLine
 from pointsman.gateway.telemetry.metrics import Counter
 from pointsman.gateway.turns.copying_send import CopyingSend
@@ -71,7 +71,11 @@ class ModelEndpoint:
     """Serves one dialect."""
 
     def __init__(
-        self, parts: Parts, dialect: Dialect, name: str = "", shadow_runs: ShadowRuns | None = None
+        self,
+        parts: GatewayServices,
+        dialect: Dialect,
+        name: str = "",
+        shadow_runs: ShadowRuns | None = None,
     ) -> None:
         self.parts = parts
         self._shadow_runs = shadow_runs
