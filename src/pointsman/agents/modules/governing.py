@@ -30,6 +30,7 @@ from pointsman.agents.trust.event import (
     RouterConfigSet,
     SelfRepEvent,
 )
+from pointsman.agents.trust.folding import degrade_if_unproven
 from pointsman.agents.trust.status import status_after
 from pointsman.errors import InputError, NotFound
 from pointsman.kernel.canonical import untag
@@ -115,7 +116,7 @@ def _registered(selfrep: SelfRep, event: ModuleRegistered, at: Instant) -> SelfR
     edges = [each for each in selfrep.edges if each.from_ != given.node_id]
     edges += [edge(given.node_id, to, required=required) for to, required in needs.items()]
     ordered = tuple(sorted(edges, key=lambda each: (each.from_, each.to)))
-    return replace(_changed(selfrep, module), edges=ordered)
+    return replace(_changed(selfrep, degrade_if_unproven(module, selfrep.trust)), edges=ordered)
 
 
 def _module_after(

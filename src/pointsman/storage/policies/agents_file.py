@@ -15,6 +15,7 @@ from pointsman.agents.file.run_section import GivenCouncil, GivenRun, privacy_pr
 from pointsman.agents.modules.making import selfrep_of
 from pointsman.agents.modules.selfrep import SelfRep
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy, agents_policy, read_policy
+from pointsman.agents.trust.folding import degrade_unproven_agents
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.document import Limits
@@ -89,7 +90,7 @@ def _in_force(loaded: Loaded[AgentsFile]) -> AgentsInForce:
     return AgentsInForce(
         compile_policy(policy),
         policy_id,
-        selfrep_of(loaded.value, policy_id),
+        degrade_unproven_agents(selfrep_of(loaded.value, policy_id)),
         loaded.problems,
         loaded.using_last_known_good,
         loaded.value.run,
