@@ -20,7 +20,6 @@ from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.recording.health import LiveHealth
-from pointsman.recording.text_vectors import TextVectors
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, PolicyFiles
@@ -115,26 +114,20 @@ class Gathering:
         self._files = files
         self._health = health
         self.warnings: tuple[str, ...] = ()
-        self.vectors = TextVectors(lambda: files.settings().value.patterns.vectors)
         self._patterns_seen = (float("-inf"), False)
         self._configured: _Configured | None = None
 
     @cached_property
     def _patterns(self) -> PatternStore:
-        return PatternStore(self._home.patterns, maker=self.vectors.maker)
+        return PatternStore(self._home.patterns)
 
-    async def prepare(
-        self, in_force: InForce, message: str, workspace: str | None, mode: Mode
-    ) -> None:
-        """Make ready, off the event loop, what looking for similar turns will ask for, if it does.
+    @cached_property
+    def vector_of(self) -> Callable[[str], bytes]:
+        """The function that makes the vector of a text: letters and tokens."""
+        # Imported here: numpy takes longer to load than most commands take.
+        from pointsman.signals.embedding import text_vector  # noqa: PLC0415 - see above
 
-        Only where `vectors.is_slow`: elsewhere `facts_of_call` is faster than this.
-        """
-        settings = in_force.ready.scope(workspace).pattern
-        if settings.mode == "off" or settings.method is UNSET or not self._has_patterns():
-            return
-        _, text = split_override(message, in_force.ready.aliases, mode)
-        await self.vectors.prepare(text)
+        return text_vector
 
     def facts(self, in_force: InForce, message: str, now: Instant) -> TurnFacts:
         """Gather what a decision about this message may look at; `warnings` tell what failed."""
@@ -257,7 +250,7 @@ class Gathering:
             self._warn(rows.reason)
             return replace(facts, pattern_rows=rows.rows)
         target = None if settings.target is UNSET else settings.target
-        found = self._patterns.evidence(look, self.vectors.of(message), settings.k, target)
+        found = self._patterns.evidence(look, self.vector_of(message), settings.k, target)
         self._warn(found.reason)
         return replace(facts, pattern_evidence=found.evidence or UNSET)
 
@@ -267,7 +260,6 @@ class Gathering:
 
     def close(self) -> None:
         """Let go of the pattern store."""
-        self.vectors.close()
         if "_patterns" in self.__dict__:
             self._patterns.close()
 

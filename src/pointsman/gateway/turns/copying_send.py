@@ -6,7 +6,7 @@ from collections.abc import Awaitable, MutableMapping
 from typing import Any, Final
 
 from pointsman.errors import InputError
-from pointsman.gateway.http import Headers, Send
+from pointsman.gateway.serving.http import Headers, Send
 from pointsman.learning.rubric import answer_text
 from pointsman.providers.dialects.whole import fold
 from pointsman.providers.port import Dialect

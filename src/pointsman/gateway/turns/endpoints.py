@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from pointsman.access.keys import Principal
 from pointsman.calls.flow import CallResult, Flow, FlowEnd, Record, RecordPlacement
 from pointsman.errors import LedgerError, NotAuthenticated, PointsmanError
-from pointsman.gateway.access import caller_of
-from pointsman.gateway.http import JSON, Asked, Headers, Receive, Send, answer
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.access import caller_of
+from pointsman.gateway.serving.http import JSON, Asked, Headers, Receive, Send, answer
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.logs import LogLine
 from pointsman.gateway.telemetry.metrics import Counter
 from pointsman.gateway.turns.copying_send import CopyingSend
@@ -28,7 +28,7 @@ from pointsman.gateway.turns.forwarding import Forwarding
 from pointsman.gateway.turns.incoming import incoming
 from pointsman.gateway.turns.shadow_runs import ShadowRuns
 from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn, request_id_header
-from pointsman.gateway.turns.turn_flow import continue_flow, new_flow, prepare_vector
+from pointsman.gateway.turns.turn_flow import continue_flow, new_flow
 from pointsman.kernel.instant import Instant
 from pointsman.providers.dialects.loss import CannotSay
 from pointsman.providers.port import Dialect, UpstreamError
@@ -71,7 +71,11 @@ class ModelEndpoint:
     """Serves one dialect."""
 
     def __init__(
-        self, parts: Parts, dialect: Dialect, name: str = "", shadow_runs: ShadowRuns | None = None
+        self,
+        parts: GatewayServices,
+        dialect: Dialect,
+        name: str = "",
+        shadow_runs: ShadowRuns | None = None,
     ) -> None:
         self.parts = parts
         self._shadow_runs = shadow_runs
@@ -152,15 +156,13 @@ class ModelEndpoint:
                 live.release_claims(sharing)
 
     def is_plain(self, live: LiveTurn) -> bool:
-        """Tell whether nothing has to be made ready for a turn or is done beside it."""
-        shadow_runs, vectors = self._shadow_runs, self.parts.pointsman.gathering.vectors
-        return not vectors.is_slow and (shadow_runs is None or not shadow_runs.may_follow(live))
+        """Tell whether no shadow run follows a turn."""
+        shadow_runs = self._shadow_runs
+        return shadow_runs is None or not shadow_runs.may_follow(live)
 
     async def drive(self, live: LiveTurn, send: Send) -> None:
         """Run a turn from its beginning."""
         lock = live.lock()
-        if lock is None and live.parts.pointsman.gathering.vectors.is_slow:
-            await prepare_vector(live)
         flow = new_flow(live) if lock is None else continue_flow(live, lock)
         shadow_runs = self._shadow_runs
         heard = (

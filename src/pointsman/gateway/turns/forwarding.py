@@ -25,7 +25,7 @@ from pointsman.calls.answering import (
 from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import ModelCall
 from pointsman.errors import InputError, OverBudget, PointsmanError
-from pointsman.gateway.http import EVENTS, JSON, Headers, Send
+from pointsman.gateway.serving.http import EVENTS, JSON, Headers, Send
 from pointsman.gateway.turns.notice import notice_of
 from pointsman.gateway.turns.stream_carriers import (
     HELD_BYTES,

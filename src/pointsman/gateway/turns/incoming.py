@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pointsman.access.keys import Principal
 from pointsman.errors import InputError, UnknownModel
-from pointsman.gateway.http import Asked
+from pointsman.gateway.serving.http import Asked
 from pointsman.providers.dialects.look import RequestLook, look
 from pointsman.providers.port import Dialect, Operation
 from pointsman.storage.policies.policies import InForce

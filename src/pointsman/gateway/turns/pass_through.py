@@ -18,8 +18,8 @@ from pointsman.calls.answering import StreamedAnswer, WholeAnswer, result_after
 from pointsman.calls.flow import CallResult, Fallback, Record
 from pointsman.calls.model_call import ModelCall
 from pointsman.errors import InputError, OverBudget, PointsmanError
-from pointsman.gateway.http import EVENTS, JSON, Asked, Send
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import EVENTS, JSON, Asked, Send
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.endpoints import ModelEndpoint
 from pointsman.gateway.turns.failures import refusal_of
 from pointsman.gateway.turns.incoming import (
@@ -30,7 +30,7 @@ from pointsman.gateway.turns.incoming import (
     resolve_model,
 )
 from pointsman.gateway.turns.turn import LiveTurn
-from pointsman.gateway.turns.turn_flow import new_flow, prepare_vector
+from pointsman.gateway.turns.turn_flow import new_flow
 from pointsman.providers.dialects.body import decode
 from pointsman.providers.dialects.look import RequestLook, look
 from pointsman.providers.dialects.spans import unique, with_model
@@ -72,7 +72,7 @@ class _NamedTurn(LiveTurn):
 class PassThroughEndpoint(ModelEndpoint):
     """Serves one of OpenAI's other endpoints."""
 
-    def __init__(self, parts: Parts, operation: Operation) -> None:
+    def __init__(self, parts: GatewayServices, operation: Operation) -> None:
         super().__init__(parts, "chat", operation)
         self._operation: Operation = operation
 
@@ -112,8 +112,6 @@ class PassThroughEndpoint(ModelEndpoint):
 
     async def drive(self, live: LiveTurn, send: Send) -> None:
         """Record the decision, make the call, and pass its answer on."""
-        if live.parts.pointsman.gathering.vectors.is_slow:
-            await prepare_vector(live)
         flow = new_flow(live)
         passage: PassThroughCall | None = None
         reply: CallResult | None = None

@@ -18,10 +18,10 @@ from pointsman.calls.answering import ModelAnswer, ask_whole
 from pointsman.calls.model_call import CallOrder, ModelCall, PlainContext
 from pointsman.calls.services import OVER_BUDGET, CallEnd
 from pointsman.errors import LedgerError, OverBudget, PointsmanError
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.durability import Durability
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.copying_send import CopyingSend
-from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.notice import notice_of
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.number import ONE, SCALE, Billionths, billionths
@@ -75,7 +75,7 @@ class _RunAnswer(Struct, frozen=True):
 class ShadowRuns:
     """Does it for all turns of one gateway, a few at a time."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         given = parts.settings.judge
         self._judge = given.model
@@ -139,7 +139,7 @@ class ShadowRuns:
         if work.shadow is not None:
             again = await self._run_shadow(work, work.shadow)
             said += [] if again is None else [again]
-        facts, vector_of = work.ruling.facts, self._parts.pointsman.gathering.vectors.of
+        facts, vector_of = work.ruling.facts, self._parts.pointsman.gathering.vector_of
         for each in said:
             await in_thread(
                 lambda each=each: learn_run(self._patterns, facts, each.run, vector_of)  # type: ignore[misc] # bound at once
@@ -206,7 +206,7 @@ class SideCall:
     """A call under a ruling of its own; `result` says what became of it."""
 
     def __init__(
-        self, parts: Parts, live: LiveTurn, ruling: Ruling, kind: str, input_tokens: int
+        self, parts: GatewayServices, live: LiveTurn, ruling: Ruling, kind: str, input_tokens: int
     ) -> None:
         self._parts = parts
         self._live = live

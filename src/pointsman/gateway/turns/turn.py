@@ -19,11 +19,11 @@ from pointsman.calls.flow import Fallback, Record, RecordPlacement, TurnLock
 from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall
 from pointsman.calls.services import CallEnd
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
-from pointsman.gateway.http import Headers
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.durability import Durability
+from pointsman.gateway.serving.http import Headers
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.call_telemetry import count_ruling
 from pointsman.gateway.telemetry.tracing import trace_context
-from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.incoming import TurnRequest
 from pointsman.kernel.record import Aside, Names
 from pointsman.providers.dialects.prefix import with_text_of_last_user
@@ -36,7 +36,7 @@ from pointsman.turns.trace import Evaluation
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:
-    from pointsman.gateway.sharing import Ahead, Sharing
+    from pointsman.gateway.serving.sharing import Ahead, Sharing
 
 
 from pointsman.providers.port import Dialect
@@ -62,7 +62,7 @@ class LiveTurn:
     winner: Evaluation | None = None
     """The slot that chose it."""
 
-    def __init__(self, parts: Parts, request: TurnRequest, in_force: InForce) -> None:
+    def __init__(self, parts: GatewayServices, request: TurnRequest, in_force: InForce) -> None:
         self.parts = parts
         self.request = request
         self.in_force = in_force

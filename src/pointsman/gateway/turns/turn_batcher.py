@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from pointsman.calls.flow import CallEffect, Flow, Record
 from pointsman.errors import OverBudget, PointsmanError, RoutingFailed
-from pointsman.gateway.http import Asked, Receive, Send
+from pointsman.gateway.serving.http import Asked, Receive, Send
 from pointsman.gateway.turns.endpoints import ModelEndpoint, finish_turn
 from pointsman.gateway.turns.forwarding import Begin, Forwarding
 from pointsman.gateway.turns.turn_flow import new_flow

@@ -14,7 +14,7 @@ from typing import Final, Protocol, cast
 import httptools
 
 from pointsman.errors import BodyTooLarge, BodyTooSlow, PointsmanError
-from pointsman.gateway.http import Asked, Handler
+from pointsman.gateway.serving.http import Asked, Handler
 from pointsman.gateway.wire.head_cache import HeadCache, learn_head
 from pointsman.gateway.wire.reply import STATUS_LINES, Reply
 from pointsman.gateway.wire.request import ONCE, IncomingRequest, RequestHead

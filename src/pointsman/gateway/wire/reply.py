@@ -8,7 +8,7 @@ from http import HTTPStatus
 from operator import itemgetter
 from typing import Any, Final, Protocol
 
-from pointsman.gateway.http import CLOSE, Headers
+from pointsman.gateway.serving.http import CLOSE, Headers
 
 STATUS_LINES: Final = {
     each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus

@@ -9,7 +9,7 @@ from typing import Final
 import httptools
 
 from pointsman.errors import InputError, NotFound, PointsmanError
-from pointsman.gateway.http import Asked, Handler
+from pointsman.gateway.serving.http import Asked, Handler
 from pointsman.gateway.wire.reply import Reply
 
 ONCE: Final = frozenset(
