@@ -62,6 +62,31 @@ def test_evaluate_prints_the_contracts_value(home: Home) -> None:
     assert again["timestamp"] > value["timestamp"] == again["evaluated_at"]
 
 
+def test_a_choice_that_waits_for_approval_is_withheld_until_it_is_approved(home: Home) -> None:
+    guardrail = "{type: requires_approval, targets: [deploy], escalation_target: human}"
+    (home.path / "decisions" / "asks.yaml").write_text(
+        "decision: {id: asks, type: binary, cases: [{condition: 'true', target: deploy}],"
+        f" default: {{target: rest}}, guardrails: [{guardrail}]}}"
+    )
+    dry = home.run("decision", "dry-run", "asks", "--input", "{}", "--json")
+    asked = home.run("decision", "evaluate", "asks", "--input", "{}", "--json")
+    for done in (dry, asked):
+        value = json.loads(done.stdout)
+        assert (done.exit_code, value["blocked"]) == (1, True)
+        assert value["selected_targets"] == ["human"]
+        assert value["withheld_targets"] == value["approval_required"] == ["deploy"]
+    tried = json.loads(dry.stdout)
+    assert (tried["would_route_to"], tried["would_block"]) == (["human"], True)
+    screen = home.run("decision", "evaluate", "asks", "--input", "{}").stdout
+    assert "Chose: human" in screen
+    assert "Waits for approval of deploy" in screen
+    words = ("decision", "evaluate", "asks", "--input", "{}", "--approve", "deploy", "--json")
+    done = home.run(*words)
+    value = json.loads(done.stdout)
+    assert (done.exit_code, value["blocked"]) == (0, False)
+    assert (value["selected_targets"], value["withheld_targets"]) == (["deploy"], [])
+
+
 def test_a_weighted_choice_says_where_the_unit_fell(home: Home) -> None:
     context = '{"request": {"id": "r-7"}}'
     value = home.json("decision", "evaluate", "canary", "--input", context)

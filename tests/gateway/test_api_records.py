@@ -71,6 +71,31 @@ def test_a_workflow_decision_is_evaluated_and_recorded(live: Running) -> None:
     assert live.post("/api/decisions/gate/evaluate", {"input": []}).status_code == 400
 
 
+GUARDED = """
+decision:
+  id: guard
+  type: binary
+  cases: [{condition: "true", target: deploy}]
+  default: {target: rest}
+  guardrails: [{type: requires_approval, targets: [deploy], escalation_target: human}]
+"""
+
+
+def test_before_the_first_key_only_the_admin_approves_with_the_call_itself(live: Running) -> None:
+    (live.home / "decisions").mkdir()
+    (live.home / "decisions" / "guard.yaml").write_text(GUARDED)
+    path, body = "/api/decisions/guard/evaluate", {"input": {}, "approved": ["deploy"]}
+    refused = live.post(path, body)
+    assert (refused.status_code, refused.json()["error_code"]) == (403, "PERMISSION_DENIED")
+    assert not live.get("/api/decisions?kind=branch").json()["decisions"]
+    asked = live.post(path, {"input": {}}).json()
+    assert (asked["selected_targets"], asked["blocked"]) == (["human"], True)
+    assert asked["withheld_targets"] == asked["approval_required"] == ["deploy"]
+    told = live.post(path, body, authorization=f"Bearer {live.admin}").json()
+    assert (told["selected_targets"], told["blocked"]) == (["deploy"], False)
+    assert told["withheld_targets"] == []
+
+
 def test_what_left_is_told_and_proved(live: Running) -> None:
     live.chat("this leaves")
     live.chat("this stays", "llama")

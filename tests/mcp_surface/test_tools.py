@@ -14,7 +14,7 @@ import apsw
 import pytest
 from mcp import MCPError
 from tests.gateway.house import entries, eventually, stalls
-from tests.mcp_surface.depot import QUESTION, Depot, done, inside, read, refused, written
+from tests.mcp_surface.depot import QUESTION, SIZE, Depot, done, inside, read, refused, written
 
 from pointsman.agents.file.agents_file import read_selfrep_document
 from pointsman.app import Pointsman
@@ -376,6 +376,23 @@ async def test_a_dry_run_leaves_nothing(depot: Depot) -> None:
     async with inside(depot.home) as (client, _):
         await done(client, "decision_evaluate", id="size", input=order, dry_run=True)
         assert not open_home(depot.home).database.exists()
+
+
+async def test_a_choice_that_waits_for_approval_is_withheld(depot: Depot) -> None:
+    guardrail = {"type": "requires_approval", "targets": ["big"], "escalation_target": "human"}
+    text = json.dumps({"decision": {**SIZE["decision"], "guardrails": [guardrail]}})
+    (depot.home / "decisions" / "size.yaml").write_text(text)
+    async with inside(depot.home) as (client, _):
+        for is_dry_run in (True, False):
+            told = await done(
+                client,
+                "decision_evaluate",
+                id="size",
+                input={"order": {"total": 250}},
+                dry_run=is_dry_run,
+            )
+            assert (told["selected_targets"], told["blocked"]) == (["human"], True)
+            assert told["withheld_targets"] == told["approval_required"] == ["big"]
 
 
 async def test_numbers_of_a_context_are_taken_exactly(depot: Depot) -> None:

@@ -132,7 +132,7 @@ def test_what_a_growing_history_adds_up_is_what_all_its_messages_add_up_to(
 ) -> None:
     history, messages = grown(told), [message for each in told for message in each]
     assert tuple(history) == tuple(messages)
-    assert history.touched == TouchTracker(messages).files
+    assert history.touched_files == TouchTracker(messages).files
     assert history.shares == rollup("s", messages, ()).planner
     for manner in MANNERS:
         past = history.transcript_for(manner)
@@ -162,9 +162,9 @@ def test_a_turn_writes_only_its_own_messages() -> None:
         history.extend(
             [_said(number, 0, "user", [Text("q")]), _said(number, 1, "assistant", [Text("a")])]
         )
-        assert history.transcript_for(TranscriptStyle()).written("chat", write).items == b",".join(
-            [b"0"] * 2 * (number + 1)
-        )
+        assert history.transcript_for(TranscriptStyle()).in_dialect(
+            "chat", write
+        ).items == b",".join([b"0"] * 2 * (number + 1))
     assert written == [2] * 50
 
 
@@ -177,7 +177,7 @@ def test_only_the_latest_forms_of_a_session_are_kept_written() -> None:
             asked.append(name)
             return WrittenMessages(b"0" * len(messages))
 
-        history.transcript_for(manner).written(name, write)
+        history.transcript_for(manner).in_dialect(name, write)
 
     for name in ("chat", "responses", "chat", "messages", "chat", "responses"):
         writing(name, TranscriptStyle())

@@ -17,6 +17,7 @@ from pointsman.branches.policy import POLICY_FORM, BranchPolicy
 from pointsman.branches.rules.guardrails import judge_choice, known_approvals
 from pointsman.branches.rules.table import Hits
 from pointsman.branches.trace import (
+    HELD,
     OUTCOME_FORM,
     TRACE_FORM,
     BranchOutcome,
@@ -69,10 +70,10 @@ def decide(compiled: CompiledDecisions, facts: BranchFacts) -> tuple[BranchOutco
     labels = tuple(decision.cases[each].label for each in choice.cases)
     targets = chosen or (decision.default_target,)
     judgement = judge_choice(decision, targets, known_approvals(facts))
-    stopped = judgement.verdict in {"block", "escalate"}
+    is_held = judgement.verdict in HELD
     outcome = BranchOutcome(
         decision_id=decision.id,
-        selected_targets=judgement.instead if stopped else targets,
+        selected_targets=judgement.instead if is_held else targets,
         selected_labels=labels or (DEFAULT_LABEL,),
         selected_indexes=choice.cases,
         is_default=not choice.cases,
@@ -82,7 +83,7 @@ def decide(compiled: CompiledDecisions, facts: BranchFacts) -> tuple[BranchOutco
         weighted=choice.weighted,
         guardrails=judgement.checks,
         verdict=judgement.verdict,
-        blocked=judgement.verdict == "block",
+        blocked=judgement.verdict in {"block", "ask"},
         chosen_targets=targets,
         approval_required=judgement.approval_required,
     )
@@ -160,7 +161,7 @@ _POLICIES: dict[str, _Policy] = {
 
 
 def _output(found: CompiledDecision, cases: tuple[int, ...], policy: str) -> Value:
-    """Give what the chosen rules put out: one value, a list of them, or what they add up to."""
+    """Return the output of the chosen rules: one value, a list of them, or their aggregate."""
     decision = found.decision
     if decision.aggregate == "count":
         return len(cases)
@@ -201,7 +202,7 @@ def _choose_by_weight(found: CompiledDecision, wheel: Wheel, given: Value | Miss
 
 
 def _results(found: CompiledDecision, hits: Hits) -> tuple[CaseResult, ...]:
-    """Give what every case said; without `include_evaluation`, only those worth telling."""
+    """Return the result of every case; without `include_evaluation`, only the true and unknown."""
     if not found.decision.logging.include_evaluation:
         told = sorted({*hits.hits, *hits.unknown})
         return tuple(_result(found, each, hits) for each in told)

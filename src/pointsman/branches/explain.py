@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 import msgspec
@@ -64,7 +64,7 @@ def _chose(outcome: BranchOutcome) -> str:
 
 def _stop_lines(outcome: BranchOutcome) -> Iterator[str]:
     if outcome.verdict in {"block", "escalate"}:
-        word = "Blocked" if outcome.blocked else "Escalated"
+        word = "Blocked" if outcome.verdict == "block" else "Escalated"
         yield f"{word}: would have gone to {', '.join(outcome.chosen_targets)}"
     if outcome.approval_required:
         yield f"Waits for approval of {', '.join(outcome.approval_required)}"
@@ -120,8 +120,8 @@ def _fit(body: list[str], trace: Trace, outcome: BranchOutcome, room: int) -> li
     return [*shown, f"  … {len(body) - len(shown)} more lines in --json"]
 
 
-def to_json(shown: ShownBranch) -> dict[str, object]:
-    """Return a decision as the contracts shape it; its surfaces add how it was asked for."""
+def to_json(shown: ShownBranch, asked: Mapping[str, object] = {}) -> dict[str, object]:
+    """Return a decision as the contracts shape it; `asked` tells how a surface asked for it."""
     outcome, trace = shown.outcome, shown.trace
     return {
         "decision_id": outcome.decision_id,
@@ -134,9 +134,11 @@ def to_json(shown: ShownBranch) -> dict[str, object]:
         "guardrails": _guardrail_values(outcome),
         "blocked": outcome.blocked,
         "timestamp": instant_text(shown.at),
+        **asked,
         "reason": outcome.reason,
         "verdict": outcome.verdict,
         "chosen_targets": outcome.chosen_targets,
+        "withheld_targets": outcome.withheld_targets,
         "approval_required": outcome.approval_required,
         "output": plain_numbers(outcome.output),
         "input_missing": trace.input_missing,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Raw, Struct
 
@@ -10,6 +10,8 @@ from pointsman.kernel.canonical import Form
 from pointsman.kernel.meaning import Meaning
 
 Verdict = Literal["pass", "warn", "ask", "escalate", "block"]
+HELD: Final[frozenset[Verdict]] = frozenset({"ask", "escalate", "block"})
+"""The verdicts that keep a choice from being taken."""
 
 
 class Reason(Meaning):
@@ -57,7 +59,7 @@ class Weighted(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class GuardrailCheck(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """What one guardrail said about one target or weight; `action` is what follows."""
+    """The result of one guardrail for one target or weight, and the action that follows."""
 
     decision_id: str
     check_name: str
@@ -68,9 +70,10 @@ class GuardrailCheck(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class BranchOutcome(Struct, frozen=True, forbid_unknown_fields=True):
-    """The choice. Where a guardrail blocks or escalates, `chosen_targets` are what it stopped.
+    """The choice. Where a guardrail holds it back, `chosen_targets` are not in `selected_targets`.
 
-    While `approval_required` names targets, nothing may act on the choice.
+    There stands the escalation target, or nothing. While `approval_required` names targets, nothing
+    may act on the choice.
     """
 
     decision_id: str
@@ -87,6 +90,11 @@ class BranchOutcome(Struct, frozen=True, forbid_unknown_fields=True):
     blocked: bool
     chosen_targets: tuple[str, ...]
     approval_required: tuple[str, ...]
+
+    @property
+    def withheld_targets(self) -> tuple[str, ...]:
+        """The targets that a guardrail holds back."""
+        return self.chosen_targets if self.verdict in HELD else ()
 
 
 class Trace(Struct, frozen=True, forbid_unknown_fields=True):

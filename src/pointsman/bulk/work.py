@@ -82,23 +82,21 @@ class BulkKind(Generic[G, P]):
 
 KINDS: Final[Mapping[KindName, str]] = MappingProxyType(
     {
-        "replay": "reruns",
-        "backtest": "reruns",
-        "verify": "verifying",
-        "export": "parquet.export",
-        "rescore": "rescoring",
+        "replay": "pointsman.bulk.reruns",
+        "backtest": "pointsman.bulk.reruns",
+        "verify": "pointsman.bulk.verifying",
+        "export": "pointsman.bulk.parquet.export",
+        "rescore": "pointsman.bulk.rescoring",
     }
 )
-"""Every kind and the module of this package that holds it: a worker imports what it does."""
+"""Every kind and the module that holds it: a worker imports the kind it does."""
 
 
 def kind_named(name: str) -> BulkKind[Any, Any]:
     """Return a kind of work by its name."""
     for known, module in KINDS.items():
         if known == name:
-            kind: BulkKind[Any, Any] = getattr(
-                import_module(f"pointsman.bulk.{module}"), known.upper()
-            )
+            kind: BulkKind[Any, Any] = getattr(import_module(module), known.upper())
             return kind
     raise NotFound(f"there is no bulk work called `{name[:100]}`")
 

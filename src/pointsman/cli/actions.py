@@ -1,6 +1,6 @@
-"""`actions`: what agents ask to be done for good, and the votes that let it happen.
+"""`actions`: requests of agents for lasting actions, and the votes on them.
 
-Without a key whoever works on the home is its admin; a member of the council votes with their own.
+Without a key the user of the home is its admin; a member of the council votes with their own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 
 KEY: Final = "POINTSMAN_KEY"
-"""Where a key is looked for: on a command line everybody on the machine could read it."""
+"""The variable that holds a key: on a command line every user of the machine could read it."""
 
 _LIST: Final = ("GET", "/actions")
 _SHOW: Final = ("GET", "/actions/{id}")
@@ -38,15 +38,15 @@ _CANCEL: Final = ("POST", "/actions/{id}/cancel")
 _NOTE_HELP: Final = "Why; it is recorded."
 
 
-class Acting(Struct, frozen=True):
-    """Who acts on which home, and how much of a request they may see."""
+class ActorSession(Struct, frozen=True):
+    """The actor on a home, and how much of a request they may see."""
 
     pointsman: Pointsman
     by: Actor
     access: Access
 
     def value(self, name: str) -> dict[str, object]:
-        """Give a request as it stands."""
+        """Return a request as it stands."""
         record = self.pointsman.approvals.record(name)
         return action_value(record, self.pointsman.clock.now(), self.access)
 
@@ -69,7 +69,7 @@ def actions() -> None:
 @command
 def list_(session: Session, status: str | None) -> None:
     """List the requests, the newest first."""
-    with _acting(session, _LIST) as acting:
+    with _open_as_actor(session, _LIST) as acting:
         states = reversed(acting.pointsman.approvals.list_since())
         names = [each.request.request_id for each in states if status in (None, each.status)]
         found = [acting.value(each) for each in names]
@@ -83,7 +83,7 @@ def list_(session: Session, status: str | None) -> None:
 @command
 def show(session: Session, name: str) -> None:
     """Show one request: what it wants, who asked, and how the votes stand."""
-    with _acting(session, _SHOW) as acting:
+    with _open_as_actor(session, _SHOW) as acting:
         value = acting.value(name)
     session.show(_screen(value), value)
 
@@ -96,7 +96,7 @@ def show(session: Session, name: str) -> None:
 @command
 def vote(session: Session, name: str, choice: Choice, action_hash: str | None, note: str) -> None:
     """Vote on a request; the vote that carries it has it carried out."""
-    with _acting(session, _VOTE) as acting:
+    with _open_as_actor(session, _VOTE) as acting:
         approvals = acting.pointsman.approvals
         meant = action_hash or approvals.record(name).state.request.action_hash
         approvals.vote(name, choice, meant, acting.by, note)
@@ -110,15 +110,15 @@ def vote(session: Session, name: str, choice: Choice, action_hash: str | None, n
 @command
 def cancel(session: Session, name: str, note: str) -> None:
     """Call a request off: for its requester and for admins."""
-    with _acting(session, _CANCEL) as acting:
+    with _open_as_actor(session, _CANCEL) as acting:
         acting.pointsman.approvals.cancel(name, acting.by, note)
         value = acting.value(name)
     session.show(_screen(value), value)
 
 
 @contextmanager
-def _acting(session: Session, key: RouteKey) -> Iterator[Acting]:
-    """Open the home for somebody who may do this, or raise why they may not."""
+def _open_as_actor(session: Session, key: RouteKey) -> Iterator[ActorSession]:
+    """Open the home for an actor with this right, or raise why they lack it."""
     route = ROUTES[key]
     with session.open() as pointsman:
         by = _actor(pointsman, os.environ.get(KEY, ""), route.key_scope)
@@ -128,7 +128,7 @@ def _acting(session: Session, key: RouteKey) -> Iterator[Acting]:
                 f"the role `{by.role or 'none'}` may not do this",
                 hint=f"put a key of another role into {KEY}",
             )
-        yield Acting(pointsman, by, access)
+        yield ActorSession(pointsman, by, access)
 
 
 def _actor(pointsman: Pointsman, credential: str, scope: Scope) -> Actor:

@@ -93,7 +93,7 @@ def read_request(name: str) -> JobRequest:
 
 
 def module_value(module: Module, in_force: AgentsInForce) -> dict[str, object]:
-    """Give a module as JSON."""
+    """Return a module as JSON."""
     edges = [each for each in in_force.selfrep.edges if each.from_ == module.node_id]
     since = module.registration.registered_at
     return {

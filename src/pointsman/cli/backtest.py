@@ -14,7 +14,7 @@ from pointsman.audit.backtest.result import (
     TurnChange,
     backtest_value,
 )
-from pointsman.cli.terms import Session, command, counted, read_input
+from pointsman.cli.terms import Session, command, count_text, read_input
 from pointsman.errors import InputError
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
@@ -62,7 +62,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _text(found: Backtest, target: str | None) -> str:
-    head = f"{counted(found.turns, 'turn')} decided again, {found.changed_count} change model"
+    head = f"{count_text(found.turns, 'turn')} decided again, {found.changed_count} change model"
     lines = [head, ""]
     names = dict.fromkeys([*found.models_before, *found.models_after])
     rows = [
@@ -106,13 +106,13 @@ def _cost_lines(cost: InputCost) -> list[str]:
     more = f"{'+' if difference >= 0 else '-'}${microusd_text(MicroUsd(abs(difference)))}"
     lines = [
         "",
-        f"input cost of {counted(cost.turns, 'turn')}: ${before} -> ${after} ({more})",
+        f"input cost of {count_text(cost.turns, 'turn')}: ${before} -> ${after} ({more})",
         f"  {ESTIMATE}",
     ]
     if cost.price_unknown:
-        lines.append(f"  {counted(cost.price_unknown, 'turn')} left out: a price is unknown")
+        lines.append(f"  {count_text(cost.price_unknown, 'turn')} left out: a price is unknown")
     if cost.no_model:
-        lines.append(f"  {counted(cost.no_model, 'turn')} left out: no model before or after")
+        lines.append(f"  {count_text(cost.no_model, 'turn')} left out: no model before or after")
     return lines
 
 
@@ -121,7 +121,7 @@ def _unable_lines(found: Backtest) -> list[str]:
         return []
     return [
         "",
-        f"{counted(found.unable_count, 'turn')} could not be decided again",
+        f"{count_text(found.unable_count, 'turn')} could not be decided again",
         *(f"        {each.turn_id}  {each.code}: {each.reason}"
           for each in found.unable[:MOST_LISTED]),
     ]  # fmt: skip

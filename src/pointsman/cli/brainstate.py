@@ -58,7 +58,7 @@ def tick(session: Session, name: str, given: str) -> None:
         ],
         "action_requests": made.action_requests,
     }
-    lines = [*_happened(made.trace), "", *_lines(made.id, made.state)]
+    lines = [*_tick_lines(made.trace), "", *_lines(made.id, made.state)]
     lines += [f"request    {each}" for each in made.action_requests]
     session.show("\n".join(map(printable, lines)), value)
 
@@ -78,7 +78,7 @@ def _happening(trace: TickTrace, index: int) -> dict[str, str]:
     }
 
 
-def _happened(trace: TickTrace) -> Iterator[str]:
+def _tick_lines(trace: TickTrace) -> Iterator[str]:
     for each in trace.happenings:
         yield f"{each.event_type:<16} {pad_line(cut_line(each.subject, 24), 24)} {each.why.meaning}"
     yield f"tick {trace.tick}: reward {billionths_text(trace.reward.value)}"

@@ -23,7 +23,7 @@ from pointsman.bulk.verifying import VerifyGiven
 from pointsman.bulk.view import bulk_row, job_answer, progress_text
 from pointsman.bulk.work import KindName
 from pointsman.cli.records import bar
-from pointsman.cli.terms import Session, command, counted, read_input
+from pointsman.cli.terms import Session, command, count_text, read_input
 from pointsman.errors import HomeError
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 LOOK_S = 0.5
 
 
-class Running(Struct, frozen=True):
-    """How a job is to be run: by how many processes, and whether to wait for workers elsewhere."""
+class RunOptions(Struct, frozen=True):
+    """How many processes run a job, and whether to wait for workers elsewhere."""
 
     workers: int | None
     wait: bool
@@ -65,7 +65,9 @@ WAIT = click.option("--wait", is_flag=True, help="On PostgreSQL: wait until work
 def replay(session: Session, since: str | None, workers: int | None, wait: bool) -> None:  # noqa: FBT001 - click passes flags so
     """Re-run recorded decisions and compare their bytes."""
     with session.open() as pointsman:
-        _begun(session, pointsman, "replay", ReplayGiven(_instant(since)), Running(workers, wait))
+        _run_job(
+            session, pointsman, "replay", ReplayGiven(_instant(since)), RunOptions(workers, wait)
+        )
 
 
 @start.command()
@@ -91,7 +93,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - one for each option
             read_input(policy), None if models is None else read_input(models)
         )
         given = backtest_given(other, _instant(since), previews=not no_previews)
-        _begun(session, pointsman, "backtest", given, Running(workers, wait))
+        _run_job(session, pointsman, "backtest", given, RunOptions(workers, wait))
 
 
 @start.command()
@@ -101,7 +103,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - one for each option
 def verify(session: Session, workers: int | None, wait: bool) -> None:  # noqa: FBT001 - click passes flags so
     """Check every chain, checkpoint and signature of the ledger."""
     with session.open() as pointsman:
-        _begun(session, pointsman, "verify", VerifyGiven(), Running(workers, wait))
+        _run_job(session, pointsman, "verify", VerifyGiven(), RunOptions(workers, wait))
 
 
 @start.command()
@@ -122,7 +124,7 @@ def export(
     """Write decisions, calls and verdicts as Parquet files by day; only what is new."""
     with session.open() as pointsman:
         given = export_given(Path(target), _instant(since), has_text=text)
-        _begun(session, pointsman, "export", given, Running(workers, wait))
+        _run_job(session, pointsman, "export", given, RunOptions(workers, wait))
 
 
 @start.command()
@@ -132,7 +134,7 @@ def export(
 def rescore(session: Session, workers: int | None, wait: bool) -> None:  # noqa: FBT001 - click passes flags so
     """Count what was thought of turns for their patterns again."""
     with session.open() as pointsman:
-        _begun(session, pointsman, "rescore", RescoreGiven(), Running(workers, wait))
+        _run_job(session, pointsman, "rescore", RescoreGiven(), RunOptions(workers, wait))
 
 
 @bulk.command()
@@ -163,8 +165,8 @@ def status(session: Session, name: str | None) -> None:
             found = list_jobs(place)
             session.show(_list_text(found), [*map(bulk_row, found)])
             return
-        told = read_job(place, name)
-    _show(session, told)
+        report = read_job(place, name)
+    _show(session, report)
 
 
 @bulk.command()
@@ -177,8 +179,8 @@ def cancel(session: Session, name: str) -> None:
     session.show(_job_text(found), bulk_row(found))
 
 
-def _begun(
-    session: Session, pointsman: Pointsman, kind: KindName, given: Struct, how: Running
+def _run_job(
+    session: Session, pointsman: Pointsman, kind: KindName, given: Struct, how: RunOptions
 ) -> None:
     with _jobs(pointsman) as jobs:
         begun = jobs.begin(kind, given)
@@ -189,12 +191,12 @@ def _begun(
                 found = jobs.run(begun.id, how.workers or os.cpu_count() or 1, progress)
             else:
                 _queue(pointsman, jobs).hand_out(begun.id)
-                found = _waited(jobs, begun.id, progress, wait=how.wait)
+                found = _wait_for_workers(jobs, begun.id, progress, wait=how.wait)
         _show(session, jobs.report(begun.id))
     sys.exit(1 if found.is_clean is False or found.state in {"failed", "cancelled"} else 0)
 
 
-def _waited(
+def _wait_for_workers(
     jobs: BulkJobs, name: str, progress: Callable[[int, int], None] | None, *, wait: bool
 ) -> BulkJob:
     found = jobs.store.job(name)
@@ -206,10 +208,10 @@ def _waited(
     return found
 
 
-def _show(session: Session, told: JobReport) -> None:
-    lines = [_job_text(told.job)]
-    lines += [printable(f"  range {each.place}: {each.trouble}") for each in told.troubles]
-    session.show("\n".join(lines), job_answer(told))
+def _show(session: Session, report: JobReport) -> None:
+    lines = [_job_text(report.job)]
+    lines += [printable(f"  range {each.place}: {each.trouble}") for each in report.troubles]
+    session.show("\n".join(lines), job_answer(report))
 
 
 @contextmanager
@@ -258,7 +260,7 @@ def _second(at: Instant) -> str:
 def _job_text(each: BulkJob) -> str:
     lines = [f"{each.id}  {each.kind}  {each.state}", f"  {progress_text(each)}"]
     lines += [f"  {each.told}"] if each.told else []
-    lines += [f"  {counted(each.troubled, 'range')} in trouble"] if each.troubled else []
+    lines += [f"  {count_text(each.troubled, 'range')} in trouble"] if each.troubled else []
     if each.state == "running":
         lines.append("  next: pointsman bulk work")
     return "\n".join(map(printable, lines))

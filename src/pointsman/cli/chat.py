@@ -47,8 +47,8 @@ MOST_KNOWN = 1_000_000
 CLASSES: tuple[SideEffects, ...] = ("read", "write", "execute", "network")
 
 
-class Wishes(Struct, frozen=True):
-    """What one run of the command was asked for."""
+class ChatOptions(Struct, frozen=True):
+    """The options of one run of the command."""
 
     workspace: Path | None
     resume: str | None
@@ -86,7 +86,7 @@ def chat(  # noqa: PLR0913, PLR0917 - one for each option
     theme: str | None,
 ) -> None:
     """Talk in the terminal; `--message` takes one turn for a script."""
-    wishes = Wishes(
+    options = ChatOptions(
         _folder(workspace), resume, tuple(map(Path, images)), frozenset(allow), theme or ""
     )
     with session.open(create=True) as pointsman:
@@ -96,8 +96,8 @@ def chat(  # noqa: PLR0913, PLR0917 - one for each option
         if message is not None:
             session.warn(pointsman.in_force().problems)
             text = _message(_text(message), pointsman)
-            sys.exit(asyncio.run(_Script(session, pointsman, wishes).run(text)))
-        code = _talk(session, pointsman, wishes)
+            sys.exit(asyncio.run(_Script(session, pointsman, options).run(text)))
+        code = _talk(session, pointsman, options)
     sys.exit(code)
 
 
@@ -129,27 +129,27 @@ def _message(line: str, pointsman: Pointsman) -> str:
     return message_text(line)
 
 
-def _talk(session: Session, pointsman: Pointsman, wishes: Wishes) -> int:
+def _talk(session: Session, pointsman: Pointsman, options: ChatOptions) -> int:
     if session.as_json:
         raise InputError("the terminal app prints no JSON", hint="give a --message, or --list")
     # Textual reads from standard input and draws on standard error.
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError("the terminal app needs a terminal", hint="give a --message for scripts")
     # Imported here: scripts should not wait for it.
-    from pointsman.tui.app import ChatApp, Visit  # noqa: PLC0415
+    from pointsman.tui.app import ChatApp, ChatOptions  # noqa: PLC0415
 
     be_frugal()
     for name in ("COLUMNS", "LINES"):
-        # The terminal knows its size, and tells when it changes; what a shell exported does not.
+        # The terminal reports its size and every change; the variables of a shell do not change.
         os.environ.pop(name, None)
-    resume = _resumed(pointsman.conversations, wishes.resume)
-    visit = Visit(wishes.workspace, resume=resume, theme=wishes.theme)
+    resume = _session_to_resume(pointsman.conversations, options.resume)
+    visit = ChatOptions(options.workspace, resume=resume, theme=options.theme)
     app = ChatApp(pointsman, visit)
     app.run()
     return app.return_code or 0
 
 
-def _resumed(conversations: Conversations, given: str | None) -> str:
+def _session_to_resume(conversations: Conversations, given: str | None) -> str:
     """Name the session to go on with; checked before anything is drawn."""
     if given is None:
         return ""
@@ -174,8 +174,8 @@ def _list(session: Session, pointsman: Pointsman, *, include_workers: bool) -> N
     session.show(sessions_text(listed), listed)
 
 
-class _Allowing:
-    """Allows what the command line allowed, and denies the rest."""
+class _ClassConfirmer:
+    """Allows the classes of tools that the command line allowed, and denies the rest."""
 
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed
@@ -188,10 +188,10 @@ class _Allowing:
 class _Script:
     """One turn for a script: the answer on standard output, who gave it and why on the other."""
 
-    def __init__(self, session: Session, pointsman: Pointsman, wishes: Wishes) -> None:
+    def __init__(self, session: Session, pointsman: Pointsman, options: ChatOptions) -> None:
         self._session = session
         self._pointsman = pointsman
-        self._wishes = wishes
+        self._options = options
         self._routed: RouteUpdate | None = None
         self._usage: list[UsageUpdate] = []
         self._tools: dict[str, ToolState] = {}
@@ -199,37 +199,39 @@ class _Script:
         self._over: TurnOver | None = None
 
     async def run(self, text: str) -> int:
-        """Take the turn, and give how the run ends."""
-        # An unknown `@model` is told before there is a session to be left empty.
+        """Take the turn, and return the exit code."""
+        # An unknown `@model` is refused before an empty session is made.
         split_override(text, self._pointsman.in_force().ready.aliases, "strict")
         conversations = self._pointsman.conversations
         try:
-            conversation = await self._opened(conversations)
+            conversation = await self._open_conversation(conversations)
             try:
                 await self._follow(conversation, text)
             except PointsmanError:
                 await conversation.end("error")
                 raise
             await conversation.end()
-            return self._ended(conversation)
+            return self._finish(conversation)
         finally:
             await conversations.close()
 
-    async def _opened(self, conversations: Conversations) -> Conversation:
-        ground, wishes = conversations.services.opened, self._wishes
-        resume = _resumed(conversations, wishes.resume)
-        place = None if wishes.workspace is None else str(wishes.workspace)
+    async def _open_conversation(self, conversations: Conversations) -> Conversation:
+        ground, options = conversations.services.opened, self._options
+        resume = _session_to_resume(conversations, options.resume)
+        place = None if options.workspace is None else str(options.workspace)
         if resume:
             row = conversations.services.store.session(resume)
             place = place if row is None else row.workspace
-        kit = replace(await equip_from_home(ground, place), confirmer=_Allowing(wishes.allowed))
+        kit = replace(
+            await equip_from_home(ground, place), confirmer=_ClassConfirmer(options.allowed)
+        )
         self._session.warn(kit.problems)
-        return await _begun(conversations, wishes, resume, kit)
+        return await _begin(conversations, options, resume, kit)
 
     async def _follow(self, conversation: Conversation, text: str) -> None:
         from pointsman.tui.pictures import read_picture  # noqa: PLC0415 - few send pictures
 
-        images: tuple[Image, ...] = tuple(map(read_picture, self._wishes.images))
+        images: tuple[Image, ...] = tuple(map(read_picture, self._options.images))
         async with aclosing(conversation.send(text, images)) as updates:
             async for update in updates:
                 match update:
@@ -249,14 +251,14 @@ class _Script:
                         pass
 
     def _print(self, text: str) -> None:
-        """Print a piece of the answer; a terminal is not given what it would obey."""
+        """Print a piece of the answer, without control characters on a terminal."""
         if self._session.as_json:
             return
         if sys.stdout.isatty():
             text = "\n".join(map(printable, text.split("\n")))
         click.echo(text, nl=False)
 
-    def _ended(self, conversation: Conversation) -> int:
+    def _finish(self, conversation: Conversation) -> int:
         over = self._over
         if over is None:
             raise InputError("the turn did not end")
@@ -296,12 +298,12 @@ class _Script:
         }
 
 
-async def _begun(
-    conversations: Conversations, wishes: Wishes, resume: str, kit: Kit
+async def _begin(
+    conversations: Conversations, options: ChatOptions, resume: str, kit: Kit
 ) -> Conversation:
     if resume:
         return await conversations.resume(resume, kit=kit)
-    return await conversations.start(wishes.workspace, kit=kit)
+    return await conversations.start(options.workspace, kit=kit)
 
 
 def _total(usages: list[MessageUsage]) -> dict[str, int]:

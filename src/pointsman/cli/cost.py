@@ -1,4 +1,4 @@
-"""`cost`: what was spent, by model, key, session and day."""
+"""`cost`: the spending by model, key, session and day."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import closing
 import click
 
 from pointsman.access.book import SPEND
-from pointsman.cli.terms import Session, command, counted
+from pointsman.cli.terms import Session, command, count_text
 from pointsman.kernel.columns import pad_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant
@@ -31,7 +31,7 @@ def cost(session: Session, session_id: str | None, key_id: str | None, since: st
     asked = Asked(session_id=session_id, key_id=key_id, first_day=first_day)
     with session.open() as pointsman:
         place = pointsman.home.place(SPEND)
-        found = _found(SpendReader(place), asked) if place.exists() else {}
+        found = _read_totals(SpendReader(place), asked) if place.exists() else {}
     whole = next(iter(found.get("all", ())), Total("", NOTHING))
     value = {"session": session_id, "key": key_id, **_amounts(whole.amounts)}
     value.update(
@@ -40,7 +40,7 @@ def cost(session: Session, session_id: str | None, key_id: str | None, since: st
     session.show(_text(whole, found), value)
 
 
-def _found(reader: SpendReader, asked: Asked) -> dict[By, list[Total]]:
+def _read_totals(reader: SpendReader, asked: Asked) -> dict[By, list[Total]]:
     with closing(reader):
         return {by: reader.totals(by, asked) for by in ("all", *PARTS)}
 
@@ -51,7 +51,7 @@ def _text(whole: Total, found: dict[By, list[Total]]) -> str:
     lines = [f"total  {_summary(whole.amounts)}"]
     for part in PARTS:
         lines.append(f"by {part}")
-        # The newest days and the dearest of all else, since these are what is asked for.
+        # The newest days, and the dearest models, keys and sessions: users look for these.
         totals = sorted(found[part], key=lambda each: _rank(part, each), reverse=True)
         lines += [
             f"  {pad_line(_name(part, each), 40)} {_summary(each.amounts)}"
@@ -71,15 +71,17 @@ def _rank(part: By, total: Total) -> int:
 def _summary(amounts: SpendAmounts) -> str:
     read = amounts.input_tokens + amounts.cached_input_tokens + amounts.cache_creation_input_tokens
     usd = f"${microusd_text(MicroUsd(amounts.cost_microusd))}"
-    return f"{usd:<12} {counted(amounts.calls, 'call'):<12} {read} in, {amounts.output_tokens} out"
+    return (
+        f"{usd:<12} {count_text(amounts.calls, 'call'):<12} {read} in, {amounts.output_tokens} out"
+    )
 
 
 def _caveat(amounts: SpendAmounts) -> str:
     parts = []
     if amounts.estimated_calls:
-        parts.append(f"{counted(amounts.estimated_calls, 'call')} charged by estimate")
+        parts.append(f"{count_text(amounts.estimated_calls, 'call')} charged by estimate")
     if amounts.unpriced_calls:
-        parts.append(f"{counted(amounts.unpriced_calls, 'call')} without a known price")
+        parts.append(f"{count_text(amounts.unpriced_calls, 'call')} without a known price")
     return "note   " + ", ".join(parts)
 
 

@@ -1,23 +1,25 @@
-"""`decision log`, `distribution` and `lineage`: what the ledger tells about decisions."""
+"""`decision log`, `distribution`, `lineage` and `cache`: recorded and kept answers of decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 import click
 
-from pointsman.app import Pointsman
+from pointsman.app import Pointsman, SystemClock
 from pointsman.cli.decision_terms import decisions_in_force, is_begun
-from pointsman.cli.terms import Session, command, counted
+from pointsman.cli.terms import Session, command, count_text
 from pointsman.errors import NotFound
 from pointsman.kernel.columns import column_count, pad_line, table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.storage.sqlite.database import told_errors
+from pointsman.storage.stores.decision_cache import MOST_ANSWERS, DecisionCache, cache_counts
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.workflows.branch_log import BranchLog, Distribution, LogEntry
-from pointsman.workflows.branch_view import log_value
+from pointsman.workflows.branch_view import duration, log_value
+from pointsman.workflows.branching import CACHE_FILE
 from pointsman.workflows.graph import Graph, subgraph
 from pointsman.workflows.graph_drawing import FORMATS, draw
 from pointsman.workflows.lineage import impact, lineage_graph, matching_nodes
@@ -88,7 +90,7 @@ def _log_text(entries: list[LogEntry]) -> str:
 
 def _bars(found: Distribution) -> str:
     """Draw the shares; a bar of full length is all of the labels."""
-    lines = [f"{found.decision_id}: {counted(found.total, 'evaluation')}"]
+    lines = [f"{found.decision_id}: {count_text(found.total, 'evaluation')}"]
     every = sum(found.labels.values())
     width = max(map(column_count, map(printable, found.labels)), default=0)
     for label, count in found.labels.items():
@@ -112,9 +114,9 @@ def lineage(session: Session, name: str, to: str | None, form: str) -> None:
         form = "json"
     with session.open() as pointsman, branch_log(pointsman) as found:
         graph = lineage_graph([] if found is None else found.every())
-    names = _named(graph, name)
+    names = _resolve_names(graph, name)
     if to is not None:
-        ways = [graph.path(each, other) for each in names for other in _named(graph, to)]
+        ways = [graph.path(each, other) for each in names for other in _resolve_names(graph, to)]
         way = min((each for each in ways if each), key=len, default=())
         session.show("\n".join(way) or "there is no way", {"path": way})
         return
@@ -124,7 +126,7 @@ def lineage(session: Session, name: str, to: str | None, form: str) -> None:
     session.show(text if form == "text" else draw(part, form), value)
 
 
-def _named(graph: Graph, name: str) -> list[str]:
+def _resolve_names(graph: Graph, name: str) -> list[str]:
     found = matching_nodes(graph, name)
     if not found:
         hint = "name an evaluation, a decision, an artifact or a stage"
@@ -148,3 +150,69 @@ def _about_text(graph: Graph, name: str) -> str:
     lines += [f"  from  {each}" for each in graph.ancestors(name)]
     lines += [f"  to    {each}" for each in graph.descendants(name)]
     return "\n".join(map(printable, lines))
+
+
+@click.group()
+def cache() -> None:
+    """Answers of decisions that are kept for a while."""
+
+
+@cache.command()
+@command
+def status(session: Session) -> None:
+    """Tell which decisions keep answers, for how long, and how many there are."""
+    path = session.home / CACHE_FILE
+    counts = {each.decision_id: each for each in cache_counts(path, SystemClock().now())}
+    known = decisions_in_force(session).decisions
+    names = [
+        *(name for name, each in known.items() if each.cache.enabled or name in counts),
+        *(name for name in counts if name not in known),
+    ]
+    found = []
+    for name in names:
+        kept, decision = counts.get(name), known.get(name)
+        is_on = decision is not None and decision.cache.enabled
+        ttl = None if decision is None else duration(decision.cache.ttl_ms)
+        found.append(
+            {
+                "decision_id": name,
+                "enabled": is_on,
+                "ttl": ttl,
+                "entries": 0 if kept is None else kept.entries,
+                "expired": 0 if kept is None else kept.expired,
+            }
+        )
+    rows = [
+        [str(each[key]) for key in ("decision_id", "ttl", "entries", "expired")] for each in found
+    ]
+    entries = sum(each.entries for each in counts.values())
+    summary = f"{count_text(entries, 'answer')} of at most {MOST_ANSWERS}"
+    text = "\n".join([table([("DECISION", "TTL", "ANSWERS", "EXPIRED"), *rows]), summary])
+    expired = sum(each.expired for each in counts.values())
+    value = {"entries": entries, "expired": expired, "most": MOST_ANSWERS, "decisions": found}
+    session.show(text if rows else f"no decision keeps answers; {summary}", value)
+
+
+@cache.command()
+@click.argument("decision_id", metavar="ID")
+@command
+def invalidate(session: Session, decision_id: str) -> None:
+    """Forget the answers of one decision, and tell how many there were."""
+    removed = _remove_answers(session, lambda kept: kept.invalidate(decision_id))
+    value = {"decision_id": decision_id, "removed": removed}
+    session.show(f"{count_text(removed, 'answer')} of {decision_id} forgotten", value)
+
+
+@cache.command()
+@command
+def clear(session: Session) -> None:
+    """Forget all answers, and tell how many there were."""
+    removed = _remove_answers(session, lambda kept: kept.clear())
+    session.show(f"{count_text(removed, 'answer')} forgotten", {"removed": removed})
+
+
+def _remove_answers(session: Session, remove: Callable[[DecisionCache], int]) -> int:
+    if not is_begun(session):
+        return 0
+    with session.open() as pointsman:
+        return remove(pointsman.branching.cache)

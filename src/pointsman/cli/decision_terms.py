@@ -1,4 +1,4 @@
-"""What the commands about decisions share: reading a context, and decisions without a trace."""
+"""Shared by the commands about decisions: reading a context, and decisions without a trace."""
 
 from __future__ import annotations
 

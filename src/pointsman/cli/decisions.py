@@ -15,10 +15,9 @@ from pointsman.branches.dmn.table_import import NO_MATCH
 from pointsman.branches.file.decisions_file import HitPolicy
 from pointsman.branches.policy import named_decisions
 from pointsman.branches.rules.review import Finding, review
-from pointsman.cli.decision_cache import cache
-from pointsman.cli.decision_records import distribution, lineage, log
+from pointsman.cli.decision_records import cache, distribution, lineage, log
 from pointsman.cli.decision_terms import decisions_in_force, read_context
-from pointsman.cli.terms import Session, command, counted, read_input
+from pointsman.cli.terms import Session, command, count_text, read_input
 from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
 from pointsman.expressions.syntax import ExpressionRefused
 from pointsman.kernel.columns import table
@@ -54,7 +53,7 @@ def list_(session: Session) -> None:
     session.warn(in_force.problems)
     found = in_force.policy.decisions
     rows = [
-        (each.id, each.type, str(len(each.cases)), _kept(each.cache.enabled, each.cache.ttl_ms),
+        (each.id, each.type, str(len(each.cases)), _ttl_text(each.cache.enabled, each.cache.ttl_ms),
          in_force.sources[each.id], each.name)
         for each in found
     ]  # fmt: skip
@@ -88,7 +87,7 @@ def show(session: Session, decision_id: str) -> None:
         f"input    {found.input}",
         *table(rows).splitlines(),
         f"default  {found.default_target}",
-        f"cache    {_kept(found.cache.enabled, found.cache.ttl_ms)}",
+        f"cache    {_ttl_text(found.cache.enabled, found.cache.ttl_ms)}",
         *(f"guard    {each.type}: {each.action_on_fail}" for each in found.guardrails),
         f"file     {source}",
         f"policy   {in_force.policy_id(decision_id)}",
@@ -107,8 +106,8 @@ def check(session: Session) -> None:
     lines = [line for each in problems for line in _problem_lines(each)]
     lines += [line for each in findings for line in _finding_lines(each)]
     if not problems:
-        many = counted(len(in_force.policy.decisions), "decision")
-        rest = f", with {counted(len(findings), 'warning')}" if findings else ""
+        many = count_text(len(in_force.policy.decisions), "decision")
+        rest = f", with {count_text(len(findings), 'warning')}" if findings else ""
         lines.append(f"{many} ok{rest}")
     value = {
         "ok": not problems,
@@ -156,7 +155,7 @@ def dry_run_(session: Session, decision_id: str, given: str) -> None:
     """Evaluate a decision and leave nothing behind; 1 where a guardrail would block it."""
     context = read_context(given)
     in_force = decisions_in_force(session)
-    # What the user wants to try is the file, not what stands in for it.
+    # The user wants to try the file, not its last good version.
     problems = in_force.problems_of(decision_id)
     if problems or (decision_id not in in_force.decisions and in_force.problems):
         raise DocumentError(problems or in_force.problems)
@@ -268,7 +267,7 @@ def _json(value: object) -> str:
     return msgspec.json.Encoder(decimal_format="number").encode(value).decode()
 
 
-def _kept(enabled: bool, ttl_ms: int) -> str:  # noqa: FBT001 - one of two columns
+def _ttl_text(enabled: bool, ttl_ms: int) -> str:  # noqa: FBT001 - one of two columns
     return duration(ttl_ms) if enabled else "off"
 
 

@@ -88,7 +88,7 @@ def create(  # noqa: PLR0913 - each is an option of its own
         now = pointsman.clock.now()
         if expires_at is not None and expires_at <= now:
             raise InputError(f"`{expires}` is past: the key could never be used")
-        allowed = _allowed(session, allow, pointsman.in_force().ready.aliases)
+        allowed = _read_models(session, allow, pointsman.in_force().ready.aliases)
         is_first = not ring.listed()
         key_id, token = key_token(secrets.token_bytes(ENTROPY_BYTES))
         key = Key(
@@ -154,10 +154,10 @@ def _limit(budget: str, per: Per) -> Limit:
     return Limit(amount, per)
 
 
-def _allowed(
+def _read_models(
     session: Session, names: Sequence[str], aliases: Mapping[str, str]
 ) -> tuple[str, ...] | None:
-    """Give the models meant; one that is not configured yet may be allowed all the same."""
+    """Return the models meant; a model that is not configured yet may be allowed too."""
     found = []
     for name in names:
         model = aliases.get(name) or model_id(name)

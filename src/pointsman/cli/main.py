@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from pointsman.cli.terms import Shared
+from pointsman.cli.terms import GlobalOptions
 from pointsman.version import VERSION
 
 COMMANDS: Final[Mapping[str, str]] = {
@@ -18,12 +18,12 @@ COMMANDS: Final[Mapping[str, str]] = {
     "models": "models", "providers": "models", "patterns": "patterns", "keys": "keys",
     "cost": "cost", "local": "local", "decision": "decisions", "workflow": "workflow",
     "sensor": "sensor", "agents": "agents", "brainstate": "brainstate", "jobs": "jobs",
-    "actions": "actions", "mcp": "mcp", "store": "store", "bulk": "bulk", "export": "export",
+    "actions": "actions", "mcp": "serve", "store": "store", "bulk": "bulk", "export": "records",
 }  # fmt: skip
 """Every command and the module of this package that holds it."""
 
 
-class Commands(click.Group):
+class LazyCommands(click.Group):
     """The commands, loaded one by one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own
@@ -31,7 +31,7 @@ class Commands(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's own
-        """Give a command, imported now if it was not yet."""
+        """Import a command."""
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = getattr(
@@ -41,7 +41,7 @@ class Commands(click.Group):
 
 
 @click.group(
-    cls=Commands,
+    cls=LazyCommands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
 @click.version_option(VERSION, prog_name="pointsman")
@@ -51,4 +51,4 @@ class Commands(click.Group):
 @click.pass_context
 def main(context: click.Context, home: str | None, as_json: bool, store: str) -> None:  # noqa: FBT001 - click passes flags so
     """Decide where each piece of agent work goes, and prove why."""
-    context.obj = Shared(home, as_json=as_json, store=store)
+    context.obj = GlobalOptions(home, as_json=as_json, store=store)

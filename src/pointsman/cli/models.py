@@ -1,4 +1,4 @@
-"""`models` and `providers`: what there is to route to, and whether it can be used now."""
+"""`models` and `providers`: the models to route to, and whether they can be used now."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _lines_printable(text: str) -> str:
 
 
 def _missing(pointsman: Pointsman) -> dict[str, list[str]]:
-    """Give the references of secrets that cannot be found, by provider."""
+    """Return the references of secrets that cannot be found, by provider."""
     known = pointsman.in_force().models.providers
     home = pointsman.home.path
     found = {name: missing_secrets(provider, home) for name, provider in known.items()}

@@ -1,4 +1,4 @@
-"""`patterns`: what similar turns are remembered for: shown, forgotten, brought from elsewhere."""
+"""`patterns`: list, show, forget and import the outcomes of similar turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 import msgspec
 from msgspec import UNSET, Meta, Struct
 
-from pointsman.cli.terms import MOST_INPUT, Session, command, counted, read_input
+from pointsman.cli.terms import MOST_INPUT, Session, command, count_text, read_input
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.codes import Code
@@ -47,7 +47,7 @@ SHORT_ID = 12
 _LIMITS = Limits(bytes=MOST_INPUT, nodes=1_000_000)
 
 
-class GivenRow(Struct, frozen=True, forbid_unknown_fields=True):
+class PatternImportRow(Struct, frozen=True, forbid_unknown_fields=True):
     """One row of an import: means over `sample_size` turns that looked alike.
 
     How they looked is said by a `message`, by a `fingerprint`, or by both: then the message adds
@@ -107,32 +107,32 @@ def import_(session: Session, file: str) -> None:
     Each row has a "message" or a "fingerprint", a "model", "cost_usd" and "sample_size", and may
     have a "success" between 0 and 1. Rows that were imported before are skipped.
     """
-    given = conform(read_json(*read_input(file), _LIMITS), tuple[GivenRow, ...], _problems)
+    given = conform(read_json(*read_input(file), _LIMITS), tuple[PatternImportRow, ...], _problems)
     with session.open(create=True) as pointsman:
-        rows = _rows(given, pointsman.gathering.vectors.of)
+        rows = _rows(given, pointsman.gathering.vector_of)
         with closing(PatternStore(pointsman.home.patterns)) as store:
             done = store.import_rows(rows, pointsman.clock.now())
-    text = f"{counted(done.added, 'row')} imported, {done.skipped} known already"
+    text = f"{count_text(done.added, 'row')} imported, {done.skipped} known already"
     evicted = sum(each.entries_evicted for each in done.evicted)
     if evicted:
-        text += f", {counted(evicted, 'old fingerprint')} given up"
+        text += f", {count_text(evicted, 'old fingerprint')} given up"
     session.show(text, done)
 
 
 @patterns.command()
 @command
 def revector(session: Session) -> None:
-    """Make vectors anew, from the texts in the ledger, once `patterns.vectors` says another maker.
+    """Make missing vectors of tokens, from the texts in the ledger.
 
-    Vectors of two makers are never compared: until then, turns that were recorded before are found
-    by their letters alone. So are those whose text was erased, and those that were imported.
+    Turns whose tokens an earlier release made otherwise, or not at all, are found by their letters
+    alone until then. So are those whose text was erased, and those that were imported.
     """
-    with session.open(create=False) as pointsman:
-        vectors = pointsman.gathering.vectors
-        vectors.begin()
-        with closing(PatternStore(pointsman.home.patterns, maker=vectors.maker)) as store:
-            done = rebuild_vectors(pointsman.home, store, vectors.of)
-    text = f"{counted(done.made, 'look')} made anew"
+    with (
+        session.open(create=False) as pointsman,
+        closing(PatternStore(pointsman.home.patterns)) as store,
+    ):
+        done = rebuild_vectors(pointsman.home, store, pointsman.gathering.vector_of)
+    text = f"{count_text(done.made, 'look')} made anew"
     session.show(f"{text}, {done.left} known by letters alone" if done.left else text, done)
 
 
@@ -151,8 +151,7 @@ def report(session: Session, svg: str | None) -> None:
     """
     with session.open(create=False) as pointsman:
         settings = pointsman.files.in_force().ready.policy.pattern
-        maker = pointsman.gathering.vectors.maker
-        with closing(PatternStore(pointsman.home.patterns, maker=maker)) as store:
+        with closing(PatternStore(pointsman.home.patterns)) as store:
             found = pattern_report(store, settings)
     is_used = settings.mode != "off" and settings.method is not UNSET
     if svg is not None:
@@ -168,12 +167,12 @@ def _report_lines(found: PatternReport, *, is_used: bool) -> list[str]:
     return [
         f"{'model':<28} {'looks':>6} {'runs':>6} {'judged':>7} {'success':>8}  mean cost",
         *(_model_line(each) for each in found.models),
-        *(_ORIGINS[name].format(counted(count, "run")) for name, count in found.origins.items()),
+        *(_ORIGINS[name].format(count_text(count, "run")) for name, count in found.origins.items()),
         "",
         f"{'task':<28} {'looks':>6} {'effective rows':>15} {'confidence':>11}  leads",
         *(line for each in found.tasks for line in _task_lines(each)),
         "",
-        f"calibration, {counted(found.tried, 'turn')} left out one by one{told}",
+        f"calibration, {count_text(found.tried, 'turn')} left out one by one{told}",
         *reliability_text(found.reliability),
         *([] if is_used else ["", _UNUSED]),
     ]
@@ -252,7 +251,7 @@ def _store(session: Session) -> Iterator[PatternStore]:
         yield store
 
 
-def _rows(given: Sequence[GivenRow], vector_of: Callable[[str], bytes]) -> list[ImportRow]:
+def _rows(given: Sequence[PatternImportRow], vector_of: Callable[[str], bytes]) -> list[ImportRow]:
     seen: Counter[str] = Counter()
     rows = []
     for each in given:
@@ -263,14 +262,14 @@ def _rows(given: Sequence[GivenRow], vector_of: Callable[[str], bytes]) -> list[
     return rows
 
 
-def _problems(given: tuple[GivenRow, ...], document: Document) -> Iterable[Problem]:
+def _problems(given: tuple[PatternImportRow, ...], document: Document) -> Iterable[Problem]:
     for place, row in enumerate(given):
         if row.message is None and row.fingerprint is None:
             message = "neither `message` nor `fingerprint` says what the turns looked like"
             yield document.problem((place,), Code.MISSING_KEY, message)
 
 
-def _row(given: GivenRow, name: str, vector_of: Callable[[str], bytes]) -> ImportRow:
+def _row(given: PatternImportRow, name: str, vector_of: Callable[[str], bytes]) -> ImportRow:
     message = given.message or ""
     fingerprint = given.fingerprint or Fingerprint()
     if not fingerprint.intent_tags:
@@ -295,7 +294,7 @@ def _summary_line(summary: Summary) -> str:
     tags = ",".join(summary.fingerprint.intent_tags) or "-"
     models = " ".join(summary.models)
     seen = instant_text(summary.updated)[:10]
-    samples = counted(summary.samples, "sample")
+    samples = count_text(summary.samples, "sample")
     return printable(f"{_short(summary.fingerprint_id)}  {seen}  {samples:<12} {tags:<20} {models}")
 
 
@@ -307,7 +306,7 @@ def _pattern_text(pattern: Pattern) -> str:
     summary = pattern.summary
     text = "with a text vector" if summary.has_vector else "without a text vector"
     seen = f"last seen {instant_text(summary.updated)}"
-    lines = [summary.fingerprint_id, f"{seen}, {counted(summary.samples, 'sample')}, {text}"]
+    lines = [summary.fingerprint_id, f"{seen}, {count_text(summary.samples, 'sample')}, {text}"]
     fields = msgspec.structs.asdict(summary.fingerprint)
     lines += [f"  {name:<30} {_field_text(value)}" for name, value in fields.items()]
     lines += [_outcome_line(each) for each in pattern.outcomes]
@@ -325,7 +324,7 @@ def _field_text(value: object) -> str:
 def _outcome_line(outcome: Outcome) -> str:
     return (
         f"{outcome.model:<40} success {_score_text(outcome.success):<12} "
-        f"cost ${microusd_text(outcome.mean_cost):<10} {counted(outcome.samples, 'sample')}"
+        f"cost ${microusd_text(outcome.mean_cost):<10} {count_text(outcome.samples, 'sample')}"
     )
 
 

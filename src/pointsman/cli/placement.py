@@ -1,4 +1,4 @@
-"""`place`, `taint` and `audit`: may it leave this machine, what stays, and what left."""
+"""`place`, `taint` and `audit`: turns that may leave this machine, that stay, and that left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from pointsman.audit.egress import Egress, EgressReport, egress_value
-from pointsman.cli.terms import MOST_INPUT, Session, command, counted, read_input
+from pointsman.cli.terms import MOST_INPUT, Session, command, count_text, read_input
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import Limits, printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
@@ -25,7 +25,7 @@ MOST_LISTED = 40
 @command
 def place(session: Session, facts: str, no_record: bool) -> None:  # noqa: FBT001 - click passes flags so
     """Decide whether a question may leave this machine."""
-    given = _given(session, facts)
+    given = _read_given(session, facts)
     with session.open(create=True) as pointsman:
         in_force = pointsman.in_force()
         session.warn(in_force.problems)
@@ -84,8 +84,8 @@ def egress(session: Session, since: str | None) -> None:
     sys.exit(0 if report.is_clean else 1)
 
 
-def _given(session: Session, name: str) -> GivenPlacement:
-    """Read the facts; what is wrong with them is an error of the table's own."""
+def _read_given(session: Session, name: str) -> GivenPlacement:
+    """Read the facts; their problems are an error of the table's own."""
     try:
         return read_facts(read_json(*read_input(name), Limits(bytes=MOST_INPUT)))
     except DocumentError as error:
@@ -105,9 +105,9 @@ def _report_text(report: EgressReport) -> str:
     called = report.turns - report.previews - report.unreadable
     since = "" if report.since == EPOCH else f" since {instant_text(report.since)}"
     lines = [
-        f"{report.left} of {counted(called, 'turn')} left this machine{since}"
-        + (f", in {counted(report.departures, 'departure')}" if report.departures else "")
-        + (f" ({counted(report.previews, 'preview')} called nobody)" if report.previews else ""),
+        f"{report.left} of {count_text(called, 'turn')} left this machine{since}"
+        + (f", in {count_text(report.departures, 'departure')}" if report.departures else "")
+        + (f" ({count_text(report.previews, 'preview')} called nobody)" if report.previews else ""),
         *(_row(each) for each in report.rows[:MOST_LISTED]),
     ]
     if len(report.rows) > MOST_LISTED:
@@ -117,7 +117,7 @@ def _report_text(report: EgressReport) -> str:
     if fault is not None:
         lines.append(f"NOT PROVED: the ledger is broken: {fault.code}: {fault.message}")
     elif report.unreadable:
-        lines.append(f"NOT PROVED: {counted(report.unreadable, 'turn')} cannot be read")
+        lines.append(f"NOT PROVED: {count_text(report.unreadable, 'turn')} cannot be read")
     else:
         signed = sum(each.signed for each in report.ledger.chains)
         lines.append(f"proved by {report.ledger.entries} intact ledger entries, {signed} signed")

@@ -1,4 +1,4 @@
-"""`replay` and `verify`: is what was recorded still what was decided, and still all there?"""
+"""`replay`, `verify` and `export`: re-run decisions, check the ledger, write Parquet files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Protocol
 
 import click
+import msgspec
 
 from pointsman.audit.export import BundleSummary
 from pointsman.audit.replay import ReplayReport
 from pointsman.audit.verify import LedgerReport
-from pointsman.cli.terms import Session, command, counted
+from pointsman.cli.terms import Session, command, count_text
 from pointsman.errors import InputError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, read_instant
@@ -98,7 +99,7 @@ def bar(what: str, session: Session) -> Iterator[Advance | None]:
 
 
 def _replay_text(report: ReplayReport) -> str:
-    lines = [f"{report.identical} of {counted(report.total, 'decision')} identical"]
+    lines = [f"{report.identical} of {count_text(report.total, 'decision')} identical"]
     for each in report.others[:MOST_LISTED]:
         lines += _replayed_lines(each)
     if len(report.others) > MOST_LISTED:
@@ -129,7 +130,7 @@ def _replay_value(report: ReplayReport) -> dict[str, object]:
 
 def _verify_text(report: LedgerReport) -> str:
     lines = [
-        f"{each.chain:<12} {counted(each.entries, 'entry', 'entries')}, {each.signed} signed, "
+        f"{each.chain:<12} {count_text(each.entries, 'entry', 'entries')}, {each.signed} signed, "
         f"head {each.head.hex()[:16]}"
         if each.fault is None
         else f"{each.chain:<12} checked up to entry {each.entries}"
@@ -141,8 +142,8 @@ def _verify_text(report: LedgerReport) -> str:
     ]
     state = "NOT INTACT"
     if report.is_intact:
-        entries = counted(report.entries, "entry", "entries")
-        state = f"{entries} in {counted(len(report.chains), 'chain')}, intact"
+        entries = count_text(report.entries, "entry", "entries")
+        state = f"{entries} in {count_text(len(report.chains), 'chain')}, intact"
     return "\n".join([*lines, f"ledger {report.ledger}: {state}"])
 
 
@@ -164,3 +165,30 @@ def _verify_value(report: LedgerReport, summary: BundleSummary | None) -> dict[s
         "faults": report.faults,
         "export": summary,
     }
+
+
+@click.command()
+@click.option("--parquet", "target", required=True, metavar="DIR", help="Where the files go.")
+@click.option("--since", metavar="INSTANT", help="Only from the day of this instant on, in UTC.")
+@click.option("--text", is_flag=True, help="Also what is kept of the messages' text.")
+@click.option("--workers", type=click.IntRange(1, 64), help="Processes [one a core].")
+@command
+def export(
+    session: Session,
+    target: str,
+    since: str | None,
+    text: bool,  # noqa: FBT001 - click passes flags so
+    workers: int | None,
+) -> None:
+    """Write decisions, calls and verdicts as Parquet files by day; only what is new.
+
+    For a signed bundle that another machine can verify, see `verify --export`.
+    """
+    # Imported here: few export, and the rows of every table come with it.
+    from pointsman.bulk.parquet.export import export_given, export_parquet  # noqa: PLC0415 - see above
+
+    start = EPOCH if since is None else read_instant(since)
+    given = export_given(Path(target), start, has_text=text)
+    with session.open() as pointsman, bar("exporting", session) as progress:
+        found = export_parquet(pointsman.home, given, workers or os.cpu_count() or 1, progress)
+    session.show(printable(found.told), msgspec.json.decode(found.value))

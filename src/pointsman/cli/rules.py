@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from pointsman.cli.terms import Session, command, counted, read_input
+from pointsman.cli.terms import Session, command, count_text, read_input
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import printable
 from pointsman.operations.rules.cases import RuleCaseResult, TableReport, read_table, run_on_files
@@ -133,7 +133,7 @@ def _policy_files(session: Session) -> Iterator[PolicyFiles]:
 def _report_text(report: TableReport) -> str:
     failed = [line for row in report.rows if row.state == "failed" for line in _row_lines(row)]
     passed = len(report.rows) - report.failures
-    summary = f"{passed} of {counted(len(report.rows), 'case')} passed"
+    summary = f"{passed} of {count_text(len(report.rows), 'case')} passed"
     return "\n".join(printable(line) for line in [*failed, summary])
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from pointsman.app import Pointsman, SystemClock
 from pointsman.cli.decision_terms import read_context
-from pointsman.cli.terms import Session, command, counted
+from pointsman.cli.terms import Session, command, count_text
 from pointsman.errors import ChainHeld, InputError
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
@@ -77,26 +77,26 @@ def list_(session: Session) -> None:
 def run(session: Session, names: tuple[str, ...], once: bool, event: str | None) -> None:  # noqa: FBT001 - click passes flags so
     """Run the sensors, or those named, until interrupted."""
     given = None if event is None else read_context(event)
-    heard: list[TargetReport] = []
-    with session.open(create=True) as pointsman, _sole(pointsman) as lease:
+    reports: list[TargetReport] = []
+    with session.open(create=True) as pointsman, _sensors_lease(pointsman) as lease:
         service = service_of(pointsman)
         session.warn((*service.files.current().problems, *pointsman.branching.in_force().problems))
         service.check()
         found = [service.files.current().sensor(name) for name in names]
-        service.on_report = lambda each: _hear(session, each, heard)
+        service.on_report = lambda each: _report(session, each, reports)
         if given is not None:
             _offer(service, found, Observation("manual", given))
         if once or given is not None:
-            _until_done(service, names, lease)
+            _run_once(service, names, lease)
         else:
-            _for_ever(service, names, pointsman.home.path, lease)
-    failed = [each for each in heard if each.status == "failed"]
-    text = f"{counted(len(heard), 'target')} run, {len(failed)} failed"
-    session.show(text, {"acted": [_value(each) for each in heard], "failed": len(failed)})
+            _run_until_interrupted(service, names, pointsman.home.path, lease)
+    failed = [each for each in reports if each.status == "failed"]
+    text = f"{count_text(len(reports), 'target')} run, {len(failed)} failed"
+    session.show(text, {"acted": [_value(each) for each in reports], "failed": len(failed)})
 
 
 def service_of(pointsman: Pointsman) -> SensorService:
-    """Give the sensors of an opened home."""
+    """Return the sensors of an open home."""
     return SensorService(
         pointsman.home,
         pointsman.desk,
@@ -112,8 +112,8 @@ def _offer(service: SensorService, found: list[Sensor], happened: Observation) -
     service.offer(found[0], happened)
 
 
-def _until_done(service: SensorService, names: tuple[str, ...], lease: HeldLease) -> None:
-    """Look once, then only wait for what is under way."""
+def _run_once(service: SensorService, names: tuple[str, ...], lease: HeldLease) -> None:
+    """Look once, then only wait for the work under way."""
     clock, waits = SystemClock(), threading.Event()
     service.tick(names)
     end = clock.now() + MOST_WAIT_S * SECOND
@@ -131,7 +131,7 @@ def _under_way(service: SensorService, names: tuple[str, ...]) -> Instant | None
 
 
 def _own(service: SensorService, names: tuple[str, ...]) -> list[Sensor]:
-    """Give the sensors this process works for: all but those of the process that takes hooks."""
+    """Return the sensors this process works for: all but those of the process that takes hooks."""
     return [
         each
         for each in service.files.current().sensors
@@ -139,12 +139,14 @@ def _own(service: SensorService, names: tuple[str, ...]) -> list[Sensor]:
     ]
 
 
-def _for_ever(service: SensorService, names: tuple[str, ...], home: Path, lease: HeldLease) -> None:
+def _run_until_interrupted(
+    service: SensorService, names: tuple[str, ...], home: Path, lease: HeldLease
+) -> None:
     clock, woken = SystemClock(), threading.Event()
-    with _watched(service, home, woken), _ended_by_a_service_manager():
+    with _watching_files(service, home, woken), _sigterm_as_interrupt():
         try:
             while True:
-                # What another process took over is not done here as well.
+                # Sensors that another process took over are not run here as well.
                 lease.fence()
                 due = service.tick(names)
                 left = LOOK_S if due is None else (due - clock.now()) / SECOND
@@ -155,8 +157,8 @@ def _for_ever(service: SensorService, names: tuple[str, ...], home: Path, lease:
 
 
 @contextmanager
-def _ended_by_a_service_manager() -> Iterator[None]:
-    """Take SIGTERM as Ctrl+C: what is under way is on record, and the lease is given back."""
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl+C: work under way is on record, and the lease is released."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -165,8 +167,8 @@ def _ended_by_a_service_manager() -> Iterator[None]:
 
 
 @contextmanager
-def _watched(service: SensorService, home: Path, woken: threading.Event) -> Iterator[None]:
-    """Wake the loop as soon as a file changes; looking itself is what finds out what changed."""
+def _watching_files(service: SensorService, home: Path, woken: threading.Event) -> Iterator[None]:
+    """Wake the loop as soon as a file changes; the next look finds the change."""
     paths = [
         path
         for each in service.files.current().sensors
@@ -177,7 +179,7 @@ def _watched(service: SensorService, home: Path, woken: threading.Event) -> Iter
     if not paths:
         yield
         return
-    import watchfiles  # noqa: PLC0415 - only those who watch files wait for it
+    import watchfiles  # noqa: PLC0415 - only file sensors need it
 
     stop = threading.Event()
 
@@ -197,7 +199,7 @@ def _watched(service: SensorService, home: Path, woken: threading.Event) -> Iter
 
 
 @contextmanager
-def _sole(pointsman: Pointsman) -> Iterator[HeldLease]:
+def _sensors_lease(pointsman: Pointsman) -> Iterator[HeldLease]:
     """Let one process at a time run the sensors of a home."""
     try:
         lease = pointsman.home.lease("sensors")
@@ -209,16 +211,18 @@ def _sole(pointsman: Pointsman) -> Iterator[HeldLease]:
         lease.release()
 
 
-def _hear(session: Session, heard: TargetReport, kept: list[TargetReport]) -> None:
-    kept.append(heard)
+def _report(session: Session, report: TargetReport, kept: list[TargetReport]) -> None:
+    kept.append(report)
     if not session.as_json:
-        message = f": {heard.message}" if heard.message else ""
-        line = f"{heard.sensor_id}  {heard.event}  {heard.target or '-'}  {heard.status}{message}"
+        message = f": {report.message}" if report.message else ""
+        line = (
+            f"{report.sensor_id}  {report.event}  {report.target or '-'}  {report.status}{message}"
+        )
         click.echo(printable(line))
 
 
-def _value(heard: TargetReport) -> dict[str, object]:
-    return {**msgspec.structs.asdict(heard), "at": instant_text(heard.at)}
+def _value(report: TargetReport) -> dict[str, object]:
+    return {**msgspec.structs.asdict(report), "at": instant_text(report.at)}
 
 
 def _time(at: int) -> str | None:

@@ -1,11 +1,13 @@
-"""`serve`: the gateway, its APIs and its dashboard."""
+"""`serve` and `mcp`: the gateway with its APIs and dashboard, and the MCP server."""
 
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 
 import click
 
+from pointsman.app import Pointsman
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
 from pointsman.operations.rules.check import other_files, refuse_unknown, stand_ins
@@ -35,7 +37,7 @@ def serve(session: Session, host: str | None, port: int | None) -> None:
         raise InputError(f"cannot listen: {error.strerror}", where=where) from error
     opened = gateway.opened(session.home, store=session.store, server=wanted)
     with listening, opened as (parts, application):
-        address = f"http://{_shown(wanted.host)}:{listening.getsockname()[1]}"
+        address = f"http://{_host_text(wanted.host)}:{listening.getsockname()[1]}"
         text = gateway.greeting(parts, address)
         session.show(text, {"address": address, "home": str(session.home)})
         gateway.serve(parts, application, listening)
@@ -53,5 +55,22 @@ def _read_settings(session: Session) -> Server:
     return server
 
 
-def _shown(host: str) -> str:
+def _host_text(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+@click.command()
+@click.option("--workspace", metavar="DIR", help="The folder that rules and budgets look at.")
+@command
+def mcp(session: Session, workspace: str | None) -> None:
+    """Serve agents over MCP on standard input and output."""
+    # Imported here: the SDK is an extra, and takes longer to import than most commands run.
+    from pointsman.mcp.sdk import check_sdk  # noqa: PLC0415 - see above
+
+    check_sdk()
+    from pointsman.mcp.stdio import WRITER, serve  # noqa: PLC0415 - see above
+
+    place = None if workspace is None else str(Path(workspace).absolute())
+    with Pointsman(session.home, store=session.store, writer=WRITER) as pointsman:
+        session.warn(pointsman.in_force().problems)
+        serve(pointsman, place)

@@ -1,4 +1,4 @@
-"""`store`: where a home keeps what it records: check it, change its tables, move it to a server."""
+"""`store`: check the database of a home, change its tables, move it to a server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from pointsman.app import SystemClock
 from pointsman.cli.records import bar
-from pointsman.cli.terms import Session, command, counted
+from pointsman.cli.terms import Session, command, count_text
 from pointsman.errors import HomeError, StoreRefused
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
@@ -84,7 +84,7 @@ def store_copy(session: Session, url: str) -> None:
     from pointsman.operations.store.copy import StoreCopy  # noqa: PLC0415 - see above
     from pointsman.operations.store.proof import prove, prove_ledger  # noqa: PLC0415 - see above
 
-    copy, clock = StoreCopy(Home(path), _known(target)), SystemClock()
+    copy, clock = StoreCopy(Home(path), _postgres_store(target)), SystemClock()
     with copy.alone() as begun:
         if begun.is_needless:
             proof = prove_ledger(copy)
@@ -105,10 +105,10 @@ def _server(home: Home) -> PostgresStore:
             where=str(home.path),
             hint=f"pointsman --store {URL} store migrate",
         )
-    return _known(home.store)
+    return _postgres_store(home.store)
 
 
-def _known(given: object) -> PostgresStore:
+def _postgres_store(given: object) -> PostgresStore:
     from pointsman.storage.postgres.place import PostgresStore  # noqa: PLC0415 - an extra
 
     if not isinstance(given, PostgresStore):
@@ -178,9 +178,9 @@ def _copy_text(target: PostgresStore, begun: CopyProgress, proof: CopyProof) -> 
     for each in proof.tables:
         if each.rows or not each.is_equal:
             state = "equal" if each.is_equal else f"DIFFERENT: the target has {each.copied}"
-            lines.append(f"{each.table:<24} {counted(each.rows, 'row'):<14} {state}")
+            lines.append(f"{each.table:<24} {count_text(each.rows, 'row'):<14} {state}")
     lines += [
-        f"{each.chain:<24} {counted(each.entries, 'entry', 'entries')}, verified from the target"
+        f"{each.chain:<24} {count_text(each.entries, 'entry', 'entries')}, verified from the target"
         for each in proof.ledger.chains
     ]
     lines += [f"FAULT {each.chain}/{each.seq}: {each.message}" for each in proof.ledger.faults]

@@ -1,4 +1,4 @@
-"""What every command shares: where home is, how answers are printed, how errors end a run."""
+"""The base of every command: the home folder, printing answers, ending a run by an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 MOST_INPUT = 16 * 1024 * 1024
 
 
-class Shared(Struct, frozen=True):
+class GlobalOptions(Struct, frozen=True):
     """The options that stood before the command."""
 
     home: str | None
@@ -70,13 +70,15 @@ class Session:
 def command(
     function: Callable[Concatenate[Session, P], None],
 ) -> Callable[..., None]:
-    """Give a command `--home` and `--json`, and turn errors into one clear line."""
+    """Add `--home` and `--json` to a command, and turn errors into one clear line."""
 
     @click.option("--home", metavar="DIR", help="The home folder [POINTSMAN_HOME, ~/.pointsman].")
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
     @wraps(function)
     def run(home: str | None, as_json: bool, *args: P.args, **kwargs: P.kwargs) -> None:  # noqa: FBT001 - click passes flags so
-        shared = click.get_current_context().find_object(Shared) or Shared(None, as_json=False)
+        shared = click.get_current_context().find_object(GlobalOptions) or GlobalOptions(
+            None, as_json=False
+        )
         session = Session(
             home or shared.home, as_json=as_json or shared.as_json, store=shared.store
         )
@@ -88,13 +90,13 @@ def command(
     return run
 
 
-def counted(count: int, one: str, many: str = "") -> str:
+def count_text(count: int, one: str, many: str = "") -> str:
     """Write a number of things in words: `1 chain`, `2 chains`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def read_input(name: str) -> tuple[bytes, str]:
-    """Read a file, or standard input for `-`; gives the bytes and the name to show."""
+    """Read a file, or standard input for `-`; return the bytes and the name to show."""
     try:
         stream = click.open_file(name, "rb")
         with stream:

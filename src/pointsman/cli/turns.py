@@ -81,9 +81,9 @@ def _read_facts(message: str | None, name: str | None) -> GivenFacts | str:
 def _text(story: TurnStory) -> str:
     if not sys.stdout.isatty():
         return to_screen(story, WIDTH)
-    return _coloured(to_screen(story, get_terminal_size().columns))
+    return _colour_verdicts(to_screen(story, get_terminal_size().columns))
 
 
-def _coloured(text: str) -> str:
+def _colour_verdicts(text: str) -> str:
     """Colour the verdicts; click leaves colours out where they are not wanted."""
     return _VERDICT.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]]), text)

@@ -1,4 +1,4 @@
-"""`workflow`: run stages joined by decisions, and draw what they can lead to."""
+"""`workflow`: run stages joined by decisions, and draw where they lead."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def run_workflow(
 
 
 def check_name(run_id: str) -> None:
-    """Refuse what cannot name a run."""
+    """Refuse a text that cannot name a run."""
     if len(run_id) > 100 or not set(run_id) <= _NAME:
         hint = "use letters, digits, `.`, `-` and `_`"
         raise InputError(f"`{run_id}` cannot name a run", hint=hint)
@@ -108,7 +108,7 @@ def report_text(report: RunReport) -> str:
 
 
 def report_value(report: RunReport) -> dict[str, object]:
-    """Give a run as JSON."""
+    """Return a run as JSON."""
     value = msgspec.structs.asdict(report)
     return value | {"context": value_to_json_numbers(report.context), "steps": report.steps}
 

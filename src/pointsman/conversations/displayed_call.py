@@ -168,7 +168,7 @@ class DisplayedCall:
         self._show_event(event)
 
     def _assign_id(self, event: BlockStarted) -> BlockStarted:
-        """Give a tool call an id of our own: a provider may use an id twice in a session."""
+        """Replace a tool call's id by our own: a provider may use an id twice in a session."""
         if event.kind == "tool_use":
             event = replace(event, id=f"tu_{self._services.opened.ids.new_id()}")
             self._open[event.index] = event.id

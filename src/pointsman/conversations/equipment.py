@@ -45,7 +45,7 @@ PROTECTED = ("MEMORY.md", "USER.md")
 
 
 class SessionTools:
-    """The tools of one session, with what they share; `close` when the session ends."""
+    """The tools of one session and their shared state; `close` when the session ends."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class SessionTools:
         digest: Callable[[bytes], str] = content_id,
     ) -> None:
         self._settings = settings
-        # The home holds keys and what was said elsewhere: its files are not open to tools.
+        # The home holds keys and other conversations: its files are closed to tools.
         self.workspace = None if workspace is None else WorkspaceFolder(workspace, closed=(home,))
         self.memory = MemoryFiles(home, self.workspace, digest=digest)
         self.skills = SessionSkills(read_skills(home / "skills"))
@@ -73,11 +73,11 @@ class SessionTools:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What of the skills and servers cannot be used, one line each."""
+        """The skills and servers that cannot be used, one line each."""
         return (*(str(each) for each in self.skills.index.problems), *self.servers.problems)
 
     def tools(self) -> ToolBox:
-        """Give the tools of the session; calls of its workers are known by their context."""
+        """Return the tools of the session; calls of its workers are known by their context."""
         return ToolBox(self._tools(), self._settings.tools)
 
     def _tools(self) -> list[SessionTool]:

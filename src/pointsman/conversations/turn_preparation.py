@@ -118,7 +118,7 @@ class TurnPreparer:
         turn = replace(turn, content=content, tools=tools, system=system)
         look = FINGERPRINT_FORM.encode(turn_fingerprint(facts, _surroundings(state.history)))
         # Workers' turns are not learned from, so they need no vector.
-        vector = b"" if scope.is_worker else self._services.opened.gathering.vectors.of(text)
+        vector = b"" if scope.is_worker else self._services.opened.gathering.vector_of(text)
         return PreparedTurn(turn, look, vector, is_without_tools)
 
     def _turn(
@@ -228,7 +228,7 @@ def _request(
 
 
 def _surroundings(history: History) -> Surroundings:
-    found = history.touched
+    found = history.touched_files
     return Surroundings(
         file_extensions=found.extensions,
         file_paths=found.paths,

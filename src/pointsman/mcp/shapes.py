@@ -160,6 +160,7 @@ class EvaluateAnswer(Struct, frozen=True):
     selected_labels: tuple[str, ...]
     is_default: bool
     blocked: bool
+    withheld_targets: tuple[str, ...]
     approval_required: tuple[str, ...]
     timestamp: InstantText
     cached: bool

@@ -209,7 +209,7 @@ class Replica:
             return
         taken, chain = [*self._outcomes], self._recorder.chain
         if chain != self._chain:
-            # The ledger has moved to another chain: both are counted by what they say.
+            # The ledger has moved to another chain: both are counted from their entries.
             self._folding.catch_up(self._chain)
             self._chain, self._mark = chain, self._folding.catch_up(chain)
         elif found := [

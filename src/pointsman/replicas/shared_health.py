@@ -1,6 +1,6 @@
 """The availability of providers and models as all replicas see it: one stream of calls, one fold.
 
-A replica publishes how its calls ended and believes only what it reads back, so that all replicas
+A replica publishes how its calls ended and believes only the stream it reads back, so that all
 reach the same state. After an outage one real request at a time is let through, over all replicas.
 """
 

@@ -1,4 +1,4 @@
-"""How calls of models are told: as events, and in the messages they left behind."""
+"""The records of model calls: events, and the metadata of the messages they leave."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FINGERPRINT_KIND = "v1"
 
 
 def llm_completed(model: str, reply: ModelReply) -> LlmCallCompleted:
-    """Tell of a call that was answered."""
+    """Return the event of a call that was answered."""
     used, content = _usage(reply), reply.response.content
     return LlmCallCompleted(
         model=model,
@@ -36,7 +36,7 @@ def llm_completed(model: str, reply: ModelReply) -> LlmCallCompleted:
 
 
 def llm_failed(model: str, reply: ModelReply) -> LlmCallFailed:
-    """Tell of a call that was not answered, or cut off."""
+    """Return the event of a call that failed or was cut off."""
     return LlmCallFailed(
         model=model,
         provider=provider_of(model),
@@ -50,13 +50,13 @@ def llm_failed(model: str, reply: ModelReply) -> LlmCallFailed:
 def answer_message(
     model: str, reply: ModelReply, ruling: Ruling | None, decision_id: str
 ) -> Metadata:
-    """Give what is known about an answer."""
+    """Return the metadata of an answer."""
     routing = None if ruling is None else routing_record(ruling, decision_id)
     return Metadata("complete", model, provider_of(model), routing, _usage(reply))
 
 
 def cut_message(model: str, reply: ModelReply, ruling: Ruling | None, decision_id: str) -> Metadata:
-    """Give what is known about an answer that was cut off."""
+    """Return the metadata of an answer that was cut off."""
     whole = answer_message(model, reply, ruling, decision_id)
     status: Status = "cancelled" if reply.is_cancelled else "error"
     usage = whole.usage if reply.spent is not None else None
@@ -64,7 +64,7 @@ def cut_message(model: str, reply: ModelReply, ruling: Ruling | None, decision_i
 
 
 def pattern_matched(ruling: Ruling) -> PatternMatched:
-    """Tell that what was learned chose the model."""
+    """Return the event of a model chosen by the pattern store."""
     winner = ruling.trace.chain[ruling.outcome.winner_index]
     options, near = winner.pattern_alternatives or (), winner.neighbours or ()
     return PatternMatched(

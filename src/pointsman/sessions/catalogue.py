@@ -1,4 +1,4 @@
-"""What can happen in a session: every event's payload, who causes it, how private it is.
+"""The events of a session: every payload, its actor, its class of privacy.
 
 The closed list of companion §2.3. Money, seconds and fractions are decimal texts; words of the
 conversation stand in fields that `words` names, and are sealed before they reach the ledger.

@@ -1,4 +1,4 @@
-"""The `delegate` tool: what a planner asks of a worker, and what it gets back. 002 §6.1, §6.6."""
+"""The `delegate` tool: a planner's request to a worker, and its result. 002 §6.1, §6.6."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FileRange(
 class PastResult(
     Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="tool_result"
 ):
-    """What a tool gave back earlier, inlined."""
+    """An earlier tool result, inlined."""
 
     tool_use_id: Words
 
@@ -70,13 +70,13 @@ class Minimal(Struct, frozen=True, forbid_unknown_fields=True, tag_field="mode",
 
 
 class Explicit(Struct, frozen=True, forbid_unknown_fields=True, tag_field="mode", tag="explicit"):
-    """The task and what the planner names."""
+    """The task and the items that the planner names."""
 
     include: tuple[Include, ...]
 
 
 class DelegateRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a planner says when it delegates."""
+    """The input of a `delegate` call."""
 
     tier: Tier
     task: Words
@@ -87,25 +87,25 @@ class DelegateRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkerContext(Struct, frozen=True):
-    """The context of a worker: one line an item for its prompt, and what is inlined."""
+    """The context of a worker: one line an item for its prompt, and the inlined blocks."""
 
     summary: str
     blocks: tuple[Text | Image, ...]
 
 
 class Delegation(Struct, frozen=True):
-    """One call of `delegate`, understood; `parent` is the event it follows from."""
+    """One parsed call of `delegate`; `parent` is the event it follows from."""
 
     use: ToolUse
     given: DelegateRequest
     handed: WorkerContext
     tools: tuple[ToolDefinition, ...]
-    """What the planner itself is offered."""
+    """The tools of the planner itself."""
     parent: str = ""
 
 
 class UsageSummary(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a worker used; cost and seconds are decimal texts."""
+    """The usage of a worker; cost and seconds are decimal texts."""
 
     model: str = ""
     turn_count: int = 0
@@ -117,7 +117,7 @@ class UsageSummary(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DelegateResult(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a planner gets back: text, or an object where it gave a schema."""
+    """The result for the planner: text, or an object where it gave a schema."""
 
     success: bool
     output: str | Raw
@@ -127,7 +127,7 @@ class DelegateResult(Struct, frozen=True, forbid_unknown_fields=True):
     failure_mode: FailureMode | None = None
 
     def to_planner_json(self) -> bytes:
-        """Give the result as the planner reads it: the five fields of the document."""
+        """Return the result as the planner reads it: the five fields of the document."""
         return msgspec.json.encode(
             {
                 "success": self.success,
@@ -144,7 +144,7 @@ _REQUEST_DECODER = msgspec.json.Decoder(InsufficientContextRequest)
 
 
 def read_delegation(use: ToolUse) -> DelegateRequest:
-    """Read what a planner asks for, or raise saying what is wrong with it."""
+    """Read a planner's request; raises with its fault."""
     try:
         given = _DECODER.decode(use.input)
         if given.output_schema is not None:
@@ -157,9 +157,9 @@ def read_delegation(use: ToolUse) -> DelegateRequest:
 
 
 def output_validator(schema: dict[str, object]) -> jsonschema_rs.Validator:
-    """Give what checks a worker's answer.
+    """Return the validator of a worker's answer.
 
-    INVARIANT: no schema makes us read a file or ask the network; what it refers to is inside it.
+    INVARIANT: no schema makes us read a file or ask the network; references stay inside it.
     """
     return jsonschema_rs.Draft202012Validator(schema, retriever=_refuse_lookup)
 
@@ -169,7 +169,7 @@ def _refuse_lookup(uri: str) -> NoReturn:
 
 
 def read_context_request(use: ToolUse) -> InsufficientContextRequest:
-    """Read what a worker lacks, or raise saying what is wrong with it."""
+    """Read a worker's request for context, or raise."""
     try:
         return _REQUEST_DECODER.decode(use.input)
     except msgspec.MsgspecError as error:
@@ -282,7 +282,7 @@ CONTEXT_TOOL: Final = ToolDefinition(
 def worker_tools(
     planners: tuple[ToolDefinition, ...], allowed: tuple[str, ...] | None
 ) -> tuple[tuple[ToolDefinition, ...], tuple[str, ...]]:
-    """Give the tools a worker gets, and those that were asked for and dropped."""
+    """Return the tools a worker gets, and the names that were asked for and dropped."""
     free = {
         each.name: each
         for each in planners
@@ -299,10 +299,10 @@ Mode = Literal["minimal", "explicit"]
 
 
 def context_mode(context: Minimal | Explicit) -> Mode:
-    """Name the way the context is handed over."""
+    """Return the mode of a context."""
     return "minimal" if isinstance(context, Minimal) else "explicit"
 
 
 def included_items(context: Minimal | Explicit) -> tuple[Include, ...]:
-    """Give what is handed over beside the task."""
+    """Return the items that the context includes."""
     return () if isinstance(context, Minimal) else context.include

@@ -1,7 +1,7 @@
-"""What a conversation asks of whoever drives it, and what it is answered.
+"""The effects that a conversation asks its driver for, and their answers.
 
 Every effect is a value with one kind of answer; a cancel is an answer too, never an exception, so
-that each place where it can arrive is told apart by what follows it.
+that each place where it can arrive handles it in its own way.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TellEvent(Struct, frozen=True):
 
 
 class KeepMessage(Struct, frozen=True):
-    """Keep a message; answered by the `SessionMessage` it became."""
+    """Store a message; answered by its `SessionMessage`."""
 
     role: Role
     content: tuple[Block, ...]
@@ -66,21 +66,21 @@ RouteAnswer = Literal["override", "ignore", "none"]
 
 
 class AskEgress(Struct, frozen=True):
-    """Ask for the human's yes that a policy wants before a call; answered by a bool."""
+    """Ask a human for the consent that a policy wants; answered by a bool."""
 
     ruling: Ruling
     number: int
 
 
 class GatherPlacement(Struct, frozen=True):
-    """Look at everything the next call would send; answered by `PlacementFacts`."""
+    """Gather placement facts from the next request; answered by `PlacementFacts`."""
 
     request: ModelRequest
     lock: TurnLock
 
 
 class CallModel(Struct, frozen=True):
-    """Call a model and show what it says; answered by a `ModelReply`."""
+    """Call a model and show its answer; answered by a `ModelReply`."""
 
     model: str
     number: int
@@ -90,7 +90,7 @@ class CallModel(Struct, frozen=True):
 
 
 class ModelReply(Struct, frozen=True):
-    """How a call went. A cancelled or broken one brings what had come; `spent` what it cost."""
+    """How a call ended. A cancelled or broken one has the text so far; `spent` is its cost."""
 
     called: CallResult
     response: Response
@@ -102,7 +102,7 @@ class ModelReply(Struct, frozen=True):
 
 
 class CanContinue(Struct, frozen=True):
-    """Ask whether the turn may go on; answered by a bool, False when it was cancelled."""
+    """Ask whether the turn may continue; answered by a bool, False when it was cancelled."""
 
 
 class CancelledBy(Struct, frozen=True):
@@ -129,7 +129,7 @@ class RunTools(Struct, frozen=True):
 
 
 class ToolRun(Struct, frozen=True):
-    """How a tool went; a cancelled one has no outcome of its own."""
+    """How a tool call ended; a cancelled one has no outcome of its own."""
 
     outcome: ToolOutcome
     latency_ms: int = 0
@@ -171,16 +171,16 @@ Effect: TypeAlias = (
 )
 
 Steps: TypeAlias = Generator[Effect, object, T]
-"""A part of a conversation: yields effects, is sent their answers, returns what came of it."""
+"""A part of a conversation: yields effects, is sent their answers, returns its result."""
 
 
 def tell(payload: Payload, parent: str = "", *, to_parent: bool = False) -> Steps[str]:
-    """Record an event and give its id."""
+    """Record an event and return its id."""
     return cast("str", (yield TellEvent(payload, parent, to_parent)))
 
 
 def keep(role: Role, content: tuple[Block, ...], metadata: Metadata) -> Steps[SessionMessage]:
-    """Keep a message."""
+    """Store a message."""
     return cast("SessionMessage", (yield KeepMessage(role, content, metadata)))
 
 
@@ -190,7 +190,7 @@ def ask_human(asked: PendingConfirmation) -> Steps[ConfirmationAnswer | None]:
 
 
 def record(effect: Record | RecordPlacement) -> Steps[str]:
-    """Record a decision and give its id."""
+    """Record a decision and return its id."""
     return cast("str", (yield effect))
 
 
@@ -200,12 +200,12 @@ def ask_route(effect: AskRoute) -> Steps[RouteAnswer]:
 
 
 def ask_egress(ruling: Ruling, number: int) -> Steps[bool]:
-    """Ask for the human's yes that a policy wants before the call with this number."""
+    """Ask a human for the consent that a policy wants before the call with this number."""
     return bool((yield AskEgress(ruling, number)))
 
 
 def gather_placement(request: ModelRequest, lock: TurnLock) -> Steps[PlacementFacts]:
-    """Look at what the next call would send."""
+    """Gather placement facts from the next request."""
     return cast("PlacementFacts", (yield GatherPlacement(request, lock)))
 
 
@@ -215,7 +215,7 @@ def call_model(effect: CallModel) -> Steps[ModelReply]:
 
 
 def can_continue() -> Steps[bool]:
-    """Ask whether the turn may go on."""
+    """Ask whether the turn may continue."""
     return bool((yield CanContinue()))
 
 

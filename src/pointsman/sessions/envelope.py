@@ -26,7 +26,7 @@ _KINDS: dict[str, type[Payload]] = {each.type: each for each in CATALOGUE}
 
 
 class Envelope(Struct, frozen=True):
-    """One event: what happened, where and when, and what it follows from."""
+    """One event: its payload, place and time, and the event it follows from."""
 
     id: str
     at: Instant
@@ -61,19 +61,19 @@ def _form(name: str) -> Form[Payload]:
 
 
 def sealed_payload(payload: Payload, seal: Callable[[str], Sealed]) -> Payload:
-    """Give a payload whose words are sealed."""
+    """Return a payload with its words sealed."""
     return _replace_words(payload, lambda words: seal(words) if isinstance(words, str) else words)
 
 
 def opened_payload(payload: Payload, texts: Texts) -> Payload:
-    """Give a payload its words back."""
+    """Return a payload with its words restored."""
     return _replace_words(
         payload, lambda words: texts(words) if isinstance(words, Sealed) else words
     )
 
 
 def event_draft(event: Envelope) -> Draft:
-    """Make the entry of an event whose words are sealed; `ref` is the session."""
+    """Return the entry of an event whose words are sealed; `ref` is the session."""
     payload = event.payload
     recorded = _Recorded(
         event.session_id,
@@ -88,7 +88,7 @@ def event_draft(event: Envelope) -> Draft:
 
 
 def is_event(entry: Entry) -> bool:
-    """Tell whether an entry is an event of a session."""
+    """Return whether an entry is an event of a session."""
     return entry.kind.removeprefix(KIND) in _KINDS and entry.kind.startswith(KIND)
 
 

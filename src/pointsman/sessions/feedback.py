@@ -1,4 +1,4 @@
-"""What people think of a turn: said with a rating, or shown by what they do next."""
+"""Verdicts on a turn: given as a rating, or inferred from the user's next action."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Rating = Literal["thumbs_up", "thumbs_down"]
 Signal = Literal["retry", "manual_swap", "edit_followup"]
 
 LIKE: Final = Billionths(800_000_000)
-"""From this likeness on, a message says again what the one before it said."""
+"""From this similarity on, a message repeats the one before it."""
 
 
 class TurnVerdict(Struct, frozen=True):
-    """How good a turn was, and how sure that is."""
+    """The score of a turn, and the confidence in it."""
 
     score: Billionths
     confidence: Billionths
@@ -32,11 +32,11 @@ SIGNAL_VERDICTS: Final[dict[Signal, TurnVerdict]] = {
     "manual_swap": TurnVerdict(Billionths(250_000_000), Billionths(600_000_000)),
     "edit_followup": TurnVerdict(Billionths(400_000_000), Billionths(500_000_000)),
 }
-"""What each signal is taken for: weaker than a rating, and less sure."""
+"""The verdict of each signal: weaker than a rating, and less sure."""
 
 
 def signal_of(before: str, after: str) -> Signal | None:
-    """Say what a message shows about the turn before it: asked again, or asked differently."""
+    """Return the signal in a follow-up message: asked again, or asked differently."""
     first, then = before.strip(), after.strip()
     if not first or not then:
         return None

@@ -1,7 +1,7 @@
-"""Everything said in a session, however long it is: a turn costs only what it adds.
+"""The messages of a session, of any length: a turn costs only its own additions.
 
-Messages stand as bytes; what is asked of all of them (their form on the wire, their tokens, the
-files they touched, their cost) is kept up as they come.
+Messages are kept as bytes; their form on the wire, their tokens, the files they touched and their
+cost are updated as they arrive.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pointsman.sessions.transcript import transcript
 from pointsman.signals.tokens import count_tokens
 
 MOST_WRITTEN: Final = 2
-"""For how many models that are written to differently the whole session stands written."""
+"""How many transcripts are kept whole as bytes: one a style and dialect."""
 
 _MESSAGE = msgspec.json.Decoder(SessionMessage)
 Write = Callable[[Sequence[ChatMessage]], WrittenMessages]
 
 
 class TranscriptStyle(Struct, frozen=True):
-    """How a session is told to a model."""
+    """How a session is shown to a model."""
 
     sees_images: bool = True
     shows_ids: bool = False
@@ -51,7 +51,7 @@ class History(Sequence[SessionMessage]):
     @overload
     def __getitem__(self, index: slice) -> tuple[SessionMessage, ...]: ...
     def __getitem__(self, index: int | slice) -> SessionMessage | tuple[SessionMessage, ...]:
-        """Give messages by their place."""
+        """Return messages by index."""
         if isinstance(index, slice):
             return tuple(map(_message, self._kept[index]))
         return _message(self._kept[index])
@@ -68,7 +68,7 @@ class History(Sequence[SessionMessage]):
     __hash__ = None  # type: ignore[assignment] # it grows
 
     def extend(self, messages: Iterable[SessionMessage]) -> None:
-        """Take the messages of whole turns: what a call and its result are is final then."""
+        """Add the messages of whole turns: each call has its final result by then."""
         added = tuple(messages)
         if not added:
             return
@@ -81,22 +81,22 @@ class History(Sequence[SessionMessage]):
             past.extend(added)
 
     @property
-    def touched(self) -> TouchedFiles:
-        """What its tools touched."""
+    def touched_files(self) -> TouchedFiles:
+        """The files that its tools touched."""
         return self._tracker.files
 
     @property
     def shares(self) -> tuple[ModelShare, ...]:
-        """What its models cost."""
+        """The cost of each model."""
         return self._shares.by_model()
 
     @property
     def last_asked(self) -> str:
-        """What the user said last."""
+        """The user's last message."""
         return self._last_asked
 
     def transcript_for(self, style: TranscriptStyle) -> ModelTranscript:
-        """Give the session as a model is told it; it holds until the history is extended."""
+        """Return the session in a style; it holds until the history is extended."""
         found = self._transcripts.get(style)
         if found is None:
             found = self._transcripts[style] = ModelTranscript(self, style, self._dialects)
@@ -105,7 +105,7 @@ class History(Sequence[SessionMessage]):
 
 
 class ModelTranscript:
-    """A session as one kind of model is told it."""
+    """A session as one kind of model is shown it."""
 
     def __init__(self, history: History, style: TranscriptStyle, wires: DialectCache) -> None:
         self._history = history
@@ -114,10 +114,10 @@ class ModelTranscript:
         self._count = 0
         self._tokens: dict[str, int] = {}
         self.open: tuple[ChatMessage, ...] = ()
-        """The last of them where what follows may still change how they are written."""
+        """The last messages, whose form the next ones may still change."""
 
     def extend(self, added: Sequence[SessionMessage]) -> None:
-        """Take messages that were added to the history."""
+        """Add the messages that the history gained."""
         told = (*self.open, *self.to_messages(added))
         border = _border(told)
         final, self.open = told[:border], told[border:]
@@ -127,22 +127,22 @@ class ModelTranscript:
         self._dialects.extend(self._style, final)
 
     def to_messages(self, messages: Sequence[SessionMessage]) -> tuple[ChatMessage, ...]:
-        """Give further messages in the same manner."""
+        """Return further messages in the same style."""
         style = self._style
         return transcript(messages, sees_images=style.sees_images, shows_ids=style.shows_ids)
 
     def messages(self) -> tuple[ChatMessage, ...]:
-        """Give those that change no more."""
+        """Return the final messages."""
         return self.to_messages(tuple(self._history))[: self._count]
 
     def tokens(self, tokenizer: str) -> int:
-        """Estimate the tokens of those that change no more."""
+        """Estimate the tokens of the final messages."""
         if tokenizer not in self._tokens:
             self._tokens[tokenizer] = _tokens(self.messages(), tokenizer)
         return self._tokens[tokenizer]
 
-    def written(self, dialect: str, write: Write) -> WrittenMessages:
-        """Give those that change no more as a dialect writes them."""
+    def in_dialect(self, dialect: str, write: Write) -> WrittenMessages:
+        """Return the final messages in a dialect."""
         wire = self._dialects.of(self._style, dialect)
         if wire is None:
             wire = self._dialects.begin(self._style, dialect, write)
@@ -151,7 +151,7 @@ class ModelTranscript:
 
 
 class DialectBytes:
-    """A session in the bytes of one dialect, written on as it grows."""
+    """A session in the bytes of one dialect, extended as it grows."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -159,7 +159,7 @@ class DialectBytes:
         self._lost_features: dict[str, None] = {}
 
     def extend(self, messages: Sequence[ChatMessage]) -> None:
-        """Write more."""
+        """Append messages."""
         found = self._write(messages)
         if found.items:
             self._items += b"," + found.items if self._items else found.items
@@ -172,34 +172,34 @@ class DialectBytes:
 
 
 class DialectCache:
-    """The forms a session stands written in; what was not asked for longest is let go of."""
+    """The dialects a session is written in; the least recently used is dropped."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[TranscriptStyle, str], DialectBytes] = {}
 
     def of(self, style: TranscriptStyle, dialect: str) -> DialectBytes | None:
-        """Give a form, if it is kept."""
+        """Return the bytes of a dialect, if cached."""
         key = (style, dialect)
         if key in self._found:
             self._found[key] = self._found.pop(key)
         return self._found.get(key)
 
     def begin(self, style: TranscriptStyle, dialect: str, write: Write) -> DialectBytes:
-        """Begin a form."""
+        """Start a dialect; drop the least recently used beyond the limit."""
         self._found[style, dialect] = wire = DialectBytes(write)
         while len(self._found) > MOST_WRITTEN:
             del self._found[next(iter(self._found))]
         return wire
 
     def extend(self, style: TranscriptStyle, messages: Sequence[ChatMessage]) -> None:
-        """Write on, in every form of a manner."""
+        """Append messages to every dialect of a style."""
         for (known, _), wire in self._found.items():
             if known == style and messages:
                 wire.extend(messages)
 
 
 def _border(messages: Sequence[ChatMessage]) -> int:
-    """Tell how many change no more: dialects join results to what follows, and move the system."""
+    """Return how many messages are final: dialects join results to later messages."""
     roles = [each.role for each in messages]
     most = roles.index("system") if "system" in roles else len(roles)
     return next(

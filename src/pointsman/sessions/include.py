@@ -1,4 +1,4 @@
-"""What a planner hands to a worker: files by reference, everything else inlined. 002 §6.3."""
+"""The context a planner hands to a worker: files by reference, the rest inlined. 002 §6.3."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING = "No further context was given."
 
 
 def resolve_context(items: Sequence[Include], history: Sequence[SessionMessage]) -> WorkerContext:
-    """Resolve what a planner includes, or raise naming what does not exist in its session."""
+    """Resolve a planner's items, or raise naming one that its session does not have."""
     lines: list[str] = []
     blocks: list[Text | Image] = []
     for number, item in enumerate(items, 1):

@@ -57,7 +57,7 @@ class RoutingRecord(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MessageUsage(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a message used and cost; the three kinds of input are disjoint.
+    """The usage and cost of a message; the three kinds of input are disjoint.
 
     `cost_usd` is an exact decimal text, None where no price is known.
     """
@@ -77,7 +77,7 @@ class MessageUsage(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Metadata(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known about a message beside its content."""
+    """The metadata of a message."""
 
     status: Status = "complete"
     model: str | None = None
@@ -124,7 +124,7 @@ class InvalidMessage(InputError):
 def check_message(message: SessionMessage, earlier: Sequence[SessionMessage] = ()) -> None:
     """Raise unless a message keeps the rules of its role, after the ones before it.
 
-    One that is not complete may hold what it has got.
+    An incomplete message may lack required parts.
     """
     if message.metadata.status == "complete":
         _check_complete(message)
@@ -164,7 +164,7 @@ def _kind(block: Block) -> str:
 
 
 def routing_record(ruling: Ruling, decision_id: str) -> RoutingRecord:
-    """Give the routing record of what a ruling chose."""
+    """Return the routing record of a ruling."""
     winner = ruling.trace.chain[ruling.outcome.winner_index]
     others = [each.candidate_model for each in ruling.trace.chain if each is not winner]
     return RoutingRecord(
@@ -184,7 +184,7 @@ def cost_text(amount: MicroUsd | None) -> str | None:
 
 
 def unanswered_calls(messages: Iterable[SessionMessage]) -> tuple[ToolUse, ...]:
-    """Give the calls that no result answers, in their order."""
+    """Return the calls without a result, in their order."""
     listed = [*messages]
     answered = {result.tool_use_id for each in listed for result in each.tool_results}
     return tuple(use for each in listed for use in each.tool_uses if use.id not in answered)

@@ -1,4 +1,4 @@
-"""What models are told before a conversation: planners who they work for, workers their task."""
+"""System prompts: planners are told about the user, workers about their task."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SCHEMA = """\
 
 
 def planner_prompt(workspace: str | None, *parts: str, can_delegate: bool = False) -> str:
-    """Give what a planner is told; `parts` are its memory and its skills."""
+    """Return a planner's system prompt; `parts` are its memory and its skills."""
     place = f"The workspace is {workspace}." if workspace is not None else ""
     given = (PLANNER, place, DELEGATING if can_delegate else "", *parts)
     return "\n\n".join(each.strip() for each in given if each.strip())
@@ -63,7 +63,7 @@ def worker_prompt(
     schema: dict[str, object] | None = None,
     *parts: str,
 ) -> str:
-    """Give what a worker is told. Document 002 §6.5."""
+    """Return a worker's system prompt. Document 002 §6.5."""
     wanted = "" if schema is None else SCHEMA.format(schema=msgspec.json.encode(schema).decode())
     prompt = WORKER.format(
         model=model,

@@ -1,4 +1,4 @@
-"""What a session cost: its planner and its workers, as a tree. Document 002 §6.7."""
+"""The cost of a session: its planner and its workers, as a tree. Document 002 §6.7."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pointsman.sessions.message import SessionMessage
 
 
 class ModelShare(Struct, frozen=True):
-    """What one model took of a session."""
+    """The share of one model in a session."""
 
     model: str
     cost_microusd: MicroUsd
@@ -19,7 +19,7 @@ class ModelShare(Struct, frozen=True):
 
 
 class WorkerShare(Struct, frozen=True):
-    """What one worker took."""
+    """The share of one worker."""
 
     tool_use_id: str
     session_id: str
@@ -37,22 +37,22 @@ class Rollup(Struct, frozen=True):
 
     @property
     def planner_microusd(self) -> MicroUsd:
-        """What the planner cost."""
+        """The cost of the planner."""
         return MicroUsd(sum(each.cost_microusd for each in self.planner))
 
     @property
     def workers_microusd(self) -> MicroUsd:
-        """What the workers cost."""
+        """The cost of the workers."""
         return MicroUsd(sum(each.cost_microusd for each in self.workers))
 
     @property
     def total_microusd(self) -> MicroUsd:
-        """What the session cost."""
+        """The cost of the session."""
         return MicroUsd(self.planner_microusd + self.workers_microusd)
 
 
 class WorkerMessages(Struct, frozen=True):
-    """A worker's session with what it said."""
+    """A worker's session with its messages."""
 
     session_id: str
     tool_use_id: str
@@ -88,7 +88,7 @@ def rollup_text(found: Rollup) -> str:
 
 
 class Shares:
-    """Adds up what models take of a session, message by message; those of a turn come together."""
+    """Adds up the shares of models, message by message; a turn's messages come together."""
 
     def __init__(self, messages: Iterable[SessionMessage] = ()) -> None:
         self._found: dict[str, ModelShare] = {}
@@ -108,12 +108,12 @@ class Shares:
             self._turn[model] = message.turn_id
 
     def by_model(self) -> tuple[ModelShare, ...]:
-        """Give what each model took, in the order they first spoke."""
+        """Return the share of each model, in the order they first spoke."""
         return tuple(self._found.values())
 
 
 def worker_share(found: WorkerMessages) -> WorkerShare:
-    """Give what one worker took."""
+    """Return the share of one worker."""
     shares = Shares(found.messages).by_model()
     cost = MicroUsd(sum(each.cost_microusd for each in shares))
     turns = len({each.turn_id for each in found.messages})

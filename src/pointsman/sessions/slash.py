@@ -1,4 +1,4 @@
-"""Slash commands: what can be typed, as data, and reading a line of it. 002 §9.1.
+"""Slash commands as data, and the parser of a line. 002 §9.1.
 
 Nothing is done here. A line that begins with `/` and a word is a command or a problem, never a
 message that costs money, unless a routing rule asks for that word (`message_matches: "^/commit"`).
@@ -19,7 +19,7 @@ from pointsman.turns.policy import TurnPolicy
 from pointsman.turns.rules.condition import message_patterns
 
 Candidates = Literal["none", "models", "commands", "files"]
-"""What an argument can be completed from, beside the words of the table."""
+"""The values that complete an argument, beside the words of the table."""
 
 
 class CommandForm(Struct, frozen=True):
@@ -179,14 +179,14 @@ def parse_line(line: str, words: Collection[str] = ()) -> SlashCommand | SlashPr
 
 
 def message_text(line: str) -> str:
-    """Give what a line says as a message: a backslash before its `/` is taken away."""
+    """Return a line as a message: a backslash before its `/` is removed."""
     return line[1:] if line.startswith("\\/") else line
 
 
 def completions(
     line: str, models: Sequence[str] = (), files: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Give the lines that a begun line can become, in the order of the table."""
+    """Return the completions of a begun line, in the order of the table."""
     if not line.startswith("/") or "\n" in line:
         return ()
     name, space, begun = line[1:].partition(" ")
@@ -203,7 +203,7 @@ def completions(
 
 
 def help_lines(names: Iterable[str] = ()) -> tuple[str, ...]:
-    """Give what can be typed, one line for each form; of all commands unless some are named."""
+    """Return the help, one line for each form; of all commands unless some are named."""
     wanted = frozenset(names) or frozenset(_BY_NAME)
     forms = [form for each in COMMANDS if each.name in wanted for form in each.forms]
     width = max((len(form.usage) for form in forms), default=0)

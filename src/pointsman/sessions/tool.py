@@ -1,6 +1,6 @@
-"""The port every tool stands behind, and who is asked before one acts. Companion §2.1, §2.3.
+"""The port of every tool, and of the human asked before one acts. Companion §2.1, §2.3.
 
-A tool never decides whether it may run: it says what it would do, and the session asks.
+A tool never decides whether it may run: it describes the call, and the session asks.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Scope = Literal["once", "session"]
 
 
 class ToolDefinition(Struct, frozen=True):
-    """What a model is told of a tool; `input_schema` is the JSON Schema subset of §2.1.
+    """A tool as a model sees it; `input_schema` is the JSON Schema subset of §2.1.
 
-    What changes durable state (memory, skills, routing) is `is_planner_only`: no worker gets it.
+    Tools that change durable state (memory, skills, routing) are `is_planner_only`.
     """
 
     name: str
@@ -43,10 +43,10 @@ class ToolContext(Struct, frozen=True):
 
 
 class ToolOutcome(Struct, frozen=True):
-    """What a tool gave back. A failure is a value: the model sees `content` either way.
+    """The result of a tool. A failure is a value: the model sees `content` either way.
 
-    `error_class` is set exactly where the tool failed; `events` are what it did to durable state
-    (`skill.*`, `memory.*`), told after its own `tool.completed`.
+    `error_class` is set exactly where the tool failed; `events` are its changes of durable state
+    (`skill.*`, `memory.*`), recorded after its own `tool.completed`.
     """
 
     content: tuple[Text | Image, ...]
@@ -63,7 +63,7 @@ class ToolOutcome(Struct, frozen=True):
 
 
 class ConfirmationRequest(Struct, frozen=True):
-    """What a tool would do, for a human to allow.
+    """The effect of a tool call, for a human to allow.
 
     An answer for the session covers later requests with the same `scope_key`; an empty one is
     never covered.
@@ -76,7 +76,7 @@ class ConfirmationRequest(Struct, frozen=True):
 
 
 class PendingConfirmation(Struct, frozen=True):
-    """One request put to a human, under its own id."""
+    """One request that waits for a human, under its own id."""
 
     id: str
     use: ToolUse
@@ -88,7 +88,7 @@ class PendingConfirmation(Struct, frozen=True):
 
 
 class ConfirmationAnswer(Struct, frozen=True):
-    """What the human said; no answer in time is `timeout`."""
+    """The human's answer; no answer in time is `timeout`."""
 
     decision: Decision
     scope: Scope = "once"
@@ -98,17 +98,17 @@ class ToolSet(Protocol):
     """The tools of one session."""
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Give what may be offered to a model, in the order it is told."""
+        """Return the tools that may be offered to a model, in order."""
         ...
 
     def needs_confirmation(self, use: ToolUse, context: ToolContext) -> ConfirmationRequest | None:
-        """Say what a call would do, where a human must allow it first."""
+        """Return the request to show, where a human must allow the call first."""
         ...
 
     async def run(self, use: ToolUse, context: ToolContext) -> ToolOutcome:
         """Carry a call out; its input is valid under the tool's schema. Never raises for a failure.
 
-        When it is cancelled as a task it stops what it started before it lets go.
+        When its task is cancelled, it stops its own processes first.
         """
         ...
 
@@ -118,7 +118,7 @@ class ToolSet(Protocol):
 
 
 class Confirmer(Protocol):
-    """Who is asked before a tool acts."""
+    """Asks a human before a tool acts."""
 
     async def ask(self, asked: PendingConfirmation) -> ConfirmationAnswer:
         """Put a request to a human and wait for the answer."""
@@ -126,7 +126,7 @@ class Confirmer(Protocol):
 
 
 class PromptPart(Struct, frozen=True):
-    """A part of the system prompt, and what was loaded to write it."""
+    """A part of the system prompt, and the events of loading it."""
 
     text: str = ""
     events: tuple[Payload, ...] = ()
@@ -136,7 +136,7 @@ class Skills(Protocol):
     """The skills of one session, indexed when it began from their descriptions (002 §5.3.1)."""
 
     def prompt(self) -> PromptPart:
-        """Give what the model is told of the skills."""
+        """Return the prompt about the skills."""
         ...
 
     def matching(self, message: str, extensions: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -145,10 +145,10 @@ class Skills(Protocol):
 
 
 class SessionMemory(Protocol):
-    """What is remembered between sessions: `MEMORY.md` and `USER.md`."""
+    """The memory between sessions: `MEMORY.md` and `USER.md`."""
 
     def prompt(self) -> PromptPart:
-        """Give what is remembered, as the model is told."""
+        """Return the prompt of the memory."""
         ...
 
 
@@ -185,7 +185,7 @@ class NoPrompt:
 
 
 class DenyAll:
-    """Nobody is there to be asked."""
+    """Denies every request: no human is there to ask."""
 
     async def ask(self, asked: PendingConfirmation) -> ConfirmationAnswer:  # noqa: ARG002 - the port's
         """Deny."""

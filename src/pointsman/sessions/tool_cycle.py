@@ -56,18 +56,18 @@ _DENIED: Final[dict[str, tuple[ToolErrorClass, str]]] = {
 
 
 class ToolScope(Struct, frozen=True):
-    """For whom tools run, and which there are."""
+    """The session that tools run for, and its tools."""
 
     session_id: str
     tools: Mapping[str, ToolDefinition]
     history: Callable[[], Sequence[SessionMessage]] = tuple
-    """What a planner may hand to a worker."""
+    """The messages a planner may hand to a worker."""
     is_worker: bool = False
     confirm_s: int = CONFIRM_S
 
 
 class ToolCycle:
-    """Runs the tools of one turn; what the user allowed for the session is remembered."""
+    """Runs the tools of one turn; remembers the permissions given for the session."""
 
     def __init__(self, scene: ToolScope, granted: Iterable[str] = ()) -> None:
         self._scope = scene
@@ -75,17 +75,17 @@ class ToolCycle:
         self.messages: list[SessionMessage] = []
         self.calls = 0
         self.cut = 0
-        """How many calls a cancel kept from ending by themselves."""
+        """How many calls were cut short by a cancel."""
         self.is_cancelled = False
         self.context_request: InsufficientContextRequest | None = None
         self.last_event = ""
 
     def offer(self, tools: Iterable[ToolDefinition]) -> None:
-        """Say which tools there are; they change with the model."""
+        """Set the tools on offer; they change with the model."""
         self._scope = replace(self._scope, tools={each.name: each for each in tools})
 
     def run(self, uses: Sequence[ToolUse], parent: str) -> Steps[None]:
-        """Run what one answer asks for; `parent` is the event of that answer."""
+        """Run the calls of one answer; `parent` is the event of that answer."""
         self.last_event = parent
         self.messages = []
         delegations = [use for use in uses if use.name == DELEGATE and self._offers(use)]
@@ -110,7 +110,7 @@ class ToolCycle:
                 yield from self._run_one(use, parent)
 
     def _leading_reads(self, uses: Sequence[ToolUse]) -> Steps[tuple[ToolUse, ...]]:
-        """Give the first calls that only read and need nobody's yes: their order is of no account.
+        """Return the leading calls that only read and need no consent: their order does not matter.
 
         Nothing is asked where there are not two of them.
         """
@@ -130,7 +130,7 @@ class ToolCycle:
         return definition.side_effects == "read" and not input_problems(use, definition)
 
     def _side_by_side(self, uses: tuple[ToolUse, ...], parent: str) -> Steps[None]:
-        """Run calls at once; they are told and answered in the order they were made."""
+        """Run calls at once; record and answer them in the order they were made."""
         told = {}
         for use in uses:
             told[use.id] = yield from self._record_call(use, self._scope.tools[use.name], parent)
@@ -208,7 +208,7 @@ class ToolCycle:
         request: ConfirmationRequest,
         parent: str,
     ) -> Steps[bool]:
-        """Ask a human; what is not allowed is told and answered here."""
+        """Ask a human; a refusal is recorded and answered here."""
         started = yield from effects.now()
         asked = PendingConfirmation(
             id=(yield from effects.new_id()),
@@ -270,13 +270,13 @@ class ToolCycle:
         yield from self._answer(ToolResult(use.id, (Text("the planner is told"),)))
 
     def _refuse(self, use: ToolUse, parent: str, problems: tuple[str, ...]) -> Steps[None]:
-        """Tell a model that its input does not fit the tool."""
+        """Answer that an input does not fit the tool."""
         invalid = yield from effects.tell(ToolInputInvalid(use.name, problems), parent)
         message = f"the input of `{use.name}` does not fit: {'; '.join(problems)}"
         yield from self._fail(use, invalid, "validation_error", message)
 
     def _cancel(self, use: ToolUse, parent: str) -> Steps[None]:
-        """Tell of a call that never began."""
+        """Answer a call that never began."""
         self.is_cancelled = True
         yield from self._fail(use, parent, "cancelled", CANCELLED)
 

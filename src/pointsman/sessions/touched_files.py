@@ -1,4 +1,4 @@
-"""What the tools of a session touched so far: facts for rules and patterns. 002 §5.3.1."""
+"""The files that a session's tools touched: facts for rules and patterns. 002 §5.3.1."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TouchedFiles(Struct, frozen=True):
 
 
 class TouchTracker:
-    """Looks on as messages come; each is looked at once."""
+    """Collects touched files as messages arrive; each message is read once."""
 
     def __init__(self, messages: Iterable[SessionMessage] = ()) -> None:
         self._paths: dict[str, str] = {}
@@ -39,7 +39,7 @@ class TouchTracker:
         self.look(messages)
 
     def look(self, messages: Iterable[SessionMessage]) -> None:
-        """Look through the inputs and results of tools; words of messages are not looked at."""
+        """Read the inputs and results of tools; the words of messages are not read."""
         for message in messages:
             for use in message.tool_uses:
                 self._found = None
@@ -54,7 +54,7 @@ class TouchTracker:
 
     @property
     def files(self) -> TouchedFiles:
-        """What was touched so far."""
+        """The files touched so far."""
         if self._found is None:
             extensions = dict.fromkeys(self._paths.values())
             self._found = TouchedFiles(tuple(self._paths), tuple(extensions), tuple(self._names))
@@ -62,7 +62,7 @@ class TouchTracker:
 
 
 def _extension(text: str) -> str:
-    """Give the extension of a text that is nothing but a path; in lower case."""
+    """Return the extension of a text that is nothing but a path, in lower case."""
     match = _PATH.fullmatch(text) if len(text) <= _LONGEST else None
     return match[1].lower() if match else ""
 

@@ -1,4 +1,4 @@
-"""A session's messages as a model is sent them: whatever happened, every provider takes them."""
+"""A session's messages as a model is sent them; every provider accepts them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_RESULT = "the tool gave no result"
 def transcript(
     messages: Sequence[SessionMessage], *, sees_images: bool = True, shows_ids: bool = False
 ) -> tuple[ChatMessage, ...]:
-    """Give the messages as they are sent; with `shows_ids`, a planner can point at them.
+    """Return the messages to send; with `shows_ids`, a planner can point at them.
 
     Calls that no result answers and results that answer no call are left out, for providers refuse
     both; of an answer that was cut off only its words are sent; a model without eyes is told that
@@ -42,7 +42,7 @@ def transcript(
 
 
 def _with_ids(message: SessionMessage, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Say behind a message how `delegate` can include it; an answer's own words are left alone."""
+    """Add ids by which `delegate` can include messages; answers stay unchanged."""
     if message.role == "user":
         return (*blocks, Text(f"[message_id: {message.id}]"))
     return tuple(
@@ -58,7 +58,7 @@ def _with_ids(message: SessionMessage, blocks: tuple[Block, ...]) -> tuple[Block
 
 
 def request_text(request: ModelRequest) -> str:
-    """Give every word that a request sends: what is looked at before it leaves."""
+    """Return all text that a request sends, to check it before it leaves."""
     said = [each.text for each in request.system]
     earlier = () if request.earlier is None else request.earlier.messages()
     for message in (*earlier, *request.messages):
@@ -68,7 +68,7 @@ def request_text(request: ModelRequest) -> str:
 
 
 def estimated_tokens(request: ModelRequest, tokenizer: str = TOKENIZER) -> int:
-    """Estimate the tokens of a request, with what was said before it."""
+    """Estimate the tokens of a request, its earlier messages included."""
     new = estimate_input_tokens(request, lambda text: count_tokens(text, tokenizer))
     return new if request.earlier is None else new + request.earlier.tokens(tokenizer)
 

@@ -1,4 +1,4 @@
-"""What one turn of a conversation stands on, and how it ended."""
+"""The plan of one turn of a conversation, its tally, and how it ended."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TurnLimits(Struct, frozen=True):
 
 
 class TurnPlan(Struct, frozen=True):
-    """Everything one turn stands on, gathered before it begins."""
+    """Everything one turn needs, gathered before it begins."""
 
     session_id: str
     turn_id: str
@@ -43,7 +43,7 @@ class TurnPlan(Struct, frozen=True):
     history: History
     tools: tuple[ToolDefinition, ...]
     system: Callable[[str], str]
-    """What a model is told before all else, by the model's name."""
+    """Returns the system prompt for a model's name."""
     policies: Policies
     asked: PlacementFacts
     facts: TurnFacts
@@ -58,7 +58,7 @@ class TurnPlan(Struct, frozen=True):
 
 
 class TurnEnd(Struct, frozen=True):
-    """How a turn ended. `text` is what the model said last; `messages` what the turn added."""
+    """How a turn ended. `text` is the model's last answer; `messages` are the turn's own."""
 
     status: EndStatus
     stop_reason: TurnStop | None
@@ -78,7 +78,7 @@ class TurnEnd(Struct, frozen=True):
 
 
 class TurnTally(Struct, frozen=True):
-    """What a turn added up to."""
+    """The totals of a turn."""
 
     llm_calls: int = 0
     tool_calls: int = 0
@@ -119,7 +119,7 @@ def after_call(tally: TurnTally, reply: ModelReply) -> TurnTally:
 
 
 def turn_completed(tally: TurnTally, stop: TurnStop) -> TurnCompleted:
-    """Tell of a turn that ended by itself."""
+    """Return the event of a turn that ended by itself."""
     return TurnCompleted(
         stop_reason=stop,
         llm_call_count=tally.llm_calls,

@@ -59,7 +59,7 @@ from pointsman.turns.facts import ANY_MODEL, Override
 from pointsman.turns.registry.models import provider_of
 
 ROUTE_OVERRIDE: Final = "route override"
-"""What stands where an `@alias` would, once the user took the pattern's choice."""
+"""The alias recorded when the user took the pattern's choice."""
 
 _STOPS: Final[dict[StopReason, TurnStop]] = {
     "end": "end_turn",
@@ -78,7 +78,7 @@ def run_turn(turn: TurnPlan) -> Steps[TurnEnd]:
 
 
 class _TurnFlow:
-    """A turn on its way."""
+    """One running turn."""
 
     def __init__(self, turn: TurnPlan) -> None:
         self.turn = turn
@@ -157,7 +157,7 @@ class _TurnFlow:
         return ended
 
     def _record_ruling(self, effect: Record, *, is_again: bool) -> Steps[Flow | None]:
-        """Record a ruling, with what surrounds it; gives another flow where the user wants one."""
+        """Record a ruling and its events; return another flow where the user wants one."""
         ruling = effect.ruling
         is_first = effect.kind == "turn" and not is_again
         if is_first and ruling.model:
@@ -317,7 +317,7 @@ class _TurnFlow:
         return None if most is None else max(0, most - self.tally.output_tokens)
 
     def _tools_for(self, model: str) -> tuple[ToolDefinition, ...]:
-        """Give the tools of a model: `delegate` only where it may delegate. 002 §6.8."""
+        """Return the tools of a model: `delegate` only where it may delegate. 002 §6.8."""
         if not self._can_delegate(model):
             return self.turn.tools
         return (*self.turn.tools, DELEGATE_TOOL)

@@ -1,4 +1,5 @@
-"""What a conversation shows while it runs: never recorded, always after what it rests on is."""
+"""The updates a conversation shows while it runs: never recorded, always after the events
+they rest on are durable."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ ToolProgress = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 
 class RouteUpdate(Struct, frozen=True):
-    """Which model takes the turn, and why; told again when another takes over."""
+    """The model that takes the turn, and why; repeated when another takes over."""
 
     turn_id: str
     decision_id: str
@@ -81,7 +82,7 @@ class MessageComplete(Struct, frozen=True):
 
 
 class ToolState(Struct, frozen=True):
-    """How a tool call stands."""
+    """The state of a tool call."""
 
     tool_use_id: str
     name: str
@@ -92,19 +93,19 @@ class ToolState(Struct, frozen=True):
 
 
 class ToolAsked(Struct, frozen=True):
-    """What a tool was asked for, whole."""
+    """A tool's whole input."""
 
     use: ToolUse
 
 
 class ToolAnswered(Struct, frozen=True):
-    """What a tool gave back, or why it gave nothing; told as it comes."""
+    """A tool's result, or why there is none."""
 
     result: ToolResult
 
 
 class WorkerState(Struct, frozen=True):
-    """How a worker stands; `model` is who does it, `detail` why it failed."""
+    """The state of a worker; `model` does the task, `detail` says why it failed."""
 
     tool_use_id: str
     worker_session_id: str
@@ -135,7 +136,7 @@ class ConfirmEgress(Struct, frozen=True):
 
 
 class UsageUpdate(Struct, frozen=True):
-    """What a call used, and what the session has cost so far, workers included."""
+    """The usage of a call, and the session's cost so far, workers included."""
 
     model: str
     usage: MessageUsage
@@ -182,7 +183,7 @@ Update = (
 
 
 def update_of_event(event: Envelope, names: Mapping[str, str]) -> Update | None:
-    """Give what an event shows; `names` are the tools by their calls."""
+    """Return the update of an event; `names` are the tools by their calls."""
     payload = event.payload
     worker = event.session_id if event.parent_session_id else ""
     return _tool_state(payload, names, worker) or _worker_state(payload)

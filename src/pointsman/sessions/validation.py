@@ -1,4 +1,4 @@
-"""Whether a call fits what is offered: a known tool, and an input that its schema takes."""
+"""Validation of a call: a known tool, and an input that its schema accepts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LIMITS = Limits(bytes=8 * 1024 * 1024, depth=64, nodes=200_000)
 
 
 def unknown_tool(name: str, known: Iterable[str]) -> str:
-    """Say that there is no such tool, and which one may be meant."""
+    """Return the message that a tool is unknown, with the nearest name."""
     listed = [*known]
     meant = nearest(name, listed)
     hint = f"did you mean `{meant}`?" if meant else f"there are: {', '.join(listed) or 'none'}"
@@ -31,7 +31,7 @@ def unknown_tool(name: str, known: Iterable[str]) -> str:
 
 
 def input_problems(use: ToolUse, definition: ToolDefinition) -> tuple[str, ...]:
-    """Say what a tool's schema refuses in an input, one line each; empty when it is taken."""
+    """Return the problems of an input, one line each; empty when it is valid."""
     try:
         document = read_json(bytes(use.input) or b"{}", "input", _LIMITS)
     except DocumentError as error:
@@ -50,7 +50,7 @@ def input_problems(use: ToolUse, definition: ToolDefinition) -> tuple[str, ...]:
 
 
 def schema_refusal(schema: bytes) -> str:
-    """Say why a tool's schema cannot be used; empty when it can."""
+    """Return why a tool's schema cannot be used; empty when it can."""
     try:
         form = _form(schema)
     except jsonschema_rs.ValidationError as error:

@@ -1,4 +1,4 @@
-"""A worker: a session of its own with one task, run to its end, told to its planner. 002 §6."""
+"""A worker: a session of its own with one task; its planner gets the result. 002 §6."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FENCE: Final = "```"
 
 
 class WorkerOrder(Struct, frozen=True):
-    """One worker, before it begins: the turn it will run, and what its planner is told of it."""
+    """One worker before it begins: its turn, and the facts its planner is told."""
 
     delegation: Delegation
     turn: TurnPlan
@@ -49,7 +49,7 @@ class _Verdict(Struct, frozen=True):
 
 
 def run_worker(order: WorkerOrder) -> Steps[DelegateResult]:
-    """Run a worker and tell its planner how it went."""
+    """Run a worker and report its result to its planner."""
     created = yield from effects.tell(order.created)
     end = yield from _run(order)
     verdict = _judge(order, end)
@@ -72,14 +72,14 @@ def run_worker(order: WorkerOrder) -> Steps[DelegateResult]:
 
 
 def _run(order: WorkerOrder) -> Steps[TurnEnd]:
-    """Run the worker's turn; once it is routed, its planner is told that it begins."""
+    """Run the worker's turn; once it is routed, record in the planner's session that it began."""
     turn = run_turn(order.turn)
     answer: object = None
     while True:
         try:
             effect = turn.send(answer)
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return] # what the turn returns
+            return end.value  # type: ignore[no-any-return] # the turn's result
         answer = yield effect
         if isinstance(effect, Record) and effect.kind == "turn" and effect.ruling.model:
             started = _started_event(order, effect.ruling.model)
@@ -87,7 +87,7 @@ def _run(order: WorkerOrder) -> Steps[TurnEnd]:
 
 
 def _judge(order: WorkerOrder, end: TurnEnd) -> _Verdict:
-    """Say whether a worker did its task, and if not, in which of the document's ways."""
+    """Return whether a worker did its task, and if not, in which of the document's ways."""
     if end.status == "no_model":
         mode: FailureMode = "no_model_available_for_tier"
         return _Verdict(mode, mode, "")
@@ -122,7 +122,7 @@ def _check_schema(order: WorkerOrder, end: TurnEnd) -> _Verdict:
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """Give the answer, and what is inside where all of it is one fenced block."""
+    """Yield the answer, and the inside of a fenced block that is all of it."""
     bare = text.strip()
     yield bare
     if bare.startswith(_FENCE) and bare.endswith(_FENCE) and bare.count(_FENCE) == 2:

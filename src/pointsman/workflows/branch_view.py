@@ -25,14 +25,14 @@ _MS_UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 def evaluation_value(made: BranchEvaluation) -> dict[str, object]:
     """Return an evaluation as `decision evaluate --json` shows it."""
-    return {
-        **to_json(_as_shown(made)),
+    asked = {
         "cached": made.is_cached,
         "evaluated_at": instant_text(made.evaluated_at),
         "evaluation_id": made.evaluation_id,
         "workflow_id": made.request.workflow_id,
         "stage_id": made.request.stage_id,
     }
+    return to_json(_as_shown(made), asked)
 
 
 def dry_run_value(made: BranchEvaluation) -> dict[str, object]:

@@ -19,7 +19,7 @@ from pointsman.branches.compiled import CompiledDecision, CompiledDecisions
 from pointsman.branches.decide import DECISION_VERSION, decide
 from pointsman.branches.facts import FACTS_FORM, Approval, BranchFacts, read_facts
 from pointsman.branches.policy import POLICY_FORM, Decision
-from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
+from pointsman.branches.trace import HELD, OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
 from pointsman.errors import ReplayError
 from pointsman.expressions.values import Value
 from pointsman.governance.action import Actor
@@ -38,7 +38,6 @@ from pointsman.workflows.branch_approvals import BranchApprovals
 from pointsman.workflows.branch_inputs import cache_key, input_artifacts
 
 CACHED = "cached"
-STOPPED = ("block", "escalate")
 CACHE_FILE = "decision-cache.db"
 MILLISECOND = 1_000
 
@@ -213,7 +212,7 @@ class Branching:
         targets, by = made.outcome.approval_required, request.by
         found = approvals.gather(decision_id, targets, inputs, by, request.workflow_id)
         again = _decide_on(ready, made.facts, found)
-        if again.outcome.approval_required or again.outcome.verdict in STOPPED:
+        if again.outcome.approval_required or again.outcome.verdict in HELD:
             return again
         if approvals.claim(found, by, name):
             return replace(again, used=found)

@@ -17,7 +17,7 @@ from tests.gateway.house import eventually
 from pointsman.app import Pointsman
 from pointsman.approvals.approvals import LOCK
 from pointsman.approvals.proposal import ActionProposal
-from pointsman.cli.sensor import _for_ever, service_of
+from pointsman.cli.sensor import _run_until_interrupted, service_of
 from pointsman.errors import ChainHeld, LeaseLost, PolicyMoved
 from pointsman.governance.action import Actor
 from pointsman.jobs.request import JobRequest
@@ -329,7 +329,7 @@ def test_sensors_that_another_runs_are_run_no_more(
     server.lose("sensors")
     other = server.store.lease("sensors")
     with pytest.raises(LeaseLost):
-        _for_ever(service_of(one), (), one.home.path, lease)
+        _run_until_interrupted(service_of(one), (), one.home.path, lease)
     other.release()
     lease.release()
 

@@ -297,9 +297,11 @@ def test_a_dry_run_leaves_no_trace_and_says_the_same(house: House, tmp_path: Pat
 def test_nothing_may_act_while_an_approval_is_missing(house: House) -> None:
     made = house.ask("guarded", {"kind": "a"})
     assert made.outcome.approval_required == ("x",)
+    assert (made.outcome.selected_targets, made.outcome.withheld_targets) == ((), ("x",))
     approved = house.ask("guarded", {"kind": "a"}, approved=("x",))
     assert approved.outcome.approval_required == ()
     assert approved.outcome.selected_targets == ("x",)
+    assert approved.outcome.withheld_targets == ()
     blocked = house.ask("guarded", {"kind": "b"})
     assert (blocked.outcome.blocked, blocked.outcome.selected_targets) == (True, ("human",))
 

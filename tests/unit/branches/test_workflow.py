@@ -207,6 +207,8 @@ def test_a_run_waits_for_an_approval_and_goes_on_when_it_comes(house: House) -> 
     text = flow("{id: start, decision: approved}", "{id: deploy}")
     report = house.run(text)
     assert (report.status, report.waiting_for) == ("waiting", ("deploy",))
+    (step,) = report.steps
+    assert (step.stage_id, step.targets) == ("start", ())
     assert house.run(text).status == "waiting"
     assert house.kinds().count("decision.branch") == 1, "asking again is not deciding again"
     assert house.run(text, approved=("deploy",)).status == "done"

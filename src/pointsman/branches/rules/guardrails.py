@@ -1,4 +1,4 @@
-"""What may stop a choice after it was made: pure checks of targets and weights. Companion §3.6."""
+"""Guardrails: pure checks of targets and weights that may stop a choice. Companion §3.6."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pointsman.branches.facts import Approval, BranchFacts
 from pointsman.branches.policy import Case, Decision, Guardrail
-from pointsman.branches.trace import GuardrailCheck, Verdict
+from pointsman.branches.trace import HELD, GuardrailCheck, Verdict
 
 _ORDER: tuple[Verdict, ...] = ("block", "escalate", "ask", "warn", "pass")
 _VERDICTS: dict[str, Verdict] = {
@@ -21,8 +21,11 @@ _VERDICTS: dict[str, Verdict] = {
 }
 
 
+_APPROVAL = "requires_approval"
+
+
 class GuardrailVerdict(Struct, frozen=True):
-    """All checks, what they come to, and where a blocked choice goes instead."""
+    """All checks, their verdict, and where a choice that is held back goes instead."""
 
     checks: tuple[GuardrailCheck, ...]
     verdict: Verdict
@@ -34,19 +37,19 @@ NOTHING = GuardrailVerdict((), "pass", (), ())
 
 
 class KnownApprovals(Struct, frozen=True):
-    """Which targets somebody has approved, and the requests that were made for others."""
+    """The approved targets, and the requests to approve others."""
 
     approved: tuple[str, ...]
     requests: tuple[Approval, ...]
 
     def to(self, target: str) -> bool:
-        """Tell whether somebody said yes to a target."""
+        """Tell whether a target is approved."""
         return target in self.approved or any(
             each.target == target and each.status == "approved" for each in self.requests
         )
 
     def status_text(self, target: str) -> str:
-        """Say how a target stands, and with which request."""
+        """Return the approval status of a target as text, with its request."""
         found = next((each for each in self.requests if each.target == target), None)
         if target in self.approved or found is None:
             return "was approved" if self.to(target) else "needs approval"
@@ -60,24 +63,33 @@ NO_APPROVALS = KnownApprovals((), ())
 
 
 def known_approvals(facts: BranchFacts) -> KnownApprovals:
-    """Give what facts know of approvals."""
+    """Return the approvals that the facts hold."""
     return KnownApprovals(facts.approved, facts.approvals)
 
 
 def judge_choice(
     decision: Decision, targets: Sequence[str], yes: KnownApprovals
 ) -> GuardrailVerdict:
-    """Let every guardrail look at a choice."""
+    """Check a choice against every guardrail."""
     if not decision.guardrails:
         return NOTHING
     checks = [
         check for each in decision.guardrails for check in _checks(each, decision, targets, yes)
     ]
     failed = [check for check in checks if not check.passed]
-    verdicts = [_VERDICTS[each.action] for each in failed]
+    verdicts = [_verdict(each) for each in failed]
     verdict = next(each for each in _ORDER if each in (*verdicts, "pass"))
-    deciding = [each for each in failed if _VERDICTS[each.action] == verdict]
-    instead = next((e.escalation_target for e in deciding if e.escalation_target is not None), None)
+    deciding = [each for each, found in zip(failed, verdicts, strict=True) if found == verdict]
+    # A way round that needs approval itself is none.
+    instead = next(
+        (
+            each.escalation_target
+            for each in deciding
+            if each.escalation_target is not None
+            and not _to_approve(decision, (each.escalation_target,), yes)
+        ),
+        None,
+    )
     return GuardrailVerdict(
         tuple(checks),
         verdict,
@@ -86,8 +98,15 @@ def judge_choice(
     )
 
 
+def _verdict(failed: GuardrailCheck) -> Verdict:
+    """Return what a failed check comes to; a target that needs approval is always held back."""
+    verdict = _VERDICTS[failed.action]
+    is_weaker = failed.check_name == _APPROVAL and verdict not in HELD
+    return "ask" if is_weaker else verdict
+
+
 def _to_approve(decision: Decision, targets: Sequence[str], yes: KnownApprovals) -> tuple[str, ...]:
-    asking = [each for each in decision.guardrails if each.type == "requires_approval"]
+    asking = [each for each in decision.guardrails if each.type == _APPROVAL]
     found = [t for t in targets if not yes.to(t) and any(t in e.targets for e in asking)]
     return tuple(dict.fromkeys(found))
 
@@ -132,10 +151,10 @@ def _check_weight(guardrail: Guardrail, case: Case) -> tuple[bool, str]:
 def _check(
     guardrail: Guardrail, decision: Decision, message: str, *, passed: bool
 ) -> GuardrailCheck:
-    instead = guardrail.escalation_target
-    is_moved = not passed and guardrail.action_on_fail in {"block", "escalate"}
-    if is_moved:
-        message += f": goes to `{instead}`" if instead else ": nothing is done"
-    return GuardrailCheck(
-        decision.id, guardrail.type, passed, message, guardrail.action_on_fail, instead
-    )
+    instead, action = guardrail.escalation_target, guardrail.action_on_fail
+    is_stopped = action in {"block", "escalate"}
+    if not passed and instead and (is_stopped or guardrail.type == _APPROVAL):
+        message += f": goes to `{instead}`"
+    elif not passed and is_stopped:
+        message += ": nothing is done"
+    return GuardrailCheck(decision.id, guardrail.type, passed, message, action, instead)

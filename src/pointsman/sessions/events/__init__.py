@@ -1,1 +1,1 @@
-"""What can happen in a session, as typed payloads."""
+"""The events of a session, as typed payloads."""

@@ -1,4 +1,4 @@
-"""Calls of models."""
+"""Calls of models and tools, and the confirmations asked before a tool acts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ToolCalled(SessionEvent, frozen=True):
 
 
 class ToolCompleted(SessionEvent, frozen=True):
-    """A tool did what it was asked."""
+    """A tool call succeeded."""
 
     type: ClassVar[str] = "tool.completed"
     actor: ClassVar[Actor] = "tool"
@@ -93,7 +93,7 @@ class ToolCompleted(SessionEvent, frozen=True):
 
 
 class ToolFailed(SessionEvent, frozen=True):
-    """A tool did not do what it was asked."""
+    """A tool call failed."""
 
     type: ClassVar[str] = "tool.failed"
     actor: ClassVar[Actor] = "tool"
@@ -106,7 +106,7 @@ class ToolFailed(SessionEvent, frozen=True):
 
 
 class ToolInputInvalid(SessionEvent, frozen=True):
-    """A model gave a tool what its schema refuses."""
+    """A model called a tool with an input that its schema refuses."""
 
     type: ClassVar[str] = "tool.input_invalid"
     sensitivity: ClassVar[Sensitivity] = "pseudonymous"

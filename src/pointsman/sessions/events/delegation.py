@@ -55,7 +55,7 @@ class DelegateCompleted(SessionEvent, frozen=True):
 
 
 class MissingItem(Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing a worker lacks, and what it would do with it. Document 002 §6.6.1."""
+    """One thing a worker lacks, and its use for it. Document 002 §6.6.1."""
 
     type: Missing
     ref: str
@@ -63,7 +63,7 @@ class MissingItem(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class InsufficientContextRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a worker needs before it can do its task."""
+    """The context that a worker needs before it can do its task."""
 
     missing: tuple[MissingItem, ...]
     summary: str

@@ -1,4 +1,4 @@
-"""What every event has: its type, its class of privacy, who causes it, its words."""
+"""The base of every event: its type, its class of privacy, its actor, its words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Words = str | Sealed
 
 
 class SessionEvent(Struct, frozen=True, forbid_unknown_fields=True):
-    """What every payload has: its type, its class of privacy, who causes it, its words."""
+    """The base of every payload: its type, its class of privacy, its actor, its words."""
 
     type: ClassVar[str] = ""
     sensitivity: ClassVar[Sensitivity] = "private"

@@ -1,4 +1,4 @@
-"""What happens round a decision: `route.decided` itself is the recorded decision."""
+"""Events round a decision: `route.decided` itself is the recorded decision."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PatternRecorded(SessionEvent, frozen=True):
 
 
 class PatternMatched(SessionEvent, frozen=True):
-    """What was learned chose the model."""
+    """The pattern store chose the model."""
 
     type: ClassVar[str] = "pattern.matched"
     sensitivity: ClassVar[Sensitivity] = "pseudonymous"

@@ -1,4 +1,4 @@
-"""Sessions and turns: how they begin and end."""
+"""Sessions and turns: how they begin and end, and how users rate them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class TurnCancelled(SessionEvent, frozen=True):
 
 
 class FeedbackExplicit(SessionEvent, frozen=True):
-    """Somebody said how good something was."""
+    """The user rated a turn or session."""
 
     type: ClassVar[str] = "feedback.explicit"
     sensitivity: ClassVar[Sensitivity] = "aggregatable"
@@ -104,7 +104,7 @@ class FeedbackExplicit(SessionEvent, frozen=True):
 
 
 class FeedbackImplicit(SessionEvent, frozen=True):
-    """What somebody did says how good something was."""
+    """The user's next action rated a turn."""
 
     type: ClassVar[str] = "feedback.implicit"
     sensitivity: ClassVar[Sensitivity] = "pseudonymous"

@@ -1,4 +1,4 @@
-"""Skills and memory: what outlives a session."""
+"""Skills and memory: the state that outlives a session."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SkillSearch(SessionEvent, frozen=True):
 
 
 class MemoryUpdated(SessionEvent, frozen=True):
-    """What is remembered was changed."""
+    """A memory file was changed."""
 
     type: ClassVar[str] = "memory.updated"
     actor: ClassVar[Actor] = "agent"
@@ -76,7 +76,7 @@ class MemoryUpdated(SessionEvent, frozen=True):
 
 
 class MemoryEviction(SessionEvent, frozen=True):
-    """Something remembered had to make room."""
+    """Old memory entries were removed to make room."""
 
     type: ClassVar[str] = "memory.eviction"
 

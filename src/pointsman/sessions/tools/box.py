@@ -1,4 +1,4 @@
-"""The tools of one session behind the one port: offered, asked about, run and stopped."""
+"""The tools of one session behind one port: offered, confirmed, run and stopped."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from pointsman.storage.policies.tool_settings import Permission, ToolSettings
 
 
 class SessionTool(Protocol):
-    """One tool: what it is, what a call would do, and the call."""
+    """One tool: its definition, the description of a call, and the call."""
 
     @property
     def definition(self) -> ToolDefinition:
-        """What the model is told."""
+        """The definition that the model sees."""
         ...
 
     def describe(self, use: ToolUse) -> ConfirmationRequest:
-        """Say what a call would do; its input is valid."""
+        """Describe the effect of a call; its input is valid."""
         ...
 
     async def run(self, use: ToolUse, context: ToolContext, stop: Stop) -> ToolOutcome:
@@ -40,7 +40,7 @@ class SessionTool(Protocol):
 
 
 class ToolBox:
-    """A `ToolSet` of several tools, in the order given; what is denied is not in it."""
+    """A `ToolSet` of several tools, in the order given, without the denied ones."""
 
     def __init__(self, tools: Iterable[SessionTool], settings: ToolSettings) -> None:
         self._settings = settings
@@ -52,11 +52,11 @@ class ToolBox:
         self._running: dict[str, _Call] = {}
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Give what is offered."""
+        """Return the tools on offer."""
         return tuple(tool.definition for tool in self._tools.values())
 
     def needs_confirmation(self, use: ToolUse, context: ToolContext) -> ConfirmationRequest | None:
-        """Say what a call would do, where it must be asked about and could be made at all."""
+        """Return the request to show, where a valid call must be confirmed."""
         tool = self._tools_for(context).get(use.name)
         if tool is None or input_problems(use, tool.definition) or _lacks_workspace(tool, context):
             return None
@@ -65,7 +65,7 @@ class ToolBox:
         return tool.describe(use)
 
     async def run(self, use: ToolUse, context: ToolContext) -> ToolOutcome:
-        """Make a call; whatever goes wrong is told in the outcome."""
+        """Make a call; a failure is part of the outcome."""
         try:
             tool = self._find_tool(use, context)
             call = self._running.setdefault(use.id, _Call())
@@ -83,7 +83,7 @@ class ToolBox:
             return failure_outcome(from_os(error, use.name))
 
     async def cancel(self, tool_use_id: str) -> None:
-        """Stop a running call, and wait until it has ended or was given up."""
+        """Stop a running call, and wait until it ended or was given up."""
         call = self._running.get(tool_use_id)
         if call is not None:
             call.stop.request()
@@ -118,7 +118,7 @@ class _Call:
 
 
 def failure_outcome(error: CallFailed) -> ToolOutcome:
-    """Give a failure as what the model sees."""
+    """Return the outcome of a failed call."""
     return ToolOutcome((Text(error.message),), error.error_class, error.message)
 
 
@@ -137,7 +137,7 @@ _STRICTEST_FIRST: Final[tuple[Permission, ...]] = ("deny", "ask", "allow")
 
 
 def permission(settings: ToolSettings, tool: ToolDefinition) -> Permission:
-    """Give what the settings say of a tool, by its name before a pattern before its class."""
+    """Return a tool's permission: by its name before a pattern before its class."""
     for names in _by_weight(settings, tool):
         for each in _STRICTEST_FIRST:
             if names.get(each):

@@ -1,4 +1,4 @@
-"""Text that is longer than a model should read: its beginning and its end, and what was left out.
+"""Excerpts of long texts: the beginning, the end, and the size of the gap between.
 
 Memory stays flat however much is written into one.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import deque
 
 MOST_CHARACTERS = 48_000
-"""About 12,000 tokens: what one call may add to the conversation."""
+"""The most one call may add to the conversation: about 12,000 tokens."""
 
 
 class Excerpt:
-    """Takes text piece by piece; keeps the first and the last of it."""
+    """Collects text piece by piece; keeps the first and the last of it."""
 
     def __init__(self, most: int = MOST_CHARACTERS) -> None:
         self._head_left = most * 2 // 3
@@ -43,7 +43,7 @@ class Excerpt:
             self._tail, self._tail_size = deque([joined]), len(joined)
 
     def text(self) -> str:
-        """Give what was kept; where something is missing, a line in its place says how much."""
+        """Return the excerpt; a line in place of the gap gives its size."""
         head, tail = "".join(self._head), "".join(self._tail)[-self._tail_most :]
         if self.size == len(head) + len(tail):
             return head + tail

@@ -1,4 +1,4 @@
-"""How a tool says that it did not do what was asked: one line that the model can act on."""
+"""Failures of tools: one line that the model can act on."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ class CallFailed(PointsmanError):
 
 
 def not_allowed(message: str) -> CallFailed:
-    """Say that something is not allowed."""
+    """Return the failure of a call that is not allowed."""
     return CallFailed("permission_denied", message)
 
 
 def invalid_input(message: str) -> CallFailed:
-    """Say that an input cannot be used."""
+    """Return the failure of a call whose input cannot be used."""
     return CallFailed("validation_error", message)
 
 
 def from_os(error: OSError, path: str) -> CallFailed:
-    """Say in one line what the system refused, about the path as the model wrote it."""
+    """Return the failure of a system call, about the path as the model wrote it."""
     number = error.errno or 0
     words = _WORDS.get(number) or f"cannot be used: {(error.strerror or str(error)).lower()}"
     kind = _CLASSES.get(number, "execution_error")

@@ -31,7 +31,7 @@ _MOST_SUMMARY = 400
 
 
 class ReadingTool(Generic[T]):
-    """A tool that gives text and changes nothing."""
+    """A tool that returns text and changes nothing."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class ReadingTool(Generic[T]):
         self._workspace = workspace
 
     def describe(self, use: ToolUse) -> ConfirmationRequest:
-        """Give the input; all later calls are the same to whoever allows one."""
+        """Return the input as the request; a permission covers all later calls."""
         return ConfirmationRequest(input_summary(use), self.definition.name)
 
     async def run(self, use: ToolUse, context: ToolContext, stop: Stop) -> ToolOutcome:  # noqa: ARG002 - the port's
-        """Give the text."""
+        """Return the text."""
         asked = msgspec.json.decode(use.input, type=self._kind)
         text = await in_thread(lambda each: self._work(self._workspace, asked, each), stop)
         return ToolOutcome((Text(text),))
@@ -62,12 +62,12 @@ class WriteTool:
     definition = WRITE_FILE
 
     def __init__(self, workspace: WorkspaceFolder, protected: tuple[str, ...] = ()) -> None:
-        """Take the names at the root that workers may not write."""
+        """Set the names at the root that workers may not write."""
         self._workspace = workspace
         self._protected = protected
 
     def describe(self, use: ToolUse) -> ConfirmationRequest:
-        """Say which file would become what."""
+        """Describe the change of the file."""
         asked = msgspec.json.decode(use.input, type=WriteInput)
         line = projected_change(self._workspace, asked)
         return ConfirmationRequest(line, self.definition.name, (line,))
@@ -90,7 +90,7 @@ class ShellTool:
         self._timeouts = timeouts
 
     def describe(self, use: ToolUse) -> ConfirmationRequest:
-        """Show the command; only the very same one is covered by an answer for the session."""
+        """Describe the command; a permission for the session covers this very command."""
         asked = msgspec.json.decode(use.input, type=ShellInput)
         key = f"{self.definition.name}:{asked.command}"
         shown = f"run in `{escape(str(self._workspace.root), 200)}`: {summary(asked)}"
@@ -105,14 +105,14 @@ class ShellTool:
 
 
 def input_summary(use: ToolUse) -> str:
-    """Give an input on one line, cut where it is long."""
+    """Return an input on one line, cut where it is long."""
     return f"{use.name} {escape(bytes(use.input).decode('utf-8', 'replace'), _MOST_SUMMARY)}"
 
 
 def reading_tools(
     workspace: WorkspaceFolder,
 ) -> tuple[ReadingTool[ReadInput], ReadingTool[ListInput], ReadingTool[SearchInput]]:
-    """Give the tools that look at a workspace and change nothing."""
+    """Return the tools that read a workspace and change nothing."""
     return (
         ReadingTool(READ_FILE, ReadInput, read_file, workspace),
         ReadingTool(LIST_DIR, ListInput, list_dir, workspace),

@@ -15,7 +15,7 @@ LONGEST_GLOB = 1_000
 
 
 class Glob:
-    """A glob that was read; asks of paths whether they fit."""
+    """A parsed glob that tests paths."""
 
     def __init__(self, text: str) -> None:
         if len(text) > LONGEST_GLOB:
@@ -26,12 +26,12 @@ class Glob:
         self._fits = compile_pattern(_pattern(text), text).fullmatch
 
     def fits(self, path: str) -> bool:
-        """Tell whether a path from the root fits."""
+        """Return whether a path from the root fits."""
         seen = path if self._is_anchored else path.rpartition("/")[2]
         return self._fits(seen.encode("utf-8", "replace")) is not None
 
     def may_be_below(self, folder: str) -> bool:
-        """Tell whether a path below a folder could fit: what cannot need not be entered."""
+        """Return whether a path below a folder could fit: other folders need not be entered."""
         below = f"{folder}/"
         return below.startswith(self._start) or self._start.startswith(below)
 
@@ -60,7 +60,7 @@ def _reason(error: re2.error) -> str:
 
 
 def _plain_start(glob: str) -> str:
-    """Give the steps of a glob before its first special letter."""
+    """Return the steps of a glob before its first special letter."""
     first = min((at for each in "*?[{" if (at := glob.find(each)) >= 0), default=len(glob))
     return glob[: glob.rfind("/", 0, first) + 1]
 
@@ -77,7 +77,7 @@ def _pattern(glob: str) -> str:
 
 
 def _part(glob: str, at: int, depth: int) -> tuple[str, int]:
-    """Give the pattern of what stands at a position, and where the next part begins."""
+    """Return the pattern of the part at a position, and where the next part begins."""
     if glob.startswith("**/", at) and (at == 0 or glob[at - 1] == "/"):
         return "(?:[^/]+/)*", at + 3
     if glob.startswith("**", at):

@@ -34,14 +34,14 @@ LIST_DIR = ToolDefinition(
 
 
 class ListInput(Struct, frozen=True):
-    """What `list_dir` is asked."""
+    """The input of `list_dir`."""
 
     path: str = "."
     depth: int = 1
 
 
 class FolderEntry(Struct, frozen=True):
-    """One name in a folder, with what it was when it was looked at."""
+    """One name in a folder, with its stat at the time of reading."""
 
     name: str
     found: os.stat_result
@@ -53,7 +53,7 @@ class FolderEntry(Struct, frozen=True):
 
 
 def list_dir(workspace: WorkspaceFolder, asked: ListInput, stop: Stop) -> str:
-    """Give one line for each name, those of a folder below it and set in."""
+    """Return one line for each name, nested folders indented."""
     if not 1 <= asked.depth <= DEEPEST:
         raise invalid_input(f"`depth` lies between 1 and {DEEPEST}")
     with workspace.folder(asked.path) as (folder, path):
@@ -63,7 +63,7 @@ def list_dir(workspace: WorkspaceFolder, asked: ListInput, stop: Stop) -> str:
 
 
 def entries(folder: int, path: str) -> tuple[list[FolderEntry], bool]:
-    """Read a folder, sorted by name; tell whether it holds more than is read."""
+    """Read a folder, sorted by name; return whether it holds more than was read."""
     found: list[FolderEntry] = []
     more = False
     try:
@@ -96,12 +96,12 @@ class _Lines:
         self._hidden = 0
 
     def text(self) -> str:
-        """Give the lines, and at the end what is not among them."""
+        """Return the lines, and how many are hidden."""
         more = f"[… {self._hidden} more not shown …]" if self._hidden else ""
         return "\n".join([*self._lines, more] if more else self._lines)
 
     def add(self, folder: int, path: str, depth: int, indent: str) -> None:
-        """Add what lies in a folder."""
+        """Add the content of a folder."""
         found, more = entries(folder, path)
         if more:
             self._lines.append(f"{indent}[more than {MOST_READ} names; only some are read]")

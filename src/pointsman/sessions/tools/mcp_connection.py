@@ -39,7 +39,7 @@ _READ_S: Final = 1.0
 
 
 class McpConnection:
-    """A server of the settings: started when it is needed, told when it is lost."""
+    """A server of the settings: started on demand, reported when it is lost."""
 
     def __init__(self, name: str, server: McpServer, home: Path, folder: Path) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class McpConnection:
         self._secrets: list[Secret] = []
 
     async def tools(self) -> list[Tool]:
-        """Connect, and ask what the server offers."""
+        """Connect, and return the server's tools."""
         client = await self._client()
         try:
             async with asyncio.timeout(self.server.start_timeout_s):
@@ -61,7 +61,7 @@ class McpConnection:
             raise await self._close_lost(error) from None
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
-        """Make a call; raises `CallFailed` where no answer comes, or none in time."""
+        """Make a call; raises `CallFailed` where no answer arrives in time."""
         client = await self._client()
         from mcp import MCPError  # noqa: PLC0415 - the SDK is slow to import
         from mcp_types import CONNECTION_CLOSED  # noqa: PLC0415 - the same
@@ -88,7 +88,7 @@ class McpConnection:
             await opened.close()
 
     def redact(self, text: str) -> str:
-        """Take the server's secrets out of what it said."""
+        """Remove the server's secrets from a text."""
         for secret in self._secrets:
             text = secret.redact(text.encode("utf-8", "replace")).decode("utf-8", "replace")
         return text
@@ -114,7 +114,7 @@ class McpConnection:
             message = "MCP servers need the package `mcp`: install `pointsman[mcp]`"
             raise CallFailed("execution_error", message) from None
         except asyncio.CancelledError:
-            # Broken off by a wish to stop, which says nothing about the server.
+            # Cancelled by the caller, which says nothing about the server.
             self._starts -= 1
             raise
         except TimeoutError:
@@ -130,7 +130,7 @@ class McpConnection:
         return opened
 
     async def _close_lost(self, error: Exception) -> CallFailed:
-        """Let go of a server that ended, and say so."""
+        """Close a server that ended; return the failure to raise."""
         errors = None if self._open is None else self._open.errors
         await self.close()
         words = "" if errors is None else await errors.last()
@@ -201,7 +201,7 @@ class _OpenConnection:
         return self._ready.result()
 
     async def start(self, seconds: float) -> None:
-        """Connect, or raise what was in the way."""
+        """Connect, or raise the cause of the failure."""
         self._task = asyncio.create_task(self._hold())
         try:
             async with asyncio.timeout(seconds):
@@ -211,7 +211,7 @@ class _OpenConnection:
             raise
 
     async def close(self) -> None:
-        """Leave the connection; a server that will not end is left to the system."""
+        """Close the connection; a server that does not end is left to the system."""
         self._closing.set()
         if self._task is None:
             return
@@ -230,21 +230,21 @@ class _OpenConnection:
         except asyncio.CancelledError:
             self._ready.cancel()
             raise
-        except Exception as error:  # noqa: BLE001 - carried over to whoever waits
-            # After the start it is the noise of leaving: calls have told what was wrong.
+        except Exception as error:  # noqa: BLE001 - carried over to the waiter
+            # After the start, errors are the noise of closing: calls have reported the cause.
             if not self._ready.done():
                 self._ready.set_exception(error)
 
 
 class _StderrTail:
-    """What a program writes on its standard error: the end of it, in flat memory."""
+    """The end of a program's standard error, in flat memory."""
 
     def __init__(self) -> None:
         self._tail = b""
         self._reading: threading.Thread | None = None
 
     def file(self) -> TextIO:
-        """Give the file that the program writes to."""
+        """Return the file that the program writes to."""
         read, write = os.pipe()
         self._reading = threading.Thread(target=self._read, args=(read,), daemon=True)
         self._reading.start()
@@ -256,9 +256,9 @@ class _StderrTail:
                 self._tail = (self._tail + piece)[-_KEPT_ERRORS:]
 
     async def last(self) -> str:
-        """Give the last line of a program that has ended, once all of it was read."""
+        """Return the last line of a program that has ended, once all of it was read."""
         if self._reading is not None:
-            # Not for ever: what it started may live on and hold the file.
+            # Not for ever: a child of the program may live on and hold the file.
             await asyncio.to_thread(self._reading.join, _READ_S)
         lines = self._tail.decode("utf-8", "replace").strip().splitlines()
         return escape(lines[-1].strip(), 300) if lines else ""
@@ -287,14 +287,14 @@ async def _list_tools(client: Client) -> list[Tool]:
 
 
 def _reason(error: BaseException) -> str:
-    """Say in a few words what an error of the SDK was about; groups tell their first."""
+    """Return the reason of an SDK error in a few words; a group gives its first."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return escape(str(error).partition("\n")[0] or type(error).__name__, 300)
 
 
 def _quiet() -> None:
-    """Keep the SDK's log from the terminal; whoever sets up logging still gets it."""
+    """Keep the SDK's log off the terminal; a configured handler still gets it."""
     logger = logging.getLogger("mcp")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())

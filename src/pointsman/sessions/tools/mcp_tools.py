@@ -1,8 +1,8 @@
 """The tools of MCP servers as tools of a session, called `server__tool`.
 
-What a server says of its tools is not trusted: the class of side effects comes from the settings,
-names are made safe, and a schema that cannot be checked is refused. A schema outside the subset of
-companion §2.1 is passed on as it is.
+A server's claims about its tools are not trusted: the class of side effects comes from the
+settings, names are made safe, and a schema that cannot be checked is refused. A schema outside
+the subset of companion §2.1 is passed on as it is.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NOT_IN_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class McpServers:
-    """The servers of one session. One that cannot be used is told in `problems`."""
+    """The servers of one session. `problems` names those that cannot be used."""
 
     def __init__(self, servers: Mapping[str, McpServer], home: Path, folder: Path) -> None:
         self._connections = [
@@ -59,7 +59,7 @@ class McpServers:
         self.problems: tuple[str, ...] = ()
 
     async def start(self) -> None:
-        """Connect to all servers at once, and take the tools they offer."""
+        """Connect to all servers at once, and load their tools."""
         found = await asyncio.gather(*(_load_tools(each) for each in self._connections))
         self.tools = tuple(tool for tools, _ in found for tool in tools)
         self.problems = tuple(problem for _, problems in found for problem in problems)
@@ -78,7 +78,7 @@ class McpTool:
         self.definition = definition
 
     def describe(self, use: ToolUse) -> ConfirmationRequest:
-        """Say which server would be given what."""
+        """Describe the server and the input it would get."""
         line = f"send to the server `{self._connection.name}`: {input_summary(use)}"
         return ConfirmationRequest(line, self.definition.name)
 
@@ -114,7 +114,7 @@ class McpTool:
         return ToolOutcome(content, "execution_error", message)
 
     def _content(self, result: CallToolResult) -> Iterator[Text | Image]:
-        """Give what a server said, its texts together within the size of one answer."""
+        """Yield a server's answer, its texts together within the size of one answer."""
         excerpt = Excerpt()
         for block in result.content:
             if block.type == "image" and len(block.data) <= LARGEST_IMAGE:
@@ -139,7 +139,7 @@ def _words(block: ContentBlock) -> str:
 
 
 async def _load_tools(connection: McpConnection) -> tuple[list[McpTool], list[str]]:
-    """Take a server's tools as far as they can be used; say what could not."""
+    """Return a server's usable tools, and the problems of the others."""
     try:
         tools = await connection.tools()
     except CallFailed as error:
@@ -190,7 +190,7 @@ def _definition(name: str, tool: Tool, schema: bytes, connection: McpConnection)
 
 
 def offered_name(server: str, tool: str, taken: Mapping[str, object] = {}) -> str:
-    """Give a name that every provider takes and that no other tool of the server has."""
+    """Return a name that every provider accepts and no other tool of the server has."""
     name = f"{server}__{_NOT_IN_A_NAME.sub('_', tool)}"
     if len(name) <= LONGEST_NAME and name not in taken:
         return name

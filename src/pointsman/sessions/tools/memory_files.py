@@ -1,8 +1,8 @@
-"""What is remembered between sessions: `MEMORY.md` and `USER.md` of the home, `MEMORY.md` of the
+"""The memory between sessions: `MEMORY.md` and `USER.md` of the home, `MEMORY.md` of the
 workspace.
 
 People edit these files, too. An entry is a line that begins with `- `, with the indented lines
-below it; only entries make room for new ones, the oldest first, never what else stands there.
+below it; only entries are removed to make room, the oldest first, never other text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FileName = Literal["memory", "user", "workspace"]
 
 LONGEST_ENTRY = 2_000
 LARGEST: Final[dict[FileName, int]] = {"memory": 16_384, "user": 8_192, "workspace": 16_384}
-"""Bytes of each file; what is added beyond them makes the oldest entries go."""
+"""The most bytes of each file; an addition beyond them removes the oldest entries."""
 
 _MOST_READ: Final = 1024 * 1024
 _PLACES: Final[dict[FileName, str]] = {
@@ -51,7 +51,7 @@ Operation = Literal["add", "replace"]
 
 
 class MemoryChange(NamedTuple):
-    """What a change did: a line for the model, and the events; none when nothing changed."""
+    """The result of a change: a line for the model, and the events; none when nothing changed."""
 
     message: str
     events: tuple[Payload, ...] = ()
@@ -74,12 +74,12 @@ class MemoryFiles:
         self._digest = digest
 
     def prompt(self) -> PromptPart:
-        """Give each file that holds something, under its title, within its size."""
+        """Return each non-empty file under its title, within its size."""
         parts = [part for name in _TITLES if (part := self._part(name))]
         return PromptPart("\n\n".join(parts))
 
     def files(self) -> tuple[FileName, ...]:
-        """Name the files that can be changed here."""
+        """Return the files that can be changed here."""
         return tuple(self._folders)
 
     def add(self, name: FileName, text: str) -> MemoryChange:
@@ -122,10 +122,10 @@ class MemoryFiles:
         folder = self._folders.get(name)
         if folder is None:
             raise not_allowed("this session has no workspace whose memory could be changed")
-        with folder.spot(_PLACES[name]) as spot:
+        with folder.locate(_PLACES[name]) as location:
             # A lock on the folder needs no file of its own; it ends when the folder is closed.
-            fcntl.flock(spot.folder, fcntl.LOCK_EX)
-            with folder.spot(_PLACES[name]) as now:
+            fcntl.flock(location.folder, fcntl.LOCK_EX)
+            with folder.locate(_PLACES[name]) as now:
                 yield _Change(name, now, _read(folder, now, _PLACES[name]))
 
     def _write(self, change: _Change, operation: Operation, after: str) -> MemoryChange:
@@ -135,7 +135,9 @@ class MemoryFiles:
             raise invalid_input(message)
         before, data = change.before.encode(), kept.encode()
         try:
-            replace_at(change.spot, data, new_mode=0o600 if change.name != "workspace" else 0o666)
+            replace_at(
+                change.location, data, new_mode=0o600 if change.name != "workspace" else 0o666
+            )
         except OSError as error:
             raise from_os(error, _SHOWN[change.name]) from None
         events: list[Payload] = [
@@ -158,17 +160,17 @@ class MemoryFiles:
 
 
 class _Change(NamedTuple):
-    """A file while it is held: which, where, and what it says."""
+    """A locked file: its name, its location and its content."""
 
     name: FileName
-    spot: Location
+    location: Location
     before: str
 
 
-def _read(folder: WorkspaceFolder, spot: Location, path: str) -> str:
-    if spot.found is None:
+def _read(folder: WorkspaceFolder, location: Location, path: str) -> str:
+    if location.found is None:
         return ""
-    with os.fdopen(folder.open_file(spot, path), "rb") as file:
+    with os.fdopen(folder.open_file(location, path), "rb") as file:
         data = file.read(_MOST_READ + 1)
     if len(data) > _MOST_READ:
         raise invalid_input(f"`{path}` is larger than {_MOST_READ} bytes")
@@ -179,10 +181,10 @@ def _read(folder: WorkspaceFolder, spot: Location, path: str) -> str:
 
 
 def _read_quietly(folder: WorkspaceFolder, path: str) -> str:
-    """Read a file for the prompt; one that cannot be read says nothing."""
+    """Read a file for the prompt; return nothing where it cannot be read."""
     try:
-        with folder.spot(path) as spot:
-            return _read(folder, spot, path)
+        with folder.locate(path) as location:
+            return _read(folder, location, path)
     except CallFailed:
         return ""
 
@@ -220,7 +222,7 @@ def _blocks(text: str) -> list[str]:
 def _fitting(text: str, most: int) -> tuple[str | None, int]:
     """Drop the oldest entries until a text fits; None where the rest alone is too large.
 
-    The newest entry stays: a change that removed what it just added would be none.
+    The newest entry stays: otherwise the change would remove its own addition.
     """
     blocks, size, evicted = _blocks(text), len(text.encode()), 0
     entries = [index for index, block in enumerate(blocks) if block.startswith("- ")]

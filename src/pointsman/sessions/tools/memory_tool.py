@@ -1,4 +1,4 @@
-"""`memory_add` and `memory_replace`: what the model may change in what is remembered."""
+"""`memory_add` and `memory_replace`: the model's changes of memory files."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ MEMORY_REPLACE = ToolDefinition(
 
 
 class AddInput(Struct, frozen=True):
-    """What `memory_add` is asked."""
+    """The input of `memory_add`."""
 
     text: str
     file: FileName = "memory"
 
 
 class ReplaceInput(Struct, frozen=True):
-    """What `memory_replace` is asked."""
+    """The input of `memory_replace`."""
 
     old: str
     new: str
@@ -76,7 +76,7 @@ class MemoryTool(Generic[T]):
         self._change = change
 
     def describe(self, use: ToolUse) -> ConfirmationRequest:
-        """Say what would be remembered or forgotten, and where."""
+        """Describe the change and its file."""
         asked = msgspec.json.decode(use.input, type=self._kind)
         line = f"{_summary(asked)} ({asked.file})"
         return ConfirmationRequest(line, self.definition.name, (line,))
@@ -91,7 +91,7 @@ class MemoryTool(Generic[T]):
 def memory_tools(
     memory: MemoryFiles,
 ) -> tuple[MemoryTool[AddInput], MemoryTool[ReplaceInput]]:
-    """Give the tools that change a memory."""
+    """Return the tools that change a memory."""
     return (
         MemoryTool(MEMORY_ADD, AddInput, lambda asked: memory.add(asked.file, asked.text)),
         MemoryTool(

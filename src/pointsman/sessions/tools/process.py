@@ -23,7 +23,7 @@ from pointsman.sessions.tools.excerpt import Excerpt
 from pointsman.sessions.tools.stop import Stop
 
 MARK = "POINTSMAN_TOOL_CALL"
-"""The variable by which processes of a call are known."""
+"""The environment variable that marks the processes of a call."""
 
 _PIECE: Final = 64 * 1024
 _LOOK_S: Final = 0.05
@@ -31,7 +31,7 @@ _LOOK_S: Final = 0.05
 
 
 class Timeouts(Struct, frozen=True):
-    """How long is waited: for the command, after asking it to end, and for what it left behind."""
+    """Timeouts: of the command, after SIGTERM, after SIGKILL, and of its remaining output."""
 
     command_s: float = 120
     term_s: float = 5
@@ -40,7 +40,7 @@ class Timeouts(Struct, frozen=True):
 
 
 class CommandResult(Struct, frozen=True):
-    """How a command ended: by itself with a code, too late, or because somebody wished it.
+    """How a command ended: by itself with a code, too late, or on request.
 
     `code` is negative for a signal, as in `subprocess`; None where not even force ended it.
     """
@@ -51,7 +51,7 @@ class CommandResult(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """What to run: words, where, with which environment, under which mark."""
+    """A command: its words, folder, environment and mark."""
 
     words: Sequence[str]
     folder: Path
@@ -60,8 +60,8 @@ class Command(Struct, frozen=True):
 
 
 def run(command: Command, timeouts: Timeouts, stop: Stop) -> CommandResult:
-    """Run a command to its end; raises `OSError` where it cannot even be started."""
-    process = subprocess.Popen(  # noqa: S603 - whoever asks has had it confirmed
+    """Run a command to its end; raises `OSError` where it cannot be started."""
+    process = subprocess.Popen(  # noqa: S603 - the caller has had it confirmed
         list(command.words),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -80,7 +80,7 @@ def run(command: Command, timeouts: Timeouts, stop: Stop) -> CommandResult:
 
 
 class _RunningCommand:
-    """A command that runs, and what it has printed."""
+    """A running command and its output."""
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, timeouts: Timeouts) -> None:
         self._process = process
@@ -101,11 +101,11 @@ class _RunningCommand:
         self._is_open = True
 
     def wake(self) -> None:
-        """Make the one who waits look again."""
+        """Wake the waiting thread."""
         os.write(self._waker, b"x")
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all descriptors."""
         self._selector.close()
         self._output.close()
         for descriptor in (self._woken, self._waker, self._pidfd):
@@ -113,7 +113,7 @@ class _RunningCommand:
                 os.close(descriptor)
 
     def wait_for_end(self, stop: Stop) -> CommandResult:
-        """Wait for the end, or bring it about."""
+        """Wait for the end, or force it."""
         how: Literal["itself", "timeout", "wish"] = "itself"
         if not self._wait(self._timeouts.command_s, stop):
             how = "wish" if stop.is_requested else "timeout"
@@ -129,7 +129,7 @@ class _RunningCommand:
         return CommandResult(how, code, self._excerpt.text())
 
     def _wait(self, seconds: float, stop: Stop | None = None) -> bool:
-        """Take what is printed until the command has ended; False after that time or on a wish."""
+        """Read output until the command has ended; return False on timeout or request."""
         until = time.monotonic() + seconds
         while not self._has_ended():
             left = until - time.monotonic()
@@ -143,7 +143,7 @@ class _RunningCommand:
         return os.waitid(os.P_PID, self._process.pid, options) is not None
 
     def _drain(self) -> None:
-        """Take the rest of the output; a process out of reach may hold the pipe open."""
+        """Read the rest of the output; a process out of reach may hold the pipe open."""
         until = time.monotonic() + self._timeouts.drain_s
         while self._is_open and (left := until - time.monotonic()) > 0:
             if self._pidfd is not None and self._pidfd in self._selector.get_map():
@@ -173,7 +173,7 @@ class _RunningCommand:
 
 
 def kill_marked(mark: str) -> int:
-    """Kill what carries the mark of a call in its environment; give how many there were."""
+    """Kill the processes that carry the mark of a call; return how many there were."""
     wanted, killed = f"{MARK}={mark}".encode(), 0
     for each in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -181,7 +181,7 @@ def kill_marked(mark: str) -> int:
                 os.kill(int(each.parent.name), signal.SIGKILL)
                 killed += 1
         except OSError:
-            # Gone meanwhile, or somebody else's.
+            # Gone meanwhile, or another user's.
             continue
     return killed
 

@@ -31,7 +31,7 @@ READ_FILE = ToolDefinition(
 
 
 class ReadInput(Struct, frozen=True):
-    """What `read_file` is asked."""
+    """The input of `read_file`."""
 
     path: str
     start_line: int | None = None
@@ -46,7 +46,7 @@ class LineRange(NamedTuple):
 
 
 def read_file(workspace: WorkspaceFolder, asked: ReadInput, stop: Stop) -> str:
-    """Give a file's text; for some of its lines, under a line that says which they are."""
+    """Return a file's text; a part of its lines under a line that says which they are."""
     lines = _lines(asked)
     with workspace.file(asked.path) as descriptor:
         start = os.read(descriptor, PIECE)
@@ -77,7 +77,7 @@ def _lines(asked: ReadInput) -> LineRange | None:
 
 
 def _write_lines(excerpt: Excerpt, pieces: Iterable[str], lines: LineRange) -> int:
-    """Write the lines wanted; give the number of the last line that was read."""
+    """Write the wanted lines; return the number of the last line that was read."""
     number, is_begun = 1, False
     for piece in pieces:
         for text in _parts(piece):
@@ -131,7 +131,7 @@ _SIGNATURES: Final = (
 
 
 def encoding_of(start: bytes) -> str | None:
-    """Tell the encoding of a text by its first bytes; None when they are no text."""
+    """Return the encoding of a text by its first bytes; None when they are no text."""
     for mark, name in _MARKS:
         if start.startswith(mark):
             return name
@@ -146,12 +146,12 @@ def encoding_of(start: bytes) -> str | None:
 
 
 def looks_like(start: bytes) -> str:
-    """Name what a file that is no text seems to be."""
+    """Return the kind of a file that is no text."""
     return next((name for mark, name in _SIGNATURES if start.startswith(mark)), "a binary file")
 
 
 def texts(descriptor: int, encoding: str, start: bytes) -> Iterator[str]:
-    """Give the text of a file piece by piece; bytes that are no text become `\\ufffd`."""
+    """Yield the text of a file piece by piece; bytes that are no text become `\\ufffd`."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     piece = start
     while piece:

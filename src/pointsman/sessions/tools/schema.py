@@ -1,7 +1,7 @@
-"""Input schemas of our own tools, in the subset of companion §2.1, and the test of that.
+"""Input schemas of our own tools, in the subset of companion §2.1.
 
 The subset: basic types, `enum`, `required`, `properties`, `items`, `description`, `format` and a
-boolean `additionalProperties`. What it cannot say, such as bounds, the tools check themselves.
+boolean `additionalProperties`. The tools check the rest, such as bounds, themselves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Field(Struct, frozen=True):
 
 
 def object_schema(*fields: Field) -> Raw:
-    """Give the schema of an object with these members and no others."""
+    """Return the schema of an object with these members and no others."""
     schema = {
         "type": "object",
         "properties": {field.name: _member(field) for field in fields},

@@ -1,7 +1,6 @@
 """`search`: lines of the workspace's text files that a pattern matches, with bounded work.
 
-RE2 takes linear time whatever the pattern is. What is not looked at is told, never passed over in
-silence.
+RE2 takes linear time whatever the pattern is. Skipped files are always reported.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ SEARCH = ToolDefinition(
 
 
 class SearchInput(Struct, frozen=True):
-    """What `search` is asked."""
+    """The input of `search`."""
 
     pattern: str
     path: str = "."
@@ -66,7 +65,7 @@ class MatchedLine(NamedTuple):
 
 
 def search(workspace: WorkspaceFolder, asked: SearchInput, stop: Stop) -> str:
-    """Give the lines that match, files in order of their paths, and what was not looked at."""
+    """Return the matching lines, files in order of their paths, and notes on skipped files."""
     if len(asked.pattern) > LONGEST_PATTERN:
         raise invalid_input(f"`pattern` has at most {LONGEST_PATTERN} characters")
     if not 1 <= asked.most <= MOST_LINES:
@@ -83,7 +82,7 @@ def search(workspace: WorkspaceFolder, asked: SearchInput, stop: Stop) -> str:
 
 
 class _Search:
-    """One search: what it looks for, and what it has used up."""
+    """One search: its pattern, and the work done so far."""
 
     def __init__(self, workspace: WorkspaceFolder, asked: SearchInput, stop: Stop) -> None:
         self._workspace = workspace
@@ -96,7 +95,7 @@ class _Search:
         self.missed: list[str] = []
 
     def notes(self) -> Iterator[str]:
-        """Say what was not looked at, and why."""
+        """Yield what was skipped, and why."""
         yield from self.missed
         if self._large:
             yield f"{self._large} files above {LARGEST_FILE} bytes not searched"
@@ -106,11 +105,11 @@ class _Search:
             yield f"{self._closed} files or folders could not be opened"
 
     def hits(self) -> Iterator[MatchedLine]:
-        """Give the lines that match, one by one."""
+        """Yield the matching lines."""
         path = self._asked.path
-        with self._workspace.spot(path) as spot:
-            if spot.found is not None and stat.S_ISREG(spot.found.st_mode):
-                yield from self._in_file(spot)
+        with self._workspace.locate(path) as location:
+            if location.found is not None and stat.S_ISREG(location.found.st_mode):
+                yield from self._in_file(location)
                 return
         with self._workspace.folder(path) as (folder, inside):
             yield from self._in_folder(folder, inside, DEEPEST)
@@ -122,23 +121,23 @@ class _Search:
         for entry in self._stop.iterate(found):
             if self._is_used_up():
                 return
-            spot = Location(folder, entry.name, f"{path}/{entry.name}".lstrip("/"), entry.found)
-            if self._is_entered(entry, spot.path):
-                yield from self._in_inner(spot, depth - 1)
-            elif self._is_wanted(entry, spot.path):
-                yield from self._in_file(spot)
+            location = Location(folder, entry.name, f"{path}/{entry.name}".lstrip("/"), entry.found)
+            if self._is_entered(entry, location.path):
+                yield from self._in_inner(location, depth - 1)
+            elif self._is_wanted(entry, location.path):
+                yield from self._in_file(location)
 
-    def _in_inner(self, spot: Location, depth: int) -> Iterator[MatchedLine]:
+    def _in_inner(self, location: Location, depth: int) -> Iterator[MatchedLine]:
         if depth == 0:
-            self.missed.append(f"`{escape(spot.path)}` lies too deep")
+            self.missed.append(f"`{escape(location.path)}` lies too deep")
             return
         try:
-            folder = self._workspace.open_folder(spot, spot.path)
+            folder = self._workspace.open_folder(location, location.path)
         except CallFailed:
             self._closed += 1
             return
         try:
-            yield from self._in_folder(folder, spot.path, depth)
+            yield from self._in_folder(folder, location.path, depth)
         finally:
             os.close(folder)
 
@@ -164,8 +163,8 @@ class _Search:
             self.missed.append(f"stopped after {reason}: name a `path` or a `glob`")
         return bool(reason)
 
-    def _in_file(self, spot: Location) -> Iterator[MatchedLine]:
-        content = self._content(spot)
+    def _in_file(self, location: Location) -> Iterator[MatchedLine]:
+        content = self._content(location)
         if content is None:
             return
         line, counted_to, at = 1, 0, 0
@@ -176,14 +175,14 @@ class _Search:
             if begin == len(content) and begin > 0:
                 return
             line += content.count(b"\n", counted_to, begin)
-            yield MatchedLine(spot.path, line, _clip_line(content[begin:end]))
+            yield MatchedLine(location.path, line, _clip_line(content[begin:end]))
             counted_to, at = begin, end + 1
 
-    def _content(self, spot: Location) -> bytes | None:
+    def _content(self, location: Location) -> bytes | None:
         """Read a file; None, and counted, where it is not searched."""
         self._files += 1
         try:
-            descriptor = self._workspace.open_file(spot, spot.path)
+            descriptor = self._workspace.open_file(location, location.path)
         except CallFailed:
             self._closed += 1
             return None

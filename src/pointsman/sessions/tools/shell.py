@@ -42,21 +42,21 @@ PASSED_ON: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
     "VIRTUAL_ENV",
 )  # fmt: skip
-"""What a command learns from our environment; keys and tokens are not among it."""
+"""The variables that a command gets from our environment; keys and tokens are not among them."""
 
 _SET: Final = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 """So that nothing waits for a person who is not there."""
 
 
 class ShellInput(Struct, frozen=True):
-    """What `run_shell` is asked."""
+    """The input of `run_shell`."""
 
     command: str
     timeout_s: int | None = None
 
 
 def run_shell(folder: Path, asked: ShellInput, timeouts: Timeouts, stop: Stop) -> str:
-    """Give what a command printed, and how it ended; raise where it did not end by itself."""
+    """Return the output and the exit code; raises where the command did not end by itself."""
     _check(asked)
     if asked.timeout_s is not None:
         timeouts = Timeouts(asked.timeout_s, timeouts.term_s, timeouts.kill_s, timeouts.drain_s)
@@ -71,7 +71,7 @@ def run_shell(folder: Path, asked: ShellInput, timeouts: Timeouts, stop: Stop) -
 
 
 def environment(given: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Give what a command sees of our environment."""
+    """Return the environment of a command."""
     return {name: given[name] for name in PASSED_ON if name in given} | _SET
 
 
@@ -117,5 +117,5 @@ def _code(code: int | None) -> str:
 
 
 def summary(asked: ShellInput) -> str:
-    """Give a command as it is shown to whoever is asked."""
+    """Return a command as the confirmation shows it."""
     return escape(asked.command, 2_000)

@@ -1,4 +1,4 @@
-"""`load_skill`, and what a session is told of its skills."""
+"""`load_skill`, and the prompt about a session's skills."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LOAD_SKILL = ToolDefinition(
 
 
 class LoadInput(Struct, frozen=True):
-    """What `load_skill` is asked."""
+    """The input of `load_skill`."""
 
     name: str
     file: str = ""
@@ -59,11 +59,11 @@ class SessionSkills:
         self.index = index
         self._always: dict[str, str] = {}
         self._loaded: dict[tuple[str, str], str] = {}
-        """What is loaded by whom: a worker does not see what its planner has read."""
+        """The versions loaded by each session: a worker does not see its planner's."""
         self._suggested: frozenset[str] = frozenset()
 
     def matching(self, message: str, extensions: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Name the skills that a message calls for, the best first, then those of the files."""
+        """Return the skills that a message calls for, the best first, then those of the files."""
         named = [each.name for each in self.index.match(message)]
         found = tuple(dict.fromkeys([*named, *self.index.of_extensions(extensions)]))
         self._suggested = frozenset(found)
@@ -82,11 +82,11 @@ class SessionSkills:
         return PromptPart("\n\n".join(parts), tuple(events))
 
     def describe(self, use: ToolUse) -> ConfirmationRequest:
-        """Give the input."""
+        """Return the input as the request."""
         return ConfirmationRequest(input_summary(use), self.definition.name)
 
     async def run(self, use: ToolUse, context: ToolContext, stop: Stop) -> ToolOutcome:
-        """Give a skill's text the first time it is asked for; a file of its folder every time."""
+        """Return a skill's text at its first load; a file of its folder every time."""
         asked = msgspec.json.decode(use.input, type=LoadInput)
         skill = self._find_skill(asked.name)
         if asked.file:

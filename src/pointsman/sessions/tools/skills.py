@@ -33,7 +33,7 @@ _FENCE: Final = b"---"
 
 
 class FrontMatter(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a skill says of itself. `always` puts its text into every session's prompt."""
+    """The front matter of a skill. `always` puts its text into every session's prompt."""
 
     name: Annotated[str, Meta(pattern=_NAME, max_length=64)]
     description: Annotated[str, Meta(min_length=1, max_length=1024)]
@@ -51,7 +51,7 @@ class Skill(Struct, frozen=True):
 
 
 class SkillText(Struct, frozen=True):
-    """A skill's text as it is loaded, with the content id of what was read."""
+    """A skill's loaded text, with the content id of its file."""
 
     name: str
     body: str
@@ -70,11 +70,11 @@ class SkillIndex:
         )
 
     def match(self, message: str) -> tuple[SkillMatch, ...]:
-        """Give the skills that a message calls for, with their scores."""
+        """Return the skills that a message calls for, with their scores."""
         return matches(self._skill_words, message)
 
     def of_extensions(self, extensions: Iterable[str]) -> tuple[str, ...]:
-        """Name the skills that are about files with one of these extensions."""
+        """Return the skills about files with one of these extensions."""
         wanted = frozenset(extensions)
         return tuple(
             name for name, skill in self.skills.items() if wanted & {*skill.about.extensions}
@@ -102,7 +102,7 @@ def read_skills(folder: Path) -> SkillIndex:
 def load(skill: Skill) -> SkillText:
     """Read a skill's text as it is now."""
     data = _content(skill.folder)
-    _, body = _split(data, str(skill.folder / FILE))
+    _, body = _split_front_matter(data, str(skill.folder / FILE))
     return SkillText(skill.about.name, body.decode("utf-8", "replace").strip(), content_id(data))
 
 
@@ -120,7 +120,7 @@ def _folders(folder: Path) -> Iterator[Path]:
 def _skill(folder: Path) -> Skill:
     source = str(folder / FILE)
     data = _content(folder)
-    front, _ = _split(data, source)
+    front, _ = _split_front_matter(data, source)
     document = parse_yaml(front, source)
     about = conform(
         document, FrontMatter, lambda front, text: _check_name(front, text, folder.name)
@@ -152,8 +152,8 @@ def _content(folder: Path) -> bytes:
     return data
 
 
-def _split(data: bytes, source: str) -> tuple[bytes, bytes]:
-    """Part a file into front matter, its fence kept so that lines count as written, and body."""
+def _split_front_matter(data: bytes, source: str) -> tuple[bytes, bytes]:
+    """Split a file into front matter, its fence kept so that line numbers hold, and body."""
     lines = data.splitlines(keepends=True)
     if not lines or lines[0].rstrip() != _FENCE:
         hint = "begin the file with `---`, `name:`, `description:`, `---`"
@@ -177,7 +177,7 @@ MOST_WEIGHED: Final = 10
 """Otherwise a skill that is described at length could never match a short message."""
 
 MOST_WORDS: Final = 2_000
-"""Words of a message that are looked at."""
+"""The most words of a message that are read."""
 
 _STOP_WORDS: Final = (
     "a about all also an and any are as at be been but by can could do does for from had has have "
@@ -194,7 +194,7 @@ _WORD = re.compile(
 
 
 class SkillWords(NamedTuple):
-    """What a skill is matched by, made ready once."""
+    """The words and triggers that a skill is matched by."""
 
     name: str
     words: frozenset[str]
@@ -209,7 +209,7 @@ class SkillMatch(NamedTuple):
 
 
 def skill_words(name: str, description: str, triggers: Iterable[str]) -> SkillWords:
-    """Make a skill ready to be matched."""
+    """Return the words and triggers of a skill."""
     stops = frozenset(words(_STOP_WORDS))
     weighed = frozenset(word for word in words(description) if word not in stops)
     phrases = (tuple(words(each)) for each in triggers)
@@ -217,7 +217,7 @@ def skill_words(name: str, description: str, triggers: Iterable[str]) -> SkillWo
 
 
 def words(text: str) -> Iterator[str]:
-    """Give the words of a text as they are compared."""
+    """Yield the words of a text in the form they are compared."""
     for match in _WORD.finditer(text):
         word = match[0].casefold()
         is_plural = len(word) > 3 and word.endswith("s") and not word.endswith("ss")
@@ -225,7 +225,7 @@ def words(text: str) -> Iterator[str]:
 
 
 def matches(skills: Iterable[SkillWords], message: str) -> tuple[SkillMatch, ...]:
-    """Give the skills that reach the threshold, the best first, equals by name."""
+    """Return the skills that reach the threshold, the best first, equals by name."""
     said = [word for word, _ in zip(words(message), range(MOST_WORDS), strict=False)]
     distinct = frozenset(said)
     spoken = f" {' '.join(said)} "

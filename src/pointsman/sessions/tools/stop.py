@@ -1,4 +1,4 @@
-"""Telling a call that runs in a thread of its own to stop, and waiting until it has.
+"""Stopping a call that runs in a thread of its own, and waiting until it has.
 
 A thread of its own, because nothing else may wait for a tool that hangs; a daemon, because the
 process must be able to end while one does.
@@ -17,11 +17,11 @@ from pointsman.sessions.tools.failure import CallFailed
 T = TypeVar("T")
 
 GIVE_UP_S = 30
-"""A call that was told to stop is left to itself after this. Companion §2.4."""
+"""A call that was asked to stop is abandoned after this. Companion §2.4."""
 
 
 class Stop:
-    """A wish to stop: a thread sees it between two steps, or has itself called."""
+    """A request to stop: a thread checks it between two steps, or registers a callback."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,15 +34,15 @@ class Stop:
         return self._is_requested
 
     def request(self) -> None:
-        """Ask the call to stop; again is no different from once."""
-        # Under the lock: once `forget` has returned, what a call needs may be torn down.
+        """Ask the call to stop; repeating it has no effect."""
+        # Under the lock: once `forget` has returned, the call's resources may be torn down.
         with self._lock:
             called, self._callbacks, self._is_requested = self._callbacks, [], True
             for each in called:
                 each()
 
     def on_request(self, call: Callable[[], None]) -> None:
-        """Have something called, from any thread, when the call should stop; at once if so now."""
+        """Call back, from any thread, when the call should stop; at once if it should now."""
         with self._lock:
             if self._is_requested:
                 call()
@@ -50,7 +50,7 @@ class Stop:
                 self._callbacks.append(call)
 
     def forget(self, call: Callable[[], None]) -> None:
-        """Call it no more; on return it is not being called, nor will it be."""
+        """Remove a callback; on return it is not running, nor will it run."""
         with self._lock, suppress(ValueError):
             self._callbacks.remove(call)
 
@@ -60,14 +60,14 @@ class Stop:
             raise cancelled_call()
 
     def iterate(self, items: Iterable[T]) -> Iterator[T]:
-        """Give items one by one as long as nobody asks to stop."""
+        """Yield items until a stop is requested."""
         for item in items:
             self.check()
             yield item
 
 
 def cancelled_call() -> CallFailed:
-    """Say that a call was stopped."""
+    """Return the failure of a call that was stopped."""
     return CallFailed("cancelled", "the call was cancelled")
 
 
@@ -91,7 +91,7 @@ async def in_thread(work: Callable[[Stop], T], stop: Stop, *, give_up_s: float =
         raise
     finally:
         requested.cancel()
-        # Nobody may be left who asks; an error that nobody saw would be a warning.
+        # No waiter may be left; an unread error would cause a warning.
         ended.add_done_callback(_consume_error)
 
 
@@ -111,7 +111,7 @@ def _run_work(
 ) -> None:
     try:
         result = work(stop)
-    except BaseException as error:  # noqa: BLE001 - carried over to whoever waits
+    except BaseException as error:  # noqa: BLE001 - carried over to the waiter
         caught = error
         _soon(loop, ended, lambda: ended.set_exception(caught))
     else:
@@ -121,7 +121,7 @@ def _run_work(
 def _soon(
     loop: asyncio.AbstractEventLoop, future: asyncio.Future[T], act: Callable[[], None]
 ) -> None:
-    # The loop may be closed by the time that work ends which nobody waits for.
+    # The loop may be closed by the time that abandoned work ends.
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(lambda: None if future.done() else act())
 

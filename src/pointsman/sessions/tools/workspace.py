@@ -2,7 +2,7 @@
 
 Each step of a path is opened below the step before, never through a link that the system follows:
 links are read and walked here, so that one swapped in meanwhile opens nothing. `..` goes back along
-what was opened. The shell knows no such bounds; it is confirmed instead.
+the opened folders. The shell knows no such bounds; it is confirmed instead.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _KINDS: Final = (
 )
 
 Identity = tuple[int, int]
-"""Device and inode: what a folder is, whatever path leads to it."""
+"""Device and inode: the identity of a folder, whatever path leads to it."""
 
 
 class Location(NamedTuple):
-    """A place in the workspace: the open folder it lies in, its name there, its path from the root.
+    """A location in the workspace: the open folder, the name in it, the path from the root.
 
     The root itself has the name `.`; `found` is None where nothing is there yet.
     """
@@ -51,7 +51,7 @@ class Location(NamedTuple):
 
 
 class WorkspaceFolder:
-    """One folder and what is below it, except for `closed` folders."""
+    """One folder and its content, except for `closed` folders."""
 
     def __init__(self, root: Path, closed: tuple[Path, ...] = ()) -> None:
         self.root = Path(os.path.realpath(root))
@@ -62,16 +62,16 @@ class WorkspaceFolder:
             steps.walk("")
 
     @contextmanager
-    def spot(self, path: str, *, make_folders: bool = False) -> Iterator[Location]:
-        """Find the place that a path names; the place itself need not exist, its folder must."""
+    def locate(self, path: str, *, make_folders: bool = False) -> Iterator[Location]:
+        """Find the location of a path; it need not exist, its folder must."""
         with self._walk(make_folders=make_folders) as steps:
             yield steps.walk(path)
 
     @contextmanager
     def file(self, path: str) -> Iterator[int]:
         """Open a regular file to read."""
-        with self.spot(path) as spot:
-            descriptor = self.open_file(spot, path)
+        with self.locate(path) as location:
+            descriptor = self.open_file(location, path)
             try:
                 yield descriptor
             finally:
@@ -79,37 +79,37 @@ class WorkspaceFolder:
 
     @contextmanager
     def folder(self, path: str) -> Iterator[tuple[int, str]]:
-        """Open a folder; give it with its path from the root, empty for the root."""
-        with self.spot(path) as spot:
-            descriptor = self.open_folder(spot, path)
+        """Open a folder; yield it with its path from the root, empty for the root."""
+        with self.locate(path) as location:
+            descriptor = self.open_folder(location, path)
             try:
-                yield descriptor, spot.path
+                yield descriptor, location.path
             finally:
                 os.close(descriptor)
 
-    def open_folder(self, spot: Location, path: str) -> int:
-        """Open the folder at a spot; whoever asks must close it."""
-        if spot.found is None:
+    def open_folder(self, location: Location, path: str) -> int:
+        """Open the folder at a location; the caller must close it."""
+        if location.found is None:
             raise CallFailed("not_found", f"`{escape(path, 200)}` does not exist")
-        if not stat.S_ISDIR(spot.found.st_mode):
-            raise invalid_input(f"`{escape(path, 200)}` is {kind_of(spot.found)}, not a folder")
+        if not stat.S_ISDIR(location.found.st_mode):
+            raise invalid_input(f"`{escape(path, 200)}` is {kind_of(location.found)}, not a folder")
         try:
-            descriptor = os.open(spot.name, _FOLDER, dir_fd=spot.folder)
+            descriptor = os.open(location.name, _FOLDER, dir_fd=location.folder)
         except OSError as error:
             raise from_os(error, path) from None
         return self.check_open(descriptor, path)
 
-    def open_file(self, spot: Location, path: str) -> int:
-        """Open the regular file at a spot to read; whoever asks must close it."""
-        if spot.found is None:
+    def open_file(self, location: Location, path: str) -> int:
+        """Open the regular file at a location to read; the caller must close it."""
+        if location.found is None:
             raise CallFailed("not_found", f"`{escape(path, 200)}` does not exist")
-        _refuse_special(spot.found, path)
+        _refuse_special(location.found, path)
         try:
-            descriptor = os.open(spot.name, _FILE, dir_fd=spot.folder)
+            descriptor = os.open(location.name, _FILE, dir_fd=location.folder)
         except OSError as error:
             raise from_os(error, path) from None
         try:
-            # What was looked at need not be what was opened.
+            # The opened file need not be the one that was examined.
             _refuse_special(os.fstat(descriptor), path)
         except CallFailed:
             os.close(descriptor)
@@ -117,7 +117,7 @@ class WorkspaceFolder:
         return self.check_open(descriptor, path)
 
     def check_open(self, descriptor: int, path: str) -> int:
-        """Give back what is open to tools; close it and refuse otherwise."""
+        """Return a descriptor that is open to tools; close it and refuse otherwise."""
         found = os.fstat(descriptor)
         if (found.st_dev, found.st_ino) in self._closed:
             os.close(descriptor)
@@ -189,7 +189,7 @@ class _Walk:
                 steps.extendleft(reversed(self._target(step, path)))
             elif steps:
                 if found is None:
-                    # Dots would leave a new folder that is on nobody's way.
+                    # With `..` ahead, a new folder would be left unused.
                     self._make(step, path, may_make=".." not in steps)
                 self._enter(step, path)
             else:
@@ -218,7 +218,7 @@ class _Walk:
         except OSError as error:
             raise from_os(error, path) from None
         if target.startswith("/"):
-            # Walked from the root again, so that it may lead to what is inside and nowhere else.
+            # Walked from the root again, so that it leads inside the workspace and nowhere else.
             try:
                 inside = self._workspace.steps_of(target)
             except CallFailed:
@@ -245,12 +245,12 @@ class _Walk:
 
 
 def kind_of(found: os.stat_result) -> str:
-    """Name what is not a regular file."""
+    """Return the kind of a file that is not regular."""
     return next((name for test, name in _KINDS if test(found.st_mode)), "a file")
 
 
 def outside(path: str) -> CallFailed:
-    """Say that a path leads out of the workspace."""
+    """Return the failure of a path that leads out of the workspace."""
     return not_allowed(
         f"`{escape(path, 200)}` lies outside the workspace: use a path relative to its root"
     )
@@ -272,7 +272,7 @@ def _identity(path: Path) -> Identity | None:
 
 
 def _kernel_devices() -> frozenset[int]:
-    """Give the devices of the kernel's own file systems, where they are mounted at all."""
+    """Return the devices of the kernel's own file systems, where they are mounted at all."""
     root = _identity(Path("/"))
     found = (_identity(Path(path)) for path in _KERNEL_FOLDERS)
     return frozenset(each[0] for each in found if each and root and each[0] != root[0])

@@ -40,7 +40,7 @@ _WRITABLE: Final = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 class WriteInput(Struct, frozen=True):
-    """What `write_file` is asked."""
+    """The input of `write_file`."""
 
     path: str
     content: str
@@ -48,14 +48,14 @@ class WriteInput(Struct, frozen=True):
 
 
 class WriteResult(NamedTuple):
-    """What was written: the path from the root, and the sizes before (None: new) and after."""
+    """The result of a write: path from the root, sizes before (None: new) and after."""
 
     path: str
     before: int | None
     after: int
 
     def to_text(self) -> str:
-        """Say it to the model."""
+        """Return the line for the model."""
         if self.before is None:
             return f"created `{escape(self.path, 200)}` with {self.after} bytes"
         return f"wrote `{escape(self.path, 200)}`: {self.before} bytes before, {self.after} now"
@@ -66,24 +66,26 @@ def write_file(
 ) -> WriteResult:
     """Write a file; `protected` are names at the root that may not be written."""
     data = _encode(asked.content)
-    with workspace.spot(asked.path, make_folders=True) as spot:
-        _refuse_name(spot, asked.path, protected)
-        _refuse_target(spot, asked)
+    with workspace.locate(asked.path, make_folders=True) as location:
+        _refuse_name(location, asked.path, protected)
+        _refuse_target(location, asked)
         try:
             if asked.mode == "append":
-                data = _content(workspace, spot, asked.path) + data
-            _replace(spot, data, new_only=asked.mode == "create")
+                data = _content(workspace, location, asked.path) + data
+            _replace(location, data, new_only=asked.mode == "create")
         except OSError as error:
             raise from_os(error, asked.path) from None
-        return WriteResult(spot.path, None if spot.found is None else spot.found.st_size, len(data))
+        return WriteResult(
+            location.path, None if location.found is None else location.found.st_size, len(data)
+        )
 
 
 def projected_change(workspace: WorkspaceFolder, asked: WriteInput) -> str:
-    """Say in one line what a call would do to which file, without doing it."""
+    """Return in one line the change a call would make, without making it."""
     size = len(asked.content.encode("utf-8", "replace"))
     try:
-        with workspace.spot(asked.path) as spot:
-            path, found = spot.path, spot.found
+        with workspace.locate(asked.path) as location:
+            path, found = location.path, location.found
     except CallFailed:
         path, found = asked.path, None
     path = escape(path, 200)
@@ -94,9 +96,9 @@ def projected_change(workspace: WorkspaceFolder, asked: WriteInput) -> str:
     return f"replace `{path}` ({found.st_size} bytes before, {size} after)"
 
 
-def replace_at(spot: Location, data: bytes, *, new_mode: int = 0o666) -> None:
-    """Replace the file at a spot by new content in one step, keeping its mode."""
-    _replace(spot, data, new_only=False, new_mode=new_mode)
+def replace_at(location: Location, data: bytes, *, new_mode: int = 0o666) -> None:
+    """Replace the file at a location by new content in one step, keeping its mode."""
+    _replace(location, data, new_only=False, new_mode=new_mode)
 
 
 def _encode(content: str) -> bytes:
@@ -109,71 +111,71 @@ def _encode(content: str) -> bytes:
     return data
 
 
-def _refuse_name(spot: Location, path: str, protected: tuple[str, ...]) -> None:
-    steps = [each.lower() for each in spot.path.split("/")]
-    if spot.name == ".":
+def _refuse_name(location: Location, path: str, protected: tuple[str, ...]) -> None:
+    steps = [each.lower() for each in location.path.split("/")]
+    if location.name == ".":
         raise invalid_input(f"`{escape(path, 200)}` is a folder, not a file")
     if ".git" in steps:
-        # A hook written there would run without anybody having allowed a command.
+        # A hook written there would run without a human having allowed a command.
         raise not_allowed(f"`{escape(path, 200)}` belongs to git: change it with git commands")
     if steps[0] in {each.lower() for each in protected}:
         raise not_allowed(f"`{escape(path, 200)}` may not be written in this session")
 
 
-def _refuse_target(spot: Location, asked: WriteInput) -> None:
-    if spot.found is None:
+def _refuse_target(location: Location, asked: WriteInput) -> None:
+    if location.found is None:
         return
     path = escape(asked.path, 200)
-    if not stat.S_ISREG(spot.found.st_mode):
-        raise not_allowed(f"`{path}` is {kind_of(spot.found)}, not a regular file")
+    if not stat.S_ISREG(location.found.st_mode):
+        raise not_allowed(f"`{path}` is {kind_of(location.found)}, not a regular file")
     if asked.mode == "create":
         raise invalid_input(f"`{path}` exists already: use the mode `replace` or another path")
-    if not spot.found.st_mode & _WRITABLE:
+    if not location.found.st_mode & _WRITABLE:
         raise not_allowed(f"`{path}` is read-only")
 
 
-def _content(workspace: WorkspaceFolder, spot: Location, path: str) -> bytes:
-    if spot.found is None:
+def _content(workspace: WorkspaceFolder, location: Location, path: str) -> bytes:
+    if location.found is None:
         return b""
-    if spot.found.st_size > MOST_APPENDED_TO:
+    if location.found.st_size > MOST_APPENDED_TO:
         raise invalid_input(f"`{escape(path, 200)}` is too large to append to")
-    with os.fdopen(workspace.open_file(spot, path), "rb") as file:
+    with os.fdopen(workspace.open_file(location, path), "rb") as file:
         return file.read(MOST_APPENDED_TO + 1)
 
 
-def _replace(spot: Location, data: bytes, *, new_only: bool, new_mode: int = 0o666) -> None:
-    with _temporary_file(spot, data, new_mode) as temporary:
-        here = {"src_dir_fd": spot.folder, "dst_dir_fd": spot.folder}
+def _replace(location: Location, data: bytes, *, new_only: bool, new_mode: int = 0o666) -> None:
+    with _temporary_file(location, data, new_mode) as temporary:
+        here = {"src_dir_fd": location.folder, "dst_dir_fd": location.folder}
         if new_only:
             # Unlike a rename, a link never takes the place of a file made meanwhile.
-            os.link(temporary, spot.name, **here, follow_symlinks=False)
+            os.link(temporary, location.name, **here, follow_symlinks=False)
         else:
-            os.rename(temporary, spot.name, **here)  # noqa: PTH104 - in an open folder
-    os.fsync(spot.folder)
+            os.rename(temporary, location.name, **here)  # noqa: PTH104 - in an open folder
+    os.fsync(location.folder)
 
 
 @contextmanager
-def _temporary_file(spot: Location, data: bytes, new_mode: int) -> Iterator[str]:
-    """Give the name of a new file beside the spot that holds the data; take it away at the end."""
+def _temporary_file(location: Location, data: bytes, new_mode: int) -> Iterator[str]:
+    """Yield the name of a temporary file with the data beside the location; remove it later."""
     name = f".pointsman-{secrets.token_hex(8)}"
-    mode = new_mode if spot.found is None else 0o600
-    descriptor = os.open(name, _NEW, mode, dir_fd=spot.folder)
+    mode = new_mode if location.found is None else 0o600
+    descriptor = os.open(name, _NEW, mode, dir_fd=location.folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            if spot.found is not None:
-                _same_rights(descriptor, spot.found)
+            if location.found is not None:
+                _same_rights(descriptor, location.found)
             os.fsync(descriptor)
         yield name
     finally:
         # After a rename there is nothing left to take away.
         with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=spot.folder)
+            os.unlink(name, dir_fd=location.folder)
 
 
 def _same_rights(descriptor: int, found: os.stat_result) -> None:
-    # Only root may give a file away; without that right it belongs to whoever wrote it.
+    # Only root may give a file away; otherwise it belongs to the writer.
     with suppress(PermissionError):
         os.fchown(descriptor, found.st_uid, found.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(found.st_mode))

@@ -9,7 +9,7 @@ from pointsman.approvals.view import action_value, to_proposal
 from pointsman.errors import InputError
 from pointsman.gateway.api.actions.shapes import ActionBody, NoteBody, SettleBody, VoteBody
 from pointsman.gateway.api.agents.call import Call, Told
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.document import Json
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.signals.withholding import Withholding
@@ -19,7 +19,7 @@ from pointsman.storage.stores.semantic import SEMANTIC, SemanticMemory, SemEntry
 class ActionApi:
     """Serves requests for actions, and semantic memory."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._pointsman = parts.pointsman
         self._approvals = parts.pointsman.approvals
 

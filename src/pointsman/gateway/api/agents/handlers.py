@@ -19,7 +19,7 @@ from pointsman.gateway.api.agents.shapes import (
     SelfRepAnswer,
     SelfRepKept,
 )
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import instant_text
 from pointsman.signals.redaction import redacted
 
@@ -29,7 +29,7 @@ _WHOLE = ("min_events_for_trust", "failures_offline")
 class AgentApi:
     """Serves the choice of agents, and snapshots of the modules."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._clock = parts.pointsman.clock
         self._agency = parts.pointsman.agency
 

@@ -18,8 +18,8 @@ from pointsman.app import Pointsman
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.jobs.entries import TRUST
 from pointsman.jobs.log import ITERATION_FORM, Iteration, JobStatus
 from pointsman.jobs.record import JobRecord, job_record, started_jobs
@@ -83,7 +83,7 @@ class AgentHistory(Struct, frozen=True):
 class AgentHistoryApi:
     """Serves what happened to agents."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def show_history(self, _request: ApiRequest) -> AgentHistory:

@@ -10,8 +10,8 @@ from pointsman.access.actors import OWNER, actor_of
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import DocumentError, InputError, PermissionDenied
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
 from pointsman.workflows.branch_view import evaluation_value
@@ -35,6 +35,7 @@ class EvaluateAnswer(Struct, frozen=True):
     selected_labels: tuple[str, ...]
     is_default: bool
     blocked: bool
+    withheld_targets: tuple[str, ...]
     timestamp: InstantText
     cached: bool
     evaluation_id: str
@@ -45,7 +46,7 @@ class EvaluateAnswer(Struct, frozen=True):
 class EvaluationApi:
     """Serves workflow decisions."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def evaluate(self, request: ApiRequest) -> object:
@@ -54,7 +55,7 @@ class EvaluationApi:
         name = request.part("id")
         found = request.document()
         given = conform(found, EvaluateBody)
-        if given.approved and not (caller.is_admin or caller.is_anonymous):
+        if given.approved and not caller.is_admin:
             raise PermissionDenied("only an admin may approve with the call itself")
         by = OWNER if caller.is_anonymous else actor_of(caller)
         asked = EvaluationRequest(given.workflow_id, given.stage_id, approved=given.approved, by=by)

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import pytest
 
 from pointsman.app import Pointsman
-from pointsman.tui import farewell
-from pointsman.tui.farewell import HUNG_UP, Farewell
+from pointsman.tui import shutdown
+from pointsman.tui.shutdown import HUNG_UP, Shutdown
 
 
 class Gone(BaseException):
@@ -43,17 +43,17 @@ def test_a_session_that_cannot_be_closed_does_not_keep_the_app(
         ended.append(code)
         raise Gone
 
-    monkeypatch.setattr(farewell.os, "_exit", exits)
-    monkeypatch.setattr(farewell, "MOST_S", 0.01)
+    monkeypatch.setattr(shutdown.os, "_exit", exits)
+    monkeypatch.setattr(shutdown, "MOST_S", 0.01)
 
-    async def hung_up(leaving: Farewell) -> None:
+    async def hung_up(leaving: Shutdown) -> None:
         leaving.hang_up(None)
         task: Any = leaving._task
         with pytest.raises(Gone):
             await task
 
     with Pointsman(tmp_path) as pointsman:
-        leaving = Farewell(pointsman)
+        leaving = Shutdown(pointsman)
         leaving.conversation = Broken(how)  # type: ignore[assignment]
         try:
             asyncio.run(hung_up(leaving))

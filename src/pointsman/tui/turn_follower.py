@@ -26,7 +26,7 @@ from pointsman.sessions.update import (
     WorkerState,
 )
 from pointsman.tui.question import (
-    Question,
+    UserQuestion,
     egress_question,
     route_question,
     tool_question,
@@ -42,7 +42,7 @@ ASKED = ("turns.pattern_disagreement",)
 """What a question of its own tells."""
 
 
-class Following:
+class TurnFollower:
     """Shows what happens in one turn."""
 
     def __init__(self, app: ChatApp, view: TurnView, conversation: Conversation) -> None:
@@ -55,9 +55,9 @@ class Following:
         view = self.view
         match update:
             case RouteUpdate():
-                await self._routed(update)
+                await self._show_route(update)
             case Notice():
-                await self._noticed(update)
+                await self._show_notice(update)
             case TextDelta():
                 await view.say(update.text)
             case ThinkingDelta():
@@ -79,35 +79,35 @@ class Following:
             case ConfirmEgress():
                 await self._ask(egress_question(update, self._conversation))
             case UsageUpdate():
-                self._app.put_cost(update.session_cost_usd)
+                self._app.set_cost(update.session_cost_usd)
             case EventUpdate():
-                await self._told(update.event)
+                await self._handle_event(update.event)
             case TurnOver():
-                await view.over(update, self._app.took())
+                await view.over(update, self._app.elapsed_text())
             case _:
                 pass
 
-    async def _routed(self, update: RouteUpdate) -> None:
+    async def _show_route(self, update: RouteUpdate) -> None:
         if update.kind == "turn":
             # What was said of the last turn holds no longer; this one says its own.
-            await self._app.banners.take("turns.choice_rejected", "turns.budget_breaker")
-        self.view.routed(update)
-        self._app.put_turn(update.turn_id)
-        self._app.put_model(update.model)
+            await self._app.banners.remove_banners("turns.choice_rejected", "turns.budget_breaker")
+        self.view.show_route(update)
+        self._app.set_last_turn(update.turn_id)
+        self._app.set_model(update.model)
         await self._app.panel.withdraw("route")
 
-    async def _noticed(self, update: Notice) -> None:
+    async def _show_notice(self, update: Notice) -> None:
         if update.code in INLINE:
             await self.view.note(update.text, "warning")
         elif update.code not in ASKED:
-            await self._app.banners.put(update.code, update.text, self._app.now)
+            await self._app.banners.show_banner(update.code, update.text, self._app.now)
 
-    async def _ask(self, question: Question) -> None:
+    async def _ask(self, question: UserQuestion) -> None:
         # The composer keeps the focus: a letter typed as text must never be an answer. F5 leads
         # to the question.
         await self._app.panel.ask(question)
 
-    async def _told(self, event: Envelope) -> None:
+    async def _handle_event(self, event: Envelope) -> None:
         payload = event.payload
         if isinstance(payload, ToolConfirmationResolved):
             await self._app.panel.withdraw(payload.confirmation_request_id)

@@ -23,7 +23,7 @@ MOST_S: Final = 10.0
 """How long a session may take to close when its terminal is gone."""
 
 
-class Farewell:
+class Shutdown:
     """Closes a session in good order, whatever ends the app."""
 
     def __init__(self, pointsman: Pointsman) -> None:
@@ -32,9 +32,9 @@ class Farewell:
         self.conversation: Conversation | None = None
         self.owned: Conversations | None = None
         """What the app opened itself, and closes."""
-        self.drawn: Callable[[], Awaitable[None]] | None = None
+        self.wait_drawn: Callable[[], Awaitable[None]] | None = None
         """Waits for the turn under way to be drawn to its end."""
-        self.is_near = False
+        self.has_begun = False
 
     def listen(self, driver: Driver | None, leave: Callable[[], None]) -> None:
         """Take notice of a terminal that is closed, and of somebody who ends the process."""
@@ -44,12 +44,12 @@ class Farewell:
 
     async def close(self, disposition: Disposition, reason: CancelReason) -> str | None:
         """Cancel the turn under way and end the session; gives what could not be done."""
-        self.is_near = True
+        self.has_begun = True
         try:
             if self.conversation is not None:
                 self.conversation.cancel(reason)
-                if self.drawn is not None:
-                    await self.drawn()
+                if self.wait_drawn is not None:
+                    await self.wait_drawn()
                 await self.conversation.end(disposition)
             if self.owned is not None:
                 await self.owned.close()
@@ -63,10 +63,10 @@ class Farewell:
             return
         if driver is not None:
             # Nobody takes what is drawn any more: waiting for that would be waiting for ever.
-            driver.write = _nowhere  # type: ignore[method-assign] # it has no other switch
-        self._task = asyncio.get_running_loop().create_task(self._gone())
+            driver.write = _discard  # type: ignore[method-assign] # it has no other switch
+        self._task = asyncio.get_running_loop().create_task(self._close_and_exit())
 
-    async def _gone(self) -> None:
+    async def _close_and_exit(self) -> None:
         try:
             async with asyncio.timeout(MOST_S):
                 await self.close("abandoned", "client_disconnect")
@@ -91,5 +91,5 @@ def is_terminal_gone() -> bool:
     return False
 
 
-def _nowhere(data: str) -> None:  # noqa: ARG001 - the driver names it
+def _discard(data: str) -> None:  # noqa: ARG001 - the driver names it
     return

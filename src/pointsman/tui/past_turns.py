@@ -8,14 +8,13 @@ from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Text, Thinking, ToolUse
 from pointsman.sessions.message import SessionMessage
 from pointsman.tui.plain import span_text, usd_text
-from pointsman.tui.route_line import RouteLine, recorded_why
-from pointsman.tui.turn_view import TurnView, pictures_in
+from pointsman.tui.turn_view import RouteLine, TurnView, pictures_in, recorded_reason
 
-Past = tuple[SessionMessage, ...]
+PastTurn = tuple[SessionMessage, ...]
 """The messages of one turn."""
 
 
-def turns_of(history: Sequence[SessionMessage]) -> list[Past]:
+def split_turns(history: Sequence[SessionMessage]) -> list[PastTurn]:
     """Split a history into its turns."""
     found: dict[str, list[SessionMessage]] = {}
     for message in history:
@@ -23,15 +22,15 @@ def turns_of(history: Sequence[SessionMessage]) -> list[Past]:
     return [tuple(messages) for messages in found.values()]
 
 
-def past_view(past: Past) -> TurnView:
-    """Give the view of a turn that is over; `drawn` fills it once it is on the screen."""
+def past_turn_view(past: PastTurn) -> TurnView:
+    """Give the view of a turn that is over; `draw_turn` fills it once it is on the screen."""
     first = past[0]
     view = TurnView(first.text if first.role == "user" else "", pictures_in(first))
-    view.put_route(_line(past), first.turn_id)
+    view.set_route(_line(past), first.turn_id)
     return view
 
 
-async def drawn(view: TurnView, past: Past) -> None:
+async def draw_turn(view: TurnView, past: PastTurn) -> None:
     """Fill a view with what was said and done."""
     for message in past:
         if message.role != "assistant":
@@ -53,7 +52,7 @@ async def drawn(view: TurnView, past: Past) -> None:
     await view.finish()
 
 
-def _line(past: Past) -> RouteLine:
+def _line(past: PastTurn) -> RouteLine:
     said = [each.metadata for each in past if each.metadata.model]
     if not said:
         return RouteLine(state="no answer")
@@ -62,14 +61,14 @@ def _line(past: Past) -> RouteLine:
     took = sum(each.latency_ms for each in usages) * 1000
     return RouteLine(
         model=last.model or "",
-        why="" if last.routing is None else recorded_why(last.routing),
+        why="" if last.routing is None else recorded_reason(last.routing),
         cost=usd_text(cost),
         took=span_text(took),
         state="" if last.status == "complete" else last.status,
     )
 
 
-def _is_answered(past: Past, tool_use_id: str) -> bool:
+def _is_answered(past: PastTurn, tool_use_id: str) -> bool:
     return any(
         getattr(block, "tool_use_id", "") == tool_use_id and not getattr(block, "is_error", True)
         for message in past
