@@ -27,7 +27,7 @@ from tests.gateway.house import Upstream, entries, model, provider, write_home
 
 from pointsman.app import Pointsman
 from pointsman.calls.model_call import ModelCall
-from pointsman.gateway.turns.durable import Durability
+from pointsman.gateway.serving.durability import Durability
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.gateway.wire.connection import ClientConnection
 from pointsman.providers.http.exchange import Exchange

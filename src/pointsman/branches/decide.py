@@ -161,7 +161,7 @@ _POLICIES: dict[str, _Policy] = {
 
 
 def _output(found: CompiledDecision, cases: tuple[int, ...], policy: str) -> Value:
-    """Give what the chosen rules put out: one value, a list of them, or what they add up to."""
+    """Return the output of the chosen rules: one value, a list of them, or their aggregate."""
     decision = found.decision
     if decision.aggregate == "count":
         return len(cases)
@@ -202,7 +202,7 @@ def _choose_by_weight(found: CompiledDecision, wheel: Wheel, given: Value | Miss
 
 
 def _results(found: CompiledDecision, hits: Hits) -> tuple[CaseResult, ...]:
-    """Give what every case said; without `include_evaluation`, only those worth telling."""
+    """Return the result of every case; without `include_evaluation`, only the true and unknown."""
     if not found.decision.logging.include_evaluation:
         told = sorted({*hits.hits, *hits.unknown})
         return tuple(_result(found, each, hits) for each in told)

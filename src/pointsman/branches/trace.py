@@ -59,7 +59,7 @@ class Weighted(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class GuardrailCheck(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """What one guardrail said about one target or weight; `action` is what follows."""
+    """The result of one guardrail for one target or weight, and the action that follows."""
 
     decision_id: str
     check_name: str

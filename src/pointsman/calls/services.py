@@ -1,4 +1,4 @@
-"""What the model calls of a process share: budgets, health, ledger, providers, and one listener."""
+"""Services shared by a process's model calls, and the record of how a call ended."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class CallServices(Struct, frozen=True):
     deadlines: Callable[[], Deadlines]
     listener: CallListener | None = None
     run_blocking: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
-    """Runs what waits for the network in a thread; None where budgets are kept in this process."""
+    """Runs blocking network calls in a thread; None where budgets are kept in this process."""
 
 
 def deadlines_of(settings: Settings) -> Deadlines:

@@ -68,7 +68,7 @@ Found: TypeAlias = "Value | Unknown"
 
 
 class Answer(Struct, frozen=True):
-    """What an expression came to; where it is unknown, what was missing and what went wrong."""
+    """The result of an expression; where it is unknown, the missing paths and the reason."""
 
     value: Found
     missing: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Names(Struct, frozen=True):
     has_input: bool = True
 
     def start(self, root: str, scope: Scope) -> object:
-        """Give the value that a name stands for."""
+        """Return the value that a name stands for."""
         if root == INPUT and self.has_input:
             return scope.input
         return scope.whole if root == WHOLE else scope.context.get(root, MISSING)
@@ -105,7 +105,7 @@ def evaluate(tree: Node, scope: Scope, names: Names) -> Answer:
 
 
 class _Walk:
-    """One evaluation: the steps left, and what was found missing on the way."""
+    """One evaluation: the steps left, and the paths found missing on the way."""
 
     def __init__(self, scope: Scope, names: Names) -> None:
         self._scope = scope
@@ -115,7 +115,7 @@ class _Walk:
         self.reason = ""
 
     def value(self, node: Node) -> Found:
-        """Give the value of a node."""
+        """Return the value of a node."""
         try:
             return _WAYS[type(node)](self, node)
         except NotKnown as refusal:
@@ -271,7 +271,7 @@ class _Walk:
         return None
 
     def _all(self, nodes: tuple[Node, ...]) -> list[Value]:
-        """Give the values of all nodes, or find all that is missing among them."""
+        """Return the values of all nodes, or collect every missing path among them."""
         found = [self.value(each) for each in nodes]
         known = [each for each in found if not isinstance(each, Unknown)]
         if len(known) < len(found):

@@ -52,7 +52,7 @@ class Expression:
         return function([ast.Return(found)], code.bound, ARGUMENTS), code.is_metered
 
     def answer(self, scope: Scope) -> Answer:
-        """Give the value, or say why there is none. Never raises."""
+        """Return the value, or say why there is none. Never raises."""
         try:
             meter = [STEPS] if self.is_metered else None
             found = self.fast(scope.context, scope.whole, scope.input, meter)
@@ -63,7 +63,7 @@ class Expression:
         return self.carefully(scope)
 
     def carefully(self, scope: Scope) -> Answer:
-        """Give the answer of the careful way."""
+        """Return the answer of the careful way."""
         return evaluate(self.tree, scope, self._names)
 
 

@@ -48,7 +48,7 @@ class ExpressionRefused(InputError):
 
     @property
     def column(self) -> int:
-        """The column of what is wrong, counted from 1."""
+        """The column of the error, counted from 1."""
         return self.at + 1
 
     def caret(self) -> str:
@@ -183,7 +183,7 @@ Node: TypeAlias = (
 
 
 def inner(node: Node) -> tuple[Node, ...]:
-    """Give the nodes directly inside a node, as they stand in the text."""
+    """Return the nodes directly inside a node, as they stand in the text."""
     match node:
         case Not() | Minus():
             return (node.of,)
@@ -210,13 +210,13 @@ def _children(node: Node) -> tuple[Node, ...]:
 
 
 def every(node: Node) -> Iterator[Node]:
-    """Give a node and all inside it, from left to right."""
+    """Return a node and all inside it, from left to right."""
     yield node
     for each in inner(node):
         yield from every(each)
 
 
 def paths(node: Node) -> tuple[Path, ...]:
-    """Give the values of the context that an expression reads, each once, as they first stand."""
+    """Return the values of the context that an expression reads, each once, as they first stand."""
     found = {each.keys: each for each in reversed(list(every(node))) if isinstance(each, Path)}
     return tuple(reversed(found.values()))

@@ -21,7 +21,7 @@ from pointsman.kernel.document import (
 )
 
 MOST_PROBLEMS = 100
-"""Reading stops here: a list longer than this helps nobody."""
+"""Reading stops here: a longer list of problems is no help."""
 
 _VALUE_STANDS = frozenset({Code.ANCHOR, Code.DIRECTIVE, Code.DUPLICATE_KEY})
 """Problems after which the value that was read is still the one that was meant."""

@@ -68,7 +68,7 @@ def parse_yaml(text: bytes, source: str, limits: Limits = DEFAULT_LIMITS) -> Doc
     decoded = decode(text, source, limits)
     _refuse_characters(decoded, Tree(source, limits))
     if _parsers_agree(decoded):
-        # DETERMINISM: only the pure parser's word counts on what is not valid, and where.
+        # DETERMINISM: only the pure parser decides which text is invalid, and where.
         with suppress(*_PARSE_ERRORS):
             return _Reader(Tree(source, limits)).read(_events(FAST_LOADER(decoded)))
     return _read_slowly(decoded, Tree(source, limits))

@@ -131,7 +131,7 @@ class Placement:
         )
 
     def stays(self) -> tuple[str, str]:
-        """Give the rule and the reason why this question must stay, or two empty texts."""
+        """Return the rule and the reason why this question must stay, or two empty texts."""
         facts, policy = self.facts, self.policy
         if policy.is_unreadable:
             return "TABLE_UNREADABLE", "placement.yaml cannot be read, so nothing leaves"
@@ -344,7 +344,7 @@ def _notes(case: Placement) -> str:
 
 
 def _after_failure(case: Placement) -> Conclusion:
-    """Decide what follows a failure, from what the stored decision allowed."""
+    """Decide after a failure, by the fallback that the stored decision allowed."""
     step: StepName = "failureHandling"
     failed = case.facts.failed
     if failed is None:

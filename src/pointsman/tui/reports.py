@@ -58,9 +58,9 @@ def cost_text(found: Rollup) -> str:
 
 def providers_text(conversations: Conversations) -> str:
     """List providers and models with their state, its cause, and when it clears."""
-    house = conversations.services
-    models = house.opened.files.in_force().ready.models
-    rows = provider_rows(house.health.reports(models), house.opened.clock.now())
+    services = conversations.services
+    models = services.opened.files.in_force().ready.models
+    rows = provider_rows(services.health.reports(models), services.opened.clock.now())
     cells = [(_scope(row), row.state, row.why, clears_text(row)) for row in rows]
     return table([("PROVIDER OR MODEL", "STATE", "CAUSE", "CLEARS"), *cells])
 

@@ -50,7 +50,7 @@ class Suggestions(OptionList, can_focus=False):
         return bool(self.display)
 
     @property
-    def offered(self) -> tuple[str, ...]:
+    def shown_lines(self) -> tuple[str, ...]:
         """What is offered."""
         return self._found if self.is_open else ()
 
@@ -72,7 +72,7 @@ class Suggestions(OptionList, can_focus=False):
         self.highlighted = None
         self.display = bool(found)
 
-    def completed(self, line: str) -> str | None:
+    def complete(self, line: str) -> str | None:
         """Give the line as far as it is clear; None where nothing can be added."""
         if not self.is_open:
             return None
@@ -80,7 +80,7 @@ class Suggestions(OptionList, can_focus=False):
             return self.chosen
         if len(self._found) == 1:
             return self._found[0]
-        common = _shared(self._found)
+        common = _common_prefix(self._found)
         if len(common) > len(line):
             return common
         self.move(1)
@@ -93,7 +93,7 @@ class Suggestions(OptionList, can_focus=False):
         at = start if self.highlighted is None else self.highlighted
         self.highlighted = (at + step) % count
 
-    def put_away(self) -> bool:
+    def close(self) -> bool:
         """Offer nothing more; tells whether something was offered."""
         was_open, self.display = self.is_open, False
         self._found = ()
@@ -106,7 +106,7 @@ class Suggestions(OptionList, can_focus=False):
             self.post_message(self.Taken(self._found[event.option_index]))
 
 
-def _shared(lines: tuple[str, ...]) -> str:
+def _common_prefix(lines: tuple[str, ...]) -> str:
     """Give the letters with which all lines begin; between the least and the greatest is all."""
     first, last = min(lines), max(lines)
     same = next((n for n, letter in enumerate(first) if last[n : n + 1] != letter), len(first))

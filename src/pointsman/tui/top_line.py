@@ -12,7 +12,7 @@ from textual.widget import Widget
 from pointsman.tui.plain import plain
 
 
-class Standing(Struct, frozen=True):
+class SessionStatus(Struct, frozen=True):
     """What the line says."""
 
     session_id: str = ""
@@ -23,12 +23,12 @@ class Standing(Struct, frozen=True):
     cost: str = "$0.00"
 
     @property
-    def left(self) -> str:
+    def left_text(self) -> str:
         """What may be cut."""
         return f" {self.workspace or 'no workspace'}"
 
     @property
-    def right(self) -> str:
+    def right_text(self) -> str:
         """What must be seen."""
         model = f"{self.mode} · {self.model}" if self.model else self.mode
         if self.pending:
@@ -42,18 +42,18 @@ class TopLine(Widget):
 
     def __init__(self) -> None:
         super().__init__(id="top")
-        self.standing = Standing()
+        self.status = SessionStatus()
 
-    def put(self, standing: Standing) -> None:
+    def show_status(self, status: SessionStatus) -> None:
         """Say something else."""
-        self.standing = standing
+        self.status = status
         self.refresh()
 
     def render(self) -> Content:
         """Draw the line: the right side first, the left in what is left."""
-        width, right = self.size.width, plain(self.standing.right)
+        width, right = self.size.width, plain(self.status.right_text)
         room = max(0, width - cell_len(right))
-        left = plain(self.standing.left)
+        left = plain(self.status.left_text)
         if cell_len(left) > room - 2:
             left = f" …{_tail(left, room - 4)}" if room > 8 else ""
         return Content.assemble(set_cell_size(left, room), Content(right).stylize("bold"))

@@ -48,7 +48,7 @@ class Scope(Struct, frozen=True):
     by_pattern: Mapping[int, tuple[int, ...]]
 
     def worth_asking(self, look: Look) -> Iterable[CompiledRule]:
-        """Give the rules that can hold, in their order."""
+        """Return the rules that can hold, in their order."""
         if not self.by_pattern or not look.hits:
             return self.always
         found = {n for hit in look.hits for n in self.by_pattern.get(hit, ())}
@@ -64,7 +64,7 @@ class CompiledTurnPolicy:
         self.aliases = aliases(policy.models)
         self.defaults = model_names(policy.global_default)
         self.local_model = EMBEDDED_MODEL if policy.local_model is UNSET else policy.local_model
-        """The model that takes what must stay here where no other candidate can."""
+        """The model for turns that must stay here, where no other candidate can take them."""
         self._patterns = Patterns(TextPatterns(), TextPatterns())
         shared = self._rules(policy.rules)
         self._anywhere = self._make_scope(None, policy.pattern, policy.tiers, shared)
@@ -91,7 +91,7 @@ class CompiledTurnPolicy:
         return Look(facts, self._patterns)
 
     def scope(self, workspace_path: str | None) -> Scope:
-        """Give what holds in a workspace: of nested ones, the closest."""
+        """Return the scope of a workspace: of nested ones, the closest."""
         if workspace_path is not None and workspace_path.startswith("/"):
             normal = normal_path(workspace_path, "")
             parts = tuple(part for part in normal.split("/") if part)
@@ -145,7 +145,7 @@ def _is_learning(settings: PatternSettings) -> bool:
 
 
 def exceeded_limit(asked: Condition, spent: MicroUsd) -> MicroUsd | None:
-    """Give the daily spend a condition asks about and that is exceeded, outside of any `not`."""
+    """Return the daily spend a condition asks about and that is exceeded, outside of any `not`."""
     own = asked.cost_today_exceeds_microusd
     if own is not None and spent > own:
         return own

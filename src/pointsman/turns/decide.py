@@ -76,7 +76,7 @@ class Turn:
 
     @property
     def local_model(self) -> str:
-        """The model that takes what must stay here: placement.yaml's, else models.yaml's."""
+        """The model for turns that must stay here: placement.yaml's, else models.yaml's."""
         placed = self.facts.placement
         if placed is None or placed.local_model is UNSET:
             return self.ready.local_model
@@ -224,7 +224,7 @@ def _recommendation(facts: TurnFacts, settings: PatternSettings) -> Recommendati
 
 
 def _explore(turn: Turn, found: Recommendation | Weighed) -> Evaluation | None:
-    """Give the runner-up its chance, where this turn drew it and the runner-up may take it."""
+    """Choose the runner-up, where this turn drew that and the runner-up may take it."""
     if len(found.options) < 2 or not is_explored(turn.facts, turn.scope.pattern):
         return None
     runner_up = found.options[1].model
@@ -234,7 +234,7 @@ def _explore(turn: Turn, found: Recommendation | Weighed) -> Evaluation | None:
 
 
 def _deferred_pattern(turn: Turn) -> list[Evaluation]:
-    """After a rule won, tell what the pattern store would have said; it changes nothing."""
+    """Return the pattern slot's choice after a rule won; it changes nothing."""
     if turn.ready.policy.trace_deferred == "off":
         return []
     found = _pattern(turn)
@@ -335,7 +335,7 @@ def _judge(turn: Turn, slot: Slot, candidate: str, reason: str) -> Evaluation:
 
 
 def _with_evidence(found: Recommendation | Weighed, evaluation: Evaluation) -> Evaluation:
-    """Add what the pattern store looked at."""
+    """Add the neighbours and scores the pattern slot used."""
     if isinstance(found, Weighed):
         return replace(
             evaluation,

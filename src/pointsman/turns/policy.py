@@ -218,7 +218,7 @@ def _first_local(models: Mapping[str, Model]) -> str | UnsetType:
 
 
 def normal_path(path: str, home: str) -> str:
-    """Give a path without `~`, `.`, `..` and doubled slashes; links are not followed."""
+    """Return a path without `~`, `.`, `..` and doubled slashes; links are not followed."""
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
     parts: list[str] = []
@@ -239,7 +239,7 @@ def _rules(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> tuple[R
 
 
 def rule_names(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> list[str]:
-    """Give every rule its name; one without gets `rule_<index>`, made unique where it clashes.
+    """Return the name of every rule; one without gets `rule_<index>`, made unique where it clashes.
 
     `taken` are names of other rules that hold beside these.
     """
@@ -258,7 +258,7 @@ def _fraction(value: Decimal) -> Billionths:
 
 
 def _registry_tiers(models: Mapping[str, Model]) -> dict[str, str]:
-    """Give the first model declared for each tier; the built-in one where there is no other."""
+    """Return the first model declared for each tier; the built-in one where there is no other."""
     declared = [*(name for name in models if name != EMBEDDED_MODEL), EMBEDDED_MODEL]
     tiers = [(models[name].tier, name) for name in declared if name in models]
     return {tier: name for tier, name in reversed(tiers) if tier is not None}

@@ -47,7 +47,7 @@ class RuleAttempt(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 class ModelOption(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A model that similar turns speak for.
 
-    What follows the sample size is told by the method `evidence` alone: the success and the cost it
+    Only the method `evidence` sets the fields behind the sample size: the success and the cost it
     expects, how many rows are behind that (in thousandths), and how far off it may well be.
     """
 

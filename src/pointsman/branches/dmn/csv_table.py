@@ -83,7 +83,7 @@ def _path(name: str, source: str, problems: list[Problem]) -> str:
 
 
 def _cell_value(key: str, cell: str) -> Json:
-    """Give a number where a number is meant, else the text."""
+    """Return a number where a number is meant, else the text."""
     text = cell.strip()
     if key in {"target", "label"}:
         return text

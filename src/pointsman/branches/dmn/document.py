@@ -69,7 +69,7 @@ class _Table:
         self._outputs = table.all("output")
 
     def decision(self, name: str, element: Element, default: str) -> Json:
-        """Give the table as a decision, as it would be written."""
+        """Return the table as a decision, as it would be written."""
         paths = tuple(map(self._path, self._inputs))
         rows = tuple(map(self._row, self._table.all("rule")))
         attributes = self._table.attributes
@@ -133,7 +133,7 @@ class _Table:
         return _text(value)
 
     def _sort_outputs(self, rows: Sequence[Row]) -> list[Json]:
-        """Give the outputs of the rules from the most important down, column by column.
+        """Return the outputs of the rules from the most important down, column by column.
 
         A column without a list of its values does not count; of equals the first written leads.
         """

@@ -22,7 +22,7 @@ NO_MATCH = "no-match"
 
 
 class Row(Struct, frozen=True):
-    """One rule: its cells, what it adds to the decision's row, and where it stands."""
+    """One rule: its cells, the fields it adds to the decision's row, and its place."""
 
     cells: tuple[str, ...]
     rest: dict[str, Json]
@@ -38,7 +38,7 @@ class Sheet(Struct, frozen=True):
     is_bare: bool
 
     def rules(self, problems: list[Problem]) -> list[Json]:
-        """Give the rules as they would be written; note what cannot be."""
+        """Return the rules as they would be written; note a problem for each that cannot be."""
         return [self._rule(row, problems) for row in self.rows]
 
     def _rule(self, row: Row, problems: list[Problem]) -> Json:
@@ -52,12 +52,12 @@ class Sheet(Struct, frozen=True):
         return {"condition": " and ".join(each for each in parts if each) or "true", **row.rest}
 
     def problem(self, at: Position, message: str, hint: str = "") -> Problem:
-        """Give a problem at a place of the source."""
+        """Return a problem at a place of the source."""
         return Problem(Place(self.source, *at), Code.INVALID_VALUE, message, hint)
 
 
 def literal_value(text: str) -> Value:
-    """Give the value of a literal written in our language."""
+    """Return the value of a literal written in our language."""
     found = value(text).answer(Scope({})).value
     return None if isinstance(found, Unknown) else found
 
@@ -65,7 +65,7 @@ def literal_value(text: str) -> Value:
 def document_of(
     source: str, decisions: Sequence[Json], places: Sequence[Sequence[Position]]
 ) -> Document:
-    """Give decisions as a document whose rules still know where they stood."""
+    """Return decisions as a document whose rules still know where they stood."""
     values: dict[Path, Position] = {(): START, ("decisions",): START}
     for number, rows in enumerate(places):
         values["decisions", number] = rows[0] if rows else START

@@ -31,18 +31,18 @@ class Element:
         self.children: list[Element] = []
 
     def all(self, name: str) -> list[Element]:
-        """Give the children of a name."""
+        """Return the children of a name."""
         return [each for each in self.children if each.name == name]
 
     def content(self, *names: str) -> str:
-        """Give the text of the element that names lead to; empty where there is none."""
+        """Return the text of the element that names lead to; empty where there is none."""
         found: list[Element] = [self]
         for name in names:
             found = [child for each in found for child in each.all(name)][:1]
         return found[0].text.strip() if found else ""
 
     def every(self, name: str) -> Iterator[Element]:
-        """Give all elements of a name inside this one."""
+        """Return all elements of a name inside this one."""
         for each in self.children:
             if each.name == name:
                 yield each
@@ -50,7 +50,7 @@ class Element:
 
 
 def read_elements(text: bytes, source: str, limits: Limits = LIMITS) -> Element:
-    """Read a DMN file of version 1.3 to 1.5, or raise with the place of what is wrong."""
+    """Read a DMN file of version 1.3 to 1.5, or raise with the place of the problem."""
     return _Reader(source, limits).read(text)
 
 

@@ -63,7 +63,7 @@ class Cells:
         self.is_complete = self.count <= MOST_CELLS
 
     def __iter__(self) -> Iterator[Cell]:
-        """Give the cells; of too many, some spread over all of them."""
+        """Return the cells; of too many, some spread over all of them."""
         taken = min(self.count, MOST_CELLS)
         # DETERMINISM: a stride without a common divisor reaches far without chance.
         stride = 1 if self.is_complete else self.count // MOST_CELLS * 2 + 1
@@ -87,7 +87,7 @@ class Cell(Struct, frozen=True):
     is_open: bool
 
     def scope(self, ready: CompiledDecision) -> Scope:
-        """Give what the conditions look at."""
+        """Return the scope that the conditions read."""
         return Scope(self.context, self._input(ready))
 
     def _input(self, ready: CompiledDecision) -> Value | Missing:
@@ -97,7 +97,7 @@ class Cell(Struct, frozen=True):
 
 
 def asked_by(ready: CompiledDecision, row: int) -> tuple[Asked, ...] | None:
-    """Give all that a condition asks for; None where it does more than compare with literals."""
+    """Return the comparisons of a condition; None where it does more than compare with literals."""
     found: list[Asked] = []
     tree = ready.conditions[row].tree
     return tuple(found) if _collect(tree, ready.declared, found) else None
@@ -157,7 +157,7 @@ def _declared_values(ready: CompiledDecision) -> Mapping[Keys, list[Value]]:
 
 
 def _domain(asked: Sequence[Asked]) -> list[Value]:
-    """Give one value for each way in which literals can tell values of a path apart."""
+    """Return one value for each way in which literals can tell values of a path apart."""
     kinds = {kind_of(each.value) for each in asked}
     found: list[Value] = []
     if "text" in kinds:

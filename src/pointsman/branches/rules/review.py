@@ -1,4 +1,4 @@
-"""What can be said of a decision without deciding anything: gaps, overlaps, shadows, conflicts.
+"""Static review of decisions: gaps, overlaps, shadowed rules, conflicts.
 
 Every finding comes with an input that shows it. Nothing here rejects a decision.
 """
@@ -44,7 +44,7 @@ class Finding(Struct, frozen=True):
 
 
 def review(policy: BranchPolicy) -> tuple[Finding, ...]:
-    """Give what a user should know about valid decisions, in their order."""
+    """Return the findings about valid decisions, in their order."""
     ready = compile_policy(policy)
     return tuple(
         finding
@@ -65,7 +65,7 @@ class _Review:
         self._rows = [row for row, each in enumerate(self._asked) if each is not None]
 
     def findings(self) -> Iterator[Finding]:
-        """Give all findings of the decision."""
+        """Return all findings of the decision."""
         if self._decision.type == "weighted":
             yield from self._weights()
             return
@@ -110,7 +110,7 @@ class _Review:
             before |= mask
 
     def _precedence(self) -> list[int] | None:
-        """Give the rules from the one that goes first; None where all that are true count."""
+        """Return the rules from the one that goes first; None where all that are true count."""
         rows = range(len(self._decision.cases))
         policy = self._decision.hit_policy
         if self._decision.type != "rule_table" or policy == "first":
@@ -133,7 +133,7 @@ class _Review:
                     break
 
     def _overlap(self, row: int, by: int, cells: Cells) -> Cell | None:
-        """Give an input for which both are true, if one is only true where the other is."""
+        """Return an input for which both are true, if one is only true where the other is."""
         example: Cell | None = None
         conditions = self._ready.conditions
         for cell in cells:

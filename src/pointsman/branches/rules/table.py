@@ -58,7 +58,7 @@ class Table:
         return self._index is not None
 
     def first(self, scope: Scope) -> Hits:
-        """Give the first condition that is true; those behind it are not looked at."""
+        """Return the first condition that is true; those behind it are not looked at."""
         if self._index is not None:
             rows = self._index.rows(scope)
             if rows is not None:
@@ -70,7 +70,7 @@ class Table:
         )  # fmt: skip
 
     def every(self, scope: Scope) -> Hits:
-        """Give all conditions that are true."""
+        """Return all conditions that are true."""
         hits: list[int] = []
         careful = _Careful(self._conditions, scope)
         rows = None if self._index is None else self._index.rows(scope)
@@ -96,7 +96,7 @@ class Table:
 
 
 class _Careful:
-    """Asks single conditions the careful way, and keeps what is unknown."""
+    """Evaluates single conditions the careful way, and keeps the unknown answers."""
 
     __slots__ = ("_conditions", "_scope", "unknown")
 
@@ -149,7 +149,7 @@ def _hit(number: int, *, is_first: bool) -> ast.stmt:
 
 
 def _hoist(conditions: Sequence[Expression], code: Code) -> list[ast.stmt]:
-    """Give the statements that read what several conditions read, and tell the code about them."""
+    """Return statements that read, once, each path several conditions share; tell the code."""
     counts = Counter(path.keys for each in conditions for path in each.reads)
     shared = {
         path.keys: path for each in conditions for path in each.reads if counts[path.keys] > 1
@@ -211,21 +211,21 @@ class _Index:
         return max(map(len, (*self._rows.values(), self._rest)))
 
     def rows(self, scope: Scope) -> tuple[int, ...] | None:
-        """Give the conditions that can be true; None where the value is not there.
+        """Return the conditions that can be true; None where the value is not there.
 
         INVARIANT: keys are texts and numbers other than 0 and 1, so that Python, to which true
         equals 1, finds nothing that the language would not.
         """
         try:
             found = self._read(scope.context, scope.whole, scope.input, None)
-            # What has no hash, such as a list, raises and is left to the conditions.
+            # A value without a hash, such as a list, raises and is left to the conditions.
             return self._rows.get(cast("IndexKey", found), self._rest)
         except LACKS:
             return None
 
 
 def _wanted_values(tree: Node) -> dict[Keys, tuple[Path, tuple[IndexKey, ...]]]:
-    """Give the values that a condition can only be true for, by the path they must stand at."""
+    """Return the values that a condition can only be true for, by the path they must stand at."""
     parts = tree.parts if isinstance(tree, Logic) and tree.word == "and" else (tree,)
     found: dict[Keys, tuple[Path, tuple[IndexKey, ...]]] = {}
     for part in parts:

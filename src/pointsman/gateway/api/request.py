@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from pointsman.access.keys import Principal
 from pointsman.errors import InputError
-from pointsman.gateway.http import Asked
-from pointsman.gateway.route import Route
+from pointsman.gateway.serving.http import Asked
+from pointsman.gateway.serving.route import Route
 from pointsman.kernel.document import Document, Limits
 from pointsman.kernel.instant import Instant, read_instant
 from pointsman.kernel.json_text import read_json

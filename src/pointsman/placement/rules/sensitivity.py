@@ -34,7 +34,7 @@ class Sensitivity(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def staying(found: Sensitivity, stays_local: Sequence[str]) -> tuple[str, ...]:
-    """Give the kinds found that must stay; a group stands for all its kinds."""
+    """Return the detected kinds that must stay; a group stands for all its kinds."""
     return tuple(kind for kind in found.kinds if _stays(kind, stays_local))
 
 

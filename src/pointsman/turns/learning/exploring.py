@@ -25,7 +25,7 @@ _SHADOW_MODEL: Final = Salted("pattern.shadow.model")
 
 
 def explore_draw(turn_id: str, settings: PatternSettings) -> Billionths | UnsetType:
-    """Give what a turn draws, a fact of it; unset where the policy explores nothing."""
+    """Return the number a turn draws, a fact of it; unset where the policy explores nothing."""
     if settings.explore is UNSET or settings.mode != "apply" or not turn_id:
         return UNSET
     return _draw(_EXPLORE, turn_id)
@@ -72,7 +72,7 @@ def shadow_model(
 
 
 def may_leave(ready: CompiledTurnPolicy, facts: TurnFacts, chosen: str, model: str) -> bool:
-    """Tell whether a model may see a turn that another took: what was local stays local."""
+    """Tell whether a model may see a turn that another took: a local turn stays local."""
     if _is_here(ready, model):
         return True
     return not _is_local(facts) and not _is_here(ready, chosen)

@@ -1,4 +1,4 @@
-"""One provider under one credential: what is out there, and how a call or time changes it.
+"""One provider under one credential: its outages, and how a call or time changes them.
 
 Document 002 §4.5. Pure: time comes with the calls.
 """
@@ -41,7 +41,7 @@ THRESHOLDS = Thresholds()
 
 
 class Outage(Struct, frozen=True, forbid_unknown_fields=True):
-    """A scope that is out; it clears when nobody has tried it for a while."""
+    """A scope that is out; it clears after a while without an attempt."""
 
     cause: Cause
     since: Instant
@@ -131,7 +131,7 @@ def settle_outages(
 
 
 def clears_at(outage: Outage, thresholds: Thresholds = THRESHOLDS) -> Instant:
-    """Give when an outage ends if nobody tries again."""
+    """Return when an outage ends without a further attempt."""
     return Instant(outage.last_attempt + thresholds.clear_after_s * SECOND)
 
 
@@ -145,7 +145,7 @@ def outage_state(outage: Outage, now: Instant, thresholds: Thresholds = THRESHOL
 
 
 def after_success(provider: ProviderState, event: CallEvent) -> Step:
-    """Give the provider after a call that went well, and what came back by it."""
+    """Return the provider after a call that succeeded, and the outages it ended."""
     provider, changes = clear_models(event.provider, provider, (event.model,), event.at)
     provider = replace(provider, latest=event.at, network_errors=())
     provider, cleared = clear_provider(event.provider, provider, event.at)
@@ -170,7 +170,7 @@ def clear_models(
 def after_failure(
     provider: ProviderState, event: CallEvent, models: Iterable[str], thresholds: Thresholds
 ) -> Step:
-    """Give the provider after a call that failed, and what went out by it."""
+    """Return the provider after a call that failed, and the outages it began."""
     provider, changes = _count_strike(_extend_outages(provider, event), event, thresholds)
     if event.result == "network" and provider.outage is None:
         errors = (*provider.network_errors, event.at)
@@ -218,7 +218,7 @@ def _extend_outages(provider: ProviderState, event: CallEvent) -> ProviderState:
 
 
 def _count_strike(provider: ProviderState, event: CallEvent, thresholds: Thresholds) -> Step:
-    """Count a failure against its model; an auth error is nobody's strike."""
+    """Count a failure against its model; an auth error counts against none."""
     own = provider.models.get(event.model, ModelState())
     if event.result == "auth" or own.outage is not None:
         return provider, ()

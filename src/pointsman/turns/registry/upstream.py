@@ -1,4 +1,4 @@
-"""Where a provider is and what it is always sent, read from `models.yaml`. Nothing is called here.
+"""A provider's address and fixed headers, read from `models.yaml`. Nothing is called here.
 
 The check of a file and the gateway that opens its providers use the same functions.
 """

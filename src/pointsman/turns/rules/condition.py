@@ -78,7 +78,7 @@ Test = Callable[[Look], bool]
 
 
 def condition(when: When) -> Condition:
-    """Give the exact form of what a rule asks."""
+    """Return the exact form of a rule's condition."""
     window, cost = _or_none(when.time_of_day_between), _or_none(when.cost_today_exceeds_usd)
     extensions = _words(when.file_extensions_in_context)
     any_of, all_of, inner = _or_none(when.any_of), _or_none(when.all_of), _or_none(when.not_)
@@ -118,13 +118,13 @@ def message_patterns(asked: Condition) -> Iterator[str]:
 
 
 def ready(asked: Condition, use: str, patterns: Patterns) -> Test:
-    """Give a condition as a function; `use` is the model whose token estimate counts."""
+    """Return a condition as a function; `use` is the model whose token estimate counts."""
     tests = [*_text_tests(asked, patterns), *_fact_tests(asked, use), *_trees(asked, use, patterns)]
     return _every(tests)
 
 
 def needed_patterns(asked: Condition, patterns: Patterns) -> frozenset[int] | None:
-    """Give message patterns of which one must match for the condition to hold, if any must."""
+    """Return message patterns of which one must match for the condition to hold, if any must."""
     if asked.message_matches is not None:
         return frozenset((patterns.message.number(asked.message_matches),))
     if asked.message_contains_any is not None:

@@ -1,6 +1,6 @@
-"""What can be said of a policy without deciding a turn: warnings, and a proof about privacy.
+"""Static review of a policy: warnings, and a proof about privacy.
 
-Nothing here rejects a policy. What is shown about a rule is exact, what is warned of is syntactic.
+Nothing here rejects a policy. Statements about a rule are exact, warnings are syntactic.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Finding(Struct, frozen=True):
 
 
 def review(policy: TurnPolicy) -> tuple[Finding, ...]:
-    """Give what a user should know about a valid policy, in the order of the file."""
+    """Return the findings about a valid policy, in the order of the file."""
     ready = compile_policy(policy)
     known: dict[Condition, _Asked] = {}
     return (
@@ -88,7 +88,7 @@ class Scoped(Struct, frozen=True):
 
 
 def scopes(policy: TurnPolicy) -> list[Scoped]:
-    """Give what holds everywhere, then what holds in each workspace."""
+    """Return the global scope, then the scope of each workspace."""
     return _scopes(compile_policy(policy))
 
 
@@ -160,7 +160,7 @@ def _covering(rule: Rule, by: Rule, workspace: str | None, *, is_always: bool) -
 
 
 def _covered_pairs(asked: Sequence[_Asked], own: int) -> Iterator[tuple[int, int]]:
-    """Give each rule that an earlier one covers, with the first that does.
+    """Return each rule that an earlier one covers, with the first that does.
 
     Pairs of global rules are left out beyond the first `own`: they are told of once, globally.
     """
@@ -279,7 +279,7 @@ class Proof(Struct, frozen=True):
 def local_proof(policy: TurnPolicy) -> Proof:
     """Try every candidate of every slot against the most permissive facts that stay local.
 
-    INVARIANT: a veto can only reject, and other facts only add vetoes, so what is rejected here is
+    INVARIANT: a veto can only reject, and other facts only add vetoes, so a model rejected here is
     rejected always. Fallback takes models away (`excluded_models`) and adds no candidate.
     """
     candidates = list(dict.fromkeys(_sources(compile_policy(policy))))
@@ -339,7 +339,7 @@ def _sources(ready: CompiledTurnPolicy) -> Iterator[Source]:
 
 
 def _inferred_sources(ready: CompiledTurnPolicy, scoped: Scoped) -> Iterator[Source]:
-    """Name what patterns and delegations may bring up; an upgrade goes through the same tiers."""
+    """Name the models patterns and delegations may bring up; an upgrade uses the same tiers."""
     if scoped.scope.pattern.mode == "apply":
         where = f"any model with a record{_inside(scoped)}"
         yield from (Source("pattern", where, model) for model in ready.models)

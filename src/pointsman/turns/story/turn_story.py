@@ -25,7 +25,7 @@ REFUSALS: Final = frozenset((*get_args(ValidationFailure), "confirmation_needed"
 
 
 class TurnCall(Struct, frozen=True):
-    """One call of a model, as its outcome entry has it; what was not charged used nothing."""
+    """One call of a model, as its outcome entry has it; an uncharged call used nothing."""
 
     decision_id: str
     at: Instant

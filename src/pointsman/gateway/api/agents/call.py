@@ -26,15 +26,15 @@ from pointsman.errors import (
     PermissionDenied,
     PointsmanError,
 )
-from pointsman.gateway.access import access_of, admit, credential_of
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import (
+from pointsman.gateway.serving.access import access_of, admit, credential_of
+from pointsman.gateway.serving.http import (
     JSON,
     NO_STORE,
     Answer,
     Asked,
 )
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.tracing import trace_context
 from pointsman.governance.action import Actor
 from pointsman.jobs.entries import CallEntry, Caller, call_draft
@@ -112,7 +112,7 @@ Work = Callable[[Call], Told]
 class AgentCalls:
     """Serves the calls of one gateway."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     def serve_with(
@@ -154,9 +154,9 @@ class AgentCalls:
         """
         asked, route = request.asked, request.route
         try:
-            caller = admit(self._parts, asked, route.key_scope)
+            caller = admit(self._parts, asked, route)
             if not caller.is_anonymous:
-                return actor_of(caller), access_of(caller, asked)
+                return actor_of(caller), access_of(caller, route.roles)
         except NotAuthenticated:
             raise
         except AccessError as error:
