@@ -9,7 +9,7 @@ from tests.unit.agency.fleet import COUNCIL, OPERATOR, Fleet, opened
 from tests.unit.agency.fleet_told import judge
 
 from pointsman.agents.file.agents_file import GivenModule, GivenSelfRep
-from pointsman.agents.trust.event import (
+from pointsman.agents.modules.event import (
     ModuleAptSet,
     ModuleStatusSet,
     RouterConfigSet,

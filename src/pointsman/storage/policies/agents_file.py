@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from pointsman.agents.compiled import CompiledAgentsPolicy, compile_policy
 from pointsman.agents.file.agents_file import NO_AGENTS, AgentsFile
+from pointsman.agents.file.make_selfrep import selfrep_of
 from pointsman.agents.file.run_section import GivenCouncil, GivenRun, privacy_problems
-from pointsman.agents.modules.making import selfrep_of
 from pointsman.agents.modules.selfrep import SelfRep
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy, agents_policy, read_policy
 from pointsman.errors import Problem
