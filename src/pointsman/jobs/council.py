@@ -67,7 +67,7 @@ class JobCouncil:
         self, council: GivenCouncil, client: AgentClient, run: Mapping[str, GivenRun]
     ) -> None:
         self._council = council
-        self._rules = RuleVoter(council.declared)
+        self._rules = RuleVoter(council.rules_in_force)
         self._client = client
         self._run = run
 
