@@ -20,7 +20,7 @@ OWNER: Final = Actor("local", "local", "admin")
 
 
 def actor_of(principal: Principal) -> Actor:
-    """Give who a call comes from; without a key there is nobody to hold to it."""
+    """Return the caller; without a key, the anonymous one."""
     if principal.is_anonymous:
         raise NotAuthenticated
     return Actor(principal.key_id or ADMIN, principal.name, principal.acts_as)

@@ -47,13 +47,13 @@ class PostgresLease:
             raise
 
     def fence(self) -> Fence:
-        """Give what a write must find that rests on the right, or raise `LeaseLost`."""
+        """Return what a write must find that rests on the right, or raise `LeaseLost`."""
         if not self._connection.is_alive:
             self._take_again()
         return Fence(self._name, self._token)
 
     def release(self) -> None:
-        """Give the right up."""
+        """Release the lease."""
         with suppress(LedgerError):
             self._connection.execute(_LEAVE, (self._name, self._token))
             # The server may notice only in a moment that a connection is closed.

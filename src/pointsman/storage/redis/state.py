@@ -34,7 +34,7 @@ class RedisState:
             )
 
     def after(self, place: str) -> list[Event]:
-        """Give the events after a place, the oldest first; after an empty one all that are kept."""
+        """Return the events after a place, the oldest first; after an empty one all that are kept."""
         with told_errors():
             found = self._redis.xrange(
                 f"{self._root}events", min=f"({place or FIRST}", count=MOST_EVENTS
@@ -50,7 +50,7 @@ class RedisState:
             )
 
     def give_up(self, name: str, holder: str) -> None:
-        """Give a claim up."""
+        """Release a claim."""
         with told_errors():
             self._give_up([f"{self._root}claim:{name}"], [holder])
 
