@@ -228,7 +228,7 @@ class Budgets:
             )
 
     def spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
-        """Return the amount spent so far, without what is reserved: for `cost_today`, all and day."""
+        """Return the amount spent so far, without reservations: for `cost_today`, all and day."""
         cap = Cap("", MicroUsd(0), per, each)
         with self._lock:
             found = self._counters_of(owners, (cap,), self._advance_clock(now))

@@ -78,7 +78,7 @@ def static_tokens(text: str) -> bytes:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words and single signs that are looked at; of capitals, only ASCII's are lowered."""
+    """Return the words and single signs of a text; only ASCII capitals are lowered."""
     return _WORD.findall(ascii_lower(looked_at(text)))
 
 

@@ -58,7 +58,7 @@ class Events(Protocol):
         ...
 
     def after(self, place: str) -> list[Event]:
-        """Return the events after a place, the oldest first; after an empty one all that are kept."""
+        """Return the events after a place, the oldest first; all events for an empty place."""
         ...
 
 

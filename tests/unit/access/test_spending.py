@@ -229,7 +229,7 @@ def test_a_disk_that_takes_nothing_loses_nothing(
 ) -> None:
     monkeypatch.setattr(module, "FLUSH_S", 0.2)
     monkeypatch.setattr(module, "LINGER_S", 0.01)
-    monkeypatch.setattr(store, "_put", _full)
+    monkeypatch.setattr(store, "_add_spent", _full)
     store.add(spend_key(SPENT), spend_amounts(SPENT))
     with pytest.raises(LedgerUnavailable, match="full"):
         store.flush()

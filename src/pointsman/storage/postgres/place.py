@@ -66,7 +66,7 @@ class PostgresStore:
         return PostgresStore, (self._conninfo, self._root)
 
     def conninfo(self, schema: str) -> str:
-        """Return the settings a driver needs to work in a schema, secrets included: never to be shown."""
+        """Return the connection settings for a schema, secrets included: never to be shown."""
         return make_conninfo(
             self._conninfo, options=f"{self._options} -c search_path={schema}".strip()
         )

@@ -34,7 +34,7 @@ class RedisState:
             )
 
     def after(self, place: str) -> list[Event]:
-        """Return the events after a place, the oldest first; after an empty one all that are kept."""
+        """Return the events after a place, the oldest first; all events for an empty place."""
         with told_errors():
             found = self._redis.xrange(
                 f"{self._root}events", min=f"({place or FIRST}", count=MOST_EVENTS

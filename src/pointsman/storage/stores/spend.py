@@ -125,7 +125,7 @@ class SpendStore:
         end_day: int,
         is_counted: Callable[[SpendKey], bool],
     ) -> int:
-        """Return the amount an owner spent from one day up to another, with what is not on disk yet.
+        """Return the amount an owner spent from one day up to another, unwritten calls included.
 
         `is_counted` tells the same of a call in memory as the other arguments say to the database.
         """

@@ -127,7 +127,7 @@ class SharedState:
             raw.execute("INSERT INTO events (body) VALUES (%s)", (body,))
 
     def after(self, place: str) -> list[Event]:
-        """Return the events after a place, the oldest first; after an empty one all that are kept."""
+        """Return the events after a place, the oldest first; all events for an empty place."""
         with self._pool.lent() as raw:
             rows = raw.execute(_AFTER, (int(place or 0), MOST_EVENTS)).fetchall()
         return [Event(str(seq), bytes(body)) for seq, body in rows]

@@ -189,7 +189,7 @@ class PatternStore:
     def evidence(
         self, fingerprint: Fingerprint, vector: bytes, k: int = 0, target: Target | None = None
     ) -> FoundEvidence:
-        """Return the evidence about a turn, or why there is none. Never raises: a turn must not fail.
+        """Return the evidence about a turn, or the reason for none. Never raises: no turn may fail.
 
         A `k` of 0 weighs as many looks as the method wants.
         """

@@ -55,7 +55,7 @@ class Sieve:
         self._signs[:, start : start + len(looks)] = np.packbits(bits, axis=1).view(np.uint64).T
 
     def candidates(self, look: Floats, count: int, wanted: int) -> Places:
-        """Return the places that disagree least; those that do so as little as the last count too."""
+        """Return the places that disagree least, with all that tie for the last place."""
         counts, most = self._disagreements(look, count)
         bar = _guess(counts, wanted)
         found = counts <= bar
