@@ -25,7 +25,7 @@ SPEND = "spend"
 
 
 class OpenBook(Protocol):
-    """A book that somebody opened, and should close."""
+    """A book that its opener closes."""
 
     def cost(self, account: Account) -> int:
         """Return the amount an account has spent."""

@@ -31,7 +31,7 @@ from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.turns.facts import BudgetLeft
 
 RESERVED_FOR = 3_600 * SECOND
-"""A reservation that nobody settles or releases lapses after this: an hour, twice the longest
+"""A reservation that no call settles or releases lapses after this: an hour, twice the longest
 call. Its money is free again; should the call end after all, it is charged all the same."""
 
 LAPSED_KEPT = DAY

@@ -1,4 +1,4 @@
-"""The keys of a home in memory: asked at every call, brought up to date when somebody wrote."""
+"""The keys of a home in memory: asked at every call, read again when a process has written."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Keyring:
         self._noted: dict[str, Instant] = {}
         self._unwritten: dict[str, Instant] = {}
         self.is_followed = False
-        """Whether somebody looks often enough, in a thread that may wait for the database."""
+        """Whether a thread that may wait for the database looks often enough."""
 
     def close(self) -> None:
         """Write what is left to write and let go of the database."""

@@ -66,7 +66,7 @@ class SharedBudgets:
         self._asking: dict[str, Hold] = {}
         """Holds that the counts are being asked for."""
         self._unsure: dict[str, Hold] = {}
-        """Holds that the counts may have although nobody was told so: to be given back."""
+        """Holds that the counts may have although no answer came: to be released."""
         self._today: tuple[int, int] = (0, 0)
         self.life: Callable[[], int] = _first
         """How often this process began to hold anew, or 0 where it may be thought dead by now."""

@@ -45,7 +45,7 @@ _CODE = re.compile(
     r"[()\[\]{}<>]|^[/~.$%]|::|->|^(?:self|this|os|process|env|config|settings|request)\."
 )
 _TOKEN = re.compile(r"[A-Za-z0-9_\-./+=~:!@#%^*]+")
-# Words that millions use as passwords and nobody as an example.
+# Words that millions use as passwords and no page as an example.
 _FAMOUS = frozenset(("letmein", "qwerty", "qwertz", "azerty", "iloveyou", "dragon", "superman"))
 
 _AZURE_NAME = re.compile(

@@ -30,7 +30,7 @@ class Withheld(Struct, frozen=True):
 
 
 class Withholding:
-    """Looks through values for one job; `keeps` where somebody opted in and that is recorded."""
+    """Looks through values for one job; `keeps` where the user opted in and that is recorded."""
 
     def __init__(
         self, key: bytes, job_seed: str = "", *, keeps: bool = False, find: Find = detect

@@ -1,4 +1,4 @@
-"""What a store needs of a database: statements, transactions, and whether somebody else wrote.
+"""What a store needs of a database: statements, transactions, and whether another process wrote.
 
 Statements are written for SQLite. Another database speaks its own dialect of them behind this
 protocol, so that each store is one class.
@@ -61,7 +61,7 @@ class Connection(Protocol):
         ...
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Make what is run inside durable together, or undo it; nobody else writes meanwhile."""
+        """Make the statements run inside durable together, or undo them, as the only writer."""
         ...
 
     def freeze(self) -> None:
@@ -69,7 +69,7 @@ class Connection(Protocol):
         ...
 
     def version(self) -> int:
-        """Return a number that changes whenever somebody else has written."""
+        """Return a number that changes whenever another connection has written."""
         ...
 
     def scrub(self) -> None:

@@ -39,7 +39,7 @@ def sync_folder(path: Path) -> None:
 
 
 def write_new(path: Path, data: bytes) -> bool:
-    """Write a file that must not exist yet; False when somebody else was first."""
+    """Write a file that must not exist yet; False when another process was first."""
     temporary = _written_beside(path, data)
     try:
         os.link(temporary, path)

@@ -1,4 +1,4 @@
-"""Money that replicas set aside together: what is asked of whoever keeps the counts, and answered.
+"""Money that replicas set aside together: requests to the keeper of the counts, and its answers.
 
 Accounts are named by opaque keys here; whole micro-dollars throughout.
 """

@@ -123,7 +123,7 @@ class Succession(Struct, frozen=True):
 
     @property
     def next_number(self) -> int:
-        """The number of the publication to come: one that nobody ever claimed, true or forged."""
+        """The number of the next publication: one that no entry claims, true or forged."""
         number = 1 if self.newest is None else self.newest.publication.number + 1
         while number in self.numbers:
             number += 1

@@ -128,14 +128,14 @@ class PostgresConnection:
         return self._total
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Make what is run inside durable together, or undo it; nobody else writes meanwhile."""
+        """Make the statements run inside durable together, or undo them, as the only writer."""
         return self._transaction()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         try:
             with self.raw.transaction():
-                # As with SQLite, whoever changes a store after looking at it is alone with it.
+                # As with SQLite, a transaction that reads and then writes a store is alone with it.
                 self.raw.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(self._schema),))
                 yield
         except psycopg.Error as error:
@@ -148,7 +148,7 @@ class PostgresConnection:
         self._frozen = True
 
     def version(self) -> int:
-        """Return a number that changes whenever somebody else has written, here or beside it."""
+        """Return a number that changes whenever another connection has written."""
         seen = str(self.execute("SELECT pg_current_snapshot()::text").get)
         return int.from_bytes(hashlib.sha256(seen.encode()).digest()[:7])
 
@@ -218,7 +218,7 @@ def lock_key(name: str) -> int:
 
 
 def translate_error(error: psycopg.Error, where: str) -> LedgerBroken | LedgerUnavailable:
-    """Turn what the driver raises into an error that says what to do."""
+    """Turn an error of the driver into one that says what to do."""
     message = " ".join(str(error).split())
     if isinstance(error, _DAMAGE):
         hint = "keep a copy, then run `pointsman verify`"

@@ -19,7 +19,7 @@ from pointsman.storage.writer.lease import MOST_WRITERS
 
 GONE_MS: Final = 1000
 TURN_MS: Final = 60_000
-"""How long somebody waits whose turn will come."""
+"""How long a process waits for a lease that will be released."""
 
 _TAKE: Final = """
 INSERT INTO leases (name, token) VALUES (?, nextval('lease_tokens'))
@@ -40,7 +40,7 @@ class PostgresLease:
         self._connection = opened()
         try:
             self._lock(TURN_MS if waits else 0)
-            # Waits for whoever writes under the right just now.
+            # Waits for a write under the lease that is under way.
             self._token = int(self._connection.execute(_TAKE, (name,)).get)
         except BaseException:
             self._connection.close()

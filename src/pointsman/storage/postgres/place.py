@@ -58,7 +58,7 @@ class PostgresStore:
         self.existing: set[str] = set()
         """Schemas that were found: none goes again."""
         self._migrated = False
-        # INVARIANT: nothing here leads back to the store, so that whoever drops it closes these.
+        # INVARIANT: nothing here leads back to the store, so that dropping the store closes these.
         weakref.finalize(self, _close_all, self._idle)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -223,7 +223,7 @@ class PostgresPlace:
         return RenewedConnection(self.looking)
 
     def looking(self) -> PostgresConnection:
-        """Open for a look; closing it keeps the connection for whoever reads next."""
+        """Open for a look; closing it keeps the connection for the next reader."""
         return self.store.connect(self.schema, is_reading=True)
 
     @contextmanager

@@ -60,7 +60,7 @@ class RedisState:
             self._redis.publish(f"{self._root}changed", b"")
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until somebody notifies, or for so long; tells whether somebody did.
+        """Wait for a notification, but no longer than this; return whether one came.
 
         For one thread only, which should close what it waits on.
         """

@@ -58,7 +58,7 @@ class SqliteConnection(apsw.Connection):
     _written_back: int | None = None  # how many pages were logged before; None where SQLite tends
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Make what is run inside durable together, or undo it; nobody else writes meanwhile."""
+        """Make the statements run inside durable together, or undo them, as the only writer."""
         return _transaction(self)
 
     def freeze(self) -> None:

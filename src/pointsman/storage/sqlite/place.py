@@ -15,11 +15,11 @@ from pointsman.storage.sqlite.database import (
 )
 
 LEAN_CACHE_KIB = 4 * 1024
-"""For whoever need not have its pages at hand."""
+"""The cache of a connection that reads seldom."""
 
 
 class SqlitePlace(PosixPath):
-    """A file that holds one store; still a path, for whoever copies or removes it."""
+    """A file that holds one store; still a path, so that it can be copied or removed."""
 
     def size(self) -> int:
         """Count the bytes of the file."""

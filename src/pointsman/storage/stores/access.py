@@ -51,7 +51,7 @@ class AccessStore:
                 self._reading = None
 
     def version(self) -> int:
-        """Return a number that changes whenever somebody has written; -1 while nobody has."""
+        """Return a number that changes with every write; -1 before the first."""
         found = self._read(lambda connection: connection.version())
         return -1 if found is None else found
 

@@ -147,7 +147,7 @@ class ConversationStore:
     def score(
         self, turn_id: str, score: Billionths, confidence: Billionths, *, is_explicit: bool
     ) -> Future[None]:
-        """Keep what somebody thinks of a turn; what was said counts for more than what was done."""
+        """Keep a rating of a turn; an explicit one beats one inferred from behaviour."""
         told = int(is_explicit)
         return self._submit("score", score, confidence, told, turn_id, told)
 

@@ -127,7 +127,7 @@ class SemanticMemory:
                     return None
                 reading = self._place.reading()
                 if reading.execute(_SQL["is_made"]).fetchone() is None:
-                    # Whoever makes the database is still at it, or was cut short: it holds nothing.
+                    # The process that makes the database is not done, or was killed: it is empty.
                     reading.close()
                     return None
                 self._reading = reading

@@ -110,7 +110,7 @@ class SpendStore:
                 return
             self._pending.calls.append((key, amounts))
             if self._thread is None:
-                # Begun at the first call, so that whoever only reads has no thread.
+                # Begun at the first call, so that a reader has no thread.
                 self._thread = threading.Thread(target=self._run, name="spend", daemon=True)
                 self._thread.start()
             elif len(self._pending.calls) == 1:
@@ -143,7 +143,7 @@ class SpendStore:
         )
 
     def was_clean(self) -> bool:
-        """Tell whether whoever wrote here last had written everything when it ended."""
+        """Tell whether the last writer had written everything when it ended."""
         with self._reading_lock, self._place.told_errors():
             row = self._reading.execute(SQL["was_clean"], self._names).fetchone()
         return bool(row and row[0])
@@ -155,7 +155,7 @@ class SpendStore:
         return int(row[0]) if row else 0
 
     def begin(self) -> None:
-        """Say that somebody writes now: until `close`, sums may lack what was spent last."""
+        """Mark the sums as being written: until `close`, they may lack the last calls."""
         with self._place.told_errors():
             in_transaction(self._connection, self._begin)
         self._has_begun = True
@@ -255,7 +255,7 @@ class SpendStore:
     def _commit(self, batch: _Batch) -> None:
         calls = batch.calls
         # A statement after the other: added up at a stretch, thousands of calls would keep the
-        # interpreter from whoever serves meanwhile.
+        # interpreter from the threads that serve meanwhile.
         for at in range(0, len(calls), MOST_ROWS):
             sums: Sums = {}
             for key, amounts in calls[at : at + MOST_ROWS]:

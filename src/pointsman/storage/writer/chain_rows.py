@@ -12,14 +12,14 @@ from pointsman.storage.writer.checkpoints import CheckpointFolder
 
 
 class Fence(Struct, frozen=True):
-    """What a write under a lease must find in its own transaction: nobody took the lease since."""
+    """The lease that a write checks in its own transaction: no other process took it since."""
 
     name: str
     token: int
 
 
 class ChainRows(Protocol):
-    """The rows of one chain. Whoever writes them is the only one, or finds out at once."""
+    """The rows of one chain. Their writer is the only one, or finds out at once."""
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
@@ -79,7 +79,7 @@ class ChainRows(Protocol):
         ...
 
     def move(self) -> Chain | None:
-        """Take another chain that is free, where the lease on this one can be lost to somebody."""
+        """Take another chain that is free, where the lease on this one can be lost."""
         ...
 
     def secure(self) -> None:
@@ -87,7 +87,7 @@ class ChainRows(Protocol):
         ...
 
     def tend(self) -> None:
-        """Do what the database needs now and then, when nobody waits."""
+        """Do the maintenance that the database needs, while no caller waits."""
         ...
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Checkpoints on disk, outside the database: one folder a chain, with `notes` and `leaves`.
 
 `notes` holds the signed checkpoints one after the other; `leaves` the hash of every entry they
-cover, 32 bytes each, so that a verifier can name the very entry that somebody rewrote.
+cover, 32 bytes each, so that a verifier can name the very entry that was rewritten.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ class LedgerWriter:
     def _chain_group(self, items: Sequence[Draft | Making]) -> _Group:
         """Put a group at the end of the chain, behind one that is still written; writes nothing."""
         drafts = cast("Sequence[Draft]", items)
-        # A server that went and came back while nobody wrote costs no caller an answer.
+        # A server that went and came back between two writes costs no caller an answer.
         if self._cause or self._rows.is_lost:
             self._resume()
         began = self._monotonic()
@@ -379,7 +379,7 @@ class LedgerWriter:
             self._commit(self._chain_group([self._opening]))
 
     def _move(self, held: ChainHeld) -> None:
-        """Go on in another chain: somebody has taken this one, and what was acknowledged in it."""
+        """Go on in another chain: another process has taken over this one and its entries."""
         try:
             chain = self._rows.move()
             if chain is None:

@@ -153,7 +153,7 @@ class PostgresReserves:
             row = raw.execute(_FOLD, asked).fetchone()
             known = 0 if row is None else int(row[0])
             if known == batch.first and sums:
-                # In one order for all, so that nobody waits for each other.
+                # In one order for all, so that no two transactions wait for each other.
                 rows = [(batch.chain, *key, *sums[key]) for key in sorted(sums)]
                 with raw.cursor() as cursor:
                     cursor.executemany(_ADD_SPENT, rows)

@@ -121,7 +121,7 @@ class SharedState:
             raw.execute(_HOLD_TURN, (session_id, *said, at))
 
     def tell(self, body: bytes) -> None:
-        """Append an event; one at a time, so that nobody sees a later one first."""
+        """Append an event; one at a time, so that no reader sees a later one first."""
         with self._pool.lent() as raw, raw.transaction():
             raw.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key("shared/events"),))
             raw.execute("INSERT INTO events (body) VALUES (%s)", (body,))
@@ -143,7 +143,7 @@ class SharedState:
             raw.execute(_GIVE_UP, (name, holder))
 
     def forget(self, turns_before: Instant) -> None:
-        """Forget events that bear on nothing any more, and turns nobody came back to."""
+        """Forget expired events, and turns that were not continued."""
         with self._pool.lent() as raw:
             raw.execute(_FORGET_EVENTS)
             raw.execute("DELETE FROM turns WHERE at_us < %s", (turns_before,))

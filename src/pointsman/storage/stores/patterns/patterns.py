@@ -313,7 +313,7 @@ class PatternStore:
 
     @contextmanager
     def _translate_errors(self, done: str) -> Iterator[None]:
-        """Turn what fails into an error that says what to do, and start afresh after it."""
+        """Turn a failure into an error that says what to do, and start afresh after it."""
         try:
             yield
         except (apsw.Error, LedgerError, OSError) as error:

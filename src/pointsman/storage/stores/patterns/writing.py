@@ -94,7 +94,7 @@ class Sample(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What somebody thinks of a turn."""
+    """The rating of a turn."""
 
     turn: str
     score: Billionths
