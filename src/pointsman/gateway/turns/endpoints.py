@@ -118,17 +118,13 @@ class ModelEndpoint:
         """Count a request that is over, and tell of it."""
         parts = self.parts
         parts.metrics.in_flight -= 1
-        self._count(status)
-        if parts.log.is_on:
-            parts.log.request(_log_line(self._name, status, live, parts.log.now(), failed))
-
-    def _count(self, status: int) -> None:
         cell = self._counted.get(status)
         if cell is None:
             labels = (("endpoint", self._name), ("status", str(status)))
-            cell = self.parts.metrics.cell("pointsman_requests_total", labels)
-            self._counted[status] = cell
+            cell = self._counted[status] = parts.metrics.cell("pointsman_requests_total", labels)
         cell.value += 1
+        if parts.log.is_on:
+            parts.log.request(_log_line(self._name, status, live, parts.log.now(), failed))
 
     def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
         """Read a request, or raise why it cannot be served."""

@@ -286,4 +286,4 @@ class SideCall:
     async def _ask(self, request: ModelRequest) -> ModelAnswer:
         parts, live = self._parts, self._live
         provider, name = parts.providers.of(self._ruling.model, live.in_force.models)
-        return await ask_whole(provider, name, request, live.deadlines())
+        return await ask_whole(provider, name, request, live.parts.deadlines)
