@@ -152,21 +152,19 @@ class ModelEndpoint:
                 live.release_claims(sharing)
 
     def is_plain(self, live: LiveTurn) -> bool:
-        """Tell whether no shadow run follows a turn."""
-        shadow_runs = self._shadow_runs
-        return shadow_runs is None or not shadow_runs.may_follow(live)
+        """Tell whether neither a judge nor a shadow run may follow a turn; so it is in most homes."""
+        shadow_runs, ready = self._shadow_runs, live.in_force.ready
+        return shadow_runs is None or not (shadow_runs.has_judge or ready.learns_on_purpose)
 
     async def drive(self, live: LiveTurn, send: Send) -> None:
         """Run a turn from its beginning."""
         lock = live.lock()
         flow = new_flow(live) if lock is None else continue_flow(live, lock)
         shadow_runs = self._shadow_runs
-        heard = (
-            CopyingSend(send) if shadow_runs is not None and shadow_runs.may_follow(live) else None
-        )
-        ended, last = await _run(flow, live, heard or send)
-        if shadow_runs is not None and heard is not None:
-            shadow_runs.follow(live, heard)
+        copied = None if self.is_plain(live) else CopyingSend(send)
+        ended, last = await _run(flow, live, copied or send)
+        if shadow_runs is not None and copied is not None:
+            shadow_runs.follow(live, copied)
         _check_went_well(live, ended, last)
 
     async def _refuse(self, send: Send, error: PointsmanError, live: LiveTurn | None) -> int:
