@@ -9,8 +9,8 @@ from msgspec import UNSET
 from pointsman.errors import InputError, NotFound
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.api.turns.shapes import FeedbackBody
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.number import ONE, ZERO, Billionths, billionths
 from pointsman.kernel.record import Names
 from pointsman.learning.feedback import Feedback, feedback_draft
@@ -24,7 +24,7 @@ from pointsman.turns.facts import TurnFacts
 class FeedbackApi:
     """Serves feedback."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def record_feedback(self, request: ApiRequest) -> object:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pointsman.gateway.api.budgets.handlers import budget_rows
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.metrics import Labels, label_text
 
 HEALTHY, PARTLY_OUT, OUT = 0, 1, 2
@@ -24,7 +24,7 @@ GAUGES: Final = {
 }
 
 
-def gauge_lines(parts: Parts) -> Iterator[str]:
+def gauge_lines(parts: GatewayServices) -> Iterator[str]:
     """Write every gauge in the format that Prometheus reads."""
     found = _values(parts)
     for name, told in GAUGES.items():
@@ -34,7 +34,7 @@ def gauge_lines(parts: Parts) -> Iterator[str]:
             yield f"{name}{label_text(labels)} {value}"
 
 
-def _values(parts: Parts) -> dict[str, list[Value]]:
+def _values(parts: GatewayServices) -> dict[str, list[Value]]:
     rates = parts.health.rates.rows()
     is_writable = parts.pointsman.desk.recorder().health.is_writable
     return {
@@ -66,7 +66,7 @@ def _provider(name: str) -> Labels:
     return (("provider", name),)
 
 
-def provider_states(parts: Parts) -> dict[str, int]:
+def provider_states(parts: GatewayServices) -> dict[str, int]:
     """Give each provider as LiteLLM counts them: 0, 1 or 2."""
     states: dict[str, int] = {}
     for report in parts.health.reports(parts.pointsman.in_force().ready.models):

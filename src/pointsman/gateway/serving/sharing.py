@@ -21,8 +21,8 @@ from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.app import Pointsman
 from pointsman.calls.flow import TurnLock
 from pointsman.errors import PointsmanError
-from pointsman.gateway.api.feed.live import Feed
-from pointsman.gateway.api.status.shapes import ReplicaRow, SharedReport
+from pointsman.gateway.serving.feed import Feed
+from pointsman.gateway.serving.services import ReplicaRow, SharedReport
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant

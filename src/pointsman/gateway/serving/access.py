@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from pointsman.access.keys import ANONYMOUS, Principal
-from pointsman.access.roles import Access, Scope
+from pointsman.access.roles import ALL, Access, RoleAccess, Scope
 from pointsman.errors import NotAuthenticated, PermissionDenied
-from pointsman.gateway.api.dashboard.login import (
+from pointsman.gateway.serving.http import Asked
+from pointsman.gateway.serving.login import (
     PAGE_HEADER,
     check_not_elsewhere,
     check_same_page,
     logged_in,
 )
-from pointsman.gateway.http import Asked
-from pointsman.gateway.parts import Parts
-from pointsman.gateway.route_table import find_route
+from pointsman.gateway.serving.route import Route
+from pointsman.gateway.serving.services import GatewayServices
 
 _BEARER = b"bearer "
 _LOOPBACK = frozenset({"::1", "::ffff:127.0.0.1"})
 
 
-def caller_of(parts: Parts, asked: Asked, scope: Scope = "models") -> Principal:
-    """Give who makes a call, or raise why it is not served.
+def caller_of(
+    parts: GatewayServices, asked: Asked, scope: Scope = "models", roles: RoleAccess = ALL
+) -> Principal:
+    """Return the caller, or raise why it is not served.
 
     Its scopes decide, and the role of a key that was given one.
     """
@@ -34,11 +36,11 @@ def caller_of(parts: Parts, asked: Asked, scope: Scope = "models") -> Principal:
             now=parts.pointsman.clock.now(),
         )
     if caller.role:
-        access_of(caller, asked)
+        access_of(caller, roles)
     return caller
 
 
-def _logged_in(parts: Parts, asked: Asked, scope: Scope) -> Principal | None:
+def _logged_in(parts: GatewayServices, asked: Asked, scope: Scope) -> Principal | None:
     """Give who asks through the dashboard."""
     if PAGE_HEADER not in asked.headers or credential_of(asked) is not None:
         return None
@@ -50,25 +52,27 @@ def _logged_in(parts: Parts, asked: Asked, scope: Scope) -> Principal | None:
     return logged_in(login, parts.keyring, scope, now)
 
 
-def access_of(caller: Principal, asked: Asked) -> Access:
-    """Give what a caller's role allows here, all or redacted, or raise that it allows nothing."""
-    route = find_route(asked.method, asked.path)
-    found = "denied" if route is None else route.roles.of(caller.acts_as)
-    if found == "denied":
+def access_of(caller: Principal, roles: RoleAccess) -> Access:
+    """Return what a caller's role allows, all or redacted, or raise that it allows nothing."""
+    access = roles.of(caller.acts_as)
+    if access == "denied":
         role = caller.acts_as or "a key without a role"
         raise PermissionDenied(f"`{role}` may not do that")
-    return found
+    return access
 
 
-def admit(parts: Parts, asked: Asked, scope: Scope) -> Principal:
+def admit(parts: GatewayServices, asked: Asked, route: Route) -> Principal:
     """Return the caller of a route of the product's own API, or raise why it is not served."""
-    return (caller_of if scope == "admin" else check_reader)(parts, asked, scope)
+    check = caller_of if route.scope == "admin" else check_reader
+    return check(parts, asked, route.key_scope, route.roles)
 
 
-def check_reader(parts: Parts, asked: Asked, scope: Scope = "read") -> Principal:
-    """Give who reads what was decided; while there is no key, this machine may."""
+def check_reader(
+    parts: GatewayServices, asked: Asked, scope: Scope = "read", roles: RoleAccess = ALL
+) -> Principal:
+    """Return the caller; while there is no key, this machine may read and act."""
     try:
-        return caller_of(parts, asked, scope)
+        return caller_of(parts, asked, scope, roles)
     except NotAuthenticated:
         if is_loopback(asked.client) and not parts.keyring.keys(parts.pointsman.clock.now()).known:
             check_not_elsewhere(asked)

@@ -1,26 +1,27 @@
-"""What the gateway is made of, opened once and handed to every endpoint."""
+"""The services of one gateway, opened once and handed to every endpoint."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 
 from pointsman.access.budgets import BudgetPort
 from pointsman.access.keyring import Keyring
+from pointsman.access.roles import RouteKey
 from pointsman.app import Pointsman
+from pointsman.audit.turn_catalog import TurnCatalog
 from pointsman.calls.flow import Fallback, TurnLock, TurnLocks
 from pointsman.calls.services import CallServices
 from pointsman.errors import PolicyElsewhere
-from pointsman.gateway.api.dashboard.login import Logins
-from pointsman.gateway.api.feed.live import Feed
-from pointsman.gateway.api.turns.catalog import TurnCatalog
+from pointsman.gateway.serving.feed import Feed
+from pointsman.gateway.serving.login import Logins
+from pointsman.gateway.serving.route import Route
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.gateway.telemetry.metrics import GatewayMetrics
 from pointsman.gateway.telemetry.tracing import Tracing
-from pointsman.gateway.turns.durable import LoopBridge
 from pointsman.providers.port import Deadlines
 from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.health import LiveHealth
@@ -28,16 +29,39 @@ from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.policies import InForce
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.stores.sessions import SessionStore
+from pointsman.storage.writer.durability import LoopBridge
 
 if TYPE_CHECKING:
-    from pointsman.gateway.sharing import Sharing
+    from pointsman.gateway.serving.sharing import Sharing
 
 
-class Parts(Struct, frozen=True):
+class ReplicaRow(Struct, frozen=True):
+    """A replica that lives, and the policy it decides by."""
+
+    replica: str
+    chain: str
+    policy_id: str
+    version: str
+
+
+class SharedReport(Struct, frozen=True):
+    """How what is shared with other replicas stands; `redis` is null where none is used."""
+
+    replica: str
+    chain: str
+    budgets: Literal["ok", "unavailable"]
+    redis: Literal["ok", "down"] | None
+    trouble: dict[str, str]
+    replicas: tuple[ReplicaRow, ...]
+
+
+class GatewayServices(Struct, frozen=True):
     """The opened parts of one gateway."""
 
     pointsman: Pointsman
     settings: Settings
+    routes: Mapping[RouteKey, Route]
+    """Every route that is served."""
     catalog: TurnCatalog
     providers: LiveProviders
     health: LiveHealth
@@ -105,7 +129,7 @@ def fallback_of(settings: Settings) -> Fallback:
     )
 
 
-def check_own_files(parts: Parts) -> None:
+def check_own_files(parts: GatewayServices) -> None:
     """Raise where policy files are rolled out to replicas: here, one of them would change alone."""
     is_published = isinstance(parts.pointsman.files, LedgerPolicies)
     if parts.sharing is not None and not is_published:

@@ -18,7 +18,7 @@ from pointsman.access.keyring import Keyring
 from pointsman.access.keys import ADMIN, Principal
 from pointsman.access.roles import Scope
 from pointsman.errors import NotAuthenticated, NotPermitted, OriginRefused
-from pointsman.gateway.http import Asked
+from pointsman.gateway.serving.http import Asked
 from pointsman.kernel.instant import SECOND, Instant
 
 COOKIE: Final = "pointsman"
