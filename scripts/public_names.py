@@ -36,8 +36,8 @@ from pointsman.app import Pointsman
 from pointsman.cli.main import main as command
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.feed.events import EVENT_NAMES
-from pointsman.gateway.api.gauges import GAUGES
-from pointsman.gateway.api.openapi import openapi
+from pointsman.gateway.api.status.gauges import GAUGES
+from pointsman.gateway.api.status.openapi import openapi
 from pointsman.gateway.route_table import ROUTES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 from pointsman.gateway.telemetry.otel import attributes

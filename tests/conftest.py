@@ -1,3 +1,3 @@
 """What every test may ask for."""
 
-pytest_plugins = ["tests.failed", "tests.servers", "tests.minilm"]
+pytest_plugins = ["tests.failed", "tests.servers"]

@@ -23,9 +23,9 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import entries, facts_of
 
+from pointsman.audit.turn_catalog import TurnCatalog
 from pointsman.conversations.services import Kit
 from pointsman.errors import InputError
-from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import ONE, MicroUsd
 from pointsman.recording.health import HomeHealth

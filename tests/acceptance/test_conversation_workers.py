@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pointsman.conversations.conversation_house import Kit
 from tests.acceptance.parlour import (
     HAIKU,
     OPUS,
@@ -31,8 +30,9 @@ from tests.acceptance.parlour import (
 )
 from tests.gateway.house import keeps, stalls
 
+from pointsman.audit.turn_catalog import TurnCatalog
+from pointsman.conversations.services import Kit
 from pointsman.gateway.api.sessions.rows import session_rows
-from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
 from pointsman.sessions.envelope import Envelope

@@ -13,10 +13,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import yaml
-from pointsman.gateway.telemetry.gauges import GAUGES
 from tests.deploy.shapes import COMPOSE, SPECS
 
 from pointsman.cli.main import COMMANDS
+from pointsman.gateway.api.status.gauges import GAUGES
 from pointsman.gateway.route_table import ROUTES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 from pointsman.storage.policies.settings import read_settings

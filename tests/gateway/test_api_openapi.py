@@ -13,11 +13,11 @@ from tests.gateway.house import Running, running
 from tests.gateway.town import ADMIN
 
 from pointsman.access.roles import SCOPES, Scope, effective_role
-from pointsman.gateway.api.models.routes import CALLS
-from pointsman.gateway.api.openapi import openapi, statuses
-from pointsman.gateway.route import Route
+from pointsman.gateway.api.models import CALLS
+from pointsman.gateway.api.status.openapi import openapi, statuses
 from pointsman.gateway.route_table import ROUTES
 from pointsman.gateway.routes import make_handlers
+from pointsman.gateway.serving.route import Route
 
 DOCUMENT = openapi(ROUTES.values())
 IN_ORDER = sorted(ROUTES.values(), key=lambda route: (route.path, route.method))

@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.gateway.house import Running, model, provider, running, upstream, write_home
 from tests.gateway.town import ADMIN, anything
 
-from pointsman.gateway.api.openapi import openapi
+from pointsman.gateway.api.status.openapi import openapi
 from pointsman.gateway.route_table import ROUTES
 
 PARTS = 4

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pointsman.gateway.api.models.routes import CALLS
+from pointsman.gateway.api.models import CALLS
 from pointsman.gateway.api.workflows.hooks import SENSORS
-from pointsman.gateway.route import Route, load_name
 from pointsman.gateway.route_table import ROUTES
+from pointsman.gateway.serving.route import Route, load_name
 from pointsman.storage.policies import decision_files
 
 _LOADED = """

@@ -61,7 +61,8 @@ def live(home: Path, store: str, redis: str, port: int) -> None:
 
 def nursery() -> None:
     """Fork a replica for every line; whoever dies is noticed by its silence."""
-    from pointsman.gateway import server, sharing  # noqa: F401 - imported once, for all
+    from pointsman.gateway import server  # noqa: F401 - imported once, for all
+    from pointsman.gateway.serving import sharing  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     say("ready")

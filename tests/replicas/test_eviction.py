@@ -17,8 +17,8 @@ from pointsman.access.keyring import ACCESS, Keyring
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
 from pointsman.errors import RedisUnavailable
-from pointsman.gateway.api.feed.live import Feed
-from pointsman.gateway.sharing import opened_sharing
+from pointsman.gateway.serving.feed import Feed
+from pointsman.gateway.serving.sharing import opened_sharing
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.postgres.place import PostgresStore

@@ -19,7 +19,7 @@ from tests.replicas.harbour import answered, entries, faults, files_for
 from tests.servers import PostgresServer, RedisServer
 
 from pointsman.app import Pointsman
-from pointsman.gateway.sharing import LOOK_S
+from pointsman.gateway.serving.sharing import LOOK_S
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.record import read_recorded
 from pointsman.kernel.signing import SigningKey

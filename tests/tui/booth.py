@@ -18,7 +18,7 @@ from pointsman.conversations.conversations import Conversations, open_conversati
 from pointsman.conversations.equipment import equip_from_home
 from pointsman.conversations.services import Kit, OpenHome
 from pointsman.testing import CountedIds, FrozenClock, ScriptedUpstream
-from pointsman.tui.app import ChatApp, Visit
+from pointsman.tui.app import AppOptions, ChatApp
 from pointsman.tui.turn_view import TurnView
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -43,7 +43,7 @@ class Booth:
 
     async def types(self, text: str) -> None:
         """Write a message and send it."""
-        self.app.composer.put(text)
+        self.app.composer.set_text(text)
         self.app.composer.focus()
         # As Enter does; the pilot would wait for an idle processor after each key.
         self.app.composer._enter()
@@ -51,9 +51,9 @@ class Booth:
 
     async def says(self, text: str) -> TurnView:
         """Send a message and wait for the end of its turn."""
-        before = self.app._under_way
+        before = self.app._running_turn
         await self.types(text)
-        await self.until(lambda: self.app._under_way is not before)
+        await self.until(lambda: self.app._running_turn is not before)
         await self.idle()
         return self.last
 
@@ -77,7 +77,7 @@ class Booth:
 
     @property
     def is_idle(self) -> bool:
-        worker = self.app._under_way
+        worker = self.app._running_turn
         return worker is not None and worker.is_finished
 
     @property
@@ -130,13 +130,13 @@ async def a_booth(
         stack.push_async_callback(conversations.close)
         if kit is None and not equipped:
             kit = Kit(Bench(), is_interactive=True)
-        app = ChatApp(pointsman, Visit(kit=kit, grace_s=0, **visit), conversations)
+        app = ChatApp(pointsman, AppOptions(kit=kit, grace_s=0, **visit), conversations)
         app.animation_level = "none"
         app.composer.cursor_blink = False
         pilot = await stack.enter_async_context(app.run_test(size=size))
         booth = Booth(app, pilot, first)
         if is_awaited:
-            await booth.until(lambda: app.commands is not None and app.top.standing.session_id)
+            await booth.until(lambda: app.commands is not None and app.top.status.session_id)
         yield booth
         if app.conversation is not None and app.conversation.is_busy:
             app.conversation.cancel()

@@ -115,7 +115,7 @@ async def test_a_banner_of_an_outage_goes_when_the_provider_is_back(tmp_path: Pa
         assert "key refused" in table
         assert "in 5 min" in table
         booth.app._pointsman.clock.advance(seconds=301)
-        await booth.app._look()
+        await booth.app._refresh_status()
         assert booth.app.banners.texts == []
 
 
@@ -135,7 +135,7 @@ async def test_a_budget_banner_shows_limit_spend_and_rule_until_midnight(tmp_pat
             'Daily budget $0.0001 exceeded ($0.000285 today). Routing per "cap" rule.'
         ]
         booth.app._pointsman.clock.advance(seconds=DAY // SECOND)
-        await booth.app._look()
+        await booth.app._refresh_status()
         assert booth.app.banners.texts == []
 
 
@@ -203,7 +203,7 @@ async def test_what_was_sent_comes_back_with_the_arrows(tmp_path: Path) -> None:
     async with a_booth(tmp_path, says("1"), says("2")) as booth:
         await booth.says("the first")
         await booth.says("the second thing")
-        booth.app.composer.put("a draft")
+        booth.app.composer.set_text("a draft")
         await booth.pilot.press("up")
         assert booth.app.composer.text == "the second thing"
         await booth.pilot.press("up", "up")
@@ -231,7 +231,7 @@ async def test_tab_completes_commands_models_and_aliases(tmp_path: Path) -> None
         assert booth.app.composer.text == "/model"
         await booth.pilot.press("space", "h", "a", "tab")
         assert booth.app.composer.text == "/model haiku"
-        booth.app.composer.put("")
+        booth.app.composer.set_text("")
         await booth.pilot.press("@", "s", "o", "tab")
         assert booth.app.composer.text == "@sonnet "
 
@@ -240,21 +240,21 @@ async def test_the_list_of_commands_is_for_arrows_and_the_mouse_too(tmp_path: Pa
     async with a_booth(tmp_path) as booth:
         await booth.pilot.press("/", "r")
         await booth.pilot.pause()
-        assert booth.app.suggestions.offered == ("/route", "/rules")
+        assert booth.app.suggestions._found == ("/route", "/rules")
         await booth.pilot.press("down", "down", "enter")
         assert booth.app.composer.text == "/rules"
-        booth.app.composer.put("/rules ")
+        booth.app.composer.set_text("/rules ")
         await booth.pilot.pause()
         assert await booth.pilot.click(booth.app.suggestions, offset=(4, 2))
         await booth.until(lambda: booth.app.composer.text == "/rules show")
         await booth.pilot.press("escape")
-        assert booth.app.suggestions.offered == ()
+        assert booth.app.suggestions._found == ()
 
 
 async def test_pictures_go_with_the_next_message(tmp_path: Path) -> None:
     (tmp_path / "a pixel.png").write_bytes(PIXEL)
     async with a_booth(tmp_path / "h", says("one pixel"), workspace=tmp_path) as booth:
-        booth.app.composer.put("/image a")
+        booth.app.composer.set_text("/image a")
         await booth.pilot.pause()
         await booth.pilot.press("tab")
         assert booth.app.composer.text == "/image a pixel.png"
@@ -309,7 +309,7 @@ async def test_a_session_is_resumed_as_it_looked(tmp_path: Path) -> None:
     async with a_booth(tmp_path, says("five"), resume=name) as booth:
         await booth.until(lambda: "it is four" in booth.screen)
         assert f"{OPUS} · default · $0.000285" in booth.screen
-        assert booth.app.top.standing.cost == "$0.000285"
+        assert booth.app.top.status.cost == "$0.000285"
         await booth.pilot.press("up")
         assert booth.app.composer.text == "what is two and two?"
         await booth.says("and one more?")
@@ -324,7 +324,7 @@ async def test_a_session_of_many_turns_keeps_the_screen_small(tmp_path: Path) ->
         assert len(booth.app.transcript.turns) == MOST_DRAWN
         assert "40 earlier turns" in str(booth.app.transcript._earlier.render())
         first = booth.app.transcript.turns[0].turn_id
-        booth.app.transcript._earlier.post_message(booth.app.transcript._earlier.Wanted())
+        booth.app.transcript._earlier.post_message(booth.app.transcript._earlier.ShowRequested())
         await booth.until(lambda: booth.app.transcript.turns[0].turn_id != first)
         await booth.until(lambda: len(booth.app.transcript.turns) == 30)
         earlier = booth.app.transcript._earlier

@@ -37,7 +37,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
 
 async def open_up(booth: Booth, gate: asyncio.Event) -> None:
     gate.set()
-    await booth.until(lambda: booth.app.top.standing.session_id)
+    await booth.until(lambda: booth.app.top.status.session_id)
 
 
 async def test_a_message_goes_out_when_the_session_is_open(
@@ -75,7 +75,7 @@ async def test_a_command_is_carried_out_when_the_session_is_open(
     async with a_booth(tmp_path, is_awaited=False) as booth:
         await booth.types("/model opus")
         gate.set()
-        await booth.until(lambda: booth.app.top.standing.mode == "sticky")
+        await booth.until(lambda: booth.app.top.status.mode == "sticky")
 
 
 async def test_a_session_that_cannot_be_opened_ends_the_app_with_its_reason(

@@ -12,7 +12,7 @@ import pytest
 from tests.gateway.house import Running
 from tests.web.conftest import PHONE, has_count, turns
 
-from pointsman.gateway.api.feed.live import sse
+from pointsman.gateway.serving.feed import sse
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.recording.health import HomeHealth
 from pointsman.storage.sqlite.place import SqlitePlace

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from tests.gateway.house import Running, model, provider, running, upstream, write_home
 
-from pointsman.gateway.api.turns.catalog import TURNS_FILE, TurnCatalog
+from pointsman.audit.turn_catalog import TURNS_FILE, TurnCatalog
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Instant
 from pointsman.storage.home import open_home

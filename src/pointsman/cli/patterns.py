@@ -17,7 +17,7 @@ from pointsman.cli.terms import MOST_INPUT, Session, command, count_text, read_i
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Limits, printable
+from pointsman.kernel.document import Document, DocumentLimits, printable
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import (
@@ -44,7 +44,7 @@ from pointsman.turns.learning.fingerprint import Fingerprint, Surroundings, fing
 from pointsman.turns.registry.models import model_id
 
 SHORT_ID = 12
-_LIMITS = Limits(bytes=MOST_INPUT, nodes=1_000_000)
+_LIMITS = DocumentLimits(bytes=MOST_INPUT, nodes=1_000_000)
 
 
 class PatternImportRow(Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,7 +109,7 @@ def import_(session: Session, file: str) -> None:
     """
     given = conform(read_json(*read_input(file), _LIMITS), tuple[PatternImportRow, ...], _problems)
     with session.open(create=True) as pointsman:
-        rows = _rows(given, pointsman.gathering.vectors.of)
+        rows = _rows(given, pointsman.gathering.vector_of)
         with closing(PatternStore(pointsman.home.patterns)) as store:
             done = store.import_rows(rows, pointsman.clock.now())
     text = f"{count_text(done.added, 'row')} imported, {done.skipped} known already"
@@ -122,16 +122,16 @@ def import_(session: Session, file: str) -> None:
 @patterns.command()
 @command
 def revector(session: Session) -> None:
-    """Make vectors anew, from the texts in the ledger, once `patterns.vectors` says another maker.
+    """Make missing vectors of tokens, from the texts in the ledger.
 
-    Vectors of two makers are never compared: until then, turns that were recorded before are found
-    by their letters alone. So are those whose text was erased, and those that were imported.
+    Turns whose tokens an earlier release made otherwise, or not at all, are found by their letters
+    alone until then. So are those whose text was erased, and those that were imported.
     """
-    with session.open(create=False) as pointsman:
-        vectors = pointsman.gathering.vectors
-        vectors.begin()
-        with closing(PatternStore(pointsman.home.patterns, maker=vectors.maker)) as store:
-            done = rebuild_vectors(pointsman.home, store, vectors.of)
+    with (
+        session.open(create=False) as pointsman,
+        closing(PatternStore(pointsman.home.patterns)) as store,
+    ):
+        done = rebuild_vectors(pointsman.home, store, pointsman.gathering.vector_of)
     text = f"{count_text(done.made, 'look')} made anew"
     session.show(f"{text}, {done.left} known by letters alone" if done.left else text, done)
 
@@ -151,8 +151,7 @@ def report(session: Session, svg: str | None) -> None:
     """
     with session.open(create=False) as pointsman:
         settings = pointsman.files.in_force().ready.policy.pattern
-        maker = pointsman.gathering.vectors.maker
-        with closing(PatternStore(pointsman.home.patterns, maker=maker)) as store:
+        with closing(PatternStore(pointsman.home.patterns)) as store:
             found = pattern_report(store, settings)
     is_used = settings.mode != "off" and settings.method is not UNSET
     if svg is not None:

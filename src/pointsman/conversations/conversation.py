@@ -37,7 +37,6 @@ from pointsman.sessions.rollup import Rollup, WorkerMessages, WorkerShare, worke
 from pointsman.sessions.tool import ConfirmationAnswer
 from pointsman.sessions.update import Notice, Update
 from pointsman.storage.stores.conversations import SessionRow, TurnRow
-from pointsman.turns.chain.override import split_override
 from pointsman.turns.registry.models import meant, model_id
 
 SWAP_PENDING = "session.swap_pending"
@@ -122,7 +121,6 @@ class Conversation:
 
         Closing the generator cancels the turn.
         """
-        await self._prepare_vector(text)
         if self._run is not None:
             raise InputError("a turn is under way", hint="cancel it, or wait for its end")
         self._apply_swap()
@@ -149,13 +147,6 @@ class Conversation:
                     yield update
         finally:
             self._take_end(run)
-
-    async def _prepare_vector(self, text: str) -> None:
-        """Compute the vector of a message in a thread where that is slow."""
-        opened = self._services.opened
-        if opened.gathering.vectors.is_slow:
-            _, message = split_override(text, opened.files.in_force().ready.aliases, "strict")
-            await opened.gathering.vectors.prepare(message)
 
     def _take_end(self, run: TurnRun) -> None:
         self._run = None

@@ -241,7 +241,6 @@ def open_conversations(
 
     Without the `health` of the home they know their own calls alone.
     """
-    opened.gathering.vectors.begin()
     retain = opened.files.settings().value.retain
     recorder = opened.desk.recorder()
     store = ConversationStore(opened.home.place(CONVERSATIONS), retain)

@@ -118,7 +118,7 @@ class TurnPreparer:
         turn = replace(turn, content=content, tools=tools, system=system)
         look = FINGERPRINT_FORM.encode(turn_fingerprint(facts, _surroundings(state.history)))
         # Workers' turns are not learned from, so they need no vector.
-        vector = b"" if scope.is_worker else self._services.opened.gathering.vectors.of(text)
+        vector = b"" if scope.is_worker else self._services.opened.gathering.vector_of(text)
         return PreparedTurn(turn, look, vector, is_without_tools)
 
     def _turn(

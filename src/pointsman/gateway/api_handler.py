@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from pointsman.access.keys import ANONYMOUS
 from pointsman.errors import PointsmanError
-from pointsman.gateway.access import admit
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import Asked, Receive, Send, in_thread, write_answer
-from pointsman.gateway.parts import Parts
-from pointsman.gateway.route import Route, load_name
+from pointsman.gateway.serving.access import admit
+from pointsman.gateway.serving.http import Asked, Receive, Send, in_thread, write_answer
+from pointsman.gateway.serving.route import Route, load_name
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.logs import LogLine
 
 _QUIET: Final = frozenset({"/health", "/health/readiness", "/metrics"})
@@ -29,7 +29,7 @@ Work = Callable[[ApiRequest], Awaitable[object]]
 class HandlerObjects:
     """One object of each handlers' class, made when it is first needed."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         self._made: dict[str, Any] = {}
         self._lock = threading.Lock()
@@ -45,7 +45,7 @@ class HandlerObjects:
 class ApiHandler:
     """Serves one route."""
 
-    def __init__(self, parts: Parts, route: Route, objects: HandlerObjects) -> None:
+    def __init__(self, parts: GatewayServices, route: Route, objects: HandlerObjects) -> None:
         self._parts = parts
         self._route = route
         self._objects = objects
@@ -75,7 +75,7 @@ class ApiHandler:
         route = self._route
         work = await in_thread(self._load) if self._work is None else self._work
         is_admitted_later = route.call_name or route.scope in {"none", "any"}
-        caller = ANONYMOUS if is_admitted_later else admit(self._parts, asked, route.key_scope)
+        caller = ANONYMOUS if is_admitted_later else admit(self._parts, asked, route)
         answer = await work(ApiRequest(route, asked, caller))
         await write_answer(answer, route.status, receive, send)
 

@@ -15,7 +15,8 @@ from pointsman.errors import (
     OriginRefused,
     PointsmanError,
 )
-from pointsman.gateway.http import (
+from pointsman.gateway.route_table import RouteTable
+from pointsman.gateway.serving.http import (
     CLOSE,
     JSON,
     NO_STORE,
@@ -26,8 +27,7 @@ from pointsman.gateway.http import (
     error_value,
     in_thread,
 )
-from pointsman.gateway.parts import Parts
-from pointsman.gateway.route_table import RouteTable
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.wire.reply import Reply
 from pointsman.kernel.instant import instant_text
 from pointsman.providers.port import Dialect
@@ -41,7 +41,9 @@ MOST_HOSTS: Final = 64
 class Gateway:
     """The service."""
 
-    def __init__(self, parts: Parts, handlers: RouteTable[Handler], hosts: frozenset[str]) -> None:
+    def __init__(
+        self, parts: GatewayServices, handlers: RouteTable[Handler], hosts: frozenset[str]
+    ) -> None:
         self._parts = parts
         self._handlers = handlers
         self._hosts = hosts

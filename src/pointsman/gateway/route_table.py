@@ -8,23 +8,25 @@ from typing import Final, Generic, TypeVar
 
 from pointsman.access.roles import RouteKey
 from pointsman.errors import MethodNotAllowed, NotFound
-from pointsman.gateway.api.actions import routes as actions
-from pointsman.gateway.api.agents import routes as agents
-from pointsman.gateway.api.budgets import routes as budgets
-from pointsman.gateway.api.dashboard import routes as dashboard
-from pointsman.gateway.api.feed import routes as feed
-from pointsman.gateway.api.jobs import routes as jobs
-from pointsman.gateway.api.keys import routes as keys
-from pointsman.gateway.api.ledger import routes as ledger
-from pointsman.gateway.api.mcp import routes as mcp
-from pointsman.gateway.api.models import routes as models
-from pointsman.gateway.api.policies import routes as policies
-from pointsman.gateway.api.providers import routes as providers
-from pointsman.gateway.api.sessions import routes as sessions
-from pointsman.gateway.api.status import routes as status
-from pointsman.gateway.api.turns import routes as turns
-from pointsman.gateway.api.workflows import routes as workflows
-from pointsman.gateway.route import Route
+from pointsman.gateway.api import (
+    actions,
+    agents,
+    budgets,
+    dashboard,
+    feed,
+    jobs,
+    keys,
+    ledger,
+    mcp,
+    models,
+    policies,
+    providers,
+    sessions,
+    status,
+    turns,
+    workflows,
+)
+from pointsman.gateway.serving.route import Route
 
 T = TypeVar("T")
 

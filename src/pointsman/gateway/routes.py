@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pointsman.access.roles import RouteKey
 from pointsman.gateway.api.actions.upkeep import ActionUpkeep
-from pointsman.gateway.api.models.routes import CALLS
+from pointsman.gateway.api.models import CALLS
 from pointsman.gateway.api_handler import ApiHandler, HandlerObjects
-from pointsman.gateway.http import Handler
-from pointsman.gateway.parts import Parts
-from pointsman.gateway.route import API
 from pointsman.gateway.route_table import ROUTES
+from pointsman.gateway.serving.http import Handler
+from pointsman.gateway.serving.route import API
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.endpoints import ModelEndpoint
 from pointsman.gateway.turns.pass_through import PassThroughEndpoint
 from pointsman.gateway.turns.shadow_runs import ShadowRuns
@@ -18,7 +18,7 @@ from pointsman.gateway.turns.turn_batcher import TurnBatcher
 HOOKS = f"{API}.workflows.hooks.HookApi"
 
 
-def make_handlers(parts: Parts) -> dict[RouteKey, Handler]:
+def make_handlers(parts: GatewayServices) -> dict[RouteKey, Handler]:
     """Return what serves each route."""
     objects = HandlerObjects(parts)
     ActionUpkeep(parts)
@@ -32,7 +32,7 @@ def make_handlers(parts: Parts) -> dict[RouteKey, Handler]:
     return handlers
 
 
-def _call_handlers(parts: Parts) -> dict[str, Handler]:
+def _call_handlers(parts: GatewayServices) -> dict[str, Handler]:
     shadow_runs = ShadowRuns(parts)
     endpoints = {
         "/v1/chat/completions": ModelEndpoint(parts, "chat", shadow_runs=shadow_runs),

@@ -19,21 +19,20 @@ from pointsman.access.budgets import Budgets
 from pointsman.access.keyring import ACCESS, Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
+from pointsman.audit.turn_catalog import TurnCatalog
 from pointsman.calls.flow import TurnLocks
 from pointsman.calls.services import CallServices, deadlines_of
 from pointsman.gateway.api.feed.events import event_of
-from pointsman.gateway.api.feed.live import Feed
 from pointsman.gateway.api.policies.writing import follow_policy
-from pointsman.gateway.api.turns.catalog import TurnCatalog
 from pointsman.gateway.dispatch import LOOPBACK, Gateway
-from pointsman.gateway.parts import Parts, fallback_of, stored_lock
-from pointsman.gateway.route_table import RouteTable
+from pointsman.gateway.route_table import ROUTES, RouteTable
 from pointsman.gateway.routes import make_handlers
+from pointsman.gateway.serving.feed import Feed
+from pointsman.gateway.serving.services import GatewayServices, fallback_of, stored_lock
 from pointsman.gateway.telemetry.call_telemetry import CallTelemetry
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.gateway.telemetry.metrics import GatewayMetrics
 from pointsman.gateway.telemetry.tracing import open_tracing
-from pointsman.gateway.turns.durable import UNWATCHED
 from pointsman.gateway.wire.server import BACKLOG, Serving
 from pointsman.kernel.entry import Entry
 from pointsman.providers.embedded.provider import EmbeddedProvider
@@ -44,10 +43,11 @@ from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.settings import Server, Settings
 from pointsman.storage.store_url import shared_store
 from pointsman.storage.stores.sessions import SessionStore
+from pointsman.storage.writer.durability import UNWATCHED
 from pointsman.turns.registry.availability import Transition
 
 if TYPE_CHECKING:
-    from pointsman.gateway.sharing import Sharing
+    from pointsman.gateway.serving.sharing import Sharing
     from pointsman.storage.postgres.place import PostgresStore
 
 WRITER = "serve"
@@ -62,15 +62,13 @@ def opened(
     store: str = "",
     server: Server | None = None,
     surroundings: ProviderEnvironment = ProviderEnvironment(),  # noqa: B008 - it is frozen
-) -> Iterator[tuple[Parts, Gateway]]:
+) -> Iterator[tuple[GatewayServices, Gateway]]:
     """Open a home and everything a gateway needs."""
     with ExitStack() as stack:
         pointsman = stack.enter_context(Pointsman(home, store=store, writer=WRITER))
         settings = pointsman.files.settings().value
         if server is not None:
             settings = replace(settings, server=server)
-        # What turns are compared by is loaded, or missed, before the first request.
-        pointsman.gathering.vectors.begin()
         # The ledger is opened and verified before the first request, not by it.
         recorder = pointsman.desk.recorder()
         sessions = SessionStore(pointsman.home.sessions)
@@ -105,9 +103,10 @@ def opened(
         pointsman.calls = calls
         catalog = TurnCatalog(pointsman.home)
         stack.callback(catalog.close)
-        parts = Parts(
+        parts = GatewayServices(
             pointsman=pointsman,
             settings=settings,
+            routes=ROUTES,
             catalog=catalog,
             providers=calls.providers,
             health=calls.health,
@@ -150,14 +149,14 @@ def _shared(
     keyring: Keyring,
 ) -> Sharing:
     # Imported here: it needs packages that a home of files does without.
-    from pointsman.gateway.sharing import opened_sharing  # noqa: PLC0415 - see above
+    from pointsman.gateway.serving.sharing import opened_sharing  # noqa: PLC0415 - see above
 
     sharing = opened_sharing(pointsman, store, settings, keyring)
     stack.callback(sharing.end)
     return sharing
 
 
-def _committed(parts: Parts, entries: Sequence[Entry], seconds: float) -> None:
+def _committed(parts: GatewayServices, entries: Sequence[Entry], seconds: float) -> None:
     """Count and tell what was made durable; from the ledger's thread."""
     parts.metrics.observe("pointsman_ledger_commit_seconds", (), seconds)
     parts.feed.committed(entries)
@@ -165,14 +164,14 @@ def _committed(parts: Parts, entries: Sequence[Entry], seconds: float) -> None:
         parts.sharing.replica.enqueue_outcomes(entries)
 
 
-def _record_changes(parts: Parts, changes: Sequence[Transition]) -> None:
+def _record_changes(parts: GatewayServices, changes: Sequence[Transition]) -> None:
     """Record what went out or came back."""
     recorder = parts.pointsman.desk.recorder()
     for each in changes:
         recorder.hand_in(transition_draft(parts.pointsman.ids.new_id(), each), UNWATCHED)
 
 
-def _let_go(parts: Parts) -> None:
+def _let_go(parts: GatewayServices) -> None:
     for end in parts.ending:
         end()
     parts.log.flush()
@@ -180,7 +179,7 @@ def _let_go(parts: Parts) -> None:
         parts.tracing.close()
 
 
-def application(parts: Parts) -> Gateway:
+def application(parts: GatewayServices) -> Gateway:
     """Put the application together."""
     server = parts.settings.server
     hosts = {each.lower() for each in server.hosts} | {server.host.lower()}
@@ -201,7 +200,7 @@ def bound(server: Server) -> socket.socket:
     return bound_to
 
 
-def greeting(parts: Parts, address: str) -> str:
+def greeting(parts: GatewayServices, address: str) -> str:
     """Say where the gateway is, how to try it, and what was made at its first start."""
     body = '{"model": "auto", "messages": [{"role": "user", "content": "hello"}]}'
     lines = [
@@ -218,7 +217,7 @@ def greeting(parts: Parts, address: str) -> str:
     return "\n".join(lines)
 
 
-def serve(parts: Parts, gateway: Gateway, listening: socket.socket) -> None:
+def serve(parts: GatewayServices, gateway: Gateway, listening: socket.socket) -> None:
     """Serve until told to stop; what is in flight gets time to end."""
     # What is loaded now stays: neither the first request nor the collector should pay for it.
     count_tokens("")
@@ -236,6 +235,6 @@ def _allow_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def serving(parts: Parts, gateway: Gateway) -> Serving:
+def serving(parts: GatewayServices, gateway: Gateway) -> Serving:
     """Give the server of a gateway."""
     return Serving(gateway, parts.settings.server)

@@ -14,23 +14,20 @@ import apsw
 from msgspec import Struct
 
 from pointsman.audit.verify import verify_ledger
-from pointsman.errors import LedgerUnavailable, PointsmanError, WeightsError
+from pointsman.errors import LedgerUnavailable, PointsmanError
 from pointsman.jobs.privacy import LET_THROUGH
-from pointsman.providers.embedded import minilm
 from pointsman.storage.home import OPEN_TO_OTHERS, Home
 from pointsman.storage.policies.agents_file import AgentsFiles
 from pointsman.storage.policies.decision_files import DecisionFiles
 from pointsman.storage.policies.policies import InForce
 from pointsman.storage.policies.secrets import missing_secrets
 from pointsman.storage.policies.sensor_files import SensorFiles
-from pointsman.storage.policies.settings import Settings
 from pointsman.storage.store_url import shared_store
 from pointsman.storage.stores.entries import database_damage
 from pointsman.turns.registry.models import provider_of
 
 LITTLE_SPACE = 100 * 1024 * 1024
 SLOW_SYNC_MS = 50
-DEFAULTS = Settings()
 
 
 class DoctorFinding(Struct, frozen=True):
@@ -42,9 +39,7 @@ class DoctorFinding(Struct, frozen=True):
     hint: str = ""
 
 
-def examine_home(
-    home: Home, in_force: InForce, settings: Settings = DEFAULTS
-) -> list[DoctorFinding]:
+def examine_home(home: Home, in_force: InForce) -> list[DoctorFinding]:
     """Check a home."""
     return [
         *_program(),
@@ -54,7 +49,6 @@ def examine_home(
         *_origin(in_force),
         *_decisions(home),
         *_agents(home),
-        *_vectors(settings),
         *_databases(home),
         *_disk(home),
     ]
@@ -148,18 +142,6 @@ def _agents(home: Home) -> Iterator[DoctorFinding]:
         yield DoctorFinding("warning", "agents", f"nothing says how to call {names}", hint)
     if len(mute) < len(agents):
         yield DoctorFinding("ok", "agents", f"agents: {len(agents)}")
-
-
-def _vectors(settings: Settings) -> Iterator[DoctorFinding]:
-    """Look whether the vectors that learned routing is told to use can be made."""
-    if settings.patterns.vectors != "minilm":
-        return
-    try:
-        minilm.read_compact_file()
-    except WeightsError as error:
-        yield DoctorFinding("fault", "vectors", error.message, error.hint)
-        return
-    yield DoctorFinding("ok", "vectors", f"minilm, {minilm.compact_file()}")
 
 
 def _databases(home: Home) -> Iterator[DoctorFinding]:

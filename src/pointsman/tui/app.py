@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from rich.console import RenderableType
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.theme import Theme
 from textual.widgets import Footer
 from textual.worker import Worker
 
@@ -35,27 +36,25 @@ from pointsman.sessions.slash import (
     rule_words,
 )
 from pointsman.tui.banner_strip import BannerStrip
-from pointsman.tui.commands import Commands
+from pointsman.tui.commands import ChatCommands
 from pointsman.tui.composer import Composer
-from pointsman.tui.farewell import Farewell
-from pointsman.tui.following import Following
-from pointsman.tui.past import turns_of
+from pointsman.tui.past_turns import split_turns
 from pointsman.tui.pictures import near_files, read_picture
 from pointsman.tui.plain import problem_line, span_text, usd_text
 from pointsman.tui.question import QuestionPanel
+from pointsman.tui.shutdown import Shutdown
 from pointsman.tui.suggestions import Suggestions, slash_offer
-from pointsman.tui.themes import DARK, LIGHT
 from pointsman.tui.top_line import TopLine, place_text
-from pointsman.tui.transcript import Earlier, Transcript
+from pointsman.tui.transcript import EarlierTurns, Transcript, welcome_text
+from pointsman.tui.turn_follower import TurnFollower
 from pointsman.tui.turn_view import RouteLabel
-from pointsman.tui.welcome import welcome_text
 
-LOOK_S: Final = 1.0
-"""How often what changes by itself is looked at: outages that clear, files that were edited."""
+REFRESH_S: Final = 1.0
+"""How often the app checks for outages that cleared and files that were edited."""
 
 
-class Visit(Struct, frozen=True):
-    """What the app is opened for: a new session in a workspace, or one that is resumed."""
+class AppOptions(Struct, frozen=True):
+    """The options of the app: a new session in a workspace, or one to resume."""
 
     workspace: Path | None = None
     resume: str = ""
@@ -86,36 +85,36 @@ class ChatApp(App[int]):
     ]
 
     def __init__(
-        self, pointsman: Pointsman, visit: Visit, conversations: Conversations | None = None
+        self, pointsman: Pointsman, options: AppOptions, conversations: Conversations | None = None
     ) -> None:
         super().__init__()
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = {"": DARK.name, "dark": DARK.name, "light": LIGHT.name}.get(
-            visit.theme, visit.theme
+            options.theme, options.theme
         )
         self._pointsman = pointsman
-        self._visit = visit
-        self._given = conversations
+        self._options = options
+        self._given_conversations = conversations
         self._images: list[Image] = []
         self._began = Instant(0)
         self._opened = asyncio.Event()
-        self._waits = ""
-        self._under_way: Worker[None] | None = None
-        self._farewell = Farewell(pointsman)
+        self._waiting_text = ""
+        self._running_turn: Worker[None] | None = None
+        self._session_end = Shutdown(pointsman)
         self._is_warned = False
         self.conversations: Conversations | None = None
         self.conversation: Conversation | None = None
-        self.commands: Commands | None = None
+        self.commands: ChatCommands | None = None
         self.transcript = Transcript()
         self.banners = BannerStrip()
         self.top = TopLine()
-        self.panel = QuestionPanel(self._tell, visit.grace_s)
+        self.panel = QuestionPanel(self._notify_problem, options.grace_s)
         self.suggestions = Suggestions(slash_offer(self._aliases, self._files))
         self.composer = Composer(self.suggestions)
 
     def compose(self) -> ComposeResult:
-        """Lay the screen out."""
+        """Lay out the screen."""
         yield self.top
         yield self.banners
         yield self.transcript
@@ -128,38 +127,38 @@ class ChatApp(App[int]):
         """Open the session behind the first frame."""
         self.composer.focus()
         if not self.is_headless:
-            self._farewell.listen(self._driver, partial(self._go, "abandoned"))
+            self._session_end.listen(self._driver, partial(self._start_leaving, "abandoned"))
         self.run_worker(self._open(), group="open", exit_on_error=False)
 
     # Opening and leaving.
 
     async def _open(self) -> None:
-        visit = self._visit
+        options = self._options
         try:
-            self.conversations = self._given or self._pointsman.conversations
-            if visit.resume:
+            self.conversations = self._given_conversations or self._pointsman.conversations
+            if options.resume:
                 opened = await self.conversations.resume(
-                    visit.resume, kit=visit.kit, is_interactive=True
+                    options.resume, kit=options.kit, is_interactive=True
                 )
             else:
                 opened = await self.conversations.start(
-                    visit.workspace, kit=visit.kit, is_interactive=True
+                    options.workspace, kit=options.kit, is_interactive=True
                 )
         except (PointsmanError, OSError) as error:
             code = error.exit_code if isinstance(error, PointsmanError) else 1
             self.exit(code, return_code=code, message=f"error: {problem_line(error)}")
             return
-        self.conversation = self._farewell.conversation = opened
-        self._farewell.owned = self.conversations if self._given is None else None
-        self.commands = Commands(
+        self.conversation = self._session_end.conversation = opened
+        self._session_end.owned = self.conversations if self._given_conversations is None else None
+        self.commands = ChatCommands(
             self._pointsman, self.conversations, opened, lambda: self._report_width
         )
         await self._greet(opened)
         self._opened.set()
-        self.set_interval(LOOK_S, self._look)
+        self.set_interval(REFRESH_S, self._refresh_status)
 
     async def _greet(self, opened: Conversation) -> None:
-        past = turns_of(opened.history)
+        past = split_turns(opened.history)
         if past:
             await self.transcript.restore(past)
             self.composer.remember(*(each[0].text for each in past if each[0].role == "user"))
@@ -168,104 +167,104 @@ class ChatApp(App[int]):
         for problem in opened.problems:
             await self.transcript.report("this session", problem, "problem")
         last = opened.last_turn
-        self._put_top(
+        self._update_top(
             session_id=opened.id,
             workspace=place_text(opened.workspace),
             model=opened.sticky_model or ("" if last is None else last.model),
             mode="sticky" if opened.sticky_model else "auto",
             cost=usd_text(opened.cost().total_microusd),
         )
-        await self._look()
+        await self._refresh_status()
 
     def panic(self, *renderables: RenderableType) -> None:
-        """Tell what broke; where the terminal itself is gone, close the session instead."""
-        if not self.is_headless and self._farewell.is_hung_up:
-            self._farewell.hang_up(self._driver)
+        """Report a crash; where the terminal itself is gone, close the session instead."""
+        if not self.is_headless and self._session_end.is_hung_up:
+            self._session_end.hang_up(self._driver)
         else:
             super().panic(*renderables)
 
     async def action_quit(self) -> None:
         """End the session and the app."""
-        self._go()
+        self._start_leaving()
 
-    def _go(self, disposition: Disposition = "completed") -> None:
+    def _start_leaving(self, disposition: Disposition = "completed") -> None:
         reason: CancelReason = "user_cancel" if disposition == "completed" else "client_disconnect"
         self.run_worker(self.leave(disposition, reason), exit_on_error=False)
 
     async def leave(self, disposition: Disposition, reason: CancelReason = "user_cancel") -> None:
-        """Cancel the turn under way, close the session, and go; what failed is told at the end."""
-        if self._farewell.is_near:
+        """Cancel the turn under way, close the session, and exit with the failure, if any."""
+        if self._session_end.has_begun:
             return
         self.composer.border_subtitle = "closing the session"
-        message = await self._farewell.close(disposition, reason)
+        message = await self._session_end.close(disposition, reason)
         self.exit(1 if message else 0, return_code=1 if message else 0, message=message)
 
-    # What is typed.
+    # Messages and commands.
 
     async def on_composer_sent(self, event: Composer.Sent) -> None:
-        """Take a message or a command."""
+        """Send a message or run a command."""
         self._is_warned = False
         read = parse_line(event.text, self._rule_words())
         if isinstance(read, SlashCommand):
-            self.run_worker(self._obey(read, event.text.strip()), exit_on_error=False)
+            self.run_worker(self._execute_command(read, event.text.strip()), exit_on_error=False)
         elif isinstance(read, SlashProblem):
             await self.transcript.report(event.text.strip(), str(read), "problem")
         else:
-            await self._say(message_text(event.text))
+            await self._send_text(message_text(event.text))
 
-    async def _say(self, text: str) -> None:
-        if not self._opened.is_set() and not self._waits:
-            self._waits = text
-            self.run_worker(self._say_once_open(), exit_on_error=False)
+    async def _send_text(self, text: str) -> None:
+        if not self._opened.is_set() and not self._waiting_text:
+            self._waiting_text = text
+            self.run_worker(self._send_once_open(), exit_on_error=False)
             return
         if self.conversation is None or self.conversation.is_busy:
-            self.composer.put(text)
+            self.composer.set_text(text)
             wait = "still opening" if self.conversation is None else "a turn is under way"
             self.notify(f"{wait}: send it afterwards", timeout=3)
             return
         images, self._images = tuple(self._images), []
-        await self.banners.take(SWAP_PENDING)
-        self._under_way = self.run_worker(self._turn(text, images), exit_on_error=False)
-        self._farewell.drawn = self._under_way.wait
+        await self.banners.remove_banners(SWAP_PENDING)
+        self._running_turn = self.run_worker(self._follow_turn(text, images), exit_on_error=False)
+        self._session_end.wait_drawn = self._running_turn.wait
 
-    async def _say_once_open(self) -> None:
+    async def _send_once_open(self) -> None:
         self.composer.border_subtitle = "opening the session · your message goes out after it"
         await self._opened.wait()
-        text, self._waits = self._waits, ""
-        self._working()
-        await self._say(text)
+        text, self._waiting_text = self._waiting_text, ""
+        self._show_activity()
+        await self._send_text(text)
 
-    async def _turn(self, text: str, images: tuple[Image, ...]) -> None:
-        """Follow a turn to its end. Whatever goes wrong is told in a line of the turn."""
+    async def _follow_turn(self, text: str, images: tuple[Image, ...]) -> None:
+        """Follow a turn to its end. A failure becomes a line of the turn."""
         conversation, clock = self.conversation, self._pointsman.clock
         if conversation is None:
             return
         self._began = clock.now()
         view = await self.transcript.begin(text, len(images))
-        following = Following(self, view, conversation)
+        follower = TurnFollower(self, view, conversation)
         try:
             async with aclosing(conversation.send(text, images)) as updates:
                 async for update in updates:
-                    await following.take(update)
+                    await follower.take(update)
         except Exception as error:  # noqa: BLE001 - the outermost edge: a line, never a traceback
-            await view.failed(problem_line(error))
+            await view.show_failure(problem_line(error))
             if not view.turn_id and not self.composer.text:
-                self.composer.put(text)
-        await self._turn_ended(following)
+                self.composer.set_text(text)
+        await self._turn_ended(follower)
 
-    async def _turn_ended(self, following: Following) -> None:
+    async def _turn_ended(self, follower: TurnFollower) -> None:
         conversation = self.conversation
         if conversation is not None:
-            self._put_top(cost=usd_text(conversation.cost().total_microusd))
-        if following.view.turn_id:
-            self.put_turn(following.view.turn_id)
+            self._update_top(cost=usd_text(conversation.cost().total_microusd))
+        if follower.view.turn_id:
+            self.set_last_turn(follower.view.turn_id)
         await self.panel.withdraw()
         if self.focused is None or not self.focused.is_attached:
             self.composer.focus()
-        await self._look()
+        await self._refresh_status()
 
-    def took(self) -> str:
-        """Say how long the turn has taken."""
+    def elapsed_text(self) -> str:
+        """Return how long the turn has taken."""
         return span_text(self._pointsman.clock.now() - self._began)
 
     @property
@@ -273,14 +272,17 @@ class ChatApp(App[int]):
         """The present instant."""
         return self._pointsman.clock.now()
 
-    async def _obey(self, command: SlashCommand, line: str) -> None:
+    async def _execute_command(self, command: SlashCommand, line: str) -> None:
         try:
-            await self._obeyed(command, line)
+            await self._dispatch_command(command, line)
         except Exception as error:  # noqa: BLE001 - the outermost edge: a line, never a traceback
             await self.transcript.report(line, problem_line(error), "problem")
 
-    async def _obeyed(self, command: SlashCommand, line: str) -> None:
-        own: dict[str, Callable[[str], str]] = {"image": self._picture, "theme": self._themed}
+    async def _dispatch_command(self, command: SlashCommand, line: str) -> None:
+        own: dict[str, Callable[[str], str]] = {
+            "image": self._attach_picture,
+            "theme": self._switch_theme,
+        }
         if command.name == "quit":
             await self.leave("completed")
         elif command.name in own:
@@ -291,38 +293,38 @@ class ChatApp(App[int]):
 
     async def _carry_out(self, command: SlashCommand, line: str) -> None:
         if self.commands is not None:
-            carried = await self.commands.carried_out(command)
-            await self.transcript.report(line, carried.text, carried.kind)
-            if carried.notice is not None:
-                await self.banners.put(carried.notice.code, carried.notice.text)
+            output = await self.commands.carry_out(command)
+            await self.transcript.report(line, output.text, output.kind)
+            if output.notice is not None:
+                await self.banners.show_banner(output.notice.code, output.notice.text)
             if command.name == "route":
                 await self.panel.withdraw("route")
-            await self._look()
+            await self._refresh_status()
 
-    def _picture(self, argument: str) -> str:
+    def _attach_picture(self, argument: str) -> str:
         path = Path(argument).expanduser()
         self._images.append(read_picture(path if path.is_absolute() else self._folder / path))
         count = len(self._images)
         return f"{count} picture{'' if count == 1 else 's'} will go with the next message"
 
-    def _themed(self, argument: str) -> str:
+    def _switch_theme(self, argument: str) -> str:
         self.theme = (LIGHT if argument == "light" else DARK).name
         return f"{argument} it is"
 
     def action_cancel(self) -> None:
         """Cancel the turn under way; else go back to the message."""
         if self.conversation is not None and self.conversation.cancel():
-            self._working()
+            self._show_activity()
         else:
             self.composer.focus()
 
     def action_interrupt(self) -> None:
-        """Copy what is selected, else cancel; a second time in a row, quit."""
+        """Copy the selection, else cancel; a second time in a row, quit."""
         if selected := self.screen.get_selected_text() or self.composer.selected_text:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
         elif self._is_warned:
-            self._go()
+            self._start_leaving()
         else:
             self._is_warned = True
             is_cut = self.conversation is not None and self.conversation.cancel()
@@ -330,12 +332,12 @@ class ChatApp(App[int]):
             self.notify(f"{told}: Ctrl+C again quits", timeout=3)
 
     async def action_help(self) -> None:
-        """Print what can be typed."""
-        await self._obey(SlashCommand("help"), "/help")
+        """Print the help."""
+        await self._execute_command(SlashCommand("help"), "/help")
 
     async def action_why(self) -> None:
         """Print why the last turn went where it did."""
-        await self._obey(SlashCommand("model", "show"), "/model show")
+        await self._execute_command(SlashCommand("model", "show"), "/model show")
 
     @property
     def _report_width(self) -> int:
@@ -343,7 +345,7 @@ class ChatApp(App[int]):
         return self.size.width - (self.size.width > WIDTH)
 
     def action_workers(self) -> None:
-        """Show or hide what workers did."""
+        """Show or hide the blocks of workers."""
         self.transcript.toggle_class("-workers")
 
     def action_look(self) -> None:
@@ -358,7 +360,7 @@ class ChatApp(App[int]):
         """Scroll the conversation by a page."""
         (self.transcript.scroll_page_up if step < 0 else self.transcript.scroll_page_down)()
 
-    async def on_route_label_asked(self, event: RouteLabel.Asked) -> None:
+    async def on_route_label_why_requested(self, event: RouteLabel.WhyRequested) -> None:
         """Print why a turn went where it did."""
         if self.commands is not None:
             try:
@@ -367,55 +369,57 @@ class ChatApp(App[int]):
                 await self.transcript.report("why", problem_line(error), "problem")
 
     def on_suggestions_taken(self, event: Suggestions.Taken) -> None:
-        """Take the line that was clicked."""
+        """Put the clicked line into the message."""
         self.composer.take(event.line)
 
-    async def on_earlier_wanted(self, _event: Earlier.Wanted) -> None:
+    async def on_earlier_turns_show_requested(self, _event: EarlierTurns.ShowRequested) -> None:
         """Draw earlier turns."""
         if self.conversation is not None:
-            await self.transcript.show_earlier(turns_of(self.conversation.history))
+            await self.transcript.show_earlier(split_turns(self.conversation.history))
 
-    # What changes by itself.
+    # State that changes by itself.
 
-    async def _look(self) -> None:
-        """Look at what changes by itself, and say what the session does now."""
-        if self.conversations is None or self.conversation is None or self._farewell.is_near:
+    async def _refresh_status(self) -> None:
+        """Refresh outages, policy problems and the state of the session."""
+        if self.conversations is None or self.conversation is None or self._session_end.has_begun:
             return
-        house, in_force = self.conversations.services, self._pointsman.in_force()
-        reports = house.health.reports(in_force.ready.models)
+        services, in_force = self.conversations.services, self._pointsman.in_force()
+        reports = services.health.reports(in_force.ready.models)
         await self.banners.refresh_state(reports, self.now)
-        await self.banners.put_policy(in_force.invalid)
-        self._working()
+        await self.banners.show_policy(in_force.invalid)
+        self._show_activity()
 
-    def _working(self) -> None:
+    def _show_activity(self) -> None:
         conversation = self.conversation
         is_busy = conversation is not None and conversation.is_busy
-        self.composer.border_subtitle = f"working {self.took()} · Esc cancels" if is_busy else ""
+        self.composer.border_subtitle = (
+            f"working {self.elapsed_text()} · Esc cancels" if is_busy else ""
+        )
         if conversation is not None:
             pending = conversation.pending_model
-            self._put_top(
+            self._update_top(
                 mode="sticky" if conversation.sticky_model else "auto",
                 pending="" if pending is None else pending[0] or "rules",
             )
 
-    def put_turn(self, turn_id: str) -> None:
-        """Note which turn `/model show` tells about."""
+    def set_last_turn(self, turn_id: str) -> None:
+        """Set the turn that `/model show` explains."""
         if self.commands is not None:
             self.commands.last_turn_id = turn_id
 
-    def put_model(self, model: str) -> None:
-        """Say which model takes the turn."""
-        self._put_top(model=model)
-        self._working()
+    def set_model(self, model: str) -> None:
+        """Show the model that takes the turn."""
+        self._update_top(model=model)
+        self._show_activity()
 
-    def put_cost(self, cost_usd: str) -> None:
-        """Say what the session has cost so far."""
-        self._put_top(cost=usd_text(cost_usd))
+    def set_cost(self, cost_usd: str) -> None:
+        """Show the cost of the session so far."""
+        self._update_top(cost=usd_text(cost_usd))
 
-    def _put_top(self, **parts: str) -> None:
-        self.top.put(replace(self.top.standing, **parts))
+    def _update_top(self, **parts: str) -> None:
+        self.top.show_status(replace(self.top.status, **parts))
 
-    def _tell(self, error: PointsmanError) -> None:
+    def _notify_problem(self, error: PointsmanError) -> None:
         self.notify(problem_line(error), severity="error", timeout=5)
 
     @property
@@ -435,3 +439,33 @@ class ChatApp(App[int]):
         with contextlib.suppress(PointsmanError):
             return tuple(self._pointsman.in_force().ready.aliases)
         return ()
+
+
+DARK: Final = Theme(
+    name="pointsman-dark",
+    primary="#7aa2c8",
+    secondary="#9a8fc4",
+    accent="#d0a45c",
+    warning="#d9a441",
+    error="#e07a6e",
+    success="#7fb685",
+    foreground="#d6d9dd",
+    background="#15181c",
+    surface="#1b1f24",
+    panel="#23282e",
+    dark=True,
+)
+LIGHT: Final = Theme(
+    name="pointsman-light",
+    primary="#2f5f8a",
+    secondary="#5b4f91",
+    accent="#8a5a00",
+    warning="#8a5a00",
+    error="#a8321f",
+    success="#2c6e3f",
+    foreground="#22262b",
+    background="#fbfaf7",
+    surface="#f3f1ec",
+    panel="#e8e5de",
+    dark=False,
+)

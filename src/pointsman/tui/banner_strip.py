@@ -1,4 +1,4 @@
-"""Banners: what the user must know now, gone again once it is no longer so. 002 §4.5.4."""
+"""Banners: news that the user must see, removed once it is outdated. 002 §4.5.4."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLICY: Final = "routing.policy_invalid"
 BUDGET: Final = "turns.budget_breaker"
 
 
-class Banner(Static):
+class BannerLine(Static):
     """One banner."""
 
     def __init__(self, code: str, text: str, day: int) -> None:
@@ -30,51 +30,51 @@ class Banner(Static):
 
 
 class BannerStrip(Vertical):
-    """The banners that hold."""
+    """The banners now in force."""
 
     def __init__(self) -> None:
         super().__init__(id="banners")
 
     @property
     def texts(self) -> list[str]:
-        """What the banners say."""
-        return [each.text for each in self.query(Banner)]
+        """The texts of the banners."""
+        return [each.text for each in self.query(BannerLine)]
 
-    async def put(self, code: str, text: str, now: Instant = EPOCH) -> None:
-        """Show a banner; of those that can be there once, the latest counts."""
+    async def show_banner(self, code: str, text: str, now: Instant = EPOCH) -> None:
+        """Show a banner; except for outages, it replaces an earlier one of its code."""
         if text in self.texts:
             return
         if code not in OUTAGES:
-            await self.take(code)
-        await self.mount(Banner(code, text, now // DAY))
+            await self.remove_banners(code)
+        await self.mount(BannerLine(code, text, now // DAY))
 
-    async def put_policy(self, invalid: Sequence[InvalidFile]) -> None:
-        """Show which file cannot be used and what stands in for it; nothing where all can."""
+    async def show_policy(self, invalid: Sequence[InvalidFile]) -> None:
+        """Show which file cannot be used and its replacement; nothing where all can."""
         broken = [each for each in invalid if each.problems]
         if not broken:
-            await self.take(POLICY)
+            await self.remove_banners(POLICY)
             return
         which = "last good version is" if broken[0].using_last_known_good else "defaults are"
         text = f"{broken[0].name} cannot be used: its {which} in force. See /rules check."
-        await self.put(POLICY, text)
+        await self.show_banner(POLICY, text)
 
-    async def take(self, *codes: str) -> None:
-        """Take banners away."""
-        await self._remove(each for each in self.query(Banner) if each.code in codes)
+    async def remove_banners(self, *codes: str) -> None:
+        """Remove banners by their codes."""
+        await self._remove_lines(each for each in self.query(BannerLine) if each.code in codes)
 
     async def refresh_state(self, reports: Iterable[Report], now: Instant) -> None:
-        """Take away what is no longer so: who is back, and yesterday's budget."""
+        """Remove outdated banners: cleared outages, and yesterday's budget."""
         out = {
             each.model or each.provider for each in reports if each.clears_at is not None
-        }  # what a banner of an outage begins with
-        await self._remove(
+        }  # the first word of an outage's banner
+        await self._remove_lines(
             each
-            for each in self.query(Banner)
+            for each in self.query(BannerLine)
             if (each.code in OUTAGES and each.text.split()[0] not in out)
             or (each.code == BUDGET and each.day != now // DAY)
         )
 
-    async def _remove(self, banners: Iterable[Banner]) -> None:
+    async def _remove_lines(self, banners: Iterable[BannerLine]) -> None:
         gone = list(banners)
         if gone:
             await self.remove_children(gone)

@@ -1,4 +1,4 @@
-"""What each slash command does to a session. 002 §9.1."""
+"""The slash commands of a session. 002 §9.1."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from pointsman.tui.reports import cost_text, providers_text, sessions_text
 from pointsman.turns.explain import to_screen
 
 
-class Carried(Struct, frozen=True):
-    """What a command printed; `notice` is a banner to show."""
+class CommandOutput(Struct, frozen=True):
+    """The output of a command; `notice` is a banner to show."""
 
     text: str
     kind: Literal["report", "done"] = "report"
     notice: Notice | None = None
 
 
-class Commands:
-    """Carries commands out; those that change only the screen are the app's."""
+class ChatCommands:
+    """Runs commands; the app runs those that change only the screen."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class Commands:
         self._conversations = conversations
         self._conversation = conversation
         self.last_turn_id = ""
-        """The turn `/model show` tells about, where it never began."""
+        """The turn that `/model show` explains, where it never began."""
 
-    async def carried_out(self, command: SlashCommand) -> Carried:  # noqa: PLR0911 - one for each command
-        """Do what a command says; raises where that cannot be done."""
+    async def carry_out(self, command: SlashCommand) -> CommandOutput:  # noqa: PLR0911 - one for each command
+        """Run a command; raises where it fails."""
         match command.name:
             case "model":
                 return await self._model(command.argument)
@@ -64,18 +64,18 @@ class Commands:
             case "rules":
                 return self._rules(command.argument)
             case "cost":
-                return Carried(cost_text(self._conversation.cost()))
+                return CommandOutput(cost_text(self._conversation.cost()))
             case "history":
                 listed = self._conversations.list_sessions(include_workers=bool(command.argument))
-                return Carried(sessions_text(listed))
+                return CommandOutput(sessions_text(listed))
             case "providers":
-                return Carried(providers_text(self._conversations))
+                return CommandOutput(providers_text(self._conversations))
             case "good":
                 return await self._judge("thumbs_up", command.argument)
             case "bad":
                 return await self._judge("thumbs_down", command.argument)
             case _:
-                return Carried(
+                return CommandOutput(
                     "\n".join(help_lines([command.argument] if command.argument else ()))
                 )
 
@@ -84,54 +84,56 @@ class Commands:
         return to_screen(self._pointsman.read_turn(turn_id), self._width())
 
     def active_text(self) -> str:
-        """Say which model the session is bound to, or that rules count."""
+        """Return the model the session is bound to, or that rules choose."""
         sticky = self._conversation.sticky_model
         return (
             f"active model: {sticky} (sticky)" if sticky else "active model: by rules and defaults"
         )
 
-    async def _model(self, argument: str) -> Carried:
+    async def _model(self, argument: str) -> CommandOutput:
         if argument == "show":
             return self._show()
         name = None if argument == "-" else argument
         notice = await self._conversation.swap_model(name)
         if notice is not None:
-            return Carried(notice.text, "done", notice)
+            return CommandOutput(notice.text, "done", notice)
         if name is None:
-            return Carried("rules and defaults choose the model again", "done")
-        return Carried(f"{self._conversation.sticky_model} takes every turn from now on", "done")
+            return CommandOutput("rules and defaults choose the model again", "done")
+        return CommandOutput(
+            f"{self._conversation.sticky_model} takes every turn from now on", "done"
+        )
 
-    def _show(self) -> Carried:
+    def _show(self) -> CommandOutput:
         last = self._conversation.last_turn
         turn_id = self.last_turn_id or ("" if last is None else last.id)
         if not turn_id:
-            return Carried(f"{self.active_text()}\nno turn yet")
-        return Carried(f"{self.active_text()}\n\n{self.why(turn_id)}")
+            return CommandOutput(f"{self.active_text()}\nno turn yet")
+        return CommandOutput(f"{self.active_text()}\n\n{self.why(turn_id)}")
 
-    def _route(self, argument: str) -> Carried:
+    def _route(self, argument: str) -> CommandOutput:
         if argument == "override":
             self._conversation.choose_route("override")
-            return Carried("the pattern store's choice takes this turn", "done")
+            return CommandOutput("the pattern store's choice takes this turn", "done")
         self._conversation.choose_route("ignore")
-        return Carried("the suggestion is dismissed", "done")
+        return CommandOutput("the suggestion is dismissed", "done")
 
-    def _rules(self, argument: str) -> Carried:
+    def _rules(self, argument: str) -> CommandOutput:
         pointsman = self._pointsman
         if argument == "show":
             in_force = pointsman.in_force()
             text = rules_text(in_force.ready.policy)
-            return Carried("\n".join([text, *origin_lines(in_force)]))
+            return CommandOutput("\n".join([text, *origin_lines(in_force)]))
         if argument == "check":
             others = other_files(pointsman.home.path)
-            return Carried(check_text(check_files(files_to_check(pointsman.files), others)))
+            return CommandOutput(check_text(check_files(files_to_check(pointsman.files), others)))
         before = last_good_files(pointsman.home)
         in_force = pointsman.reload()
         files = reloaded_files(pointsman.home, before, in_force)
-        return Carried(reload_text(files, in_force))
+        return CommandOutput(reload_text(files, in_force))
 
-    async def _judge(self, rating: Rating, comment: str) -> Carried:
+    async def _judge(self, rating: Rating, comment: str) -> CommandOutput:
         if self._conversation.is_busy:
             raise InputError("a turn is under way", hint="judge it once it is over")
         await self._conversation.feedback(rating, comment)
         said = "good" if rating == "thumbs_up" else "bad"
-        return Carried(f"noted: the last answer was {said}", "done")
+        return CommandOutput(f"noted: the last answer was {said}", "done")

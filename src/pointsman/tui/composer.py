@@ -1,4 +1,4 @@
-"""Where a message is written: several lines, what was sent before, commands completed."""
+"""The message editor: several lines, a history of sent messages, completion of commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEW_LINE: Final = ("ctrl+j", "shift+enter", "alt+enter")
 
 
 class Composer(TextArea):
-    """The message that is being written."""
+    """The editor of the next message."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pageup", "app.page(-1)", "page up", show=False),
@@ -46,27 +46,27 @@ class Composer(TextArea):
         self._draft = ""
 
     def remember(self, *texts: str) -> None:
-        """Keep what was sent, to be called up again."""
+        """Add sent texts to the history."""
         self._sent = [*self._sent, *(text for text in texts if text.strip())][-MOST_REMEMBERED:]
         self._at = len(self._sent)
 
-    def put(self, text: str) -> None:
-        """Replace what is written."""
+    def set_text(self, text: str) -> None:
+        """Replace the text."""
         self.load_text(text)
         self.move_cursor(self.document.end)
 
     def on_text_area_changed(self) -> None:
-        """Offer what the line can become."""
+        """Offer completions of the line."""
         self._suggestions.offer(self.text)
 
     async def _on_key(self, event: events.Key) -> None:
-        if self._took(event.key):
+        if self._handle_key(event.key):
             event.stop()
             event.prevent_default()
             return
         await super()._on_key(event)
 
-    def _took(self, key: str) -> bool:
+    def _handle_key(self, key: str) -> bool:
         if key == "enter":
             self._enter()
         elif key in _NEW_LINE:
@@ -76,7 +76,7 @@ class Composer(TextArea):
         elif key in ("up", "down"):
             return self._move(-1 if key == "up" else 1)
         elif key == "escape":
-            return self._suggestions.put_away()
+            return self._suggestions.close()
         else:
             return False
         return True
@@ -89,21 +89,21 @@ class Composer(TextArea):
         text = self.text
         if not text.strip():
             return
-        self._suggestions.put_away()
+        self._suggestions.close()
         self.remember(text)
-        self.put("")
+        self.set_text("")
         self.post_message(self.Sent(text))
 
     def _complete(self) -> bool:
-        """Complete the line as far as it is clear; Tab does something else where nothing is."""
-        line = self._suggestions.completed(self.text)
+        """Complete the line as far as it is unambiguous; return whether there was a completion."""
+        line = self._suggestions.complete(self.text)
         if line is None:
             return False
         self._accept(line)
         return True
 
     def _accept(self, line: str) -> None:
-        self.put(line)
+        self.set_text(line)
         self._suggestions.offer(line)
 
     def _move(self, step: int) -> bool:
@@ -119,11 +119,11 @@ class Composer(TextArea):
         if self._at == len(self._sent):
             self._draft = self.text
         self._at = at
-        self.put(self._draft if at == len(self._sent) else self._sent[at])
-        self._suggestions.put_away()
+        self.set_text(self._draft if at == len(self._sent) else self._sent[at])
+        self._suggestions.close()
         return True
 
     def take(self, line: str) -> None:
-        """Take a line that was clicked."""
+        """Replace the text by a clicked line."""
         self._accept(line)
         self.focus()

@@ -19,26 +19,26 @@ from pointsman.sessions.update import ChooseRoute, Confirm, ConfirmEgress
 from pointsman.tui.plain import plain
 
 
-class Choice(Struct, frozen=True):
-    """One answer: its key, what the button says, and what it does."""
+class AnswerChoice(Struct, frozen=True):
+    """One answer: its key, its label, and its action."""
 
     key: str
     label: str
     take: Callable[[], None]
     is_safe: bool = False
-    """Whether nothing happens that would not happen without an answer."""
+    """Whether it changes nothing, as if no answer were given."""
 
 
-class Question(Struct, frozen=True):
-    """What is asked; `name` tells questions apart."""
+class UserQuestion(Struct, frozen=True):
+    """A question to the user; `name` identifies it."""
 
     name: str
     title: str
     body: str
-    choices: tuple[Choice, ...]
+    choices: tuple[AnswerChoice, ...]
 
 
-def tool_question(update: Confirm, conversation: Conversation) -> Question:
+def tool_question(update: Confirm, conversation: Conversation) -> UserQuestion:
     """Ask whether a tool may act."""
     asked = update.asked
     request = asked.request
@@ -49,14 +49,14 @@ def tool_question(update: Confirm, conversation: Conversation) -> Question:
     who = "a worker's " if asked.is_worker else ""
     parts = [request.command_summary or request.input_summary, *request.projected_modifications]
     choices = [
-        Choice("a", "Allow once", answer(ConfirmationAnswer("allow"))),
-        Choice("s", "For this session", answer(ConfirmationAnswer("allow", "session"))),
-        Choice("d", "Deny", answer(ConfirmationAnswer("deny")), is_safe=True),
+        AnswerChoice("a", "Allow once", answer(ConfirmationAnswer("allow"))),
+        AnswerChoice("s", "For this session", answer(ConfirmationAnswer("allow", "session"))),
+        AnswerChoice("d", "Deny", answer(ConfirmationAnswer("deny")), is_safe=True),
     ]
     if not request.scope_key:
         del choices[1]
     title = f"{who}{asked.use.name} wants to {_VERBS[asked.side_effects]}"
-    return Question(asked.id, title, "\n".join(parts), tuple(choices))
+    return UserQuestion(asked.id, title, "\n".join(parts), tuple(choices))
 
 
 _VERBS = {
@@ -68,32 +68,32 @@ _VERBS = {
 }
 
 
-def route_question(update: ChooseRoute, conversation: Conversation) -> Question:
+def route_question(update: ChooseRoute, conversation: Conversation) -> UserQuestion:
     """Ask which of two models takes the turn. 002 §5.6."""
-    return Question(
+    return UserQuestion(
         "route",
         "the pattern store disagrees",
         update.text,
         (
-            Choice("o", "Override", lambda: conversation.choose_route("override")),
-            Choice("i", "Ignore", lambda: conversation.choose_route("ignore"), is_safe=True),
+            AnswerChoice("o", "Override", lambda: conversation.choose_route("override")),
+            AnswerChoice("i", "Ignore", lambda: conversation.choose_route("ignore"), is_safe=True),
         ),
     )
 
 
-def egress_question(update: ConfirmEgress, conversation: Conversation) -> Question:
+def egress_question(update: ConfirmEgress, conversation: Conversation) -> UserQuestion:
     """Ask whether a turn may leave this machine."""
 
     def refuse() -> None:
         conversation.allow_egress(is_allowed=False)
 
-    return Question(
+    return UserQuestion(
         "egress",
         "this turn wants to leave this machine",
         update.text,
         (
-            Choice("y", "Let it go", lambda: conversation.allow_egress(is_allowed=True)),
-            Choice("n", "Keep it here", refuse, is_safe=True),
+            AnswerChoice("y", "Let it go", lambda: conversation.allow_egress(is_allowed=True)),
+            AnswerChoice("n", "Keep it here", refuse, is_safe=True),
         ),
     )
 
@@ -106,7 +106,7 @@ class QuestionPanel(Vertical):
         self.display = False
         self._problem = problem
         self._grace_s = grace_s
-        self._waiting: list[Question] = []
+        self._waiting: list[UserQuestion] = []
         self._shown_at = 0.0
 
     def compose(self) -> ComposeResult:
@@ -115,11 +115,11 @@ class QuestionPanel(Vertical):
         yield Horizontal(id="question-choices")
 
     @property
-    def current(self) -> Question | None:
+    def current(self) -> UserQuestion | None:
         """The question that is shown."""
         return self._waiting[0] if self._waiting else None
 
-    async def ask(self, question: Question) -> None:
+    async def ask(self, question: UserQuestion) -> None:
         """Show a question, or let it wait for its turn."""
         self._waiting.append(question)
         if len(self._waiting) == 1:
@@ -128,14 +128,14 @@ class QuestionPanel(Vertical):
             self._title()
 
     async def withdraw(self, name: str = "") -> None:
-        """Take a question back that was answered elsewhere or by time; all without a name."""
+        """Withdraw a question that was answered elsewhere or timed out; all without a name."""
         before = self.current
         self._waiting = [each for each in self._waiting if name and each.name != name]
         if self.current is not before:
             await self._show()
 
     def seize(self) -> None:
-        """Take the focus; on the answer that lets nothing happen."""
+        """Take the focus, on the answer that changes nothing."""
         buttons = [*self.query(Button)]
         if self.current is not None and buttons:
             safe = [n for n, each in enumerate(self.current.choices) if each.is_safe]
@@ -146,7 +146,7 @@ class QuestionPanel(Vertical):
         self.display = question is not None
         choices = self.query_one("#question-choices", Horizontal)
         if self.has_focus_within:
-            # The next question does not inherit the focus: what is typed now is text again.
+            # The next question does not inherit the focus: typing is text again.
             self.screen.focus_next("#composer")
         await choices.remove_children()
         if question is None:
@@ -166,7 +166,7 @@ class QuestionPanel(Vertical):
             self.border_subtitle = f"F5 answers · {more} more" if more else "F5 answers"
 
     async def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Take the answer that was pressed."""
+        """Take the pressed answer."""
         event.stop()
         await self._take(event.button.name or "")
 
@@ -180,7 +180,7 @@ class QuestionPanel(Vertical):
             await self._take(event.key)
 
     async def _take(self, key: str) -> None:
-        """Answer; what was typed before the question could be read is no answer."""
+        """Answer; keys typed before the question could be read do not count."""
         question = self.current
         if question is None or time.monotonic() - self._shown_at < self._grace_s:
             return

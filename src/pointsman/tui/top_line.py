@@ -1,4 +1,4 @@
-"""The line at the top: where this session works, with which model, at which cost."""
+"""The line at the top: the session's workspace, model and cost."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from textual.widget import Widget
 from pointsman.tui.plain import plain
 
 
-class Standing(Struct, frozen=True):
-    """What the line says."""
+class SessionStatus(Struct, frozen=True):
+    """The content of the line."""
 
     session_id: str = ""
     workspace: str = ""
@@ -23,13 +23,13 @@ class Standing(Struct, frozen=True):
     cost: str = "$0.00"
 
     @property
-    def left(self) -> str:
-        """What may be cut."""
+    def left_text(self) -> str:
+        """The part that may be cut."""
         return f" {self.workspace or 'no workspace'}"
 
     @property
-    def right(self) -> str:
-        """What must be seen."""
+    def right_text(self) -> str:
+        """The part that is always shown."""
         model = f"{self.mode} · {self.model}" if self.model else self.mode
         if self.pending:
             model += f" ⇢ {self.pending}"
@@ -42,18 +42,18 @@ class TopLine(Widget):
 
     def __init__(self) -> None:
         super().__init__(id="top")
-        self.standing = Standing()
+        self.status = SessionStatus()
 
-    def put(self, standing: Standing) -> None:
-        """Say something else."""
-        self.standing = standing
+    def show_status(self, status: SessionStatus) -> None:
+        """Show another status."""
+        self.status = status
         self.refresh()
 
     def render(self) -> Content:
-        """Draw the line: the right side first, the left in what is left."""
-        width, right = self.size.width, plain(self.standing.right)
+        """Draw the line: the right part whole, the left part in the remaining width."""
+        width, right = self.size.width, plain(self.status.right_text)
         room = max(0, width - cell_len(right))
-        left = plain(self.standing.left)
+        left = plain(self.status.left_text)
         if cell_len(left) > room - 2:
             left = f" …{_tail(left, room - 4)}" if room > 8 else ""
         return Content.assemble(set_cell_size(left, room), Content(right).stylize("bold"))
@@ -66,7 +66,7 @@ def _tail(text: str, width: int) -> str:
 
 
 def place_text(workspace: str | None) -> str:
-    """Write a folder as people do: with `~` for their own."""
+    """Return a folder with `~` for the user's home."""
     if workspace is None:
         return ""
     home = str(Path.home())

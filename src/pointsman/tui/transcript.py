@@ -15,17 +15,18 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
-from pointsman.tui.past import Past, drawn, past_view
+from pointsman.app import Pointsman
+from pointsman.tui.past_turns import PastTurn, draw_turn, past_turn_view
 from pointsman.tui.plain import plain
 from pointsman.tui.turn_view import TurnView
-from pointsman.tui.welcome import Welcome
+from pointsman.turns.registry.models import EMBEDDED_PROVIDER, provider_of
 
 MOST_DRAWN: Final = 20
 STEP: Final = 10
 
 
-class Report(Vertical):
-    """What a command printed, under its name."""
+class ReportView(Vertical):
+    """The output of a command, under its name."""
 
     def __init__(self, title: str, text: str, kind: str = "report") -> None:
         body = Static(Content(plain(text)), classes="report-text")
@@ -38,38 +39,38 @@ class Report(Vertical):
         self.text = text
 
 
-class Earlier(Static, can_focus=True):
+class EarlierTurns(Static, can_focus=True):
     """Stands for the turns that are not drawn; a click or Enter draws some of them."""
 
-    class Wanted(Message):
-        """Somebody wants to see earlier turns."""
+    class ShowRequested(Message):
+        """The user asked for earlier turns."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "want", "show earlier turns")]
 
     def on_click(self) -> None:
-        """Want earlier turns."""
-        self.post_message(self.Wanted())
+        """Ask for earlier turns."""
+        self.post_message(self.ShowRequested())
 
     def action_want(self) -> None:
-        """Want earlier turns."""
-        self.post_message(self.Wanted())
+        """Ask for earlier turns."""
+        self.post_message(self.ShowRequested())
 
 
 class Transcript(VerticalScroll, can_focus=False):
     """The turns and reports of a session, the latest at the bottom."""
 
     def __init__(self) -> None:
-        self._earlier = Earlier("", classes="earlier")
-        # As high as the screen at least: what is anchored would sink to the bottom of it.
+        self._earlier = EarlierTurns("", classes="earlier")
+        # As high as the screen at least: an anchored page would sink to its bottom.
         self._page = Vertical(self._earlier, id="page")
         super().__init__(self._page, id="transcript")
         self._earlier.display = False
         self.hidden = 0
-        """How many turns of before are not drawn."""
+        """How many resumed turns are not drawn."""
         self._unseen = 0
 
     def on_mount(self) -> None:
-        """Stay at the bottom until somebody scrolls up."""
+        """Stay at the bottom until the user scrolls up."""
         self.anchor()
 
     @property
@@ -78,9 +79,9 @@ class Transcript(VerticalScroll, can_focus=False):
         return [each for each in self._page.children if isinstance(each, TurnView)]
 
     @property
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[ReportView]:
         """The reports that are drawn."""
-        return [each for each in self._page.children if isinstance(each, Report)]
+        return [each for each in self._page.children if isinstance(each, ReportView)]
 
     async def begin(self, question: str, pictures: int = 0) -> TurnView:
         """Draw a turn that begins."""
@@ -89,20 +90,20 @@ class Transcript(VerticalScroll, can_focus=False):
         return view
 
     async def report(self, title: str, text: str, kind: str = "report") -> None:
-        """Draw what a command printed."""
-        await self._add(Report(title, text, kind))
+        """Draw the output of a command."""
+        await self._add(ReportView(title, text, kind))
 
-    async def restore(self, turns: Sequence[Past]) -> None:
+    async def restore(self, turns: Sequence[PastTurn]) -> None:
         """Draw the latest turns of a session that is resumed."""
         self.hidden = max(0, len(turns) - STEP)
         for past in turns[-STEP:]:
-            view = past_view(past)
+            view = past_turn_view(past)
             await self._page.mount(view)
-            await drawn(view, past)
+            await draw_turn(view, past)
         self._count()
         self.anchor()
 
-    async def show_earlier(self, known: Sequence[Past]) -> None:
+    async def show_earlier(self, known: Sequence[PastTurn]) -> None:
         """Draw some of the turns that are not drawn."""
         drawn_ids = {each.turn_id for each in self.turns}
         first = next(
@@ -110,15 +111,15 @@ class Transcript(VerticalScroll, can_focus=False):
         )
         wanted = known[max(0, first - STEP) : first]
         for past in reversed(wanted):
-            view = past_view(past)
+            view = past_turn_view(past)
             await self._page.mount(view, after=self._earlier)
-            await drawn(view, past)
+            await draw_turn(view, past)
         self.hidden = max(0, first - STEP)
         self._unseen = 0
         self._count()
 
     async def welcome(self, text: str) -> None:
-        """Say something on the empty screen; whatever comes takes its place."""
+        """Show a text on the empty screen; the first turn or report replaces it."""
         await self._page.mount(Welcome(text))
 
     async def _add(self, widget: Widget) -> None:
@@ -128,7 +129,7 @@ class Transcript(VerticalScroll, can_focus=False):
         self.anchor()
 
     async def _trim(self) -> None:
-        """Let go of what is far above."""
+        """Remove the widgets far above."""
         shown = [each for each in self._page.children if each is not self._earlier]
         far = shown[: max(0, len(shown) - MOST_DRAWN)]
         if far:
@@ -142,3 +143,40 @@ class Transcript(VerticalScroll, can_focus=False):
         self._earlier.update(
             f"{count} earlier turn{'' if count == 1 else 's'}: click or press Enter"
         )
+
+
+MOST_NAMED = 2
+HINTS = (
+    "Each message goes to the model that fits it; F2 tells why.",
+    "@name before a message picks a model, /model binds the session to one.",
+    "F1 lists every command; Ctrl+Q ends the session.",
+)
+ONLY_EMBEDDED = (
+    "Only the small model on this machine is set up: it needs no key and no",
+    "network, and knows little. `pointsman init` shows how to set up others.",
+)
+
+
+class Welcome(Static):
+    """The text of the empty screen; the first turn takes its place."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(Content(plain(text)), classes="welcome")
+        self.text = text
+
+
+def welcome_text(pointsman: Pointsman) -> str:
+    """Return the welcome: the models of the home, and how to begin."""
+    names = pointsman.gathering.configured_models(pointsman.in_force())
+    lines = [_ready(names), *HINTS]
+    if all(provider_of(name) == EMBEDDED_PROVIDER for name in names):
+        lines += ["", *ONLY_EMBEDDED]
+    return "\n".join(lines)
+
+
+def _ready(names: Sequence[str]) -> str:
+    if not names:
+        return "No model can answer yet: `pointsman doctor` tells why."
+    more = len(names) - MOST_NAMED
+    named = ", ".join(names[:MOST_NAMED])
+    return f"Ready: {named}{f' and {more} more' if more > 0 else ''}"

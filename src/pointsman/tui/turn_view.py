@@ -1,9 +1,11 @@
-"""One turn on the screen: what was asked, who took it and why, what was said and done."""
+"""One turn on the screen: the question, the model and why, the answers and tools."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.containers import Vertical
@@ -12,15 +14,12 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
+from pointsman.kernel.document import printable
 from pointsman.providers.messages import Image, Text, ToolResult, ToolUse
-from pointsman.sessions.message import SessionMessage
+from pointsman.sessions.message import RoutingRecord, SessionMessage
 from pointsman.sessions.update import RouteUpdate, ToolProgress, ToolState, TurnOver, WorkerState
-from pointsman.tui.answer import Answer
-from pointsman.tui.fold import Fold
+from pointsman.tui.blocks import Fold, StreamedMarkdown, ToolBlock, WorkerBlock
 from pointsman.tui.plain import plain, usd_text
-from pointsman.tui.route_line import RouteLine, why_text
-from pointsman.tui.tool_block import ToolBlock
-from pointsman.tui.worker_block import WorkerBlock
 
 _STATES = {
     "completed": "",
@@ -39,10 +38,10 @@ _PROGRESS: dict[str, ToolProgress] = {
 
 
 class RouteLabel(Static):
-    """The line that says who took the turn; a click asks why."""
+    """The line with the model of the turn; a click asks why."""
 
-    class Asked(Message):
-        """Somebody wants to know why."""
+    class WhyRequested(Message):
+        """The user asked why."""
 
         def __init__(self, turn_id: str) -> None:
             self.turn_id = turn_id
@@ -55,7 +54,7 @@ class RouteLabel(Static):
     def on_click(self) -> None:
         """Ask why."""
         if self.turn_id:
-            self.post_message(self.Asked(self.turn_id))
+            self.post_message(self.WhyRequested(self.turn_id))
 
 
 class TurnView(Vertical):
@@ -66,8 +65,8 @@ class TurnView(Vertical):
         self._route = RouteLabel()
         super().__init__(self._asked, self._route, classes="turn")
         self.route_line = RouteLine(state="deciding")
-        self._answer: Answer | None = None
-        self._thinking: Answer | None = None
+        self._answer: StreamedMarkdown | None = None
+        self._thinking: StreamedMarkdown | None = None
         self._tools: dict[str, ToolBlock] = {}
         self._workers: dict[str, WorkerBlock] = {}
         self._draw_route()
@@ -82,34 +81,29 @@ class TurnView(Vertical):
         """The tools it called."""
         return tuple(self._tools.values())
 
-    @property
-    def crew(self) -> tuple[WorkerBlock, ...]:
-        """The workers it sent out."""
-        return tuple(self._workers.values())
-
-    def routed(self, update: RouteUpdate) -> None:
-        """Show who takes the turn."""
+    def show_route(self, update: RouteUpdate) -> None:
+        """Show the model that takes the turn."""
         self._route.turn_id = update.turn_id
-        self._put_route(model=update.model, why=why_text(update), state="")
+        self._update_route(model=update.model, why=reason_text(update), state="")
 
     async def say(self, text: str) -> None:
         """Show more of the answer."""
         if self._answer is None:
-            self._answer = Answer(classes="answer")
+            self._answer = StreamedMarkdown(classes="answer")
             await self._place(self._answer)
         self._answer.write(text)
 
     async def think(self, text: str) -> None:
         """Show more of the reasoning, behind a line."""
         if self._thinking is None:
-            self._thinking = Answer(classes="thinking")
+            self._thinking = StreamedMarkdown(classes="thinking")
             fold = Fold(self._thinking, classes="thought")
             fold.tell("thinking")
             await self._place(fold)
         self._thinking.write(text)
 
     async def tool(self, tool_use_id: str, name: str) -> ToolBlock:
-        """Show a call; what is said afterwards stands below it."""
+        """Show a call; later answers stand below it."""
         found = self._tools.get(tool_use_id)
         if found is None:
             await self._settle()
@@ -118,7 +112,7 @@ class TurnView(Vertical):
         return found
 
     async def tool_stands(self, update: ToolState) -> None:
-        """Show how a call stands; a worker's stands with the worker."""
+        """Show the state of a call; a worker's call stands with the worker."""
         if update.worker_session_id:
             for worker in self._workers.values():
                 if worker.worker_session_id == update.worker_session_id:
@@ -128,7 +122,7 @@ class TurnView(Vertical):
         block.stand(update.state, update.detail, update.latency_ms)
 
     async def worker_stands(self, update: WorkerState) -> None:
-        """Show how a worker stands."""
+        """Show the state of a worker."""
         found = self._workers.get(update.tool_use_id)
         if found is None:
             await self._settle()
@@ -145,7 +139,7 @@ class TurnView(Vertical):
         await self._place(Static(Content(plain(text)), classes=f"line -{kind}"))
 
     def results(self, messages: Sequence[SessionMessage]) -> None:
-        """Show what the tools gave back."""
+        """Show the inputs and results of tools."""
         for message in messages:
             for use in message.tool_uses:
                 self.tool_asked(use)
@@ -154,12 +148,12 @@ class TurnView(Vertical):
                     self.tool_answered(block)
 
     def tool_asked(self, use: ToolUse) -> None:
-        """Show what one tool was asked for."""
+        """Show the input of one tool."""
         if use.id in self._tools:
             self._tools[use.id].give(bytes(use.input).decode("utf-8", "replace"))
 
     def tool_answered(self, result: ToolResult) -> None:
-        """Show what one tool gave back."""
+        """Show the result of one tool."""
         if result.tool_use_id in self._tools:
             self._tools[result.tool_use_id].answer(_result_text(result))
 
@@ -169,24 +163,24 @@ class TurnView(Vertical):
         state, cost = _STATES[update.status], usd_text(update.cost_usd)
         if not self._route.turn_id:
             self._route.turn_id = update.turn_id
-        self._put_route(cost=cost if update.model else "", took=took, state=state)
+        self._update_route(cost=cost if update.model else "", took=took, state=state)
         if update.error:
             await self.note(update.error, "problem")
 
-    async def failed(self, line: str) -> None:
-        """Show why there is no turn, or no more of it."""
+    async def show_failure(self, line: str) -> None:
+        """Show why the turn failed, or never began."""
         await self.finish()
-        self._put_route(state="" if not self.turn_id else "failed")
+        self._update_route(state="" if not self.turn_id else "failed")
         await self.note(line, "problem")
 
     async def finish(self) -> None:
-        """Draw what is still to be drawn."""
+        """Draw the rest of the answers."""
         for each in (self._answer, self._thinking):
             if each is not None:
                 await each.finish()
 
-    def put_route(self, line: RouteLine, turn_id: str) -> None:
-        """Show the line of a turn that is over."""
+    def set_route(self, line: RouteLine, turn_id: str) -> None:
+        """Show the route line of a past turn."""
         self._route.turn_id, self.route_line = turn_id, line
         self._draw_route()
 
@@ -198,7 +192,7 @@ class TurnView(Vertical):
         await self.finish()
         self._answer = self._thinking = None
 
-    def _put_route(self, **parts: str) -> None:
+    def _update_route(self, **parts: str) -> None:
         self.route_line = replace(self.route_line, **parts)
         self._draw_route()
 
@@ -224,3 +218,50 @@ def _result_text(result: ToolResult) -> str:
 def pictures_in(message: SessionMessage) -> int:
     """Count the pictures of a message."""
     return sum(isinstance(each, Image) for each in message.content)
+
+
+_SLOTS: Final = {
+    "per_message_override": "@ override",
+    "manual_sticky": "sticky model",
+    "rule": "rule",
+    "pattern": "pattern",
+    "delegate_request": "delegation",
+    "workspace_default": "workspace default",
+    "global_default": "global default",
+    "override": "@ override",
+    "manual": "sticky model",
+    "delegate": "delegation",
+    "default": "default",
+}
+_KINDS: Final = {"turn": "", "fallback": "took over", "override": "your choice"}
+
+
+class RouteLine(Struct, frozen=True):
+    """The route line: model · slot or rule · cost · time; unknown parts are left out."""
+
+    model: str = ""
+    why: str = ""
+    cost: str = ""
+    took: str = ""
+    state: str = ""
+
+    def __str__(self) -> str:
+        parts = (self.model, self.why, self.cost, self.took, self.state)
+        return " · ".join(printable(part) for part in parts if part)
+
+
+def reason_text(routed: RouteUpdate) -> str:
+    """Return why a model takes a turn, in a few words."""
+    kind = _KINDS[routed.kind]
+    slot = slot_text(routed.policy, routed.rule_name)
+    return f"{slot}, {kind}" if kind else slot
+
+
+def recorded_reason(record: RoutingRecord) -> str:
+    """Return why a model took a past turn."""
+    return slot_text(record.mode, record.rule_name)
+
+
+def slot_text(slot: str, rule_name: str | None) -> str:
+    """Return the name of a slot, or of its rule."""
+    return f'rule "{rule_name}"' if rule_name else _SLOTS.get(slot, slot)

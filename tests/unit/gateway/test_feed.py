@@ -6,7 +6,7 @@ import pytest
 
 from pointsman.errors import TooManyReaders
 from pointsman.gateway.api.feed.events import EVENT_NAMES, event_of
-from pointsman.gateway.api.feed.live import Feed, Reader, sse
+from pointsman.gateway.serving.feed import Feed, Reader, sse
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
 

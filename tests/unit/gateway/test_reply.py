@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pointsman.gateway.http import CLOSE, EVENTS, Headers
+from pointsman.gateway.serving.http import CLOSE, EVENTS, Headers
 from pointsman.gateway.wire.reply import Reply
 
 

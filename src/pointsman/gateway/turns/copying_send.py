@@ -1,4 +1,4 @@
-"""An answer on its way out, listened to: for whoever compares or judges it afterwards."""
+"""An answer on its way out, copied for the shadow runs and judges that read it afterwards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, MutableMapping
 from typing import Any, Final
 
 from pointsman.errors import InputError
-from pointsman.gateway.http import Headers, Send
+from pointsman.gateway.serving.http import Headers, Send
 from pointsman.learning.rubric import answer_text
 from pointsman.providers.dialects.whole import fold
 from pointsman.providers.port import Dialect
@@ -31,7 +31,7 @@ class CopyingSend:
         return self._send.status
 
     def __call__(self, message: MutableMapping[str, Any], /) -> Awaitable[None]:
-        """Take a head, or a piece of a body; what comes this way is no model's answer."""
+        """Pass an ASGI message on uncopied: it is no model's answer."""
         return self._send(message)
 
     def whole(self, status: int, headers: Headers, body: bytes) -> None:
@@ -62,7 +62,7 @@ class CopyingSend:
         self._send.at_once(status, headers, data)
 
     def words(self, dialect: Dialect) -> str:
-        """Give the words of the answer, empty where there are none or they cannot be read."""
+        """Return the words of the answer; empty where there are none or they cannot be read."""
         if self._size > MOST_HEARD:
             return ""
         said, reader = b"".join(self._pieces), speaker(dialect)

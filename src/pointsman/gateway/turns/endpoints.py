@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from pointsman.access.keys import Principal
 from pointsman.calls.flow import CallResult, Flow, FlowEnd, Record, RecordPlacement
 from pointsman.errors import LedgerError, NotAuthenticated, PointsmanError
-from pointsman.gateway.access import caller_of
-from pointsman.gateway.http import JSON, Asked, Headers, Receive, Send, answer
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.access import caller_of
+from pointsman.gateway.serving.http import JSON, Asked, Headers, Receive, Send, answer
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.logs import LogLine
 from pointsman.gateway.telemetry.metrics import Counter
 from pointsman.gateway.turns.copying_send import CopyingSend
@@ -28,7 +28,7 @@ from pointsman.gateway.turns.forwarding import Forwarding
 from pointsman.gateway.turns.incoming import incoming
 from pointsman.gateway.turns.shadow_runs import ShadowRuns
 from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn, request_id_header
-from pointsman.gateway.turns.turn_flow import continue_flow, new_flow, prepare_vector
+from pointsman.gateway.turns.turn_flow import continue_flow, new_flow
 from pointsman.kernel.instant import Instant
 from pointsman.providers.dialects.loss import CannotSay
 from pointsman.providers.port import Dialect, UpstreamError
@@ -71,7 +71,11 @@ class ModelEndpoint:
     """Serves one dialect."""
 
     def __init__(
-        self, parts: Parts, dialect: Dialect, name: str = "", shadow_runs: ShadowRuns | None = None
+        self,
+        parts: GatewayServices,
+        dialect: Dialect,
+        name: str = "",
+        shadow_runs: ShadowRuns | None = None,
     ) -> None:
         self.parts = parts
         self._shadow_runs = shadow_runs
@@ -89,7 +93,7 @@ class ModelEndpoint:
     async def run_to_end(
         self, read_turn: Callable[[], LiveTurn], drive: Drive, receive: Receive, send: Send
     ) -> None:
-        """Serve one request to its end; what goes wrong is told in the vendor's own shape."""
+        """Serve one request to its end; an error is answered in the vendor's own shape."""
         status = 200
         live: LiveTurn | None = None
         failed: PointsmanError | None = None
@@ -103,7 +107,7 @@ class ModelEndpoint:
             self.finish_request(status, live, failed)
 
     def read_turn(self, asked: Asked) -> LiveTurn:
-        """Give the turn that a request asks for, or raise what is wrong with it."""
+        """Read the turn that a request asks for, or raise why it cannot be served."""
         parts = self.parts
         in_force = parts.in_force()
         return self._live(asked, caller_of(parts, asked), in_force)
@@ -127,7 +131,7 @@ class ModelEndpoint:
         cell.value += 1
 
     def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
-        """Understand a request, or raise saying what is wrong with it."""
+        """Read a request, or raise why it cannot be served."""
         return LiveTurn(self.parts, incoming(self._dialect, asked, caller, in_force), in_force)
 
     async def _serve_turn(self, live: LiveTurn, drive: Drive, receive: Receive, send: Send) -> None:
@@ -142,7 +146,7 @@ class ModelEndpoint:
                 raise
             live.cancel_call()
         except LedgerError:
-            # The provider may have answered, but nothing may leave: what was held for it is free.
+            # The provider may have answered, but nothing may leave: its reservation is released.
             with suppress(LedgerError):
                 live.cancel_call()
             raise
@@ -152,15 +156,13 @@ class ModelEndpoint:
                 live.release_claims(sharing)
 
     def is_plain(self, live: LiveTurn) -> bool:
-        """Tell whether nothing has to be made ready for a turn or is done beside it."""
-        shadow_runs, vectors = self._shadow_runs, self.parts.pointsman.gathering.vectors
-        return not vectors.is_slow and (shadow_runs is None or not shadow_runs.may_follow(live))
+        """Tell whether no shadow run follows a turn."""
+        shadow_runs = self._shadow_runs
+        return shadow_runs is None or not shadow_runs.may_follow(live)
 
     async def drive(self, live: LiveTurn, send: Send) -> None:
         """Run a turn from its beginning."""
         lock = live.lock()
-        if lock is None and live.parts.pointsman.gathering.vectors.is_slow:
-            await prepare_vector(live)
         flow = new_flow(live) if lock is None else continue_flow(live, lock)
         shadow_runs = self._shadow_runs
         heard = (
@@ -188,7 +190,7 @@ class ModelEndpoint:
         return status
 
     def _refusal_headers(self, error: PointsmanError, live: LiveTurn | None) -> Headers:
-        """Return what a refusal says of its turn and its provider."""
+        """Return the headers of a refusal: its turn and its provider."""
         upstream = error.headers if isinstance(error, UpstreamError) else NO_HEADERS
         if live is not None and live.is_decided and not isinstance(error, LedgerError):
             return live.headers(upstream)
@@ -197,7 +199,7 @@ class ModelEndpoint:
 
 
 def _check_went_well(live: LiveTurn, ended: FlowEnd, last: Forwarding | None) -> None:
-    """Raise what the caller is told of a turn that did not end well."""
+    """Raise the error of a turn that did not end well."""
     if ended.status == "no_model":
         raise refusal_of(live)
     if ended.status == "refused":
@@ -219,7 +221,7 @@ async def _run(
     reply: CallResult | None = None,
     last: Forwarding | None = None,
 ) -> tuple[FlowEnd, Forwarding | None]:
-    """Carry out what the flow asks for, until it ends; `reply` is how its last call went."""
+    """Carry out the effects of the flow until it ends; `reply` is how its last call went."""
     while True:
         try:
             effect = flow.send(reply)
@@ -239,7 +241,7 @@ async def _run(
 
 
 async def _once_durable(error: PointsmanError, live: LiveTurn | None) -> PointsmanError:
-    """Return what is told once the decisions behind it are durable; else that they are not."""
+    """Return the error to answer with once its decisions are durable, else the ledger's error."""
     try:
         # An entry that the ledger refused to take at once is never heard of again.
         if live is not None and not isinstance(error, LedgerError):
@@ -250,7 +252,7 @@ async def _once_durable(error: PointsmanError, live: LiveTurn | None) -> Pointsm
 
 
 def _code_of(error: PointsmanError) -> str:
-    """Give the code a caller sees: what could not be said, the class of a failure, or our own."""
+    """Return the error code a caller sees: of a translation, an upstream failure, or our own."""
     if isinstance(error.__cause__, CannotSay):
         return error.__cause__.refusal.value
     return error.error_class if isinstance(error, UpstreamError) else error.code

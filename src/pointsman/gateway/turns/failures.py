@@ -21,7 +21,7 @@ from pointsman.errors import (
     RateLimited,
     RoutingFailed,
 )
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.instant import SECOND, instant_text
 from pointsman.operations.providers import clears_text, provider_rows
@@ -75,7 +75,7 @@ def refusal_of(live: LiveTurn) -> RoutingFailed:
 def _resets(live: LiveTurn) -> Iterator[str]:
     """Say when the budgets that are used up start anew."""
     if live.parts.sharing is not None:
-        # They are asked over the network; the decision itself says what was left.
+        # They are asked over the network; the decision itself records the remaining amounts.
         return
     for each in live.parts.budgets.standings(live.owners, live.caps, live.asked_at):
         if each.resets_at is not None:
@@ -127,7 +127,7 @@ def _are_limited(ruling: Ruling, models: list[str]) -> bool:
     return bool(models) and all(states.get(provider_of(each)) == "rate_limited" for each in models)
 
 
-def _hints(parts: Parts, ruling: Ruling, models: list[str]) -> Iterator[str]:
+def _hints(parts: GatewayServices, ruling: Ruling, models: list[str]) -> Iterator[str]:
     """Say why the candidates are out, when that ends, and who else is configured."""
     rows = provider_rows(_outages(parts, models), parts.pointsman.clock.now())
     for row in dict.fromkeys(rows):
@@ -140,12 +140,12 @@ def _hints(parts: Parts, ruling: Ruling, models: list[str]) -> Iterator[str]:
         yield f"other configured providers: {', '.join(others)}"
 
 
-def _outages(parts: Parts, models: list[str]) -> list[Report]:
+def _outages(parts: GatewayServices, models: list[str]) -> list[Report]:
     found = (parts.health.outage_of(model) for model in models)
     return [each for each in found if each is not None]
 
 
-def _retry_after_s(parts: Parts, models: list[str]) -> float:
+def _retry_after_s(parts: GatewayServices, models: list[str]) -> float:
     """Return when the first of the candidates may be tried again."""
     now = parts.pointsman.clock.now()
     ends = (each.clears_at for each in _outages(parts, models))

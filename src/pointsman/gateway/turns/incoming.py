@@ -1,4 +1,4 @@
-"""A request to a model endpoint, understood: who asks, in which conversation, for which model."""
+"""A request to a model endpoint: its caller, its session, and the model it asks for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pointsman.access.keys import Principal
 from pointsman.errors import InputError, UnknownModel
-from pointsman.gateway.http import Asked
+from pointsman.gateway.serving.http import Asked
 from pointsman.providers.dialects.look import RequestLook, look
 from pointsman.providers.port import Dialect, Operation
 from pointsman.storage.policies.policies import InForce
@@ -152,7 +152,7 @@ class TurnRequest(Struct, frozen=True):
 
 
 def incoming(dialect: Dialect, asked: Asked, caller: Principal, in_force: InForce) -> TurnRequest:
-    """Understand a request, or raise saying what is wrong with it."""
+    """Read a request, or raise why it cannot be served."""
     seen = look(dialect, asked.body)
     named = SessionHints(seen.cache_key, seen.user, seen.opening)
     workspace = asked.header(b"x-pointsman-workspace") or caller.workspace
@@ -169,7 +169,7 @@ def incoming(dialect: Dialect, asked: Asked, caller: Principal, in_force: InForc
 
 
 def privacy_of(asked: Asked, caller: Principal) -> Privacy:
-    """Give the strictest level that the key and the request ask for."""
+    """Return the strictest level that the key and the request ask for."""
     own: Privacy = caller.privacy
     if b"x-pointsman-privacy" not in asked.headers:
         return own

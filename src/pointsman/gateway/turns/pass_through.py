@@ -18,8 +18,8 @@ from pointsman.calls.answering import StreamedAnswer, WholeAnswer, result_after
 from pointsman.calls.flow import CallResult, Fallback, Record
 from pointsman.calls.model_call import ModelCall
 from pointsman.errors import InputError, OverBudget, PointsmanError
-from pointsman.gateway.http import EVENTS, JSON, Asked, Send
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import EVENTS, JSON, Asked, Send
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.endpoints import ModelEndpoint
 from pointsman.gateway.turns.failures import refusal_of
 from pointsman.gateway.turns.incoming import (
@@ -30,7 +30,7 @@ from pointsman.gateway.turns.incoming import (
     resolve_model,
 )
 from pointsman.gateway.turns.turn import LiveTurn
-from pointsman.gateway.turns.turn_flow import new_flow, prepare_vector
+from pointsman.gateway.turns.turn_flow import new_flow
 from pointsman.providers.dialects.body import decode
 from pointsman.providers.dialects.look import RequestLook, look
 from pointsman.providers.dialects.spans import unique, with_model
@@ -43,7 +43,7 @@ from pointsman.turns.chain.override import Mode
 
 
 class _Body(Struct):
-    """What is looked at; token ids stand for text that nobody can read here."""
+    """The fields that are read; token ids stand for text that cannot be read here."""
 
     model: str
     input: str | list[str | int | list[int]] | None = None
@@ -57,7 +57,7 @@ _BODY = msgspec.json.Decoder(_Body)
 
 
 class _NamedTurn(LiveTurn):
-    """A turn that its named model takes, or nobody; an `@` in its text is text."""
+    """A turn for its named model only; an `@` in its text is text."""
 
     @property
     def inline_mode(self) -> Mode:
@@ -65,19 +65,19 @@ class _NamedTurn(LiveTurn):
         return "off"
 
     def fallback(self) -> Fallback:
-        """Give when another model may take over: never."""
+        """Return the fallback settings: no other model may take over."""
         return Fallback(is_on=False)
 
 
 class PassThroughEndpoint(ModelEndpoint):
     """Serves one of OpenAI's other endpoints."""
 
-    def __init__(self, parts: Parts, operation: Operation) -> None:
+    def __init__(self, parts: GatewayServices, operation: Operation) -> None:
         super().__init__(parts, "chat", operation)
         self._operation: Operation = operation
 
     def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
-        """Understand a request, or raise saying what is wrong with it."""
+        """Read a request, or raise why it cannot be served."""
         return _NamedTurn(self.parts, self._read_request(asked, caller, in_force), in_force)
 
     def _read_request(self, asked: Asked, caller: Principal, in_force: InForce) -> TurnRequest:
@@ -112,8 +112,6 @@ class PassThroughEndpoint(ModelEndpoint):
 
     async def drive(self, live: LiveTurn, send: Send) -> None:
         """Record the decision, make the call, and pass its answer on."""
-        if live.parts.pointsman.gathering.vectors.is_slow:
-            await prepare_vector(live)
         flow = new_flow(live)
         passage: PassThroughCall | None = None
         reply: CallResult | None = None
@@ -202,7 +200,7 @@ class PassThroughCall:
         await self.send({"type": "http.response.body", "body": body})
         usage = usage_of("chat", body)
         if self._operation == "embeddings":
-            # What is only read makes no output, and says nothing about it.
+            # Embeddings have no output tokens, and providers do not report any.
             usage = replace(usage, output_tokens=0)
         self._call.complete(WholeAnswer("chat", body, usage), "end", answer.attempts)
 

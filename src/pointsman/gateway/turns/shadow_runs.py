@@ -1,7 +1,7 @@
-"""What is done beside a turn once its answer is out: a shadow run, a judge's verdict, learning.
+"""Work after a turn's answer is out: a shadow run, a judge's verdict, learning.
 
-INVARIANT: nobody's answer waits for any of it. There is room for a few; what finds none is dropped
-and counted.
+INVARIANT: no answer waits for it. The queue is short; work that finds no room is dropped and
+counted.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from pointsman.calls.answering import ModelAnswer, ask_whole
 from pointsman.calls.model_call import CallOrder, ModelCall, PlainContext
 from pointsman.calls.services import OVER_BUDGET, CallEnd
 from pointsman.errors import LedgerError, OverBudget, PointsmanError
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.copying_send import CopyingSend
-from pointsman.gateway.turns.durable import Durability
 from pointsman.gateway.turns.notice import notice_of
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.number import ONE, SCALE, Billionths, billionths
@@ -43,6 +42,7 @@ from pointsman.providers.registry.dialects import speaker
 from pointsman.recording.ruling import Ruling, policies_in_force
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
+from pointsman.storage.writer.durability import Durability
 from pointsman.turns.learning.exploring import was_explored
 from pointsman.version import VERSION
 
@@ -54,7 +54,7 @@ _JUDGE: Final = Salted("judge")
 
 
 class _Work(Struct, frozen=True):
-    """A turn that is over, and what is to be done beside it."""
+    """A turn that is over, and the work that follows it."""
 
     live: LiveTurn
     ruling: Ruling
@@ -73,9 +73,9 @@ class _RunAnswer(Struct, frozen=True):
 
 
 class ShadowRuns:
-    """Does it for all turns of one gateway, a few at a time."""
+    """Runs it for all turns of one gateway, a few at a time."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         given = parts.settings.judge
         self._judge = given.model
@@ -133,13 +133,13 @@ class ShadowRuns:
         live = work.live
         origin: Origin | None = "explored" if _is_exploring(work.ruling) else None
         own = run_of_call(live.turn_id, work.end, live.asked_at, origin)
-        # Judged is what the model said, not what was put before it.
+        # The judge reads the model's own words, without our notice before them.
         words = work.heard.words(live.request.dialect).removeprefix(notice_of(live))
         said = [_RunAnswer(live.decision_id, own, words)]
         if work.shadow is not None:
             again = await self._run_shadow(work, work.shadow)
             said += [] if again is None else [again]
-        facts, vector_of = work.ruling.facts, self._parts.pointsman.gathering.vectors.of
+        facts, vector_of = work.ruling.facts, self._parts.pointsman.gathering.vector_of
         for each in said:
             await in_thread(
                 lambda each=each: learn_run(self._patterns, facts, each.run, vector_of)  # type: ignore[misc] # bound at once
@@ -149,7 +149,7 @@ class ShadowRuns:
                 await self._ask_judge(work, each)
 
     async def _run_shadow(self, work: _Work, ruling: Ruling) -> _RunAnswer | None:
-        """Run a turn again, and record what came of it."""
+        """Run a turn again, and record the result."""
         live = work.live
         asked = speaker(live.request.dialect).read_request(live.stripped_body())
         call = SideCall(self._parts, live, ruling, "shadow", live.input_tokens)
@@ -168,7 +168,7 @@ class ShadowRuns:
         return _RunAnswer(call.decision_id, run, words)
 
     async def _ask_judge(self, work: _Work, said: _RunAnswer) -> None:
-        """Ask the judge about an answer; what is no verdict counts for nothing."""
+        """Ask the judge about an answer; a malformed verdict counts for nothing."""
         live, policies = work.live, policies_in_force(work.live.in_force)
         ruling = judge_ruling(policies, work.ruling, self._judge)
         if ruling is None:
@@ -206,7 +206,7 @@ class SideCall:
     """A call under a ruling of its own; `result` says what became of it."""
 
     def __init__(
-        self, parts: Parts, live: LiveTurn, ruling: Ruling, kind: str, input_tokens: int
+        self, parts: GatewayServices, live: LiveTurn, ruling: Ruling, kind: str, input_tokens: int
     ) -> None:
         self._parts = parts
         self._live = live

@@ -24,13 +24,6 @@ def new_flow(live: LiveTurn) -> Flow:
     return turn(policies_in_force(in_force), asked, facts, live.fallback(), live.parts.health.claim)
 
 
-async def prepare_vector(live: LiveTurn) -> None:
-    """Have the vector of a turn's message made in a thread, where making it takes long."""
-    request = live.request
-    asked = (live.in_force, request.look.last_user_text, request.workspace, live.inline_mode)
-    await live.parts.pointsman.gathering.prepare(*asked)
-
-
 def continue_flow(live: LiveTurn, lock: TurnLock) -> Flow:
     """Go on in a turn that waited for a tool."""
     pointsman, in_force, request = live.parts.pointsman, live.in_force, live.request

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from operator import itemgetter
 from typing import Any, Final, Protocol
 
-from pointsman.gateway.http import CLOSE, Headers
+from pointsman.gateway.serving.http import CLOSE, Headers
 
 STATUS_LINES: Final = {
     each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus
@@ -66,7 +66,7 @@ class Reply:
         self.out(status, self.render(status, headers, body))
 
     def render(self, status: int, headers: Headers, body: bytes) -> bytes:
-        """Give the same as `whole` would write it; nothing is written yet."""
+        """Return the bytes that `whole` would write; nothing is written yet."""
         if CLOSE in headers:
             self._keeps = False
         head = self._head(status, headers)
@@ -108,7 +108,7 @@ class Reply:
         self._end()
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
-        """Take a message of ASGI; a head waits for what follows it, so that both go out at once."""
+        """Take a message of ASGI; a head waits for the next one, so that both go out at once."""
         if message["type"] == "http.response.start":
             self._begun = (message["status"], message["headers"])
             return
@@ -127,7 +127,7 @@ class Reply:
             self.end()
 
     def when_left(self, told: Callable[[], None] | None) -> None:
-        """Have somebody told once when the caller hangs up; at once if it did."""
+        """Call back once when the caller hangs up; at once if it did."""
         self._told_left = told
         if self._left and told is not None:
             told()

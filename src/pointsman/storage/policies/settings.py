@@ -132,18 +132,6 @@ class JudgeSettings(Struct, frozen=True, forbid_unknown_fields=True):
     share: Fraction = Decimal(0)
 
 
-VectorMaker = Literal["static", "minilm"]
-
-
-class LearningSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who makes the vectors by which similar turns are found: a table, or a transformer.
-
-    `minilm` needs weights: `pointsman local install minilm`. Read when a process starts.
-    """
-
-    vectors: VectorMaker = "static"
-
-
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of a home; without a file, these defaults.
 
@@ -164,7 +152,6 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     telemetry: Telemetry = Telemetry()
     workflow: WorkflowSettings = WorkflowSettings()
     judge: JudgeSettings = JudgeSettings()
-    patterns: LearningSettings = LearningSettings()
     tools: ToolSettings = ToolSettings()
     mcp_servers: dict[str, McpServer] = {}
 

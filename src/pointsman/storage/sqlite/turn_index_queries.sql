@@ -1,9 +1,10 @@
--- turns_of_digest: turns of one digest, the newest first
+-- list_turns: turns, the newest first; found by one index and its condition, then filtered
 SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
     placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
     error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
-FROM turns WHERE digest = :digest
+FROM turns INDEXED BY {index} WHERE {condition}
     AND (at_us, decision_id) < (:at, :before)
+    AND (:digest IS NULL OR digest = :digest)
     AND (:session IS NULL OR session_id = :session)
     AND (:rule IS NULL OR rule = :rule)
     AND (:state IS NULL OR state = :state)
@@ -11,91 +12,6 @@ FROM turns WHERE digest = :digest
     AND (:model IS NULL OR model = :model)
     AND (:policy IS NULL OR policy = :policy)
     AND (:least IS NULL OR cost_microusd >= :least)
-ORDER BY at_us DESC, decision_id DESC LIMIT :most;
-
--- turns_of_session: turns of one session, the newest first
-SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
-    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
-    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
-FROM turns WHERE session_id = :session AND session_id <> ''
-    AND (at_us, decision_id) < (:at, :before)
-    AND (:rule IS NULL OR rule = :rule)
-    AND (:state IS NULL OR state = :state)
-    AND (:workspace IS NULL OR workspace = :workspace)
-    AND (:model IS NULL OR model = :model)
-    AND (:policy IS NULL OR policy = :policy)
-    AND (:least IS NULL OR cost_microusd >= :least)
-ORDER BY at_us DESC, decision_id DESC LIMIT :most;
-
--- turns_of_rule: turns of one rule, the newest first
-SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
-    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
-    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
-FROM turns WHERE rule = :rule AND rule <> ''
-    AND (at_us, decision_id) < (:at, :before)
-    AND (:state IS NULL OR state = :state)
-    AND (:workspace IS NULL OR workspace = :workspace)
-    AND (:model IS NULL OR model = :model)
-    AND (:policy IS NULL OR policy = :policy)
-    AND (:least IS NULL OR cost_microusd >= :least)
-ORDER BY at_us DESC, decision_id DESC LIMIT :most;
-
--- turns_of_state: turns of one state, the newest first
-SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
-    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
-    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
-FROM turns WHERE state = :state AND state <> 'done'
-    AND (at_us, decision_id) < (:at, :before)
-    AND (:workspace IS NULL OR workspace = :workspace)
-    AND (:model IS NULL OR model = :model)
-    AND (:policy IS NULL OR policy = :policy)
-    AND (:least IS NULL OR cost_microusd >= :least)
-ORDER BY at_us DESC, decision_id DESC LIMIT :most;
-
--- turns_of_workspace: turns of one workspace, the newest first
-SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
-    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
-    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
-FROM turns WHERE workspace = :workspace AND workspace <> ''
-    AND (at_us, decision_id) < (:at, :before)
-    AND (:state IS NULL OR state = :state)
-    AND (:model IS NULL OR model = :model)
-    AND (:policy IS NULL OR policy = :policy)
-    AND (:least IS NULL OR cost_microusd >= :least)
-ORDER BY at_us DESC, decision_id DESC LIMIT :most;
-
--- turns_of_model: turns of one model, the newest first
-SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
-    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
-    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
-FROM turns WHERE model = :model
-    AND (at_us, decision_id) < (:at, :before)
-    AND (:state IS NULL OR state = :state)
-    AND (:policy IS NULL OR policy = :policy)
-    AND (:least IS NULL OR cost_microusd >= :least)
-ORDER BY at_us DESC, decision_id DESC LIMIT :most;
-
--- turns_of_policy: turns of one policy, the newest first
-SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
-    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
-    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
-FROM turns WHERE policy = :policy
-    AND (at_us, decision_id) < (:at, :before)
-    AND (:state IS NULL OR state = :state)
-    AND (:least IS NULL OR cost_microusd >= :least)
-ORDER BY at_us DESC, decision_id DESC LIMIT :most;
-
--- turns_of_least: turns of at least some cost, the newest first; for a cost that few have
-SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
-    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
-    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
-FROM turns INDEXED BY turns_by_cost WHERE cost_microusd >= :least AND cost_microusd > 0
-    AND (at_us, decision_id) < (:at, :before)
-    AND (:rule IS NULL OR rule = :rule)
-    AND (:state IS NULL OR state = :state)
-    AND (:workspace IS NULL OR workspace = :workspace)
-    AND (:model IS NULL OR model = :model)
-    AND (:policy IS NULL OR policy = :policy)
 ORDER BY at_us DESC, decision_id DESC LIMIT :most;
 
 -- count_dear: how many turns have at least some cost, up to a number
@@ -106,15 +22,6 @@ SELECT count(*) FROM (
 
 -- index_costs: rows that were made before there was this index get it, too
 CREATE INDEX IF NOT EXISTS turns_by_cost ON turns (cost_microusd) WHERE cost_microusd > 0;
-
--- turns_of_all: turns, the newest first
-SELECT at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
-    placement_rule, rejected, is_preview, is_worker, state, served, fallbacks, calls, failed,
-    error_class, cost_microusd, input_tokens, output_tokens, elapsed_us
-FROM turns WHERE (at_us, decision_id) < (:at, :before)
-    AND (:state IS NULL OR state = :state)
-    AND (:least IS NULL OR cost_microusd >= :least)
-ORDER BY at_us DESC, decision_id DESC LIMIT :most;
 
 -- add_turn: one turn as it was decided
 INSERT INTO turns (

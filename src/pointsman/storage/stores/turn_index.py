@@ -34,7 +34,30 @@ from pointsman.storage.stores.turn_rows import (
 )
 from pointsman.turns.story.turn_story import REFUSALS, TurnState
 
-_SQL = named_blocks(sql_text("turn_index_queries.sql"))
+_CONDITIONS: Final = {
+    "digest": "digest = :digest",
+    "session": "session_id = :session AND session_id <> ''",
+    "rule": "rule = :rule AND rule <> ''",
+    "state": "state = :state AND state <> 'done'",
+    "workspace": "workspace = :workspace AND workspace <> ''",
+    "model": "model = :model",
+    "policy": "policy = :policy",
+    "cost": "cost_microusd >= :least AND cost_microusd > 0",
+    "time": "TRUE",
+}
+"""What each index `turns_by_...` finds; the filter that leaves the fewest turns first."""
+
+
+def _queries() -> dict[str, str]:
+    blocks = dict(named_blocks(sql_text("turn_index_queries.sql")))
+    listing = blocks.pop("list_turns")
+    for name, condition in _CONDITIONS.items():
+        query = listing.format(index=f"turns_by_{name}", condition=condition)
+        blocks[f"list_turns_by_{name}"] = query
+    return blocks
+
+
+_SQL = _queries()
 
 
 class Listed(Struct, frozen=True):
@@ -172,13 +195,13 @@ class TurnIndex:
             in_transaction(self._connection, lambda: self._connection.execute(_SQL["forget"]))
 
     def turns(self, wanted: Wanted, most: int) -> list[Listed]:
-        """Give turns, the newest first."""
+        """Return turns, the newest first."""
         bound = {name: getattr(wanted, name) for name in wanted.__struct_fields__} | {"most": most}
-        given = bound | {"state": None if wanted.state == "done" else wanted.state}
-        lead = next((name for name in _LEADS if given[name] is not None), "all")
+        filters = bound | {"state": None if wanted.state == "done" else wanted.state}
+        lead = next((name for name in _CONDITIONS if filters.get(name) is not None), "time")
         if wanted.least and lead not in _FEW and self._is_rare(wanted.least):
-            lead = "least"
-        return [Listed(*row) for row in self._rows(f"turns_of_{lead}", bound)]  # type: ignore[arg-type] # STRICT tables
+            lead = "cost"
+        return [Listed(*row) for row in self._rows(f"list_turns_by_{lead}", bound)]  # type: ignore[arg-type] # STRICT tables
 
     def _is_rare(self, least: int) -> bool:
         """Whether so few turns cost so much that looking at all of them is least work."""
@@ -286,9 +309,6 @@ class TurnIndex:
     ) -> None:
         self._connection.execute(_SQL[name], bound)
 
-
-_LEADS: Final = ("digest", "session", "rule", "state", "workspace", "model", "policy")
-"""The filters, the one that leaves the fewest turns first."""
 
 _FEW: Final = ("digest", "session")
 """Filters that leave so few turns that no other one is worth a look."""

@@ -1,1 +1,116 @@
 """Action requests and semantic memory over HTTP."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pointsman.access.roles import ACTING, ADMINS, READING, SNAPSHOT, VOTING
+from pointsman.gateway.serving.route import LIMIT, SINCE, Parameter, Route, declare
+
+_STATUS: Final = Parameter("status", "only requests that stand so", {"type": "string"})
+
+ROUTES: Final = declare(
+    "actions",
+    "handlers.ActionApi",
+    Route(
+        "POST",
+        "/actions",
+        "act",
+        ACTING,
+        "ask for an action; it is recorded, and done only once approved",
+        handler="request_action",
+        answer="ActionAnswer",
+        body="ActionBody",
+        errors=(404, 409),
+        call_name="actions.request",
+    ),
+    Route(
+        "GET",
+        "/actions",
+        "read",
+        READING,
+        "list the latest requests for actions",
+        handler="list_actions",
+        answer="ActionsAnswer",
+        parameters=(_STATUS, LIMIT, SINCE),
+        call_name="actions.list",
+    ),
+    Route(
+        "GET",
+        "/actions/{id}",
+        "read",
+        READING,
+        "tell how a request stands",
+        handler="show_action",
+        answer="ActionAnswer",
+        call_name="actions.get",
+    ),
+    Route(
+        "POST",
+        "/actions/{id}/votes",
+        "act",
+        VOTING,
+        "vote on a request; the vote that carries it has it done",
+        handler="vote",
+        answer="ActionAnswer",
+        body="VoteBody",
+        errors=(404, 409),
+        call_name="actions.vote",
+    ),
+    Route(
+        "POST",
+        "/actions/{id}/cancel",
+        "act",
+        ACTING,
+        "call a request off",
+        handler="cancel",
+        answer="ActionAnswer",
+        body="NoteBody",
+        errors=(404, 409),
+        call_name="actions.cancel",
+    ),
+    Route(
+        "POST",
+        "/actions/{id}/execute",
+        "act",
+        ADMINS,
+        "have done what was approved and nobody did",
+        handler="execute",
+        answer="ActionAnswer",
+        body="NoteBody",
+        errors=(404, 409),
+        call_name="actions.execute",
+    ),
+    Route(
+        "POST",
+        "/actions/{id}/settle",
+        "act",
+        ADMINS,
+        "end a request whose executor died: do it again, or write it off",
+        handler="settle",
+        answer="ActionAnswer",
+        body="SettleBody",
+        errors=(404, 409),
+        call_name="actions.settle",
+    ),
+    Route(
+        "GET",
+        "/sem/{namespace}",
+        "read",
+        SNAPSHOT,
+        "list what a namespace of semantic memory holds",
+        handler="list_namespace",
+        answer="NamespaceAnswer",
+        call_name="sem.list",
+    ),
+    Route(
+        "GET",
+        "/sem/{namespace}/{key}",
+        "read",
+        SNAPSHOT,
+        "tell what a key of semantic memory holds, and by which request",
+        handler="show_value",
+        answer="SemAnswer",
+        call_name="sem.get",
+    ),
+)

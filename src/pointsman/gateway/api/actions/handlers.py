@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from pointsman.agents.modules.action_payload import opened
+from pointsman.agents.actions.payload import read_recorded_payload
 from pointsman.approvals.view import action_value, to_proposal
 from pointsman.errors import InputError
 from pointsman.gateway.api.actions.shapes import ActionBody, NoteBody, SettleBody, VoteBody
 from pointsman.gateway.api.agents.call import Call, Told
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.document import Json
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.signals.withholding import Withholding
@@ -19,7 +19,7 @@ from pointsman.storage.stores.semantic import SEMANTIC, SemanticMemory, SemEntry
 class ActionApi:
     """Serves requests for actions, and semantic memory."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._pointsman = parts.pointsman
         self._approvals = parts.pointsman.approvals
 
@@ -106,7 +106,7 @@ class ActionApi:
             "namespace": found.namespace,
             "key": found.key,
             "version": found.version,
-            "value": self._shown_value(call, opened(found.value or b"null")),
+            "value": self._shown_value(call, read_recorded_payload(found.value or b"null")),
             "redacted": not call.is_full,
             "provenance": {
                 "request_id": origin.request_id,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from pointsman.errors import LedgerUnavailable, PointsmanError
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.governance.state import REQUESTED
 
 EXPIRED_EVERY_S: Final = 60.0
@@ -17,7 +17,7 @@ EXPIRED_EVERY_S: Final = 60.0
 class ActionUpkeep:
     """Runs from the first moment of serving until the event loop ends."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._pointsman = parts.pointsman
         self._log = parts.log
         self._keeping: asyncio.Task[None] | None = None

@@ -1,1 +1,121 @@
 """Agents over HTTP: the choice of one, the modules, a job's mind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pointsman.access.roles import ACTING, ALL, SNAPSHOT, STEERING
+from pointsman.gateway.serving.route import Route, declare
+
+ROUTES: Final = (
+    *declare(
+        "agents",
+        "handlers.AgentApi",
+        Route(
+            "POST",
+            "/router/decide",
+            "act",
+            ACTING,
+            "choose the agent that takes a job; recorded",
+            handler="decide",
+            answer="RouteAnswer",
+            body="pointsman.agents.facts.GivenJob",
+            errors=(404,),
+            call_name="router.decide",
+        ),
+        Route(
+            "POST",
+            "/selfrep/create_snapshot",
+            "act",
+            ACTING,
+            "keep a snapshot of modules",
+            handler="create_snapshot",
+            answer="SelfRepKept",
+            body="SelfRepBody",
+            call_name="selfrep.create_snapshot",
+        ),
+        Route(
+            "GET",
+            "/selfrep",
+            "read",
+            SNAPSHOT,
+            "tell how the modules of this home stand now",
+            handler="show_live",
+            answer="SelfRepAnswer",
+            call_name="selfrep.live",
+        ),
+        Route(
+            "GET",
+            "/selfrep/{id}",
+            "read",
+            SNAPSHOT,
+            "give a snapshot of modules",
+            handler="show_snapshot",
+            answer="SelfRepAnswer",
+            call_name="selfrep.get",
+        ),
+    ),
+    *declare(
+        "agents",
+        "brainstate.BrainStateApi",
+        Route(
+            "POST",
+            "/brainstate/create_snapshot",
+            "act",
+            ACTING,
+            "keep the first state of a job",
+            handler="create_snapshot",
+            answer="StartAnswer",
+            body="StartBody",
+            call_name="brainstate.create_snapshot",
+        ),
+        Route(
+            "GET",
+            "/brainstate/{id}",
+            "read",
+            SNAPSHOT,
+            "give a state: in full to admins and the council, else redacted",
+            handler="show_snapshot",
+            answer="SnapshotAnswer",
+            call_name="brainstate.get",
+        ),
+        Route(
+            "POST",
+            "/brainstate/tick",
+            "act",
+            STEERING,
+            "take one step from a state; what lasts becomes a request for an action",
+            handler="tick",
+            answer="TickAnswer",
+            body="TickBody",
+            errors=(404, 409),
+            call_name="brainstate.tick",
+        ),
+        Route(
+            "POST",
+            "/brainstate/query",
+            "act",
+            ACTING,
+            "give what a state advises whoever chooses an agent",
+            handler="query",
+            answer="HintsAnswer",
+            body="QueryBody",
+            errors=(404,),
+            call_name="brainstate.query",
+        ),
+    ),
+    *declare(
+        "agents",
+        "history.AgentHistoryApi",
+        Route(
+            "GET",
+            "/api/agents/history",
+            "read",
+            ALL,
+            "tell how the trust in agents went, and which jobs ran",
+            handler="show_history",
+            answer="AgentHistory",
+        ),
+        types="history",
+    ),
+)

@@ -21,14 +21,14 @@ from pointsman.gateway.api.agents.shapes import (
     TickedAction,
     TickHappening,
 )
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.signals.detectors import detect
 
 
 class BrainStateApi:
     """Serves states."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._agency = parts.pointsman.agency
         self._approvals = parts.pointsman.approvals
 

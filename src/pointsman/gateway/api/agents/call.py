@@ -26,19 +26,19 @@ from pointsman.errors import (
     PermissionDenied,
     PointsmanError,
 )
-from pointsman.gateway.access import access_of, admit, credential_of
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import (
+from pointsman.gateway.serving.access import access_of, admit, credential_of
+from pointsman.gateway.serving.http import (
     JSON,
     NO_STORE,
     Answer,
     Asked,
 )
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.tracing import trace_context
 from pointsman.governance.action import Actor
 from pointsman.jobs.entries import CallEntry, Caller, call_draft
-from pointsman.kernel.document import Document, Limits
+from pointsman.kernel.document import Document, DocumentLimits
 from pointsman.kernel.entry import MAX_NAME
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.json_text import read_json
@@ -112,7 +112,7 @@ Work = Callable[[Call], Told]
 class AgentCalls:
     """Serves the calls of one gateway."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     def serve_with(
@@ -154,9 +154,9 @@ class AgentCalls:
         """
         asked, route = request.asked, request.route
         try:
-            caller = admit(self._parts, asked, route.key_scope)
+            caller = admit(self._parts, asked, route)
             if not caller.is_anonymous:
-                return actor_of(caller), access_of(caller, asked)
+                return actor_of(caller), access_of(caller, route.roles)
         except NotAuthenticated:
             raise
         except AccessError as error:
@@ -202,7 +202,7 @@ def refusal_value(error: PointsmanError, trace_id: str, timestamp: str) -> dict[
 
 def _body(asked: Asked) -> Document:
     """Read a body as JSON; none at all is an empty mapping."""
-    limits = Limits(bytes=max(len(asked.body), 2), nodes=MOST_NODES)
+    limits = DocumentLimits(bytes=max(len(asked.body), 2), nodes=MOST_NODES)
     return read_json(asked.body or b"{}", "the body", limits)
 
 

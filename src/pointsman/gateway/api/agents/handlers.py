@@ -7,9 +7,9 @@ from msgspec import structs
 from pointsman.agents.explain import ShownRoute, number, to_json
 from pointsman.agents.facts import read_facts
 from pointsman.agents.file.agents_file import GivenSelfRep, read_selfrep_document
+from pointsman.agents.modules.apt import TrustConstants
 from pointsman.agents.modules.module import Edge, Module
 from pointsman.agents.modules.selfrep import SelfRep, selfrep_id
-from pointsman.agents.trust.apt import TrustConstants
 from pointsman.errors import JobPrivacyBlocked, RouterNoMatch
 from pointsman.gateway.api.agents.call import Call, Told, refusal_value
 from pointsman.gateway.api.agents.shapes import (
@@ -19,7 +19,7 @@ from pointsman.gateway.api.agents.shapes import (
     SelfRepAnswer,
     SelfRepKept,
 )
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import instant_text
 from pointsman.signals.redaction import redacted
 
@@ -29,7 +29,7 @@ _WHOLE = ("min_events_for_trust", "failures_offline")
 class AgentApi:
     """Serves the choice of agents, and snapshots of the modules."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._clock = parts.pointsman.clock
         self._agency = parts.pointsman.agency
 

@@ -10,16 +10,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.agents.explain import number
+from pointsman.agents.modules.apt import EVENT_FORM
+from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.module import Status
 from pointsman.agents.modules.selfrep import Tail
-from pointsman.agents.trust.apt import EVENT_FORM
-from pointsman.agents.trust.folding import folded
 from pointsman.app import Pointsman
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.jobs.entries import TRUST
 from pointsman.jobs.log import ITERATION_FORM, Iteration, JobStatus
 from pointsman.jobs.record import JobRecord, job_record, started_jobs
@@ -83,7 +83,7 @@ class AgentHistory(Struct, frozen=True):
 class AgentHistoryApi:
     """Serves what happened to agents."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def show_history(self, _request: ApiRequest) -> AgentHistory:
@@ -115,7 +115,7 @@ def _points(pointsman: Pointsman, ledger: LedgerReader) -> Iterator[AptPoint]:
             before = selfrep.module(event.node_id)
             if event.event_id in known or before is None:
                 continue
-            selfrep = folded(replace(selfrep, tail=_ANY_SEED), [event])
+            selfrep = fold_events(replace(selfrep, tail=_ANY_SEED), [event])
         except PointsmanError:
             continue
         known.add(event.event_id)

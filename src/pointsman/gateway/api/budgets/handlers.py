@@ -18,8 +18,8 @@ from pointsman.errors import NotFound
 from pointsman.gateway.api.budgets.text import with_budgets
 from pointsman.gateway.api.policies.writing import write_policy
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts, check_own_files
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices, check_own_files
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import microusd_text
 from pointsman.kernel.written_numbers import Usd
@@ -71,7 +71,7 @@ class CostAnswer(Struct, frozen=True):
 class BudgetApi:
     """Serves budgets."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         self._writing = asyncio.Lock()
 
@@ -138,7 +138,7 @@ def _read_cost(place: Place) -> dict[str, list[Total]]:
         return {f"by_{kind}": reader.totals(kind) for kind in kinds}
 
 
-def budget_rows(parts: Parts) -> Iterator[BudgetRow]:
+def budget_rows(parts: GatewayServices) -> Iterator[BudgetRow]:
     """Return the budgets of the policy in force, then those of known keys."""
     for cap in caps_of(parts.pointsman.in_force().ready.policy.budgets):
         yield _row(cap, _standing(parts, cap, Owners()) if cap.each == "all" else None)
@@ -148,7 +148,7 @@ def budget_rows(parts: Parts) -> Iterator[BudgetRow]:
                 yield _row(cap, _standing(parts, cap, Owners(key_id)), key_id)
 
 
-def _standing(parts: Parts, cap: Cap, owners: Owners) -> Standing | None:
+def _standing(parts: GatewayServices, cap: Cap, owners: Owners) -> Standing | None:
     found = parts.budgets.standings(owners, (cap,), parts.pointsman.clock.now())
     return found[0] if found else None
 

@@ -9,8 +9,6 @@ from typing import Final
 
 from pointsman.access.keys import ANONYMOUS, Principal
 from pointsman.errors import NotAuthenticated, NotFound, NotPermitted
-from pointsman.gateway.access import check_reader
-from pointsman.gateway.api.dashboard.login import check_not_elsewhere, set_cookie
 from pointsman.gateway.api.dashboard.shapes import (
     HelpPage,
     HelpPages,
@@ -20,8 +18,10 @@ from pointsman.gateway.api.dashboard.shapes import (
     Me,
 )
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import Answer, Asked, Headers, JsonAnswer, in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.access import check_reader
+from pointsman.gateway.serving.http import Answer, Asked, Headers, JsonAnswer, in_thread
+from pointsman.gateway.serving.login import check_not_elsewhere, set_cookie
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import instant_text
 from pointsman.version import VERSION
 from pointsman.web import Asset, assets, help_pages, help_picture, help_text
@@ -60,7 +60,7 @@ _WHERE_TOKENS_ARE: Final = "the first start showed the admin token; `pointsman k
 class DashboardApi:
     """Serves the page, its files, logins and the documentation."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         self._assets = assets()
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from pointsman.audit.recorded_turns import TURN
 from pointsman.calls.services import END_FORM
 from pointsman.errors import ReplayError
-from pointsman.gateway.api.feed.live import sse
+from pointsman.gateway.serving.feed import sse
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import billionths_text

@@ -6,8 +6,8 @@ import asyncio
 from typing import Final
 
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import EVENTS, NO_STORE, Receive, Send, StreamedAnswer
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import EVENTS, NO_STORE, Receive, Send, StreamedAnswer
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.endpoints import DisconnectWatch
 
 HEARTBEAT_S: Final = 15.0
@@ -17,7 +17,7 @@ _BEAT: Final = b": beat\n\n"
 class FeedApi:
     """Serves the live feed."""
 
-    def __init__(self, parts: Parts, heartbeat_s: float = HEARTBEAT_S) -> None:
+    def __init__(self, parts: GatewayServices, heartbeat_s: float = HEARTBEAT_S) -> None:
         self._parts = parts
         self._heartbeat_s = heartbeat_s
 

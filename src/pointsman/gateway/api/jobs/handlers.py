@@ -12,7 +12,7 @@ from pointsman.errors import JobPrivacyBlocked, PointsmanError, RouterNoMatch
 from pointsman.gateway.api.agents.call import Call, Told, refusal_value
 from pointsman.gateway.api.jobs.shapes import JobRow, JobsAnswer, ReplayedJob
 from pointsman.gateway.api.jobs.view import hidden, log_value
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.jobs.entries import Caller
 from pointsman.jobs.log import JobStatus
 from pointsman.jobs.request import read_job_request
@@ -33,7 +33,7 @@ _FAILURES: Final[dict[JobStatus, type[PointsmanError]]] = {
 class JobApi:
     """Serves jobs; they have threads of their own, for their agents may take minutes."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._pointsman = parts.pointsman
         self.threads = ThreadPoolExecutor(MOST_AT_ONCE, "jobs")
         parts.ending.append(partial(self.threads.shutdown, wait=False, cancel_futures=True))

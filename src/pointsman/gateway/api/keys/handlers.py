@@ -13,8 +13,8 @@ from pointsman.access.keys import ENTROPY_BYTES, Key, KeyPrivacy, key_token
 from pointsman.access.roles import Role, Scope, scopes_of
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import instant_text, read_instant
 from pointsman.kernel.number import microusd
 from pointsman.kernel.written_numbers import Usd
@@ -72,7 +72,7 @@ class KeyMade(Struct, frozen=True):
 class KeyApi:
     """Serves virtual keys."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def list_keys(self, _request: ApiRequest) -> KeysAnswer:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pointsman.bulk.jobs import PLACE, list_jobs, read_job
 from pointsman.bulk.view import BulkAnswer, bulk_row, job_answer
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 
 
 class BulkApi:
     """Serves the progress of bulk work; it is begun and done on the command line."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def list_jobs(self, _request: ApiRequest) -> object:

@@ -13,8 +13,8 @@ from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.api.shapes import LedgerState
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.checkpoint import read_checkpoint
 from pointsman.kernel.entry import Chain
 from pointsman.kernel.instant import instant_text
@@ -77,7 +77,7 @@ class LedgerAnswer(Struct, frozen=True):
 class LedgerApi:
     """Serves the ledger's own facts."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         # A note never changes: what was verified once is not verified at every look.
         self._checkpoint = lru_cache(KEPT_CHECKPOINTS)(partial(_checkpoint, parts.pointsman.home))

@@ -9,8 +9,8 @@ import msgspec
 
 from pointsman.audit.replay import Progress
 from pointsman.errors import PointsmanError
-from pointsman.gateway.api.feed.live import sse
-from pointsman.gateway.http import EVENTS, NO_STORE, Asked, Send, in_thread
+from pointsman.gateway.serving.feed import sse
+from pointsman.gateway.serving.http import EVENTS, NO_STORE, Asked, Send, in_thread
 
 Work = Callable[[Progress], object]
 """Does something, telling how far it is, and gives what is shown."""

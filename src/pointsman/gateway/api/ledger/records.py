@@ -22,8 +22,8 @@ from pointsman.gateway.api.ledger.shapes import (
     VerifyAnswer,
 )
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import NO_STORE, Send, StreamedAnswer, in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import NO_STORE, Send, StreamedAnswer, in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text, read_instant
 from pointsman.kernel.record import DECISION, Room, read_recorded
 from pointsman.storage.place import Where
@@ -38,7 +38,7 @@ _PIECE: Final = 256 * 1024
 class RecordApi:
     """Serves what was recorded."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def list_decisions(self, request: ApiRequest) -> object:

@@ -17,12 +17,11 @@ from pointsman.access.keys import Principal
 from pointsman.access.roles import SCOPES, RouteKey, Scope
 from pointsman.conversations.services import ConversationServices, OpenHome
 from pointsman.errors import NotPermitted, PermissionDenied
-from pointsman.gateway.access import caller_of, check_reader
 from pointsman.gateway.api.agents.call import LOCAL
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import Asked, Headers, Receive, Send, StreamedAnswer, in_thread
-from pointsman.gateway.parts import Parts
-from pointsman.gateway.route_table import ROUTES
+from pointsman.gateway.serving.access import caller_of, check_reader
+from pointsman.gateway.serving.http import Asked, Headers, Receive, Send, StreamedAnswer, in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.incoming import privacy_of
 from pointsman.mcp.sdk import check_sdk
 from pointsman.mcp.service import Service
@@ -40,7 +39,7 @@ Message = MutableMapping[str, Any]
 class KeyedVisitor:
     """Whoever makes a request: their key is asked for each thing they want to do."""
 
-    def __init__(self, parts: Parts, asked: Asked) -> None:
+    def __init__(self, parts: GatewayServices, asked: Asked) -> None:
         self._parts = parts
         self._asked = asked
 
@@ -60,7 +59,7 @@ class KeyedVisitor:
 
     def admit(self, key: RouteKey) -> Admitted:
         """Give who it is: by the scope, and by what their role may do on the route like it."""
-        route = ROUTES[key]
+        route = self._parts.routes[key]
         caller = self._caller(route.key_scope)
         if caller.role and route.roles.of(caller.acts_as) == "denied":
             raise PermissionDenied(f"`{caller.acts_as}` may not do that")
@@ -77,7 +76,7 @@ class KeyedVisitor:
 class McpEndpoint:
     """Serves MCP; the SDK is imported with the first request."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         self._lock = asyncio.Lock()
         self._manager: StreamableHTTPSessionManager | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pointsman.access.keys import Principal
 from pointsman.errors import NotFound
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.providers.dialects.look import look
 from pointsman.signals.tokens import count_tokens
 
@@ -13,7 +13,7 @@ from pointsman.signals.tokens import count_tokens
 class ModelApi:
     """Serves the list of models."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def list_models(self, request: ApiRequest) -> object:

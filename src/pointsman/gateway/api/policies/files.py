@@ -8,7 +8,7 @@ from pointsman.errors import NotFound
 from pointsman.gateway.api.policies.shapes import PolicyAnswer, PolicyWritten
 from pointsman.gateway.api.policies.writing import write_policy
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.parts import Parts, check_own_files
+from pointsman.gateway.serving.services import GatewayServices, check_own_files
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.policies.policies import read_table
 from pointsman.turns.policy import read_policy
@@ -20,7 +20,7 @@ POLICIES: Final = ("models.yaml", "routing.yaml", "placement.yaml")
 class PolicyFileApi:
     """Serves policy files."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def show_policy(self, request: ApiRequest) -> PolicyAnswer:

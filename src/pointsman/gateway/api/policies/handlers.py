@@ -24,8 +24,8 @@ from pointsman.gateway.api.policies.shapes import (
     TryBody,
 )
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import instant_text
 from pointsman.recording.gathering import configured_models, exact_facts
 from pointsman.recording.placing import PlacedTurn
@@ -56,7 +56,7 @@ _MODELS: Final = "models.yaml"
 class PolicyApi:
     """Serves rules and tries out policies."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         self._catalog = parts.catalog
 
@@ -179,7 +179,10 @@ def _problem(problem: Problem) -> ProblemRow:
 
 
 def _scope(
-    policy: TurnPolicy, scoped: Scoped, hits: dict[str, RuleHits], findings: Sequence[Finding]
+    policy: TurnPolicy,
+    scoped: Scoped,
+    hits: dict[str, RuleHits],
+    findings: Sequence[Finding],
 ) -> RuleScope:
     return RuleScope(
         workspace=scoped.workspace,

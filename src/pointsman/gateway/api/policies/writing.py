@@ -9,16 +9,15 @@ from msgspec.structs import replace
 from pointsman.access.keys import Principal
 from pointsman.errors import LedgerError
 from pointsman.gateway.api.feed.events import published_event
-from pointsman.gateway.api.status.shapes import PolicyState
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts, check_own_files
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices, check_own_files
 from pointsman.storage.files import replace_file
 from pointsman.storage.policies.ledger_policies import LedgerPolicies
-from pointsman.storage.policies.policies import InForce, PolicyFiles
+from pointsman.storage.policies.policies import InForce
 
 
 async def write_policy(
-    parts: Parts, name: str, text: bytes, caller: Principal, over: str = ""
+    parts: GatewayServices, name: str, text: bytes, caller: Principal, over: str = ""
 ) -> None:
     """Put a text that was checked in force.
 
@@ -40,21 +39,7 @@ async def write_policy(
         parts.sharing.changed()
 
 
-def policy_state(files: PolicyFiles, in_force: InForce) -> PolicyState:
-    """Tell which policy is in force, and where it comes from."""
-    origin = in_force.origin
-    trouble = files.trouble if isinstance(files, LedgerPolicies) else ""
-    return PolicyState(
-        origin.source,
-        in_force.policy_id,
-        in_force.placement_id,
-        origin.number,
-        origin.publication_id,
-        trouble or origin.notice,
-    )
-
-
-def follow_policy(parts: Parts) -> None:
+def follow_policy(parts: GatewayServices) -> None:
     """Have every change of a published policy told: in the log, live and, if refused, recorded."""
     files = parts.pointsman.files
     if isinstance(files, LedgerPolicies):
@@ -64,7 +49,7 @@ def follow_policy(parts: Parts) -> None:
 class _Telling:
     """Tells what became of publications; in the thread of whoever looks for them."""
 
-    def __init__(self, parts: Parts, files: LedgerPolicies) -> None:
+    def __init__(self, parts: GatewayServices, files: LedgerPolicies) -> None:
         self._parts = parts
         self._files = files
         self._last = files.published

@@ -7,10 +7,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import (
+from pointsman.gateway.serving.http import (
     in_thread,
 )
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.operations.providers import ProviderRow, provider_rows, recoveries
 from pointsman.turns.registry.provider_state import ProviderRecovered
 
@@ -49,7 +49,7 @@ class ClearProviderAnswer(Struct, frozen=True):
 class ProviderApi:
     """Serves the health of providers."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def list_providers(self, _request: ApiRequest) -> object:

@@ -16,8 +16,8 @@ from pointsman.gateway.api.sessions.shapes import (
     SessionAnswer,
     SessionsAnswer,
 )
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.incoming import resolve_model
 from pointsman.kernel.record import Names
 from pointsman.recording.pins import Pinning, pinning_draft
@@ -26,7 +26,7 @@ from pointsman.recording.pins import Pinning, pinning_draft
 class SessionApi:
     """Serves sessions."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         self._catalog = parts.catalog
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
-from pointsman.gateway.api.gauges import gauge_lines
-from pointsman.gateway.api.policies.writing import policy_state
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.api.shapes import LedgerState
-from pointsman.gateway.api.status.shapes import ReadinessAnswer
-from pointsman.gateway.http import JSON, NO_STORE, Answer, JsonAnswer
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.api.status.gauges import gauge_lines
+from pointsman.gateway.api.status.shapes import PolicyState, ReadinessAnswer
+from pointsman.gateway.serving.http import JSON, NO_STORE, Answer, JsonAnswer
+from pointsman.gateway.serving.services import GatewayServices
+from pointsman.storage.policies.ledger_policies import LedgerPolicies
+from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.version import VERSION
 
 
 class StatusApi:
     """Serves what operators and their machines look at."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         self._description = b""
 
@@ -39,7 +40,7 @@ class StatusApi:
             "ok" if is_ready else "draining" if parts.stopping else "unavailable",
             LedgerState(ledger.is_writable, ledger.cause),
             tuple(str(each) for each in in_force.problems),
-            policy_state(pointsman.files, in_force),
+            _policy_state(pointsman.files, in_force),
             UNSET if parts.sharing is None else parts.sharing.report(),
         )
         return JsonAnswer(value, 200 if is_ready else 503)
@@ -54,8 +55,21 @@ class StatusApi:
         """Describe every route; the description is made when it is first asked for."""
         if not self._description:
             # Imported here: it knows every shape there is, and few ask for it.
-            from pointsman.gateway.api.openapi import openapi  # noqa: PLC0415
-            from pointsman.gateway.route_table import ROUTES  # noqa: PLC0415
+            from pointsman.gateway.api.status.openapi import openapi  # noqa: PLC0415
 
-            self._description = msgspec.json.encode(openapi(ROUTES.values()))
+            self._description = msgspec.json.encode(openapi(self._parts.routes.values()))
         return Answer(self._description, [JSON, (b"cache-control", b"no-cache")])
+
+
+def _policy_state(files: PolicyFiles, in_force: InForce) -> PolicyState:
+    """Tell which policy is in force, and where it comes from."""
+    origin = in_force.origin
+    trouble = files.trouble if isinstance(files, LedgerPolicies) else ""
+    return PolicyState(
+        origin.source,
+        in_force.policy_id,
+        in_force.placement_id,
+        origin.number,
+        origin.publication_id,
+        trouble or origin.notice,
+    )

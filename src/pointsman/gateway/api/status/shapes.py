@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from pointsman.gateway.api.shapes import LedgerState
+from pointsman.gateway.serving.services import SharedReport
 
 
 class OpenApiAnswer(Struct, frozen=True):
@@ -23,26 +24,6 @@ class HealthAnswer(Struct, frozen=True):
 
     status: Literal["ok"]
     version: str
-
-
-class ReplicaRow(Struct, frozen=True):
-    """A replica that lives, and the policy it decides by."""
-
-    replica: str
-    chain: str
-    policy_id: str
-    version: str
-
-
-class SharedReport(Struct, frozen=True):
-    """How what is shared with other replicas stands; `redis` is null where none is used."""
-
-    replica: str
-    chain: str
-    budgets: Literal["ok", "unavailable"]
-    redis: Literal["ok", "down"] | None
-    trouble: dict[str, str]
-    replicas: tuple[ReplicaRow, ...]
 
 
 class PolicyState(Struct, frozen=True, omit_defaults=True):

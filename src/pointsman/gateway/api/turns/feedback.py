@@ -9,8 +9,8 @@ from msgspec import UNSET
 from pointsman.errors import InputError, NotFound
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.api.turns.shapes import FeedbackBody
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.number import ONE, ZERO, Billionths, billionths
 from pointsman.kernel.record import Names
 from pointsman.learning.feedback import Feedback, feedback_draft
@@ -24,7 +24,7 @@ from pointsman.turns.facts import TurnFacts
 class FeedbackApi:
     """Serves feedback."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def record_feedback(self, request: ApiRequest) -> object:
@@ -75,7 +75,7 @@ class FeedbackApi:
             )
             if turn is None or self._is_off(turn.facts):
                 return found
-            vector_of = self._parts.pointsman.gathering.vectors.of
+            vector_of = self._parts.pointsman.gathering.vector_of
             learn_run(store, turn.facts, turn.run, vector_of)
             return store.update_score(names.ref, *verdict)
 

@@ -18,8 +18,8 @@ from pointsman.gateway.api.turns.shapes import (
     ReplayedAnswer,
     TurnsAnswer,
 )
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.content import seal_text
 from pointsman.kernel.instant import LATEST, Instant, instant_text
 from pointsman.kernel.number import microusd
@@ -33,7 +33,7 @@ _FILTERS: Final = ("session", "rule", "workspace", "model", "policy")
 class TurnApi:
     """Serves turns."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         self._catalog = parts.catalog
 

@@ -8,8 +8,8 @@ from pointsman.gateway.api.turns.shapes import (
     BucketRow,
     OverviewAnswer,
 )
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import DAY, SECOND, Instant, instant_text
 from pointsman.storage.stores.turn_rows import BUCKET
 
@@ -17,7 +17,7 @@ from pointsman.storage.stores.turn_rows import BUCKET
 class OverviewApi:
     """Serves the overview that the dashboard opens with."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         self._catalog = parts.catalog
 

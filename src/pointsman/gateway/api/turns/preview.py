@@ -6,12 +6,12 @@ from msgspec.structs import replace
 
 from pointsman.errors import DocumentError
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import (
+from pointsman.gateway.serving.http import (
     JsonAnswer,
     error_value,
     in_thread,
 )
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import instant_text
 from pointsman.placement.explain import to_json
 from pointsman.placement.facts import read_facts as read_placement_facts
@@ -22,7 +22,7 @@ from pointsman.turns.facts import read_facts
 class PreviewApi:
     """Decides; no model is called."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def preview_route(self, request: ApiRequest) -> object:

@@ -10,8 +10,8 @@ from pointsman.access.actors import OWNER, actor_of
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import DocumentError, InputError, PermissionDenied
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
 from pointsman.workflows.branch_view import evaluation_value
@@ -46,7 +46,7 @@ class EvaluateAnswer(Struct, frozen=True):
 class EvaluationApi:
     """Serves workflow decisions."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
     async def evaluate(self, request: ApiRequest) -> object:

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from pointsman.errors import BodyTooLarge, InputError, NotFound, PointsmanError
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.http import in_thread
-from pointsman.gateway.parts import Parts
+from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import SECOND
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class HookTaken(Struct, frozen=True):
 class HookApi:
     """Takes hooks, and sees to it that what is due of them is done."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
         self._working: asyncio.Task[None] | None = None
         self._has_more = False

@@ -1,0 +1,93 @@
+"""Who asks: the key a request carries, and what its caller may do."""
+
+from __future__ import annotations
+
+from pointsman.access.keys import ANONYMOUS, Principal
+from pointsman.access.roles import ALL, Access, RoleAccess, Scope
+from pointsman.errors import NotAuthenticated, PermissionDenied
+from pointsman.gateway.serving.http import Asked
+from pointsman.gateway.serving.login import (
+    PAGE_HEADER,
+    check_not_elsewhere,
+    check_same_page,
+    logged_in,
+)
+from pointsman.gateway.serving.route import Route
+from pointsman.gateway.serving.services import GatewayServices
+
+_BEARER = b"bearer "
+_LOOPBACK = frozenset({"::1", "::ffff:127.0.0.1"})
+
+
+def caller_of(
+    parts: GatewayServices, asked: Asked, scope: Scope = "models", roles: RoleAccess = ALL
+) -> Principal:
+    """Return the caller, or raise why it is not served.
+
+    Its scopes decide, and the role of a key that was given one.
+    """
+    # Models are called with keys alone.
+    caller = None if scope == "models" else _logged_in(parts, asked, scope)
+    if caller is None:
+        caller = parts.keyring.principal(
+            credential_of(asked),
+            scope=scope,
+            is_loopback=is_loopback(asked.client),
+            now=parts.pointsman.clock.now(),
+        )
+    if caller.role:
+        access_of(caller, roles)
+    return caller
+
+
+def _logged_in(parts: GatewayServices, asked: Asked, scope: Scope) -> Principal | None:
+    """Give who asks through the dashboard."""
+    if PAGE_HEADER not in asked.headers or credential_of(asked) is not None:
+        return None
+    now = parts.pointsman.clock.now()
+    login = parts.logins.found(asked, now)
+    if login is None:
+        return None
+    check_same_page(asked)
+    return logged_in(login, parts.keyring, scope, now)
+
+
+def access_of(caller: Principal, roles: RoleAccess) -> Access:
+    """Return what a caller's role allows, all or redacted, or raise that it allows nothing."""
+    access = roles.of(caller.acts_as)
+    if access == "denied":
+        role = caller.acts_as or "a key without a role"
+        raise PermissionDenied(f"`{role}` may not do that")
+    return access
+
+
+def admit(parts: GatewayServices, asked: Asked, route: Route) -> Principal:
+    """Return the caller of a route of the product's own API, or raise why it is not served."""
+    check = caller_of if route.scope == "admin" else check_reader
+    return check(parts, asked, route.key_scope, route.roles)
+
+
+def check_reader(
+    parts: GatewayServices, asked: Asked, scope: Scope = "read", roles: RoleAccess = ALL
+) -> Principal:
+    """Return the caller; while there is no key, this machine may read and act."""
+    try:
+        return caller_of(parts, asked, scope, roles)
+    except NotAuthenticated:
+        if is_loopback(asked.client) and not parts.keyring.keys(parts.pointsman.clock.now()).known:
+            check_not_elsewhere(asked)
+            return ANONYMOUS
+        raise
+
+
+def credential_of(asked: Asked) -> str | None:
+    """Give the key of a request: as OpenAI's clients send it, or as Anthropic's do."""
+    given = asked.headers.get(b"authorization", b"")
+    if given[:7].lower() == _BEARER:
+        return given[7:].decode("latin-1").strip()
+    return asked.header(b"x-api-key") or None
+
+
+def is_loopback(client: str) -> bool:
+    """Tell whether a request comes from this machine."""
+    return client == "127.0.0.1" or client.startswith("127.") or client in _LOOPBACK

@@ -1,0 +1,145 @@
+"""The services of one gateway, opened once and handed to every endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
+
+from pointsman.access.budgets import BudgetPort
+from pointsman.access.keyring import Keyring
+from pointsman.access.roles import RouteKey
+from pointsman.app import Pointsman
+from pointsman.audit.turn_catalog import TurnCatalog
+from pointsman.calls.flow import Fallback, TurnLock, TurnLocks
+from pointsman.calls.services import CallServices
+from pointsman.errors import PolicyElsewhere
+from pointsman.gateway.serving.feed import Feed
+from pointsman.gateway.serving.login import Logins
+from pointsman.gateway.serving.route import Route
+from pointsman.gateway.telemetry.logs import Log
+from pointsman.gateway.telemetry.metrics import GatewayMetrics
+from pointsman.gateway.telemetry.tracing import Tracing
+from pointsman.providers.port import Deadlines
+from pointsman.providers.registry.providers import LiveProviders
+from pointsman.recording.health import LiveHealth
+from pointsman.storage.policies.ledger_policies import LedgerPolicies
+from pointsman.storage.policies.policies import InForce
+from pointsman.storage.policies.settings import Settings
+from pointsman.storage.stores.sessions import SessionStore
+from pointsman.storage.writer.durability import LoopBridge
+
+if TYPE_CHECKING:
+    from pointsman.gateway.serving.sharing import Sharing
+
+
+class ReplicaRow(Struct, frozen=True):
+    """A replica that lives, and the policy it decides by."""
+
+    replica: str
+    chain: str
+    policy_id: str
+    version: str
+
+
+class SharedReport(Struct, frozen=True):
+    """How what is shared with other replicas stands; `redis` is null where none is used."""
+
+    replica: str
+    chain: str
+    budgets: Literal["ok", "unavailable"]
+    redis: Literal["ok", "down"] | None
+    trouble: dict[str, str]
+    replicas: tuple[ReplicaRow, ...]
+
+
+class GatewayServices(Struct, frozen=True):
+    """The opened parts of one gateway."""
+
+    pointsman: Pointsman
+    settings: Settings
+    routes: Mapping[RouteKey, Route]
+    """Every route that is served."""
+    catalog: TurnCatalog
+    providers: LiveProviders
+    health: LiveHealth
+    locks: TurnLocks
+    sessions: SessionStore
+    metrics: GatewayMetrics
+    keyring: Keyring
+    budgets: BudgetPort
+    calls: CallServices
+    feed: Feed
+    log: Log
+    tracing: Tracing | None = None
+    new_admin_token: str = ""
+    loops: list[LoopBridge] = []
+    starting: list[Callable[[], None]] = []
+    """What begins with the first moment of serving, in the event loop."""
+    finishing: list[Callable[[], None]] = []
+    """What is done in the event loop when nobody is served any more."""
+    ending: list[Callable[[], None]] = []
+    """What is let go of when the gateway closes."""
+    logins: Logins = field(default_factory=Logins)
+    sharing: Sharing | None = None
+    """What is shared with other replicas; none where the home is a folder of files."""
+    stopping: list[bool] = []
+    """Holds something once the gateway was told to stop."""
+    fallback: Fallback = Fallback()
+    """When another model may take over, by the settings."""
+    deadlines: Deadlines = Deadlines()
+    """How long providers may take, by the settings."""
+
+    looked: list[InForce] = []
+    """The policy in force, as this round of the event loop saw it."""
+
+    def in_force(self) -> InForce:
+        """Return the policy in force; turns of one round of the event loop share one look at files.
+
+        A round begins by waiting for the network, so no request is handled in it that was sent
+        after an edit which the look did not see.
+        """
+        if not self.looked:
+            self.looked.append(self.pointsman.files.in_force())
+            asyncio.get_running_loop().call_soon(self.looked.clear)
+        return self.looked[0]
+
+    def is_alone(self) -> bool:
+        """Tell whether no more than one request to a model is under way, and the ledger is here."""
+        return self.metrics.in_flight <= 1 and self.sharing is None
+
+    def bridge(self) -> LoopBridge:
+        """Give the way from the ledger's threads into this event loop."""
+        if not self.loops:
+            bridge = LoopBridge(asyncio.get_running_loop())
+            self.pointsman.desk.recorder().serve_loop(
+                bridge.after_group, bridge.soon, self.is_alone
+            )
+            self.loops.append(bridge)
+        return self.loops[0]
+
+
+def fallback_of(settings: Settings) -> Fallback:
+    """Give when another model may take over."""
+    given = settings.fallback
+    return Fallback(
+        given.mode == "on", given.most_attempts, given.for_named_models, given.max_price_ratio
+    )
+
+
+def check_own_files(parts: GatewayServices) -> None:
+    """Raise where policy files are rolled out to replicas: here, one of them would change alone."""
+    is_published = isinstance(parts.pointsman.files, LedgerPolicies)
+    if parts.sharing is not None and not is_published:
+        hint = "roll the files out to every replica, or publish: `policy: {source: ledger}`"
+        raise PolicyElsewhere(hint=hint)
+
+
+def stored_lock(sessions: SessionStore, session_id: str) -> TurnLock | None:
+    """Give the lock that a session had before this process began, if its turn waited for a tool."""
+    kept = sessions.found(session_id)
+    if not kept.locked_model:
+        return None
+    return TurnLock(kept.turn_id, kept.decision_id, kept.locked_model)

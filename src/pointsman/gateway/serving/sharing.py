@@ -1,0 +1,254 @@
+"""What replicas of a gateway share, opened for one of them: budgets, turns, health, keys, feed.
+
+Whatever is shared lies behind the network, so it is asked for in threads and awaited; a gateway
+whose home is a folder of files has none of this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from pointsman.access.caps import Cap, Owners
+from pointsman.access.keyring import Keyring
+from pointsman.access.shared_budgets import SharedBudgets
+from pointsman.app import Pointsman
+from pointsman.calls.flow import TurnLock
+from pointsman.errors import PointsmanError
+from pointsman.gateway.serving.feed import Feed
+from pointsman.gateway.serving.services import ReplicaRow, SharedReport
+from pointsman.gateway.telemetry.logs import Log
+from pointsman.kernel.entry import Entry
+from pointsman.kernel.instant import Instant
+from pointsman.replicas.replica import Replica
+from pointsman.replicas.shared_health import SharedHealth
+from pointsman.replicas.shared_stores import SharedStores, open_shared_stores
+from pointsman.storage.policies.ledger_policies import LedgerPolicies
+from pointsman.storage.policies.settings import Settings
+from pointsman.storage.postgres.place import PostgresStore
+from pointsman.storage.sharing import WaitingTurn
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.turns.facts import BudgetLeft, Health
+from pointsman.turns.registry.provider_state import Thresholds
+from pointsman.turns.registry.trials import TRIED_FOR_S
+from pointsman.version import VERSION
+
+T = TypeVar("T")
+
+THREADS: Final = 16
+LOOK_S: Final = 0.2
+
+
+class Ahead(Struct, frozen=True):
+    """What a turn must know before it is decided that other replicas may have changed."""
+
+    pinned_model: str = ""
+    lock: TurnLock | None = None
+    budgets: tuple[BudgetLeft, ...] = ()
+    denied: dict[str, Health] = {}
+    claims: tuple[str, ...] = ()
+
+
+class Sharing:
+    """One replica's part in what all share."""
+
+    def __init__(self, pointsman: Pointsman, shared: SharedStores, keyring: Keyring) -> None:
+        self.shared = shared
+        self._pointsman = pointsman
+        clock, ids, recorder = pointsman.clock, pointsman.ids, pointsman.desk.recorder()
+        self._executor = ThreadPoolExecutor(THREADS, "shared")
+        self.budgets = SharedBudgets(shared.durable, shared.quick, shared.process, ids)
+        probe_after_s = pointsman.files.settings().value.availability.probe_after_s
+        thresholds = Thresholds(probe_after_s=probe_after_s)
+        self.health = SharedHealth(clock, shared.process, self._wake, thresholds)
+        self.replica = Replica(
+            shared,
+            self.budgets,
+            self.health,
+            recorder,
+            (clock, ids),
+            lambda: (pointsman.files.in_force().policy_id, VERSION),
+        )
+        self._keyring = keyring
+        files = pointsman.files
+        self._published = files if isinstance(files, LedgerPolicies) else None
+        self._looked_at = 0.0
+        self._feeding: _Feeding | None = None
+
+    def begin(self, feed: Feed, log: Log) -> None:
+        """Join the others, and follow what they do."""
+        if log.is_on:
+            self.replica.warn = log.shared_warning
+        self._keyring.look(self._pointsman.clock.now())
+        self._keyring.is_followed = True
+        if self._published is not None:
+            self._published.look()
+            self._published.is_followed = True
+        self._feeding = _Feeding(self._pointsman, feed)
+        self.replica.following.append(self._follow)
+        self.replica.begin()
+
+    def end(self) -> None:
+        """Leave the others. Blocks."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._keyring.is_followed = False
+        if self._published is not None:
+            self._published.is_followed = False
+        self.replica.end()
+        if self._feeding is not None:
+            self._feeding.close()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do what waits for the network in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def ahead(
+        self, session_id: str, owners: Owners, caps: Sequence[Cap], now: Instant, *, is_new: bool
+    ) -> Ahead:
+        """Look at what a turn must know before it is decided. Blocks."""
+        known = self.shared.state.ahead(session_id)
+        lock = _lock(known.waiting)
+        if lock is not None and not is_new:
+            return Ahead(lock=lock)
+        self._pointsman.look_at_taints()
+        budgets = self.budgets.left(owners, caps, now) if caps else ()
+        claims, denied = self._claimed()
+        return Ahead(known.pinned_model, lock, budgets, denied, claims)
+
+    def _claimed(self) -> tuple[tuple[str, ...], dict[str, Health]]:
+        """Claim the right to try what was out, one request at a time over all replicas."""
+        claims: list[str] = []
+        denied: dict[str, Health] = {}
+        for scope in self.health.half_open():
+            if self.shared.claims.claim(f"probe:{scope}", self.shared.process, TRIED_FOR_S):
+                claims.append(scope)
+            else:
+                denied[scope] = "unavailable"
+        return tuple(claims), denied
+
+    def let_go(self, claims: Sequence[str]) -> None:
+        """Let others try; does not wait."""
+
+        def give_up() -> None:
+            with suppress(PointsmanError):
+                for scope in claims:
+                    self.shared.claims.give_up(f"probe:{scope}", self.shared.process)
+
+        self._executor.submit(give_up)
+
+    def hold(self, session_id: str, lock: TurnLock, now: Instant) -> None:
+        """Bind a session's turn to a model, for all replicas. Blocks."""
+        told = WaitingTurn(
+            lock.turn_id, lock.decision_id, lock.model, lock.calls, lock.is_escalated
+        )
+        self.shared.state.hold_turn(session_id, told, now)
+
+    def changed(self) -> None:
+        """Tell the others that keys or pins changed, so that they look at once; does not wait."""
+        redis = self.shared.redis
+        if redis is not None:
+            self._executor.submit(_quietly, redis.notify)
+
+    def report(self) -> SharedReport:
+        """Tell how what is shared stands: who lives, and what fails; asks nobody."""
+        quick, trouble = self.shared.quick, dict(sorted(self.replica.trouble.items()))
+        is_counted = quick is None or bool(quick.epoch)
+        rows = (
+            ReplicaRow(each.beat.process, each.beat.chain, each.beat.policy_id, each.beat.version)
+            for each in self.replica.peers
+            if each.is_alive
+        )
+        return SharedReport(
+            replica=self.shared.process,
+            chain=self._pointsman.desk.recorder().chain,
+            budgets="ok" if is_counted and "spending" not in trouble else "unavailable",
+            redis=None if quick is None else "down" if "redis" in trouble else "ok",
+            trouble=trouble,
+            replicas=tuple(rows),
+        )
+
+    def _wake(self) -> None:
+        self.replica.wake()
+
+    def _follow(self) -> None:
+        """Look at what others changed; in the replica's thread."""
+        redis, now = self.shared.redis, time.monotonic()
+        is_told = False
+        if redis is not None:
+            with suppress(PointsmanError):
+                is_told = redis.wait(0)
+        if is_told or now - self._looked_at >= LOOK_S:
+            self._looked_at = now
+            if self._published is not None:
+                self._published.look()
+            self._keyring.look(self._pointsman.clock.now())
+            if self._feeding is not None:
+                self._feeding.look()
+
+
+class _Feeding:
+    """Tells the live feed what other replicas recorded, as long as somebody follows it."""
+
+    def __init__(self, pointsman: Pointsman, feed: Feed) -> None:
+        self._feed = feed
+        self._home = pointsman.home
+        self._own = pointsman.desk.recorder().chain
+        self._reader: LedgerReader | None = None
+        self._seen: dict[str, int] = {}
+
+    def look(self) -> None:
+        """Tell what was recorded elsewhere since the last look; the first one tells nothing."""
+        if not self._feed.readers:
+            self.close()
+            return
+        if self._reader is None:
+            self._reader = LedgerReader(self._home.database)
+            chains = self._reader.chains().items()
+            self._seen = {name: self._reader.size(number) for name, number in chains}
+            return
+        found: list[Entry] = []
+        for name, number in self._reader.chains().items():
+            if name != self._own:
+                found += self._since(name, number)
+        if found:
+            self._feed.committed(sorted(found, key=lambda entry: entry.at))
+
+    def _since(self, name: str, number: int) -> list[Entry]:
+        if self._reader is None:
+            return []
+        found = [*self._reader.chain_entries(number, self._seen.get(name, 0))]
+        if found:
+            self._seen[name] = found[-1].seq + 1
+        return found
+
+    def close(self) -> None:
+        """Look no more."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+
+def opened_sharing(
+    pointsman: Pointsman, store: PostgresStore, settings: Settings, keyring: Keyring
+) -> Sharing:
+    """Open what the replicas of a home share."""
+    shared = open_shared_stores(pointsman.home, store, settings, pointsman.ids.new_id())
+    return Sharing(pointsman, shared, keyring)
+
+
+def _lock(waiting: WaitingTurn | None) -> TurnLock | None:
+    if waiting is None:
+        return None
+    named = (waiting.turn_id, waiting.decision_id, waiting.model)
+    return TurnLock(*named, waiting.calls, waiting.is_escalated)
+
+
+def _quietly(work: Callable[[], None]) -> None:
+    with suppress(PointsmanError):
+        work()
