@@ -25,7 +25,7 @@ from pointsman.turns import policy as turn_policy
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import TurnFacts, with_placement
-from pointsman.turns.trace import Trace, TurnOutcome
+from pointsman.turns.trace import TurnOutcome, TurnTrace
 
 
 class Policies(Struct, frozen=True):
@@ -68,7 +68,7 @@ class Ruling(Struct, frozen=True):
     placing: PlacementRuling
     facts: TurnFacts
     outcome: TurnOutcome
-    trace: Trace
+    trace: TurnTrace
     is_placed_anew: bool = True
 
     @property

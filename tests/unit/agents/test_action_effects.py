@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 from tests.models.agents_jobs import a_job, a_router
 
 from pointsman.agents.actions.effects import GovernedAgents, apply_event
@@ -73,8 +74,11 @@ def test_a_registered_module_is_in_the_next_snapshot_and_can_be_chosen() -> None
     assert (module.registration.registered_at, module.last_updated) == (AT, AT)
     assert (module.capabilities, module.dependencies) == (("answer", "plan"), ("service:db",))
     assert selfrep.edges == (edge("agent:n", "service:db", required=True),)
-    router = CompiledAgents(compile_policy(policy), selfrep)
-    assert decide(router, a_job(router))[0].selected_agent == "agent:n"
+    assert (module.status, module.status_reason) == ("degraded", "judged 0 of 2 times")
+    others = tuple(each for each in selfrep.modules if each.node_id != "agent:a")
+    for modules, chosen in ((selfrep.modules, "agent:a"), (others, "agent:n")):
+        router = CompiledAgents(compile_policy(policy), replace(selfrep, modules=modules))
+        assert decide(router, a_job(router))[0].selected_agent == chosen
 
 
 def test_a_module_registered_anew_has_no_record_and_other_needs() -> None:

@@ -20,6 +20,7 @@ from pointsman.agents.modules.event import (
     RouterConfigSet,
     SelfRepEvent,
 )
+from pointsman.agents.modules.folding import degrade_if_unproven
 from pointsman.agents.modules.module import (
     UNJUDGED,
     Metrics,
@@ -105,7 +106,9 @@ def _register(selfrep: SelfRep, event: ModuleAdded, at: Instant) -> SelfRep:
     edges = [each for each in selfrep.edges if each.from_ != given.node_id]
     edges += [edge(given.node_id, to, required=required) for to, required in needs.items()]
     ordered = tuple(sorted(edges, key=lambda each: (each.from_, each.to)))
-    return replace(_replace_module(selfrep, module), edges=ordered)
+    return replace(
+        _replace_module(selfrep, degrade_if_unproven(module, selfrep.trust)), edges=ordered
+    )
 
 
 def _module_after(

@@ -51,6 +51,28 @@ def fold_events(selfrep: SelfRep, events: Iterable[TrustEvent]) -> SelfRep:
     return replace(selfrep, modules=ordered, tail=tail)
 
 
+def degrade_unproven_agents(selfrep: SelfRep) -> SelfRep:
+    """Return a fleet's snapshot in which agents that were judged too rarely are degraded.
+
+    Companion §4.2: the minimum of events holds from zero on, whatever status the fleet's file hopes
+    for; else its first success would put an agent behind one that was never tried. A memory or a
+    tool is never judged: its status stands.
+    """
+    return replace(
+        selfrep, modules=tuple(degrade_if_unproven(each, selfrep.trust) for each in selfrep.modules)
+    )
+
+
+def degrade_if_unproven(module: Module, constants: TrustConstants) -> Module:
+    """Return an agent with the status that its record calls for, where its own is better."""
+    if module.type != "agent" or module.status != "healthy":
+        return module
+    if module.metrics.total_calls >= constants.min_events_for_trust:
+        return module
+    status, reason = status_after(module.status, module.apt, module.metrics, constants)
+    return replace(module, status=status, status_reason=reason)
+
+
 def check_event(event: TrustEvent) -> None:
     """Raise unless an event matches its id, and its origin may report it."""
     named = event_id(event.job_seed, event.event_sequence_index, event.event_type)

@@ -18,7 +18,6 @@ from pointsman.calls.answering import ModelAnswer, ask_whole
 from pointsman.calls.model_call import CallOrder, ModelCall, PlainContext
 from pointsman.calls.services import OVER_BUDGET, CallEnd
 from pointsman.errors import LedgerError, OverBudget, PointsmanError
-from pointsman.gateway.serving.durability import Durability
 from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.copying_send import CopyingSend
@@ -43,6 +42,7 @@ from pointsman.providers.registry.dialects import speaker
 from pointsman.recording.ruling import Ruling, policies_in_force
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
+from pointsman.storage.writer.durability import Durability
 from pointsman.turns.learning.exploring import was_explored
 from pointsman.version import VERSION
 

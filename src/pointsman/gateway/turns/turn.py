@@ -19,7 +19,6 @@ from pointsman.calls.flow import Fallback, Record, RecordPlacement, TurnLock
 from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall
 from pointsman.calls.services import CallEnd
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
-from pointsman.gateway.serving.durability import Durability
 from pointsman.gateway.serving.http import Headers
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.call_telemetry import count_ruling
@@ -31,6 +30,7 @@ from pointsman.providers.port import Deadlines, provider_request_id
 from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.recording.taints import ITEM
 from pointsman.storage.policies.policies import InForce
+from pointsman.storage.writer.durability import Durability
 from pointsman.turns.chain.override import Mode
 from pointsman.turns.trace import Evaluation
 from pointsman.version import VERSION
