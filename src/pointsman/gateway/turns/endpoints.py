@@ -152,7 +152,7 @@ class ModelEndpoint:
                 live.release_claims(sharing)
 
     def is_plain(self, live: LiveTurn) -> bool:
-        """Tell whether neither a judge nor a shadow run may follow a turn; so it is in most homes."""
+        """Tell whether neither a judge nor a shadow run may follow a turn, as in most homes."""
         shadow_runs, ready = self._shadow_runs, live.in_force.ready
         return shadow_runs is None or not (shadow_runs.has_judge or ready.learns_on_purpose)
 
