@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -25,15 +25,11 @@ class Receive(Protocol):
 
 
 class Send(Protocol):
-    """Where an answer goes. A call takes a message as ASGI writes it."""
+    """Where an answer goes."""
 
     @property
     def status(self) -> int:
         """The status that was sent; 0 before."""
-        ...
-
-    def __call__(self, message: MutableMapping[str, Any], /) -> Awaitable[None]:
-        """Take a head, or a piece of a body."""
         ...
 
     def whole(self, status: int, headers: Headers, body: bytes) -> None:
@@ -102,7 +98,7 @@ class JsonAnswer(Struct, frozen=True):
     headers: Headers = ()
 
 
-class StreamedAnswer(Struct, frozen=True):
+class AnswerWriter(Struct, frozen=True):
     """An answer of pieces, written by `write` as they come."""
 
     write: Callable[[Receive, Send], Awaitable[None]]
@@ -110,7 +106,7 @@ class StreamedAnswer(Struct, frozen=True):
 
 async def write_answer(result: object, status: int, receive: Receive, send: Send) -> None:
     """Write the answer that a handler returned: one of the above, or a value for JSON."""
-    if isinstance(result, StreamedAnswer):
+    if isinstance(result, AnswerWriter):
         await result.write(receive, send)
     elif isinstance(result, Answer):
         await answer(send, result.status, result.body, result.headers)

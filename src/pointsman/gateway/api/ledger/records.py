@@ -22,7 +22,7 @@ from pointsman.gateway.api.ledger.shapes import (
     VerifyAnswer,
 )
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.serving.http import NO_STORE, Send, StreamedAnswer, in_thread
+from pointsman.gateway.serving.http import NO_STORE, AnswerWriter, Send, in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text, read_instant
 from pointsman.kernel.record import DECISION, Room, read_recorded
@@ -73,12 +73,12 @@ class RecordApi:
             return backtest_value(made)
 
         if wants_events(request.asked):
-            return StreamedAnswer(lambda _receive, send: stream_progress(send, run))
+            return AnswerWriter(lambda _receive, send: stream_progress(send, run))
         return await in_thread(lambda: run(None))
 
     async def export_ledger(self, _request: ApiRequest) -> object:
         """Send the ledger as a bundle that another machine can verify."""
-        return StreamedAnswer(lambda _receive, send: self._stream_bundle(send))
+        return AnswerWriter(lambda _receive, send: self._stream_bundle(send))
 
     async def _stream_bundle(self, send: Send) -> None:
         with tempfile.TemporaryDirectory(prefix="pointsman-export-") as folder:

@@ -20,7 +20,7 @@ from pointsman.errors import NotPermitted, PermissionDenied
 from pointsman.gateway.api.agents.call import LOCAL
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.access import caller_of, check_reader
-from pointsman.gateway.serving.http import Asked, Headers, Receive, Send, StreamedAnswer, in_thread
+from pointsman.gateway.serving.http import AnswerWriter, Asked, Headers, Receive, Send, in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.incoming import privacy_of
 from pointsman.mcp.sdk import check_sdk
@@ -83,7 +83,7 @@ class McpEndpoint:
         self._held: asyncio.Task[None] | None = None
         self._house: ConversationServices | None = None
 
-    async def serve(self, request: ApiRequest) -> StreamedAnswer:
+    async def serve(self, request: ApiRequest) -> AnswerWriter:
         """Serve one request."""
         visitor = KeyedVisitor(self._parts, request.asked)
         visitor.check_known()
@@ -96,7 +96,7 @@ class McpEndpoint:
                 _scope(asked, visitor), _receiving(asked, receive), messages
             )
 
-        return StreamedAnswer(stream)
+        return AnswerWriter(stream)
 
     async def _opened(self) -> StreamableHTTPSessionManager:
         async with self._lock:
