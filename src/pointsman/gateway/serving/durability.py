@@ -24,7 +24,7 @@ class LoopBridge:
         self._ready.append(who)
 
     def after_group(self) -> None:
-        """Have everything noted so far told in the loop; from whoever committed it."""
+        """Resume all noted waiters in the loop; from the thread that committed."""
         if not self._ready:
             return
         if threading.get_ident() == self._thread:
@@ -85,7 +85,7 @@ class Durability:
             bridge.tell(self)
 
     def resume(self) -> None:
-        """Let whoever waits go on; in the event loop."""
+        """Resume the waiting turn; in the event loop."""
         if self._arrived < self._expected:
             return
         waiter, then = self._waiter, self._then
@@ -101,7 +101,7 @@ class Durability:
         return self._error is not None
 
     def then(self, ready: Callable[[], None] | None) -> None:
-        """Have somebody told once all of it is durable, or is not; at once if that is known."""
+        """Call back once all of it is durable, or is not; at once if that is known."""
         if ready is not None and self._arrived >= self._expected:
             ready()
         else:
@@ -117,7 +117,7 @@ class Durability:
 
 
 class Unwatched:
-    """Nobody waits for this entry: its loss would be told by the ledger's health."""
+    """An entry without a waiter: the ledger's health would tell its loss."""
 
     __slots__ = ()
 

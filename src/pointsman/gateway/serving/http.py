@@ -1,4 +1,4 @@
-"""Requests and answers as those see them who serve: no sockets, no framing."""
+"""Requests and answers as handlers see them: no sockets, no framing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Receive(Protocol):
     """The caller's side of a request: tells when it hangs up."""
 
     def when_left(self, told: Callable[[], None] | None) -> None:
-        """Have somebody told once when the caller hangs up; at once if it did."""
+        """Call back once when the caller hangs up; at once if it did."""
         ...
 
 
@@ -70,7 +70,7 @@ class Asked(Struct, frozen=True):
     client: str
 
     def header(self, name: bytes) -> str:
-        """Give a header as text, empty where it is absent."""
+        """Return a header as text, empty where it is absent."""
         return self.headers.get(name, b"").decode("latin-1")
 
 
@@ -127,7 +127,7 @@ async def answer_value(send: Send, value: object, status: int = 200, headers: He
 
 
 def error_value(error: PointsmanError, trace_id: str, timestamp: str) -> dict[str, object]:
-    """Give an error in the product's own shape."""
+    """Return an error in the product's own shape."""
     severity = "error" if error.http_status >= 500 else "warning"
     return {
         "error_code": error.code,

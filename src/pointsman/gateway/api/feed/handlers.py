@@ -22,7 +22,7 @@ class FeedApi:
         self._heartbeat_s = heartbeat_s
 
     async def follow(self, _request: ApiRequest) -> AnswerWriter:
-        """Send what is recorded, until the reader leaves or the gateway stops."""
+        """Send recorded events until the reader leaves or the gateway stops."""
         return AnswerWriter(self._stream)
 
     async def _stream(self, receive: Receive, send: Send) -> None:
