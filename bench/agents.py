@@ -27,7 +27,7 @@ from pointsman.agents.file.agents_file import (
     GivenModule,
     GivenModulePolicy,
 )
-from pointsman.agents.modules.making import selfrep_of
+from pointsman.agents.file.make_selfrep import selfrep_of
 from pointsman.agents.modules.selfrep import selfrep_id
 from pointsman.agents.policy import POLICY_FORM, agents_policy
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM

@@ -211,7 +211,7 @@ def _imported_from(
 def folder_cycles(modules: list[Module], imports: Imports) -> list[str]:
     """List the pairs of folders that import each other, within one package of the top level.
 
-    The package's own modules, beside its folders, are one of them.
+    A folder and one inside it are no such pair: the outer one puts together what the inner ones do.
     """
     folders = {module.name: module.package for module in modules}
     pairs: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -223,7 +223,7 @@ def folder_cycles(modules: list[Module], imports: Imports) -> list[str]:
     return [
         f"{a} <-> {b} ({len(pairs[a, b])} and {len(pairs[b, a])} imports)"
         for a, b in combinations(all_folders, 2)
-        if (a, b) in pairs and (b, a) in pairs
+        if (a, b) in pairs and (b, a) in pairs and not b.startswith(f"{a}.")
     ]
 
 

@@ -25,7 +25,7 @@ def written(home):
 def main(home):
     """Vote, one after the other; the third yes carries a request, and has it carried out."""
     with Pointsman(home, create=False) as pointsman:
-        for asked in pointsman.approvals.listed():
+        for asked in pointsman.approvals.list_since():
             request = asked.request
             if asked.status != "pending":
                 continue

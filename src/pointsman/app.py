@@ -27,7 +27,6 @@ from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.content import Sealed, seal_text
 from pointsman.kernel.instant import EPOCH, LATEST, Clock, IdSource, Instant
 from pointsman.kernel.record import Aside, Names
-from pointsman.operations.machine import SystemClock, Ulids
 from pointsman.placement.decide import DECISION_VERSION as PLACEMENT_VERSION
 from pointsman.placement.explain import ShownPlacement
 from pointsman.placement.facts import FACTS_FORM as PLACEMENT_FACTS_FORM
@@ -36,6 +35,7 @@ from pointsman.placement.facts import with_seal as with_content_seal
 from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.gathering import Gathering
 from pointsman.recording.health import HomeHealth, LiveHealth
+from pointsman.recording.machine import SystemClock, Ulids
 from pointsman.recording.placing import PlacedTurn, PlacementGathering
 from pointsman.recording.ruling import decide_placement, decide_turn, policies_in_force
 from pointsman.recording.taints import TaintedSession, Taints, tainted_sessions

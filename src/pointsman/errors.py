@@ -1,16 +1,16 @@
 """The whole error tree. Every error has a stable code, a place and a next step.
 
 PointsmanError
-├── InputError             what the caller gave cannot be used          exit 2, HTTP 400
+├── InputError             the caller's input cannot be used            exit 2, HTTP 400
 │   ├── NumberError        a number that cannot be read exactly
 │   ├── ValueRefused       a value that has no canonical bytes
 │   ├── NotFound           an id that names nothing here
-│   │   ├── UnknownModel   a model that nobody configured               HTTP 404
+│   │   ├── UnknownModel   a model that is not configured               HTTP 404
 │   │   └── RouterNoSnapshot  a snapshot that is not recorded           HTTP 404
 │   ├── DocumentError      one or many problems in a JSON or YAML text, each with its place
 │   ├── ExpressionRefused  an expression that cannot be compiled, with its column
 │   ├── InvalidMessage     a message of a session that breaks its role's rules
-│   ├── CannotSay          what a provider's wire format has no words for
+│   ├── CannotSay          a message that a provider's format cannot hold
 │   ├── WeightsError       a local model's file is missing or another one
 │   ├── PolicyElsewhere    policy files that all replicas have          HTTP 409
 │   ├── PolicyMoved        another policy was published meanwhile       HTTP 409
@@ -26,7 +26,7 @@ PointsmanError
 ├── StoreRefused           a store that may not be copied there         exit 2
 ├── LedgerError
 │   ├── LedgerUnavailable  the ledger cannot be written now             exit 1, HTTP 503
-│   ├── LedgerBroken       a stored entry is not what was recorded      exit 1
+│   ├── LedgerBroken       a stored entry differs from its record       exit 1
 │   ├── LedgerRolledBack   the database is older than its checkpoints   exit 1
 │   └── ChainHeld          another process writes this chain            exit 2, HTTP 409
 ├── LeaseLost              another process took it over                 exit 1, HTTP 409
@@ -39,7 +39,7 @@ PointsmanError
 ├── SemanticError
 │   ├── SemNotFound        semantic memory holds nothing there          HTTP 400
 │   ├── SemWriteFail       semantic memory cannot be written now        exit 1, HTTP 500
-│   └── SemPrivate         what may not be kept as it is                HTTP 403
+│   └── SemPrivate         a text that may not be kept as it is         HTTP 403
 ├── UpstreamError          the provider did not answer, or said no      exit 1, HTTP 502
 │   └── NotConfigured      the provider lacks a key or an address       HTTP 503
 ├── RoutingFailed          no model may take the turn                   exit 1, HTTP 503
@@ -50,7 +50,7 @@ PointsmanError
 │   ├── ConfirmationNeeded a policy wants a human's yes first           HTTP 403
 │   ├── ModelNotPermitted  the key may use none of them                 HTTP 403
 │   ├── OverBudget         a budget has too little left                 HTTP 402
-│   ├── BudgetUnavailable  what is left cannot be told now              HTTP 503
+│   ├── BudgetUnavailable  the rest of a budget cannot be read now      HTTP 503
 │   ├── RouterNoMatch      no agent may take the job                    HTTP 400
 │   └── JobPrivacyBlocked  the job's query must not be routed           HTTP 403
 ├── CallFailed             a tool did not do what a model asked         exit 1
@@ -58,7 +58,7 @@ PointsmanError
 ├── BulkFailed             a range of bulk work could not be done       exit 1
 ├── RedisNotInstalled      the package `redis` is missing               exit 2
 ├── RedisUnavailable       redis does not answer                        exit 1, HTTP 503
-├── RedisEvicts            redis forgets what must stay                 exit 1, HTTP 503
+├── RedisEvicts            redis evicts keys that must stay             exit 1, HTTP 503
 └── ReplayError            a recorded decision cannot be re-run         exit 1
     ├── MissingSnapshot    something it looked at is gone
     ├── IntegrityFailure   something it looked at was changed
@@ -67,8 +67,8 @@ PointsmanError
     ├── ResultMismatch     a job comes to another result
     └── JobCutShort        a job has no end yet
 
-Those with parts of their own are defined beside what raises them: `ExpressionRefused`, `CannotSay`,
-`UpstreamError`, `NotConfigured`, `CallFailed`, `InvalidMessage`.
+Those with parts of their own are defined beside the code that raises them: `ExpressionRefused`,
+`CannotSay`, `UpstreamError`, `NotConfigured`, `CallFailed`, `InvalidMessage`.
 
 A class docstring is the error's default message. Messages are one line, in lower case, with
 backticks round what the user wrote.
@@ -328,7 +328,7 @@ class AccessError(PointsmanError):
 class NotAuthenticated(AccessError):
     """this needs a key that is valid here
 
-    `reason` says what was wrong with the key. It is for the operator's log and counters alone:
+    `reason` says why the key was refused. It is for the operator's log and counters alone:
     every caller gets the same message, or the answers would tell keys that exist from others.
     """
 

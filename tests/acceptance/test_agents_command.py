@@ -52,7 +52,7 @@ def home(tmp_path: Path) -> Home:
 def test_one_command_decides_where_nothing_was_prepared(home: Home) -> None:
     found = home.json("agents", "decide", "--request", "-", given={"query_text": "what is it"})
     assert found["selected_agent"] == "agent:a"
-    assert found["ordered_candidates"][0]["final_score"] == 0.6315
+    assert found["ordered_candidates"][0]["final_score"] == 0.3849
     assert found["router_snapshot_id"].startswith("sha256:")
     text = home.run("agents", "why", "last").output
     assert "Chose: agent:a" in text
@@ -211,6 +211,11 @@ def test_the_example_reroutes_asks_votes_and_replays(
     assert told[3] == "  mary approves: executed, memory holds 1"
     scout = example.json("agents", "show", "agent:scout")
     assert (scout["status"], scout["apt"]) == ("degraded", 0.69905)
+    shown = [example.json("agents", "show", f"agent:{name}") for name in ("writer", "analyst")]
+    assert [(each["status"], each["status_reason"]) for each in shown] == [
+        ("degraded", "judged 1 of 2 times"),
+        ("degraded", "judged 0 of 2 times"),
+    ]
     for name in ("points", "remember"):
         assert example.json("jobs", "replay", name)["is_identical"]
     assert example.run("replay", "--all").exit_code == 0

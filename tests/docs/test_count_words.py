@@ -35,6 +35,7 @@ FILES = {
         ''',
     "src/p/low/other/__init__.py": "OTHER = 1\n",
     "src/p/low/inner/__init__.py": "",
+    "src/p/low/side/__init__.py": "from p.low.inner import deep\n",
     "src/p/low/inner/deep.py": """
         from ..things import Thing as Found
         from p.high.use import run_all
@@ -53,7 +54,9 @@ FILES = {
 
         def never_called(): ...
         """,
-    "src/p/low/inner/alone.py": "import p.low.inner.deep\nclass Thing: ...\nclass _Hidden: ...\n",
+    "src/p/low/inner/alone.py": (
+        "import p.low.inner.deep\nimport p.low.side\nclass Thing: ...\nclass _Hidden: ...\n"
+    ),
     "src/p/high/__init__.py": "",
     "src/p/high/use.py": """
         import p.low.things
@@ -115,7 +118,7 @@ def test_docstrings_that_begin_with_give_are_found(places: dict[str, list[str]])
 def test_folders_that_import_each_other_are_found_within_one_layer(
     places: dict[str, list[str]],
 ) -> None:
-    assert places["folder_cycles"] == ["p.low <-> p.low.inner (1 and 1 imports)"]
+    assert places["folder_cycles"] == ["p.low.inner <-> p.low.side (1 and 1 imports)"]
 
 
 def test_small_modules_with_one_importer_are_found(places: dict[str, list[str]]) -> None:

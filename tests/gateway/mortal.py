@@ -27,7 +27,6 @@ from tests.gateway.house import Upstream, entries, model, provider, write_home
 
 from pointsman.app import Pointsman
 from pointsman.calls.model_call import ModelCall
-from pointsman.gateway.serving.durability import Durability
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.gateway.wire.connection import ClientConnection
 from pointsman.providers.http.exchange import Exchange
@@ -35,6 +34,7 @@ from pointsman.providers.http.pool import ConnectionPool
 from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.storage.sqlite.ledger import SqliteRows
 from pointsman.storage.stores.content import ContentStore
+from pointsman.storage.writer.durability import Durability
 from pointsman.storage.writer.ledger import LedgerWriter
 
 ROOT = Path(__file__).parents[2]

@@ -38,8 +38,8 @@ from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
 from pointsman.kernel.yaml_text import read_yaml
-from pointsman.operations.machine import SystemClock
 from pointsman.providers.messages import Text
+from pointsman.recording.machine import SystemClock
 from pointsman.signals.embedding import text_vector
 from pointsman.storage.home import open_home
 from pointsman.storage.sqlite.ledger import SqliteRows

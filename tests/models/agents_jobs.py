@@ -6,7 +6,7 @@ from typing import Any
 from pointsman.agents.compiled import CompiledAgents, compile_policy
 from pointsman.agents.decide import AgentOutcome, RouteTrace, decide
 from pointsman.agents.facts import GoalView, JobFacts, MindView, PrivacyVerdict, job_facts
-from pointsman.agents.modules.making import selfrep_of
+from pointsman.agents.file.make_selfrep import selfrep_of
 from pointsman.agents.policy import POLICY_FORM, agents_policy
 from pointsman.kernel.number import ONE, Billionths, billionths
 from pointsman.storage.policies.agents_file import read_agents

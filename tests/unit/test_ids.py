@@ -1,7 +1,7 @@
 """Ids of the machine: unique, sorted, and of the time they were made."""
 
 from pointsman.kernel.instant import Instant
-from pointsman.operations.machine import Ulids
+from pointsman.recording.machine import Ulids
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 

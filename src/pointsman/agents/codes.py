@@ -23,7 +23,7 @@ class Excluded(Meaning):
 
 
 class ReasonTag(Meaning):
-    """What a scored candidate stands on."""
+    """The basis of a candidate's score."""
 
     MATCH_GOAL = "match_goal", "it serves an active goal"
     AVAILABILITY = "availability", "its trust and status, without an active goal it serves"
@@ -36,7 +36,7 @@ class ReasonTag(Meaning):
 
 
 class DepthReason(Meaning):
-    """What set the depth of a job."""
+    """The reason for the depth of a job."""
 
     ATTENTION = "attention", "the whole part of attention times the deepest allowed"
     QUICK_MODE = "quick_mode", "attention is below `quick_attention`"
@@ -46,7 +46,7 @@ class DepthReason(Meaning):
 
 
 class Cause(Meaning):
-    """Why nobody takes a job."""
+    """Why no agent takes a job."""
 
     NONE = "", "somebody takes it"
     PRIVACY = "agents.privacy", "the query holds what must not be routed"

@@ -1,6 +1,6 @@
 """A policy and its modules, compiled: patterns, availabilities, order. Pure.
 
-Availability rests on both snapshots alone, so it is worked out once for all jobs under them.
+Availability depends on both snapshots alone, so it is computed once for all jobs under them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pointsman.kernel.number import SCALE, ZERO, Billionths, billionths_text, ti
 from pointsman.kernel.regex import options
 
 MAX_TEXT: Final = 32_768
-"""Characters of a query that patterns look at; what lies behind them is not seen."""
+"""Characters of a query that patterns read; the rest is ignored."""
 
 
 class IntentMatcher:
-    """The patterns of all intents as one matcher. Letters match whatever their case."""
+    """The patterns of all intents as one matcher. Letters match in either case."""
 
     def __init__(self, intents: Sequence[Intent]) -> None:
         self._intents = intents
@@ -49,7 +49,7 @@ class IntentMatcher:
 
     @property
     def reads_text(self) -> bool:
-        """Whether any pattern looks at the query."""
+        """Whether any pattern reads the query."""
         return self._filter is not None
 
     def first_intent(self, query: str) -> Intent | None:
@@ -91,11 +91,11 @@ def compile_policy(policy: AgentsPolicy) -> CompiledAgentsPolicy:
 EVERY_ACTION: Final = "*"
 
 Miss = tuple[str, Excluded, str]
-"""A module that is out: its name, why, and what exactly."""
+"""An excluded module: its name, the reason, and the detail."""
 
 
-class Row:
-    """A module with what both snapshots say about it. `barred` is why it can never be scored."""
+class ModuleRow:
+    """A module with its values under both snapshots. `barred` is why it can never be scored."""
 
     __slots__ = (
         "allowed", "apt", "availability", "availability_term", "barred", "beyond", "forbidden",
@@ -123,7 +123,7 @@ class Row:
         self.forbidden = frozenset(map(action_key, module.policy.forbidden_actions))
         self.allowed = frozenset(map(action_key, module.policy.allowed_actions))
         self.is_restricted = bool(self.forbidden or self.allowed)
-        self.barred = _barred(module, availability, config)
+        self.barred = _bar_reason(module, availability, config)
         if EVERY_ACTION in self.forbidden:
             self.barred = "policy", (module.node_id, Excluded.FORBIDDEN_ACTION, EVERY_ACTION)
         self.beyond: Miss = (module.node_id, Excluded.BEYOND_TOP_N, "")
@@ -135,7 +135,7 @@ def _weight(status: Status, config: RouterConfig) -> Billionths:
     return config.status_weight_degraded if status == "degraded" else ZERO
 
 
-def _barred(
+def _bar_reason(
     module: Module, availability: Billionths, config: RouterConfig
 ) -> tuple[CheckName, Miss] | None:
     if module.status == "quarantined":
@@ -148,8 +148,8 @@ def _barred(
     return None
 
 
-class Screened(NamedTuple):
-    """What the checks came to: how many passed each, who is out, and all of a long list."""
+class Screening(NamedTuple):
+    """The result of the checks: how many passed each, the excluded, and all of a long list."""
 
     checks: tuple[Check, ...]
     excluded: tuple[Exclusion, ...]
@@ -158,7 +158,7 @@ class Screened(NamedTuple):
 
 
 class Misses:
-    """Who is out, check by check, and in each by trust."""
+    """The excluded modules, check by check, and in each by trust."""
 
     __slots__ = ("by_check", "kept")
 
@@ -169,7 +169,7 @@ class Misses:
             "min_availability": [], "top_n": [],
         }  # fmt: skip
         self.kept: list[Miss] = []
-        """Fallbacks that were named among the candidates: not out, but not asked yet."""
+        """Fallbacks named among the candidates: not excluded, but not asked yet."""
 
     def __len__(self) -> int:
         return len(self.kept) + sum(map(len, self.by_check.values()))
@@ -178,31 +178,31 @@ class Misses:
         return chain(self.kept, *self.by_check.values())
 
     def checks(self, considered: int) -> tuple[Check, ...]:
-        """Tell how many passed each check, in the order of the checks."""
+        """Return how many passed each check, in the order of the checks."""
         left, found = considered - len(self.kept), []
         for name, out in self.by_check.items():
             left -= len(out)
             found.append(Check(name, left, len(out)))
         return tuple(found)
 
-    def screened(self, checks: tuple[Check, ...], config: RouterConfig) -> Screened:
-        """Tell what the checks came to; of a long list its head, and all of it as an artifact."""
+    def screening(self, checks: tuple[Check, ...], config: RouterConfig) -> Screening:
+        """Return the result of the checks; of a long list its head, and all as an artifact."""
         rows, most = list(self), config.trace_rows
         shown = tuple([Exclusion(*each) for each in rows[:most]])
         body = _ROWS.encode(rows) if len(rows) > most else b""
         artifact = Artifact(content_id(body), body) if body else None
-        return Screened(checks, shown, len(rows), artifact)
+        return Screening(checks, shown, len(rows), artifact)
 
 
 _ROWS: Final = msgspec.json.Encoder()
 
 
 class Roster:
-    """Rows by trust, and what can be said about them before any job is known."""
+    """Rows by trust, with the checks that need no job."""
 
-    __slots__ = ("barred", "beyond", "first", "forbidden", "has_allowed", "rows", "screened")
+    __slots__ = ("barred", "beyond", "first", "forbidden", "has_allowed", "rows", "screening")
 
-    def __init__(self, rows: Sequence[Row], config: RouterConfig) -> None:
+    def __init__(self, rows: Sequence[ModuleRow], config: RouterConfig) -> None:
         self.rows = rows
         free = [row for row in rows if row.barred is None]
         self.first = free[: config.top_n]
@@ -214,11 +214,11 @@ class Roster:
         self.forbidden = frozenset(each for row in rows for each in row.forbidden)
         self.has_allowed = any(row.allowed for row in rows)
         misses = self.misses()
-        self.screened = misses.screened(misses.checks(len(rows)), config)
+        self.screening = misses.screening(misses.checks(len(rows)), config)
         """The result of the checks for every job that vetoes no module of this roster."""
 
     def misses(self) -> Misses:
-        """Give who is out for every job that no one is vetoed for."""
+        """Return the modules excluded from every job, before its own vetoes."""
         misses = Misses()
         for check, barred in self.barred.items():
             misses.by_check[check] += barred
@@ -227,7 +227,7 @@ class Roster:
 
 
 class CompiledAgents:
-    """A policy and a snapshot of the modules: what rules a job, besides its facts."""
+    """A policy and a snapshot of the modules: all that decides a job, besides its facts."""
 
     __slots__ = (
         "agents", "by_capability", "fallback_names", "fallbacks", "policy", "rows", "selfrep",
@@ -241,7 +241,7 @@ class CompiledAgents:
         unhealthy = _unhealthy(selfrep)
         config = policy.config
         self.rows = {
-            each.node_id: Row(each, config, unhealthy.get(each.node_id, ()))
+            each.node_id: ModuleRow(each, config, unhealthy.get(each.node_id, ()))
             for each in selfrep.modules
         }
         self.fallbacks = _fallbacks(self.rows)
@@ -252,15 +252,15 @@ class CompiledAgents:
             if row.module.type == "agent" and row.node_id not in kept
         )
         self.agents = Roster(agents, config)
-        able: dict[str, list[Row]] = {}
+        able: dict[str, list[ModuleRow]] = {}
         for row in agents:
             for each in row.module.capabilities:
                 able.setdefault(each, []).append(row)
         self.by_capability = {name: Roster(rows, config) for name, rows in able.items()}
 
 
-def sorted_rows(rows: Iterable[Row]) -> list[Row]:
-    """Give rows by trust, the highest first, then by name: the order of the prefilter."""
+def sorted_rows(rows: Iterable[ModuleRow]) -> list[ModuleRow]:
+    """Sort rows by trust, the highest first, then by name: the order of the prefilter."""
     return sorted(rows, key=_RANK)
 
 
@@ -268,7 +268,7 @@ _RANK: Final = attrgetter("rank")
 
 
 def _unhealthy(selfrep: SelfRep) -> dict[str, tuple[str, ...]]:
-    """Give the required dependencies that are not healthy, by the module that needs them."""
+    """Return the required dependencies that are not healthy, by the module that needs them."""
     statuses = {each.node_id: each.status for each in selfrep.modules}
     found: dict[str, list[str]] = {}
     for each in selfrep.edges:
@@ -277,7 +277,7 @@ def _unhealthy(selfrep: SelfRep) -> dict[str, tuple[str, ...]]:
     return {node_id: tuple(sorted(names)) for node_id, names in found.items()}
 
 
-def _fallbacks(rows: dict[str, Row]) -> list[Row]:
+def _fallbacks(rows: dict[str, ModuleRow]) -> list[ModuleRow]:
     named = [row for row in rows.values() if row.module.is_fallback]
     generic = rows.get(GENERIC_AGENT)
     return sorted_rows(named) if named or generic is None else [generic]

@@ -1,4 +1,4 @@
-"""Which agent takes a job: privacy, then who may be asked, then the score. 000, 004 §5.
+"""Which agent takes a job: privacy, then the checks, then the score. 000, 004 §5.
 
 Pure, and never raises on valid facts. The order of the steps is companion D-000-9's.
 """
@@ -15,9 +15,9 @@ from pointsman.agents.compiled import (
     CompiledAgents,
     CompiledAgentsPolicy,
     Misses,
+    ModuleRow,
     Roster,
-    Row,
-    Screened,
+    Screening,
     compile_policy,
     sorted_rows,
 )
@@ -25,16 +25,19 @@ from pointsman.agents.facts import FACTS_FORM, JobFacts, with_text
 from pointsman.agents.modules.module import action_key
 from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.scoring.budget import depth_of, shallow, tokens_of, without_tokens
 from pointsman.agents.scoring.checks import Gate
 from pointsman.agents.scoring.score import (
-    Candidate,
+    ScoredCandidate,
     Scoring,
     candidates,
+    depth_of,
     median,
-    ranked,
-    told,
+    score_traces,
+    shallow,
+    to_ranked,
+    tokens_of,
     with_fallback,
+    without_tokens,
 )
 from pointsman.agents.trace import (
     ARTIFACT,
@@ -57,14 +60,14 @@ from pointsman.kernel.replay import Decide, Decided, Policies, no_snapshots
 
 DECISION_VERSION: Final = 1
 _ROUTERS: Final = 8
-"""How many snapshots of modules a replay keeps ready under one policy."""
+"""How many snapshots of modules a replay keeps compiled under one policy."""
 
 
 Decision = tuple[AgentOutcome, RouteTrace]
 
 
-class Asked(Struct, frozen=True, gc=False):
-    """What the job turned out to be."""
+class JobIntent(Struct, frozen=True, gc=False):
+    """The intent of a job, and the action it needs."""
 
     intent: str
     source: IntentSource
@@ -72,7 +75,7 @@ class Asked(Struct, frozen=True, gc=False):
     is_high_risk: bool
 
 
-_NOTHING: Final = Asked("", "none", "", is_high_risk=False)
+_NOTHING: Final = JobIntent("", "none", "", is_high_risk=False)
 _OPEN: Final = Check("privacy", 1, 0)
 _LEFT: Final = Check("attempts", 1, 0)
 
@@ -99,7 +102,7 @@ class _Job:
     """One job on its way through the checks and the scores."""
 
     __slots__ = (
-        "artifacts", "asked", "checks", "config", "considered", "facts", "misses", "policy",
+        "artifacts", "checks", "config", "considered", "facts", "job_intent", "misses", "policy",
         "roster", "router", "scored", "source",
     )  # fmt: skip
 
@@ -115,33 +118,33 @@ class _Job:
         self.artifacts: list[Artifact] = []
         self.misses = Misses()
         self.roster: Roster | None = None
-        """The modules asked, where none of them is out because of this job."""
+        """The candidates, where none of them is excluded because of this job."""
         self.checks: tuple[Check, ...] = ()
         self.considered = 0
         self.source: CandidateSource = "none"
-        self.scored: list[Candidate] = []
-        self.asked = _NOTHING
+        self.scored: list[ScoredCandidate] = []
+        self.job_intent = _NOTHING
 
     def decide(self) -> Decision:
-        """Go through the steps; the first that ends the job says so."""
+        """Take the steps in order; the first that ends the job decides."""
         facts = self.facts
         if facts.privacy.is_blocked:
             self.checks = (Check("privacy", 0, 1),)
-            return self._ended("PRIVACY_BLOCKED", Cause.PRIVACY)
-        self.asked = asked = self._asked()
+            return self._end("PRIVACY_BLOCKED", Cause.PRIVACY)
+        self.job_intent = wanted = self._find_intent()
         if facts.attempt > self.config.max_attempts:
             self.checks = (_OPEN, Check("attempts", 0, 1))
-            return self._ended("ROUTER_NO_MATCH", Cause.ATTEMPTS_EXHAUSTED)
-        gate = Gate(self.policy, facts, asked.intent, asked.action)
+            return self._end("ROUTER_NO_MATCH", Cause.ATTEMPTS_EXHAUSTED)
+        gate = Gate(self.policy, facts, wanted.intent, wanted.action)
         scoring = Scoring(self.config, facts.mind)
-        self.scored = candidates(self._passed(gate), scoring)
+        self.scored = candidates(self._check_candidates(gate), scoring)
         best = self.scored[0] if self.scored else None
         if best is not None and best.final >= self.config.min_score:
-            return self._said(best)
-        return self._fallen_back(gate, scoring)
+            return self._make_decision(best)
+        return self._fall_back(gate, scoring)
 
-    def _asked(self) -> Asked:
-        """Find the intent and what it needs, where the caller does not say so."""
+    def _find_intent(self) -> JobIntent:
+        """Find the intent and its action, where the caller does not name them."""
         facts, policy = self.facts, self.policy
         intent, action = facts.intent, facts.required_action
         source: IntentSource = "given" if intent else "none"
@@ -153,39 +156,39 @@ class _Job:
         if found is not None:
             action = action or found.required_action
         is_high_risk = bool(action) and action_key(action) in policy.high_risk
-        return Asked(intent, source, action, is_high_risk=is_high_risk)
+        return JobIntent(intent, source, action, is_high_risk=is_high_risk)
 
-    def _passed(self, gate: Gate) -> Sequence[Row]:
-        """Give who may be asked, by trust; note the others."""
-        asked = self._candidates()
-        if isinstance(asked, Roster):
-            if gate.is_silent(asked):
-                self.roster = asked
-                self.checks = (_OPEN, _LEFT, *asked.screened.checks)
-                return asked.first
-            asked = asked.rows
-        found = gate.passed(asked, self.config.top_n, self.misses)
+    def _check_candidates(self, gate: Gate) -> Sequence[ModuleRow]:
+        """Return the candidates that pass the checks, by trust; note the others."""
+        pool = self._candidates()
+        if isinstance(pool, Roster):
+            if gate.is_silent(pool):
+                self.roster = pool
+                self.checks = (_OPEN, _LEFT, *pool.screening.checks)
+                return pool.first
+            pool = pool.rows
+        found = gate.passing_rows(pool, self.config.top_n, self.misses)
         self.checks = (_OPEN, _LEFT, *self.misses.checks(self.considered))
         return found
 
-    def _candidates(self) -> Roster | Sequence[Row]:
-        """Give the modules to be asked, by trust: those given, of the intent, or all agents."""
+    def _candidates(self) -> Roster | Sequence[ModuleRow]:
+        """Return the candidates by trust: those listed, of the intent, or all agents."""
         router, names = self.router, self.facts.candidate_list
         if names:
             self.source = "given"
-            return self._named(names)
-        intent = self.asked.intent
+            return self._named_rows(names)
+        intent = self.job_intent.intent
         known = self.policy.intents.get(intent) if intent else None
         if known is not None and known.candidates:
             self.source = "intent"
-            return self._named(known.candidates)
+            return self._named_rows(known.candidates)
         able = router.by_capability.get(intent) if intent else None
         self.source = "all_agents" if able is None else "capability"
         roster = router.agents if able is None else able
         self.considered = len(roster.rows)
         return roster
 
-    def _named(self, names: tuple[str, ...]) -> list[Row]:
+    def _named_rows(self, names: tuple[str, ...]) -> list[ModuleRow]:
         rows, kept, misses = self.router.rows, self.router.fallback_names, self.misses
         unknown, found = misses.by_check["known"], []
         for name in sorted(set(names)):
@@ -199,7 +202,7 @@ class _Job:
         self.considered = len(found) + len(unknown) + len(misses.kept)
         return sorted_rows(found)
 
-    def _fallen_back(self, gate: Gate, scoring: Scoring) -> Decision:
+    def _fall_back(self, gate: Gate, scoring: Scoring) -> Decision:
         """Let the first fallback that is allowed take the job (D-000-13)."""
         if self.roster is not None:
             self.misses, self.roster = self.roster.misses(), None
@@ -208,22 +211,22 @@ class _Job:
             miss = gate.miss(row)
             if miss is None:
                 self.scored = with_fallback(self.scored, row, scoring)
-                return self._said(next(each for each in self.scored if each.row is row))
+                return self._make_decision(next(each for each in self.scored if each.row is row))
             self.misses.by_check[miss[0]].append(miss[1])
         if self.scored:
             cause = Cause.NONE_SCORED
         else:
             cause = Cause.NONE_ALLOWED if len(self.misses) else Cause.NO_CANDIDATE
-        return self._ended("ROUTER_NO_MATCH", cause)
+        return self._end("ROUTER_NO_MATCH", cause)
 
-    def _ended(self, code: ErrorCode, cause: Cause) -> Decision:
-        return self._said(None, code, cause)
+    def _end(self, code: ErrorCode, cause: Cause) -> Decision:
+        return self._make_decision(None, code, cause)
 
-    def _said(
-        self, chosen: Candidate | None, code: ErrorCode = "", cause: Cause = Cause.NONE
+    def _make_decision(
+        self, chosen: ScoredCandidate | None, code: ErrorCode = "", cause: Cause = Cause.NONE
     ) -> Decision:
-        asked, scored, config, mind = self.asked, self.scored, self.config, self.facts.mind
-        intent, action = self._capped(asked.intent), self._capped(asked.action)
+        wanted, scored, config, mind = self.job_intent, self.scored, self.config, self.facts.mind
+        intent, action = self._cap(wanted.intent), self._cap(wanted.action)
         depth, tokens = depth_of(config, mind), tokens_of(config, mind)
         if chosen is None:
             depth, tokens = shallow(depth, DepthReason.NO_AGENT), without_tokens(tokens)
@@ -234,9 +237,9 @@ class _Job:
             None if chosen is None else chosen.tag,
             depth.depth,
             tokens.allocated,
-            ranked(scored),
-            asked.is_high_risk,
-            (f"{action} is a high-risk action",) if asked.is_high_risk else (),
+            to_ranked(scored),
+            wanted.is_high_risk,
+            (f"{action} is a high-risk action",) if wanted.is_high_risk else (),
             intent,
             action,
             code,
@@ -249,21 +252,21 @@ class _Job:
     def _trace(self, intent: str, action: str, depth: DepthTrace, tokens: TokenTrace) -> RouteTrace:
         facts, mind, scored = self.facts, self.facts.mind, self.scored
         middle = median(scored)
-        screened = self._screened()
+        screened = self._screening()
         return RouteTrace(
             facts.attempt,
             max(0, self.config.max_attempts - facts.attempt),
             facts.excluded,
             intent,
-            self.asked.source,
+            self.job_intent.source,
             action,
             self.source,
             self.considered,
             self.checks,
             screened.excluded,
             screened.total,
-            "" if screened.artifact is None else self._kept(screened.artifact),
-            told(scored, middle, prefers_high_apt=mind.prefer_high_apt),
+            "" if screened.artifact is None else self._keep_artifact(screened.artifact),
+            score_traces(scored, middle, prefers_high_apt=mind.prefer_high_apt),
             middle,
             mind.prefer_high_apt,
             mind.allow_explore,
@@ -271,24 +274,24 @@ class _Job:
             depth,
             tokens,
             self.router.fallback_names,
-            self._capped(facts.privacy.reason),
+            self._cap(facts.privacy.reason),
         )
 
-    def _screened(self) -> Screened:
+    def _screening(self) -> Screening:
         if self.roster is not None:
-            return self.roster.screened
-        return self.misses.screened(self.checks, self.config)
+            return self.roster.screening
+        return self.misses.screening(self.checks, self.config)
 
-    def _capped(self, text: str) -> str:
-        """Give a text as the trace holds it: cut, with the id of the whole, where it is long."""
+    def _cap(self, text: str) -> str:
+        """Return a text as the trace holds it: cut, with the id of the whole, where it is long."""
         most = self.config.trace_chars
         if len(text) <= most:
             return text
         body = text.encode("utf-8", "surrogatepass")
-        name = self._kept(Artifact(content_id(body), body))
+        name = self._keep_artifact(Artifact(content_id(body), body))
         return f"{text[: max(0, most - len(name) - 2)]}… {name}"
 
-    def _kept(self, artifact: Artifact) -> str:
+    def _keep_artifact(self, artifact: Artifact) -> str:
         if artifact not in self.artifacts:
             self.artifacts.append(artifact)
         return ARTIFACT + artifact.id
@@ -296,7 +299,7 @@ class _Job:
 
 def _text(query: str | Sealed) -> str:
     if isinstance(query, Sealed):
-        # Without the text the intent would be another one, and nobody would notice.
+        # Without the text the intent would be another one, unnoticed.
         raise MissingSnapshot(f"the query `{query.digest}` is sealed, and a pattern reads it")
     return query
 
@@ -313,7 +316,7 @@ class AgentDecider:
         routers: dict[str, CompiledAgents] = {}
 
         def run(facts: bytes, texts: Texts) -> Decided:
-            job = _opened(ready, FACTS_FORM.decode(facts), texts)
+            job = _with_query(ready, FACTS_FORM.decode(facts), texts)
             router = routers.get(job.selfrep_id)
             if router is None:
                 if len(routers) >= _ROUTERS:
@@ -331,7 +334,7 @@ def _router(ready: CompiledAgentsPolicy, name: str, snapshots: Policies) -> Comp
     return CompiledAgents(ready, SELFREP_FORM.form.decode(body))
 
 
-def _opened(ready: CompiledAgentsPolicy, facts: JobFacts, texts: Texts) -> JobFacts:
+def _with_query(ready: CompiledAgentsPolicy, facts: JobFacts, texts: Texts) -> JobFacts:
     # Only where a pattern reads the query is it needed: erasing leaves the others replayable.
     is_read = ready.matcher.reads_text and not facts.intent and not facts.privacy.is_blocked
     return with_text(facts, texts) if is_read else facts

@@ -33,7 +33,7 @@ _FRACTIONS: Final = frozenset(
 
 
 class ShownRoute(Struct, frozen=True):
-    """A choice of an agent with the names it goes by."""
+    """A choice of an agent with its ids."""
 
     decision_id: str
     job_id: str
@@ -49,7 +49,7 @@ class ShownRoute(Struct, frozen=True):
 
 
 def to_json(shown: ShownRoute) -> dict[str, object]:
-    """Give the answer of `POST /router/decide`, with ordinary numbers."""
+    """Return the answer of `POST /router/decide`, with ordinary numbers."""
     outcome = shown.outcome
     return {
         **answer(outcome, shown.trace),
@@ -66,7 +66,7 @@ def to_json(shown: ShownRoute) -> dict[str, object]:
 
 
 def answer(outcome: AgentOutcome, trace: RouteTrace) -> dict[str, object]:
-    """Give what was decided in document 000's shape; `reason` repeats `reason_tag` (D-000-3)."""
+    """Return a decision in document 000's shape; `reason` repeats `reason_tag` (D-000-3)."""
     found: dict[str, object] = {
         "ordered_candidates": [
             {
@@ -87,7 +87,7 @@ def answer(outcome: AgentOutcome, trace: RouteTrace) -> dict[str, object]:
         "intent": outcome.intent,
         "required_action": outcome.required_action,
         "router_version": outcome.router_version,
-        "route_trace": _numbered(msgspec.to_builtins(trace)),
+        "route_trace": _with_numbers(msgspec.to_builtins(trace)),
     }
     if outcome.error_code:
         found["error_code"] = outcome.error_code
@@ -97,21 +97,21 @@ def answer(outcome: AgentOutcome, trace: RouteTrace) -> dict[str, object]:
 
 
 def number(value: Billionths) -> float:
-    """Give a fraction as an ordinary number, for showing only."""
+    """Return a fraction as an ordinary number, for showing only."""
     return value / SCALE
 
 
-def _numbered(value: object) -> object:
+def _with_numbers(value: object) -> object:
     if isinstance(value, dict):
         return {
-            key: each / SCALE if key in _FRACTIONS and type(each) is int else _numbered(each)
+            key: each / SCALE if key in _FRACTIONS and type(each) is int else _with_numbers(each)
             for key, each in value.items()
         }
-    return [_numbered(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_with_numbers(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def to_screen(shown: ShownRoute) -> str:
-    """Render a choice: who takes the job, every candidate that lost, and why."""
+    """Render a choice: the agent, every candidate that lost, and why."""
     trace = shown.trace
     head = [*_head(shown), "", "Candidates:                     score       avail        apt"]
     foot = [
@@ -121,7 +121,7 @@ def to_screen(shown: ShownRoute) -> str:
         f"modules  {shown.selfrep_snapshot_id}",
         f"mind     {shown.brainstate_snapshot_id}",
     ]
-    body = [*_scored(trace, shown.outcome), *map(_excluded, trace.excluded)]
+    body = [*_score_lines(trace, shown.outcome), *map(_exclusion_line, trace.excluded)]
     hidden = trace.excluded_total - len(trace.excluded)
     room = HEIGHT - len(head) - len(foot)
     if len(body) > room or hidden:
@@ -149,7 +149,7 @@ def _head(shown: ShownRoute) -> Iterator[str]:
         yield f"Needs an action request: {'; '.join(outcome.action_reasons)}"
 
 
-def _scored(trace: RouteTrace, outcome: AgentOutcome) -> Iterator[str]:
+def _score_lines(trace: RouteTrace, outcome: AgentOutcome) -> Iterator[str]:
     for each in trace.scored:
         mark = ">" if each.node_id == outcome.selected_agent else " "
         numbers = (each.final_score, each.availability_score, each.apt)
@@ -160,7 +160,7 @@ def _scored(trace: RouteTrace, outcome: AgentOutcome) -> Iterator[str]:
         yield f"{mark} {_name(each.node_id)} {columns}  {note}"
 
 
-def _excluded(each: Exclusion) -> str:
+def _exclusion_line(each: Exclusion) -> str:
     detail = f": {each.detail}" if each.detail else ""
     return f"x {_name(each.node_id)} {each.reason.meaning}{detail}"
 

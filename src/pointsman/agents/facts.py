@@ -1,7 +1,7 @@
-"""What the choice of an agent may look at, frozen: the job, the mind's hints, and the verdicts.
+"""The facts of the choice of an agent, frozen: the job, the brain state's hints, and the verdicts.
 
-The modules are named by their snapshot's content id: a snapshot serves many jobs, and stands in the
-ledger as an entry of its own.
+The modules are named by their snapshot's content id: a snapshot serves many jobs, and is an entry
+of the ledger of its own.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class GoalView(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MindView(Struct, frozen=True, forbid_unknown_fields=True):
-    """What routing reads of a BrainState snapshot (document 004 §2, companion D-000-4, D-000-5).
+    """The part of a BrainState that routing reads (document 004 §2, companion D-000-4, D-000-5).
 
     `max_depth_allowed` is the resource budget's own, not the hint already scaled by attention. Of
-    the thresholds that the mind and the router both have, the stricter one counts.
+    the thresholds that the state and the router both have, the stricter one counts.
     """
 
     attention_gain: Billionths
@@ -54,7 +54,7 @@ class MindView(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PrivacyVerdict(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether the query holds what must not be routed; worked out before, by the detector."""
+    """Whether the query holds data that must not be routed; the detectors' verdict."""
 
     is_blocked: bool
     reason: str
@@ -105,11 +105,11 @@ def job_facts(  # noqa: PLR0913 - the parts of one job
     permitted: Iterable[str] | None = None,
     privacy: PrivacyVerdict = OPEN,
 ) -> JobFacts:
-    """Freeze a job's first choice; lists are brought into one order."""
+    """Freeze the facts of a job's first choice; lists are sorted."""
     return JobFacts(
         job_id=job_id,
         job_seed=job_seed,
-        query=normalised(query),
+        query=normalise_query(query),
         selfrep_id=selfrep_id,
         brainstate_id=brainstate_id,
         mind=mind,
@@ -159,7 +159,7 @@ def facts_of(
     permitted: Iterable[str] | None = None,
     privacy: PrivacyVerdict = OPEN,
 ) -> JobFacts:
-    """Give the facts of a request whose snapshots were found; `user_role` where it names none."""
+    """Return the facts of a request whose snapshots exist; `user_role` where it names none."""
     return job_facts(
         given.job_id,
         given.job_seed,
@@ -177,7 +177,7 @@ def facts_of(
 
 
 def mind_view(state: BrainState) -> MindView:
-    """Give a state as the router sees it; the depth is the budget's own, not the hint (D-000-5)."""
+    """Return a state as the router sees it; depth is the budget's own, not the hint (D-000-5)."""
     bias = routing_hints(state).candidate_bias
     return MindView(
         attention_gain=state.attention.attention_gain,
@@ -194,22 +194,22 @@ def mind_view(state: BrainState) -> MindView:
     )
 
 
-def normalised(query: str) -> str:
-    """Give a query as it is matched: composed, and with single spaces."""
+def normalise_query(query: str) -> str:
+    """Return a query as it is matched: composed, and with single spaces."""
     return " ".join(unicodedata.normalize("NFC", query).split())
 
 
 def after_failure(facts: JobFacts, failed: str) -> JobFacts:
-    """Give the facts of the next attempt: the agent that failed is excluded, nothing else moves."""
+    """Return the facts of the next attempt: the same, with the failed agent excluded."""
     return replace(facts, excluded=(*facts.excluded, failed), attempt=facts.attempt + 1)
 
 
 def with_seal(facts: JobFacts, seal: Sealed) -> JobFacts:
-    """Give the facts as they are recorded: the query replaced by its seal."""
+    """Return the facts as they are recorded: the query replaced by its seal."""
     return replace(facts, query=seal)
 
 
 def with_text(facts: JobFacts, texts: Texts) -> JobFacts:
-    """Give recorded facts their query back."""
+    """Return recorded facts with the text of the query."""
     query = facts.query
     return facts if isinstance(query, str) else replace(facts, query=texts(query))

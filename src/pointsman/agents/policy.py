@@ -17,9 +17,9 @@ from pointsman.kernel.snapshot import SnapshotForm
 
 
 class Intent(Struct, frozen=True, forbid_unknown_fields=True):
-    """One kind of query: which texts are of it, what it needs, and who may be asked.
+    """One kind of query: its patterns, its action, and its candidates.
 
-    Without `candidates`, the agents that name the intent among their capabilities are.
+    Without `candidates`, they are the agents that name the intent among their capabilities.
     """
 
     intent: str
@@ -39,8 +39,8 @@ class RoleAccess(Struct, frozen=True, forbid_unknown_fields=True):
 class AgentsPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that decides about agents, besides the facts and the snapshot of the modules.
 
-    With any `roles`, a role that is not among them may use nothing. The first intent that fits
-    counts. `warnings` tell which defaults were filled in.
+    With any `roles`, a role that is not among them may use nothing. The first intent that matches
+    counts. `warnings` list the defaults that were filled in.
     """
 
     router_config: RouterConfig

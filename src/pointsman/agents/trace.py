@@ -1,4 +1,4 @@
-"""What the choice of an agent says: who takes the job and how, and every number it came from.
+"""The outcome and trace of the choice of an agent: the agent, its budget, and every number.
 
 Scores are in billionths; the HTTP view shows them as ordinary numbers.
 """
@@ -40,7 +40,7 @@ class Ranked(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class AgentOutcome(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who takes the job, how deep, with how many tokens; with an error code, nobody does."""
+    """The agent that takes the job, its depth and tokens; with an error code, no agent does."""
 
     selected_agent: str | None
     reason_tag: ReasonTag | None
@@ -73,10 +73,10 @@ class Check(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class Scored(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """How one candidate came to its score.
+    """The score of one candidate, term by term.
 
     `raw_score` is the exact sum of the terms, rounded once; the terms are rounded for reading.
-    `tie_break` is what put it behind an equal score before it.
+    `tie_break` is the rule that put it behind an equal score before it.
     """
 
     node_id: str
@@ -99,7 +99,7 @@ class Scored(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class DepthTrace(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """How the depth was worked out."""
+    """How the depth was computed."""
 
     base_depth: int
     attention_gain: Billionths
@@ -109,7 +109,7 @@ class DepthTrace(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class TokenTrace(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """How the token budget was worked out; `share` is of the mind's budget."""
+    """How the token budget was computed; `share` is of the brain state's budget."""
 
     token_budget: int
     share: Billionths
@@ -152,7 +152,7 @@ ARTIFACT: Final = "artifact:"
 
 
 class Artifact(Struct, frozen=True):
-    """What was too long for a trace; whoever records the decision keeps it under its id."""
+    """A list or text too long for a trace; the recorder stores it under its id."""
 
     id: ContentId
     body: bytes

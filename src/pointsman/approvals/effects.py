@@ -12,14 +12,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.agents.modules.action_payload import (
+from pointsman.agents.actions.payload import (
     SemDelete,
     SemWrite,
-    opened,
     read_payload,
+    read_recorded_payload,
     selfrep_event,
 )
-from pointsman.agents.trust.event import SELFREP, SelfRepEvent, selfrep_payload
+from pointsman.agents.modules.event import SELFREP, SelfRepEvent, selfrep_payload
 from pointsman.approvals.record import ActionRecord, read_action
 from pointsman.errors import ActionRefused
 from pointsman.governance.action import ActionRequest
@@ -70,7 +70,7 @@ class Effects:
 
     def check(self, request: ActionRequest, body: bytes) -> None:
         """Raise where a request could never be executed; called before it is recorded."""
-        payload = read_payload(request.action_type, opened(body))
+        payload = read_payload(request.action_type, read_recorded_payload(body))
         event = selfrep_event(request.request_id, payload, request.requester.id)
         if event is not None and self._check is not None:
             self._check(event)
@@ -80,7 +80,9 @@ class Effects:
         with closing(LedgerReader(self._home.database)) as ledger:
             record = read_action(ledger, request_id)
             _check_claim(record.state, claim)
-            payload = read_payload(record.state.request.action_type, opened(record.payload))
+            payload = read_payload(
+                record.state.request.action_type, read_recorded_payload(record.payload)
+            )
             event = selfrep_event(request_id, payload, record.state.request.requester.id)
             if event is not None:
                 return self._record_event(event, ledger)
@@ -125,7 +127,7 @@ class Effects:
 
 def value_of(payload: bytes) -> bytes:
     """Return the canonical bytes of a payload's `value`."""
-    found = opened(payload)
+    found = read_recorded_payload(payload)
     return canonical_json(found["value"] if isinstance(found, dict) else None)
 
 

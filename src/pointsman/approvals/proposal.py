@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.agents.modules.action_payload import opened, read_payload, target_of
+from pointsman.agents.actions.payload import read_payload, read_recorded_payload, target_of
 from pointsman.approvals.record import ActionRecord
 from pointsman.brainstate.trace import ActionWish
 from pointsman.errors import DocumentError, InputError, SemPrivate
@@ -57,7 +57,7 @@ def wish_proposal(wish: ActionWish, job_id: str, job_seed: str, trace_id: str) -
     """
     return ActionProposal(
         wish.action_type,
-        opened(wish.payload.encode()),
+        read_recorded_payload(wish.payload.encode()),
         wish.justification,
         origin=RequestOrigin("brainstate", wish.origin, job_id, job_seed, trace_id),
         request_id=wish.action_id,

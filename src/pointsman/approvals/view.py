@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pointsman.access.roles import Access
-from pointsman.agents.modules.action_payload import opened
+from pointsman.agents.actions.payload import read_recorded_payload
 from pointsman.approvals.proposal import ActionProposal
 from pointsman.approvals.record import ActionRecord
 from pointsman.governance.action import (
@@ -126,4 +126,4 @@ def _votes(votes: Sequence[Vote]) -> list[dict[str, str]]:
 
 def _plain(payload: bytes) -> object:
     """Return a payload with ordinary JSON numbers."""
-    return msgspec.Raw(_NUMBERS.encode(opened(payload)))
+    return msgspec.Raw(_NUMBERS.encode(read_recorded_payload(payload)))

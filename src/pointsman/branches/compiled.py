@@ -31,7 +31,7 @@ class CompiledDecisions:
         self._decisions = {each.id: CompiledDecision(each) for each in policy.decisions}
 
     def decision(self, name: str) -> CompiledDecision:
-        """Give a decision by its id."""
+        """Return a decision by its id."""
         found = self._decisions.get(name)
         if found is None:
             near = nearest(name, self._decisions)
@@ -128,7 +128,7 @@ class Wheel:
         self.total = decision.slots
 
     def case(self, slot: int) -> int | None:
-        """Give the case that has a slot; None where no range does."""
+        """Return the case that has a slot; None where no range does."""
         at = bisect_right(self._ends, slot)
         if at < len(self._ends) and self._starts[at] <= slot:
             return self._cases[at]

@@ -14,7 +14,7 @@ from pointsman.errors import InputError
 from pointsman.expressions.values import Value
 from pointsman.kernel.canonical import Form, canonical_json, untag
 
-# What stands in no text at its start is no tag: most contexts hold no decimals.
+# A tag stands at the start of a text; most contexts hold no decimals, so none.
 _TAG = re.compile(rb'"[ds]:')
 
 
@@ -22,7 +22,7 @@ ApprovalStatus = Literal["pending", "approved", "rejected", "used"]
 
 
 class Approval(Struct, frozen=True, forbid_unknown_fields=True):
-    """A request for somebody's yes to one target, and how it stood when facts were gathered."""
+    """A request to approve one target, and its status when the facts were gathered."""
 
     target: str
     request_id: str
@@ -47,7 +47,7 @@ FACTS_FORM = Form(RecordedFacts)
 class BranchFacts(Struct, frozen=True):
     """The facts of one decision; `canonical` are the bytes of the context.
 
-    `approved` are the targets that somebody has already approved, `approvals` the requests for it.
+    `approved` are the targets already approved, `approvals` the requests to approve others.
     """
 
     decision_id: str
@@ -57,7 +57,7 @@ class BranchFacts(Struct, frozen=True):
     approvals: tuple[Approval, ...] = ()
 
     def to_recorded(self) -> RecordedFacts:
-        """Give the facts as they are recorded."""
+        """Return the facts as they are recorded."""
         context = Raw(self.canonical)
         return RecordedFacts(self.decision_id, context, self.approved, self.approvals)
 
@@ -65,7 +65,7 @@ class BranchFacts(Struct, frozen=True):
 def read_facts(
     decision_id: str, context: Mapping[str, Value], approved: Sequence[str] = ()
 ) -> BranchFacts:
-    """Freeze a context; what has no exact form is refused with its place.
+    """Freeze a context; a value without an exact form is refused with its place.
 
     DETERMINISM: the context is read back from its own bytes, so that a decision looks at the same
     values now and when it is replayed. The caller may change his own afterwards.
@@ -74,7 +74,7 @@ def read_facts(
 
 
 def from_recorded(recorded: RecordedFacts) -> BranchFacts:
-    """Give recorded facts in the form decisions look at."""
+    """Return recorded facts in the form `decide` reads."""
     facts = _read(recorded.decision_id, bytes(recorded.context), recorded.approved)
     return replace(facts, approvals=recorded.approvals) if recorded.approvals else facts
 

@@ -54,7 +54,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Guardrail(Struct, frozen=True, forbid_unknown_fields=True):
-    """One check, with what it does when it fails."""
+    """One check, and the action when it fails."""
 
     type: GuardrailType
     targets: tuple[str, ...]
@@ -158,7 +158,7 @@ def branch_policy(files: Iterable[DecisionsFile]) -> BranchPolicy:
 
 
 def decision(given: GivenDecision, file: DecisionsFile) -> Decision:
-    """Give the exact form of a decision that was checked."""
+    """Return the exact form of a checked decision."""
     return Decision(
         id=given.id,
         name=given.name or given.id,

@@ -1,7 +1,7 @@
 """One turn as a generator of effects: rule it, record it, call the model, fall back where allowed.
 
-Nothing here waits or writes. Whoever drives it carries out each effect and sends the result back,
-so the gateway, the terminal app and the tests run the same flow.
+Nothing here waits or writes. The driver carries out each effect and sends the result back, so
+the gateway, the terminal app and the tests run the same flow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pointsman.turns.registry.estimate import call_estimate
 from pointsman.turns.registry.models import provider_of
 
 MOST_HELD: Final = 20_000
-"""Of sessions, those that went on last: a turn that waits for a tool is stored besides."""
+"""Most sessions in memory, the latest ones; a turn that waits for a tool is also stored."""
 
 
 class TurnLock(Struct, frozen=True):
@@ -42,7 +42,7 @@ class TurnLock(Struct, frozen=True):
 
 
 class TurnLocks:
-    """The locks of this process; what it does not hold any more is asked of `stored`."""
+    """The locks of this process; older ones are read from `stored`."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class TurnLocks:
         self._held: OrderedDict[str, TurnLock] = OrderedDict()
 
     def of(self, session_id: str) -> TurnLock | None:
-        """Give the lock of a session's last turn, also one from before a restart."""
+        """Return the lock of a session's last turn, also one from before a restart."""
         found = self._held.get(session_id)
         if found is not None:
             self._held.move_to_end(session_id)
@@ -101,7 +101,7 @@ class Record(Struct, frozen=True):
 
 
 class RecordPlacement(Struct, frozen=True):
-    """Record what was decided about the text of a call that goes on in its turn."""
+    """Record the placement of a call that continues its turn."""
 
     placing: PlacementRuling
     is_refused: bool = False
@@ -189,11 +189,11 @@ def _half_open(ruling: Ruling) -> list[str]:
 
 
 def continue_turn(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> Flow:
-    """Go on in a turn that waited for a tool: same model, no new decision, no fallback.
+    """Continue a turn that waited for a tool: same model, no new decision, no fallback.
 
-    What the tool brought may have to stay on this machine; then the turn ends here, because its
-    model was chosen and cannot change. A turn that was let go by a logged escalation is not held
-    by the table again, only by what it brings.
+    The tool's result may have to stay on this machine; then the turn ends here, because its
+    model was chosen and cannot change. A turn that left by a logged escalation is held
+    again only by its new content, not by the table.
     """
     placing = decide_placement(policies, asked)
     is_let_go = lock.is_escalated and placing.trace.terminated_at == "autoModeLogic"

@@ -38,11 +38,11 @@ NOT_CONFIRMED: Final = "confirmation_needed"
 
 
 class Progress(Protocol):
-    """What has come of an answer so far: what the provider told of its usage, and its words."""
+    """An answer so far: the usage that the provider reported, and its words."""
 
     @property
     def usage(self) -> Usage:
-        """What the provider told."""
+        """The usage that the provider reported."""
         ...
 
     def output_tokens(self) -> int:
@@ -51,7 +51,7 @@ class Progress(Protocol):
 
 
 class CallContext(Protocol):
-    """What surrounds a call, for the listener; never anything of a message."""
+    """The context of a call, for the listener; never anything of a message."""
 
     @property
     def turn_id(self) -> str:
@@ -65,7 +65,7 @@ class CallContext(Protocol):
 
     @property
     def operation(self) -> str:
-        """What is asked of the model: empty for an answer, else `embeddings` and the like."""
+        """The operation: empty for an answer, else `embeddings` and the like."""
         ...
 
     @property
@@ -159,7 +159,7 @@ class ModelCall:
         self.out_ns = 0
         """When the last byte was out, where that is not now."""
         self.progress: Progress | None = None
-        """What has come of the answer, once some of it left; before that a failure is free."""
+        """The answer so far, once some of it left; before that a failure is free."""
         self.answer_headers: Mapping[str, str] = {}
         """The headers of the provider's answer, once they are here."""
         self._reservation: Reservation | None = None
@@ -183,19 +183,19 @@ class ModelCall:
         return None
 
     def begin(self) -> None:
-        """Tell that the provider is called now; what passes until `heard` is its time."""
+        """Note that the provider is called now; the time until `stop_waiting` is the provider's."""
         order = self.order
         self.services.health.begin(order.model, order.input_tokens)
         self.called_ns = self._waiting_ns = time.perf_counter_ns()
 
     def stop_waiting(self) -> None:
-        """Tell that the provider has begun to answer, or has failed to."""
+        """Note that the provider has begun to answer, or has failed to."""
         if self._waiting_ns:
             self.upstream_ns += time.perf_counter_ns() - self._waiting_ns
             self._waiting_ns = 0
 
     def abandon(self) -> None:
-        """Release the money of a call that is never made."""
+        """Release the reservation of a call that is never made."""
         reservation, self._reservation = self._reservation, None
         self.context = _ENDED
         if reservation is not None:
@@ -282,7 +282,7 @@ class ModelCall:
         return is_absurd(quote, self.progress.usage, spent.cost_microusd)
 
     def _settle(self, reservation: Reservation, result: Result) -> Spent | None:
-        """Charge what was used; a call that failed before its first word costs nothing."""
+        """Charge the usage; a call that failed before its first word costs nothing."""
         budgets, progress = self.services.budgets, self.progress
         if progress is None:
             budgets.release(reservation)

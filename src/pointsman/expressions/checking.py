@@ -1,4 +1,4 @@
-"""What can be said about an expression before it meets a value: names, kinds, numbers of arguments.
+"""Checks of an expression before it meets a value: names, kinds, numbers of arguments.
 
 A context may hold anything, so a path is of any kind unless the decision declares its variables.
 """
@@ -14,10 +14,10 @@ from pointsman.expressions.evaluate import INPUT, WHOLE
 from pointsman.expressions.functions import ANY, FUNCTIONS, Kinds
 from pointsman.expressions.syntax import (
     Arithmetic,
-    Call,
     Choice,
     Compare,
     ExpressionRefused,
+    FunctionCall,
     Item,
     Key,
     ListOf,
@@ -54,13 +54,13 @@ class Declared(Struct, frozen=True):
     input_kinds: Kinds = ANY
 
     def resolve(self, keys: Keys, *, has_input: bool = True) -> Keys | None:
-        """Give a path from the context's root on; None where `input` was computed."""
+        """Return a path from the context's root on; None where `input` was computed."""
         if keys[0] == INPUT and has_input:
             return None if self.input_keys is None else (*self.input_keys, *keys[1:])
         return keys[1:] if keys[0] == WHOLE else keys
 
     def of(self, keys: Keys) -> Kinds | None:
-        """Give the kinds of a resolved path; None where it is not declared."""
+        """Return the kinds of a resolved path; None where it is not declared."""
         if not self.kinds or not keys:
             return ANY
         if keys in self.kinds:
@@ -81,7 +81,7 @@ FREE = Declared()
 def kinds_of(
     tree: Node, text: str, declared: Declared = FREE, *, has_input: bool = True
 ) -> Kinds:  # fmt: skip
-    """Give the kinds an expression can have; refuse one that cannot be right."""
+    """Return the kinds an expression can have; refuse one that cannot be right."""
     return _Check(text, declared, has_input=has_input).kinds(tree)
 
 
@@ -100,7 +100,7 @@ class _Check:
         self._has_input = has_input
 
     def kinds(self, node: Node) -> Kinds:
-        """Give the kinds a node can have."""
+        """Return the kinds a node can have."""
         return _WAYS[type(node)](self, node)
 
     def literal(self, node: Literal) -> Kinds:
@@ -201,7 +201,7 @@ class _Check:
         self._need(node.condition, _BOOLEAN, "`?`")
         return _either(self.kinds(node.yes), self.kinds(node.no))
 
-    def call(self, node: Call) -> Kinds:
+    def call(self, node: FunctionCall) -> Kinds:
         function = FUNCTIONS.get(node.name)
         if function is None:
             near = nearest(node.name, FUNCTIONS)
@@ -227,7 +227,7 @@ class _Check:
 
 
 def value_kinds(value: Value) -> Kinds:
-    """Give the kind of a value as kinds."""
+    """Return the kind of a value as kinds."""
     return (KINDS[type(value)],)
 
 
@@ -252,5 +252,5 @@ _WAYS: Mapping[type, Callable[..., Kinds]] = {
     Test: _Check.test,
     Arithmetic: _Check.arithmetic,
     Choice: _Check.choice,
-    Call: _Check.call,
+    FunctionCall: _Check.call,
 }

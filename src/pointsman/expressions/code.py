@@ -1,6 +1,6 @@
 """From a checked tree to one Python code object. User text never reaches Python's parser.
 
-What is built here are Python syntax nodes of a few kinds, with user text only inside constants.
+It builds Python syntax nodes of a few kinds, with user text only inside constants.
 There is no attribute access, and calls go to the functions bound in `_Code.bound` alone.
 Compiled code only ever gives an answer that the careful way would give too, or raises one of
 `LACKS`: then the careful way is asked.
@@ -17,12 +17,12 @@ from typing import TypeAlias, cast
 from pointsman.expressions import values
 from pointsman.expressions.evaluate import INPUT, WHOLE
 from pointsman.expressions.functions import FUNCTIONS, make_call
-from pointsman.expressions.patterns import Pattern
+from pointsman.expressions.patterns import CompiledPattern
 from pointsman.expressions.syntax import (
     Arithmetic,
-    Call,
     Choice,
     Compare,
+    FunctionCall,
     Item,
     ListOf,
     Literal,
@@ -80,8 +80,8 @@ def _soft(start: object, steps: tuple[str | int, ...]) -> Value:
     return None if found is MISSING else cast("Value", found)
 
 
-class Code:
-    """Builds Python expressions out of trees, and remembers what they are bound to.
+class CodeBuilder:
+    """Builds Python expressions out of trees, and keeps the values they are bound to.
 
     `hoisted` names the variables that hold a path's value, or `MISSING`; the second of the two
     names holds `MISSING` for truth values too, for comparisons with numbers.
@@ -97,7 +97,7 @@ class Code:
         self._temporaries = 0
 
     def truth(self, node: Node) -> Python:
-        """Give code for a truth value, which raises for anything else."""
+        """Return code for a truth value, which raises for anything else."""
         if _is_boolean(node):
             return self.value(node)
         name = self.temporary()
@@ -108,16 +108,16 @@ class Code:
         return ast.IfExp(both, _load(name), refused)
 
     def value(self, node: Node) -> Python:
-        """Give code for a value."""
+        """Return code for a value."""
         return _WAYS[type(node)](self, node)
 
     def temporary(self) -> str:
-        """Give a name that is not used yet."""
+        """Return a name that is not used yet."""
         self._temporaries += 1
         return f"t{self._temporaries}"
 
     def constant(self, value: object) -> Python:
-        """Give code for a value that is known now."""
+        """Return code for a value that is known now."""
         if value is None or isinstance(value, bool | int | str):
             return ast.Constant(value)
         name = f"k{len(self.bound)}"
@@ -125,17 +125,17 @@ class Code:
         return _load(name)
 
     def literal(self, node: Literal) -> Python:
-        """Give code for a literal."""
+        """Return code for a literal."""
         return self.constant(node.value)
 
     def path(self, node: Path) -> Python:
-        """Give code for a path."""
+        """Return code for a path."""
         if node.keys in self.hoisted:
             return _load(self.hoisted[node.keys][0])
         return self.path_code(node)
 
     def path_code(self, node: Path) -> Python:
-        """Give code that follows a path, whatever is hoisted."""
+        """Return code that follows a path, whatever is hoisted."""
         found = self._start(node.root)
         for step in node.steps:
             if isinstance(step, str):
@@ -150,40 +150,40 @@ class Code:
         return ast.Subscript(_load("context"), ast.Constant(root), ast.Load())
 
     def item(self, node: Item) -> Python:
-        """Give code for a member."""
+        """Return code for a member."""
         return _call("item", self.value(node.of), self.value(node.key))
 
     def list_of(self, node: ListOf) -> Python:
-        """Give code for a list."""
+        """Return code for a list."""
         return ast.List([self._present_value(each) for each in node.items], ast.Load())
 
     def map_of(self, node: MapOf) -> Python:
-        """Give code for a mapping."""
+        """Return code for a mapping."""
         keys: list[Python | None] = [ast.Constant(key) for key in node.keys]
         return ast.Dict(keys, [self._present_value(each) for each in node.values])
 
     def _present_value(self, node: Node) -> Python:
-        """Give code for a value that is put away unseen: what is missing must not slip through."""
+        """Return code for a value that is stored unread: a missing one must raise."""
         found = self.value(node)
         if isinstance(node, Path) and (node.keys in self.hoisted or not node.steps):
             return _call("present", found)
         return found
 
     def not_(self, node: Not) -> Python:
-        """Give code for an opposite."""
+        """Return code for an opposite."""
         return ast.UnaryOp(ast.Not(), self.truth(node.of))
 
     def minus(self, node: Minus) -> Python:
-        """Give code for a number with the other sign."""
+        """Return code for a number with the other sign."""
         return _call("negate", self.value(node.of))
 
     def logic(self, node: Logic) -> Python:
-        """Give code for truth values joined."""
+        """Return code for truth values joined."""
         word = ast.And() if node.word == "and" else ast.Or()
         return ast.BoolOp(word, [self.truth(each) for each in node.parts])
 
     def compare(self, node: Compare) -> Python:
-        """Give code for a comparison."""
+        """Return code for a comparison."""
         if node.sign in _ORDERS:
             return self._order(node)
         is_equal = node.sign == "=="
@@ -211,7 +211,7 @@ class Code:
         return _compare(found, ast.Is() if is_null else ast.IsNot(), ast.Constant(None))
 
     def _path_or_null(self, node: Path) -> Python:
-        """Give code for a path that is null where it is missing."""
+        """Return code for a path that is null where it is missing."""
         if node.keys in self.hoisted:
             name = self.hoisted[node.keys][0]
             is_missing = _compare(_load(name), ast.Is(), _load("MISSING"))
@@ -232,7 +232,7 @@ class Code:
         return _call(helper, self.value(left), self.value(right))
 
     def _beside(self, node: Node, literal: Literal) -> Python:
-        """Give code for what is ordered with a literal: no truth value may pass for a number."""
+        """Return code for an operand ordered with a literal: a truth value is no number."""
         if isinstance(literal.value, str) or not _may_be_boolean(node):
             return self.value(node)
         if isinstance(node, Path) and node.keys in self.hoisted:
@@ -244,7 +244,7 @@ class Code:
         return ast.IfExp(both, _load(name), _load("MISSING"))
 
     def test(self, node: Test) -> Python:
-        """Give code for a membership or match."""
+        """Return code for a membership or match."""
         if node.word == "matches":
             return self._matches(node.left, node.right)
         if node.word in {"starts_with", "ends_with"}:
@@ -268,11 +268,11 @@ class Code:
     def _matches(self, text: Node, pattern: Node) -> Python:
         self.is_metered = True
         assert isinstance(pattern, Literal)  # noqa: S101 - checked when the text was read
-        is_in = Pattern(str(pattern.value)).is_in
+        is_in = CompiledPattern(str(pattern.value)).is_in
         return ast.Call(self.constant(is_in), [self.value(text), _load("meter")], [])
 
     def arithmetic(self, node: Arithmetic) -> Python:
-        """Give code for a sum, product and their like."""
+        """Return code for a sum, product and their like."""
         left, right = self.value(node.left), self.value(node.right)
         if node.sign == "+":
             self.is_metered = True
@@ -280,14 +280,14 @@ class Code:
         return _call(_ARITHMETIC[node.sign], left, right)
 
     def choice(self, node: Choice) -> Python:
-        """Give code for one of two values."""
+        """Return code for one of two values."""
         return self._chosen(node.condition, node.yes, node.no)
 
     def _chosen(self, condition: Node, yes: Node, no: Node) -> Python:
         return ast.IfExp(self.truth(condition), self._present_value(yes), self._present_value(no))
 
-    def call(self, node: Call) -> Python:
-        """Give code for a function of the table."""
+    def call(self, node: FunctionCall) -> Python:
+        """Return code for a function of the table."""
         match node.name:
             case "if":
                 return self._chosen(*node.arguments)
@@ -354,7 +354,7 @@ def _is_ordered(value: Value) -> bool:
 
 
 def _is_boolean(node: Node) -> bool:
-    if isinstance(node, Call):
+    if isinstance(node, FunctionCall):
         return node.name in _BOOLEAN_CALLS
     is_truth = isinstance(node, Literal) and isinstance(node.value, bool)
     return is_truth or isinstance(node, Not | Logic | Compare | Test)
@@ -365,7 +365,7 @@ def _may_be_boolean(node: Node) -> bool:
 
 
 def _plain_members(node: Node) -> list[Value] | None:
-    """Give the members of a list whose members are all literals."""
+    """Return the members of a list whose members are all literals."""
     if not isinstance(node, ListOf):
         return None
     found = [each.value for each in node.items if isinstance(each, Literal)]
@@ -373,17 +373,17 @@ def _plain_members(node: Node) -> list[Value] | None:
 
 
 _WAYS: Mapping[type, Callable[..., Python]] = {
-    Literal: Code.literal,
-    Path: Code.path,
-    Item: Code.item,
-    ListOf: Code.list_of,
-    MapOf: Code.map_of,
-    Not: Code.not_,
-    Minus: Code.minus,
-    Logic: Code.logic,
-    Compare: Code.compare,
-    Test: Code.test,
-    Arithmetic: Code.arithmetic,
-    Choice: Code.choice,
-    Call: Code.call,
+    Literal: CodeBuilder.literal,
+    Path: CodeBuilder.path,
+    Item: CodeBuilder.item,
+    ListOf: CodeBuilder.list_of,
+    MapOf: CodeBuilder.map_of,
+    Not: CodeBuilder.not_,
+    Minus: CodeBuilder.minus,
+    Logic: CodeBuilder.logic,
+    Compare: CodeBuilder.compare,
+    Test: CodeBuilder.test,
+    Arithmetic: CodeBuilder.arithmetic,
+    Choice: CodeBuilder.choice,
+    FunctionCall: CodeBuilder.call,
 }

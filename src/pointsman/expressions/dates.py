@@ -61,14 +61,14 @@ def format_date(text: str, pattern: str) -> str:
 
 
 def difference(later: str, earlier: str, unit: str) -> Decimal:
-    """Give the first instant minus the second, in days, hours, minutes or seconds."""
+    """Return the first instant minus the second, in days, hours, minutes or seconds."""
     if unit not in UNITS:
         raise NotKnown("a unit is not `days`, `hours`, `minutes` or `seconds`")
     return EXACT.divide(Decimal(instant(later) - instant(earlier)), Decimal(UNITS[unit]))
 
 
 def shift_date(text: str, count: object, unit: str) -> str:
-    """Give the instant so many units later."""
+    """Return the instant so many units later."""
     found = instant(text) + whole(count) * UNITS[unit]
     if not 0 <= found <= LATEST:
         raise NotKnown("a date lies outside the years 1970 to 9999")

@@ -1,4 +1,4 @@
-"""The functions of expressions, as one table: what they take, what they do, and an example.
+"""The functions of expressions, as one table: parameters, meaning and an example.
 
 The reference page is written from this table, and every example in it is a test.
 """
@@ -47,7 +47,7 @@ class Function(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name in expressions."""
         return self.usage.partition("(")[0]
 
     def takes_count(self, count: int) -> bool:
@@ -56,12 +56,12 @@ class Function(Struct, frozen=True):
         return self.needs <= count <= most
 
     def kinds(self, index: int) -> Kinds:
-        """Give the kinds that an argument may have."""
+        """Return the kinds that an argument may have."""
         return self.takes[min(index, len(self.takes) - 1)]
 
 
 def make_call(function: Function) -> Callable[..., Value]:
-    """Give a function as code that judges the kinds of its arguments first."""
+    """Return a callable that checks the kinds of its arguments first."""
     make, name = function.make, function.name
     assert make is not None  # noqa: S101 - forms of the language are never called
     kinds = [frozenset(each) for each in function.takes]

@@ -14,11 +14,11 @@ from pointsman.expressions.syntax import (
     MAX_NODES,
     Arithmetic,
     ArithmeticSign,
-    Call,
     Choice,
     Compare,
     CompareSign,
     ExpressionRefused,
+    FunctionCall,
     Item,
     ListOf,
     Literal,
@@ -52,7 +52,7 @@ _DELIMITERS = (("{{", "}}"), ("${", "}"))
 
 
 def parse_expression(text: str) -> Node:
-    """Give the tree of an expression, with or without `{{ }}` or `${ }` round it."""
+    """Return the tree of an expression, with or without `{{ }}` or `${ }` round it."""
     start, end = _inside(text)
     # Blanks stand for the delimiters, so that columns are those of the text as written.
     parser = _Parser(text, " " * start + text[start:end])
@@ -92,7 +92,7 @@ class _Parser:
         return node
 
     def _expression(self, floor: int = _CHOICE) -> Node:
-        """Read operators that bind at least as tightly as `floor`, and what they join."""
+        """Read operators that bind at least as tightly as `floor`, and their operands."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self._refuse(self._token, f"nested deeper than {MAX_DEPTH}")
@@ -118,7 +118,7 @@ class _Parser:
         return self._member()
 
     def _operator(self) -> str:
-        """Give the operator that stands here, by one spelling, or an empty text."""
+        """Return the operator that stands here, by one spelling, or an empty text."""
         token = self._token
         if token.kind not in {"sign", "name"}:
             return ""
@@ -201,7 +201,7 @@ class _Parser:
             if token.text in _WORDS:
                 self._fail_at(token)
             self._take()
-            return Call(token.at, token.text, self._arguments(")"))
+            return FunctionCall(token.at, token.text, self._arguments(")"))
         if token.text in _LITERALS:
             return Literal(token.at, _LITERALS[token.text])
         if token.text in _WORDS or token.text in _TESTS:

@@ -50,7 +50,7 @@ class Token(Struct, frozen=True):
 
 
 def tokens(text: str) -> list[Token]:
-    """Give the tokens of a text, the last of which is its end."""
+    """Return the tokens of a text, the last of which is its end."""
     if len(text) > MAX_CHARACTERS:
         message = f"the expression is longer than {MAX_CHARACTERS} characters"
         raise ExpressionRefused(message, text=text[:80])

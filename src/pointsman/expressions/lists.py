@@ -10,28 +10,28 @@ from pointsman.expressions.values import Meter, NotKnown, Value, spend
 
 
 def size(_meter: Meter, of: str | list[Value] | dict[str, Value]) -> int:
-    """Give the number of characters or members."""
+    """Return the number of characters or members."""
     return len(of)
 
 
 def first(_meter: Meter, of: list[Value]) -> Value:
-    """Give the first member; nothing when there is none."""
+    """Return the first member; nothing when there is none."""
     return of[0] if of else None
 
 
 def last(_meter: Meter, of: list[Value]) -> Value:
-    """Give the last member; nothing when there is none."""
+    """Return the last member; nothing when there is none."""
     return of[-1] if of else None
 
 
 def flatten(meter: Meter, of: list[Value]) -> Value:
-    """Give the members of lists inside a list in their place."""
+    """Return the members of lists inside a list in their place."""
     spend(meter, sum(len(each) if isinstance(each, list) else 1 for each in of))
     return [each for part in of for each in (part if isinstance(part, list) else [part])]
 
 
 def in_order(meter: Meter, of: list[Value]) -> Value:
-    """Give numbers or texts from the least to the greatest."""
+    """Return numbers or texts from the least to the greatest."""
     spend(meter, len(of) * max(len(of).bit_length(), 1))
     kinds = {values.kind_of(each) for each in of}
     if len(kinds) > 1 or not kinds <= {"number", "text"}:
@@ -40,7 +40,7 @@ def in_order(meter: Meter, of: list[Value]) -> Value:
 
 
 def distinct(meter: Meter, of: list[Value]) -> Value:
-    """Give the members without repetition, as they first stand."""
+    """Return the members without repetition, as they first stand."""
     spend(meter, len(of))
     found: dict[object, Value] = {}
     for each in of:
@@ -49,7 +49,7 @@ def distinct(meter: Meter, of: list[Value]) -> Value:
 
 
 def _key(value: Value) -> object:
-    """Give something hashable that is equal for equal values only."""
+    """Return something hashable that is equal for equal values only."""
     kind = values.kind_of(value)
     if isinstance(value, list):
         return (kind, *map(_key, value))

@@ -25,17 +25,17 @@ def _extreme(meter: Meter, name: str, given: tuple[Value, ...]) -> Value:
 
 
 def least(meter: Meter, *given: Value) -> Value:
-    """Give the least of some numbers or texts."""
+    """Return the least of some numbers or texts."""
     return _extreme(meter, "min", given)
 
 
 def greatest(meter: Meter, *given: Value) -> Value:
-    """Give the greatest of some numbers or texts."""
+    """Return the greatest of some numbers or texts."""
     return _extreme(meter, "max", given)
 
 
 def total(meter: Meter, members: list[Value]) -> Value:
-    """Give the sum of a list of numbers."""
+    """Return the sum of a list of numbers."""
     spend(meter, len(members))
     found: Value = 0
     for each in members:
@@ -44,7 +44,7 @@ def total(meter: Meter, members: list[Value]) -> Value:
 
 
 def absolute(_meter: Meter, of: int | Decimal) -> Value:
-    """Give a number without its sign."""
+    """Return a number without its sign."""
     return abs(of) if isinstance(of, int) else of.copy_abs()
 
 
@@ -55,15 +55,15 @@ def _quantize(of: Value, places: int, rounding: str) -> Decimal:
 
 
 def round_number(_meter: Meter, of: Value, places: Value = 0) -> Value:
-    """Give a number rounded half to even."""
+    """Return a number rounded half to even."""
     return _quantize(of, whole(places), ROUND_HALF_EVEN)
 
 
 def ceiling(_meter: Meter, of: Value) -> Value:
-    """Give the next whole number up."""
+    """Return the next whole number up."""
     return _quantize(of, 0, ROUND_CEILING)
 
 
 def floor(_meter: Meter, of: Value) -> Value:
-    """Give the next whole number down."""
+    """Return the next whole number down."""
     return _quantize(of, 0, ROUND_FLOOR)

@@ -48,7 +48,7 @@ class ExpressionRefused(InputError):
 
     @property
     def column(self) -> int:
-        """The column of what is wrong, counted from 1."""
+        """The column of the error, counted from 1."""
         return self.at + 1
 
     def caret(self) -> str:
@@ -168,7 +168,7 @@ class Choice(Struct, frozen=True):
     no: Node
 
 
-class Call(Struct, frozen=True):
+class FunctionCall(Struct, frozen=True):
     """A function of the table, called."""
 
     at: int
@@ -178,12 +178,12 @@ class Call(Struct, frozen=True):
 
 Node: TypeAlias = (
     Literal | Path | Item | ListOf | MapOf | Not | Minus | Logic | Compare | Test | Arithmetic
-    | Choice | Call
+    | Choice | FunctionCall
 )  # fmt: skip
 
 
 def inner(node: Node) -> tuple[Node, ...]:
-    """Give the nodes directly inside a node, as they stand in the text."""
+    """Return the nodes directly inside a node, as they stand in the text."""
     match node:
         case Not() | Minus():
             return (node.of,)
@@ -200,7 +200,7 @@ def _children(node: Node) -> tuple[Node, ...]:
     match node:
         case Logic():
             return node.parts
-        case Call():
+        case FunctionCall():
             return node.arguments
         case ListOf():
             return node.items
@@ -210,13 +210,13 @@ def _children(node: Node) -> tuple[Node, ...]:
 
 
 def every(node: Node) -> Iterator[Node]:
-    """Give a node and all inside it, from left to right."""
+    """Return a node and all inside it, from left to right."""
     yield node
     for each in inner(node):
         yield from every(each)
 
 
 def paths(node: Node) -> tuple[Path, ...]:
-    """Give the values of the context that an expression reads, each once, as they first stand."""
+    """Return the values of the context that an expression reads, each once, as they first stand."""
     found = {each.keys: each for each in reversed(list(every(node))) if isinstance(each, Path)}
     return tuple(reversed(found.values()))

@@ -1,4 +1,4 @@
-"""Functions on texts. What they look at and what they make is taken off the meter."""
+"""Functions on texts. The characters they read and make are taken off the meter."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def text_of(value: Value) -> str:
 
 
 def concat(meter: Meter, *parts: Value) -> str:
-    """Give texts, numbers and truth values joined to one text."""
+    """Return texts, numbers and truth values joined to one text."""
     texts = [text_of(each) for each in parts]
     spend_text(meter, sum(map(len, texts)))
     return "".join(texts)
 
 
 def substring(meter: Meter, text: str, start: Value, length: Value = MAX_INT) -> str:
-    """Give part of a text, counted in characters from 0."""
+    """Return part of a text, counted in characters from 0."""
     first, count = whole(start), whole(length)
     if first < 0 or count < 0:
         raise NotKnown("`substring` counts from 0 up")
@@ -45,7 +45,7 @@ def substring(meter: Meter, text: str, start: Value, length: Value = MAX_INT) ->
 
 
 def replace(meter: Meter, text: str, old: str, new: str) -> str:
-    """Give a text with one part replaced wherever it stands."""
+    """Return a text with one part replaced wherever it stands."""
     if not old:
         raise NotKnown("`replace` cannot look for an empty text")
     spend_text(meter, len(text) + text.count(old) * len(new))
@@ -53,26 +53,26 @@ def replace(meter: Meter, text: str, old: str, new: str) -> str:
 
 
 def trim(meter: Meter, text: str) -> str:
-    """Give a text without blanks at its ends."""
+    """Return a text without blanks at its ends."""
     spend_text(meter, len(text))
     return text.strip(" \t\n\r\f\v")
 
 
 def upper(meter: Meter, text: str) -> str:
-    """Give a text with its ASCII letters in upper case."""
+    """Return a text with its ASCII letters in upper case."""
     spend_text(meter, len(text))
     return text.encode().upper().decode()
 
 
 def lower(meter: Meter, text: str) -> str:
-    """Give a text with its ASCII letters in lower case."""
+    """Return a text with its ASCII letters in lower case."""
     # DETERMINISM: only ASCII letters; the rest of Unicode changes with the Python version.
     spend_text(meter, len(text))
     return text.encode().lower().decode()
 
 
 def split_text(meter: Meter, text: str, separator: str) -> Value:
-    """Give the parts of a text between separators."""
+    """Return the parts of a text between separators."""
     if not separator:
         raise NotKnown("`split_text` cannot look for an empty text")
     spend_text(meter, len(text))
@@ -81,7 +81,7 @@ def split_text(meter: Meter, text: str, separator: str) -> Value:
 
 
 def join(meter: Meter, parts: list[Value], separator: str) -> str:
-    """Give the members of a list as one text."""
+    """Return the members of a list as one text."""
     spend(meter, len(parts))
     if any(values.kind_of(each) not in _SCALAR for each in parts):
         raise NotKnown("`join` takes texts, numbers and truth values")

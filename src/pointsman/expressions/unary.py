@@ -31,7 +31,7 @@ class _Token(Struct, frozen=True):
 
 
 def path_of(name: str) -> str:
-    """Give the path that a column's name stands for; a name may hold blanks."""
+    """Return the path that a column's name stands for; a name may hold blanks."""
     name = name.strip()
     if _PLAIN.fullmatch(name):
         return name
@@ -47,7 +47,7 @@ def literal_text(text: str) -> str:
 
 
 def condition_of(path: str, cell: str, *, is_bare: bool = False) -> str:
-    """Give the condition of one cell; empty where it allows everything.
+    """Return the condition of one cell; empty where it allows everything.
 
     Where `is_bare`, a word that is no test stands for itself as a text, as in a spreadsheet.
     """
@@ -57,7 +57,7 @@ def condition_of(path: str, cell: str, *, is_bare: bool = False) -> str:
 
 
 def literals_of(cell: str) -> list[str]:
-    """Give the literals of a list such as `"Low","High"`, written in our language."""
+    """Return the literals of a list such as `"Low","High"`, written in our language."""
     return _Cell("", cell, is_bare=False).literals() if cell.strip() else []
 
 
@@ -100,7 +100,7 @@ class _Cell:
         return found
 
     def _test(self) -> tuple[str, str]:
-        """Give a sign and a literal, or an empty sign and a whole condition."""
+        """Return a sign and a literal, or an empty sign and a whole condition."""
         sign = self._peek()
         if sign in {"<", "<=", ">", ">=", "=", "!="}:
             self._next += 1
@@ -166,7 +166,7 @@ class _Cell:
         ]
 
     def _bare(self, at: int, match: re.Match[str] | None) -> _Token | None:
-        """Give a run of letters that a spreadsheet holds as a text without quotes."""
+        """Return a run of letters that a spreadsheet holds as a text without quotes."""
         if not self._is_bare or (match is not None and match.lastgroup in {"text", "sign"}):
             return None
         run = _BARE.match(self._text, at)

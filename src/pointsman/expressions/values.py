@@ -67,11 +67,11 @@ class NotKnown(Exception):
         super().__init__(reason)
 
 
-class OverBudget(Exception):
+class StepsExhausted(Exception):
     """More steps than one evaluation may take."""
 
 
-LACKS = (KeyError, TypeError, IndexError, ArithmeticError, NotKnown, OverBudget)
+LACKS = (KeyError, TypeError, IndexError, ArithmeticError, NotKnown, StepsExhausted)
 """What compiled code raises where it meets something that only the careful way can judge."""
 
 
@@ -91,10 +91,10 @@ MISSING = Missing()
 
 
 def spend(meter: Meter, steps: int) -> None:
-    """Take steps off what is left; raise when nothing is."""
+    """Take steps off the meter; raise when none is left."""
     meter[0] -= steps
     if meter[0] < 0:
-        raise OverBudget
+        raise StepsExhausted
 
 
 def spend_text(meter: Meter, characters: int) -> None:
@@ -111,21 +111,21 @@ def kind_of(value: object) -> Kind:
 
 
 def boolean(value: object) -> bool:
-    """Give a truth value, and nothing else for one."""
+    """Return a truth value, and nothing else for one."""
     if value is True or value is False:
         return value
     raise NotKnown(f"{NAMES[kind_of(value)]} is not true or false")
 
 
 def number(value: object) -> int | Decimal:
-    """Give a number, and nothing else for one."""
+    """Return a number, and nothing else for one."""
     if type(value) is int or type(value) is Decimal:
         return value
     raise NotKnown(f"{NAMES[kind_of(value)]} is not a number")
 
 
 def whole(value: object) -> int:
-    """Give a number without a fraction as a plain integer."""
+    """Return a number without a fraction as a plain integer."""
     found = number(value)
     if type(found) is Decimal and found != found.to_integral_value():
         raise NotKnown("a number has a fraction")
@@ -175,7 +175,7 @@ def _comparable_pair(left: object, right: object) -> tuple[Decimal, Decimal]:
 
 
 def add(left: object, right: object, meter: Meter) -> Value:
-    """Give the sum of two numbers, or two texts joined."""
+    """Return the sum of two numbers, or two texts joined."""
     if type(left) is int and type(right) is int:
         return _widen(left + right)
     if type(left) is str and type(right) is str:
@@ -185,31 +185,31 @@ def add(left: object, right: object, meter: Meter) -> Value:
 
 
 def subtract(left: object, right: object) -> int | Decimal:
-    """Give the difference of two numbers."""
+    """Return the difference of two numbers."""
     if type(left) is int and type(right) is int:
         return _widen(left - right)
     return _plain(EXACT.subtract(*_numbers(left, right)))
 
 
 def multiply(left: object, right: object) -> int | Decimal:
-    """Give the product of two numbers."""
+    """Return the product of two numbers."""
     if type(left) is int and type(right) is int:
         return _widen(left * right)
     return _plain(EXACT.multiply(*_numbers(left, right)))
 
 
 def divide(left: object, right: object) -> int | Decimal:
-    """Give the quotient of two numbers, rounded half to even at the 34th digit."""
+    """Return the quotient of two numbers, rounded half to even at the 34th digit."""
     return _plain(EXACT.divide(*_numbers(left, right)))
 
 
 def remainder(left: object, right: object) -> int | Decimal:
-    """Give what a division leaves over; it has the sign of the dividend."""
+    """Return the remainder of a division; it has the sign of the dividend."""
     return _plain(EXACT.remainder(*_numbers(left, right)))
 
 
 def negate(value: object) -> int | Decimal:
-    """Give a number with the other sign."""
+    """Return a number with the other sign."""
     found = number(value)
     return -found if type(found) is int else Decimal(found).copy_negate()
 
@@ -229,7 +229,7 @@ def _widen(value: int) -> int | Decimal:
 
 
 def item(of: object, key: object) -> Value:
-    """Give a member of a mapping by its name, or of a list by its number from 0."""
+    """Return a member of a mapping by its name, or of a list by its number from 0."""
     if isinstance(of, dict) and isinstance(key, str):
         return present(follow_path(of, (key,)))
     if isinstance(of, list) and kind_of(key) == "number":
@@ -239,7 +239,7 @@ def item(of: object, key: object) -> Value:
 
 
 def present(found: Value | Missing) -> Value:
-    """Give a value that is there."""
+    """Return a value, or raise where it is missing."""
     if isinstance(found, Missing):
         raise NotKnown("missing")
     return found

@@ -27,7 +27,6 @@ from pointsman.gateway.api.policies.writing import follow_policy
 from pointsman.gateway.dispatch import LOOPBACK, Gateway
 from pointsman.gateway.route_table import ROUTES, RouteTable
 from pointsman.gateway.routes import make_handlers
-from pointsman.gateway.serving.durability import UNWATCHED
 from pointsman.gateway.serving.feed import Feed
 from pointsman.gateway.serving.services import GatewayServices, fallback_of, stored_lock
 from pointsman.gateway.telemetry.call_telemetry import CallTelemetry
@@ -44,6 +43,7 @@ from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.settings import Server, Settings
 from pointsman.storage.store_url import shared_store
 from pointsman.storage.stores.sessions import SessionStore
+from pointsman.storage.writer.durability import UNWATCHED
 from pointsman.turns.registry.availability import Transition
 
 if TYPE_CHECKING:

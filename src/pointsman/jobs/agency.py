@@ -21,7 +21,7 @@ from pointsman.agents.decide import DECISION_VERSION, decide
 from pointsman.agents.explain import ShownRoute
 from pointsman.agents.facts import FACTS_FORM, GivenJob, JobFacts, facts_of, mind_view, with_seal
 from pointsman.agents.file.agents_file import GivenSelfRep
-from pointsman.agents.modules.making import selfrep_of
+from pointsman.agents.file.make_selfrep import selfrep_of
 from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM

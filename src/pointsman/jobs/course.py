@@ -13,10 +13,10 @@ from typing import Final, NamedTuple, Protocol
 from msgspec import Struct
 
 from pointsman.agents.facts import JobFacts, after_failure
+from pointsman.agents.modules.apt import EventType, TrustEvent, event_id
+from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.trace import OUTCOME_FORM, AgentOutcome
-from pointsman.agents.trust.apt import EventType, TrustEvent, event_id
-from pointsman.agents.trust.folding import folded
 from pointsman.brainstate.events import (
     AttemptFailed,
     Event,
@@ -343,7 +343,7 @@ class _JobRun:
             final_output=self.final,
             brainstate_before=started.snapshot_ids["brainstate"],
             brainstate_after=self.state_id,
-            selfrep_after=SELFREP_FORM.id(folded(self.plan.selfrep, self.events)),
+            selfrep_after=SELFREP_FORM.id(fold_events(self.plan.selfrep, self.events)),
             event_refs=tuple(each.event_id for each in self.events),
             errors=tuple(self.faults),
             warnings=tuple(text for each in rows for text in each.warnings),

@@ -15,13 +15,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pointsman.agents.actions.effects import GovernedAgents, apply_event
 from pointsman.agents.compiled import compile_policy
-from pointsman.agents.modules.governing import House, house_after
+from pointsman.agents.modules.apt import EVENT_FORM, TrustEvent
+from pointsman.agents.modules.event import SELFREP, SelfRepEvent, read_selfrep
+from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.selfrep import SelfRep, Tail
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.trust.apt import EVENT_FORM, TrustEvent
-from pointsman.agents.trust.event import SELFREP, SelfRepEvent, read_selfrep
-from pointsman.agents.trust.folding import folded
 from pointsman.errors import InputError, PointsmanError
 from pointsman.jobs.entries import TRUST
 from pointsman.kernel.entry import Entry
@@ -70,7 +70,7 @@ class LiveAgents:
         """Raise an InputError where an event could not be folded now."""
         live = self.current()
         house = (live.in_force.policy, live.selfrep)
-        house_after(house, event, LATEST)
+        apply_event(house, event, LATEST)
 
 
 class _Fold:
@@ -81,7 +81,7 @@ class _Fold:
         self.sizes: dict[int, int] = {}
         self.heads: dict[int, Instant] = {}
         self.last = _START
-        self._house: House = (base.policy, base.selfrep)
+        self._house: GovernedAgents = (base.policy, base.selfrep)
         self._requests: set[str] = set()
         self._events: set[str] = set()
         self._unfolded: list[str] = []
@@ -120,7 +120,7 @@ class _Fold:
         self._events.add(event.event_id)
         # Jobs of many seeds follow on each other here: only the count of the tail goes on.
         onwards = replace(selfrep, tail=Tail(selfrep.tail.events, "", -1))
-        self._house = (policy, folded(onwards, [event]))
+        self._house = (policy, fold_events(onwards, [event]))
 
     def _govern(self, entry: Entry) -> None:
         event = read_selfrep(entry.kind, entry.payload)
@@ -128,7 +128,7 @@ class _Fold:
             raise InputError("an event of a kind that is not known here")
         if event.request_id not in self._requests:
             self._requests.add(event.request_id)
-            self._house = house_after(self._house, event, entry.at)
+            self._house = apply_event(self._house, event, entry.at)
 
 
 def _fold_new_entries(fold: _Fold, ledger: LedgerReader) -> _Fold:

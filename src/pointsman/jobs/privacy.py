@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from pointsman.agents.facts import OPEN, PrivacyVerdict, normalised
+from pointsman.agents.facts import OPEN, PrivacyVerdict, normalise_query
 from pointsman.signals.detectors import detect
 from pointsman.signals.hit import Hit
 from pointsman.signals.kinds import KINDS
@@ -34,7 +34,7 @@ def privacy_verdict(
 def found_kinds(text: str, find: Find = detect) -> tuple[str, ...]:
     """List the kinds found in a text, as written and normalised; a failing detector is one."""
     try:
-        hits = [*find(text), *find(normalised(text))]
+        hits = [*find(text), *find(normalise_query(text))]
     except Exception:  # noqa: BLE001 - when a detector fails for any reason, nothing may pass
         return (FAILED,)
     return tuple(sorted({f"{hit.group}.{hit.kind}" for hit in hits}))

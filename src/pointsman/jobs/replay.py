@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal, with_text
+from pointsman.agents.modules.apt import EVENT_FORM, TrustEvent
 from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.trace import AgentOutcome
-from pointsman.agents.trust.apt import EVENT_FORM, TrustEvent
 from pointsman.audit.replay import HomeReplayer
 from pointsman.brainstate.events import INPUTS_FORM, TickInputs
 from pointsman.brainstate.state import BRAINSTATE_FORM, BrainState
@@ -181,7 +181,7 @@ class _Replay:
         """Vote again by the recorded rules; other votes are recalled."""
         known = {each.voter: each.vote for each in self._record.votes.get(number, [])}
         output = cast("AgentReply", answered.reply).output(agent_id, answered.found_kinds)
-        rules = RuleVoter(self._council.declared)
+        rules = RuleVoter(self._council.rules_in_force)
         votes = []
         for member in self._council.members:
             vote = known.get(member.id)

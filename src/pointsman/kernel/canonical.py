@@ -39,7 +39,7 @@ _EXACT = (
 
 
 def content_id(canonical: bytes) -> ContentId:
-    """Give the content id of canonical bytes."""
+    """Return the content id of canonical bytes."""
     return ContentId("sha256:" + hashlib.sha256(canonical).hexdigest())
 
 
@@ -62,13 +62,13 @@ class Form(Generic[T]):
         self._decoder = msgspec.json.Decoder(kind)
 
     def encode(self, value: T) -> bytes:
-        """Give the canonical bytes."""
+        """Return the canonical bytes."""
         return _encode(value)
 
     def decode(self, canonical: bytes) -> T:
         """Read canonical bytes back; whatever this type would not have written is refused.
 
-        A missing key is refused too: a default of today must not stand in for what was recorded.
+        A missing key is refused too: a default of today must not replace a recorded value.
         """
         value = self.read(canonical)
         if self.encode(value) != canonical:
@@ -87,12 +87,12 @@ class Form(Generic[T]):
             raise IntegrityFailure(f"stored {self.kind.__name__.lower()}: {error}") from error
 
     def id(self, value: T) -> ContentId:
-        """Give the content id."""
+        """Return the content id."""
         return content_id(self.encode(value))
 
 
 def canonical_json(value: Json) -> bytes:
-    """Give the canonical bytes of a value a user brings: any keys, decimals as tagged strings."""
+    """Return the canonical bytes of a value a user brings: any keys, decimals as tagged strings."""
     return _encode(_tag(value, MAX_DEPTH))
 
 

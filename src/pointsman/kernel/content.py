@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BLOCK = 64
 
 Retain = Literal["full", "redacted", "digest"]
-"""What is kept of a text: all of it, what is left after redaction, or its digest alone."""
+"""How much of a text is kept: all of it, its redacted form, or its digest alone."""
 
 
 class Sealed(Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,7 +46,7 @@ def seal_text(text: str, key: bytes) -> Sealed:
 
 @lru_cache(maxsize=8)
 def _hmac_start(key: bytes) -> tuple[_Hash, _Hash]:
-    """Give both hashes of an HMAC with the key in them: a copy costs a quarter of a new one."""
+    """Return both hashes of an HMAC with the key in them: a copy costs a quarter of a new one."""
     block = (key if len(key) <= _BLOCK else hashlib.sha256(key).digest()).ljust(_BLOCK, b"\0")
     inner, outer = (bytes(byte ^ pad for byte in block) for pad in (0x36, 0x5C))
     return hashlib.sha256(inner), hashlib.sha256(outer)

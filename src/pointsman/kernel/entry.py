@@ -30,9 +30,9 @@ _HEAD = Packing(">Q32sqHHHHI")
 
 
 class Draft(Struct, frozen=True):
-    """What somebody wants recorded, before it has a place in a chain.
+    """A record that waits for its place in a chain.
 
-    `id` names what happened, `ref` what it belongs to: a decision's turn, an attempt's decision.
+    `id` names the event, `ref` its subject: a decision's turn, an attempt's decision.
     `attachments` are larger bytes that the entry names by digest: facts, snapshots.
     """
 
@@ -89,12 +89,12 @@ class Head(Struct, frozen=True):
 
 
 def empty_head(chain: Chain) -> Head:
-    """Give the head of a chain that has no entry yet."""
+    """Return the head of a chain that has no entry yet."""
     return Head(0, chain.genesis, Instant(0))
 
 
 def entry_bytes(prefix: bytes, entry: Entry) -> bytes:
-    """Give the bytes an entry's hash is taken over."""
+    """Return the bytes an entry's hash is taken over."""
     named = (entry.kind, entry.id, entry.ref)
     place = (entry.seq, entry.prev, entry.at)
     return _entry_hash(prefix, place, named, entry.attached, entry.payload)
@@ -114,7 +114,7 @@ def _entry_hash(
 
 
 def next_entry(chain: Chain, head: Head, draft: Draft) -> Entry:
-    """Give the entry that puts a draft at the end of a chain."""
+    """Return the entry that puts a draft at the end of a chain."""
     attached = b""
     if draft.attachments:
         attached = b"".join([hashlib.sha256(body).digest() for body in draft.attachments])
@@ -126,7 +126,7 @@ def next_entry(chain: Chain, head: Head, draft: Draft) -> Entry:
 
 
 def head_after(entry: Entry) -> Head:
-    """Give the head of a chain that ends in this entry."""
+    """Return the head of a chain that ends in this entry."""
     return Head(entry.seq + 1, entry.hash, entry.at)
 
 

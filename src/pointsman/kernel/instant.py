@@ -29,7 +29,7 @@ class Clock(Protocol):
     """Where time comes from."""
 
     def now(self) -> Instant:
-        """Give the present instant."""
+        """Return the present instant."""
         ...
 
 
@@ -37,7 +37,7 @@ class IdSource(Protocol):
     """Where ids come from: unique, sortable by when they were made."""
 
     def new_id(self) -> str:
-        """Give an id that was never given before."""
+        """Return an id that was never returned before."""
         ...
 
 

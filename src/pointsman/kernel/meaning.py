@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Meaning(StrEnum):
-    """A code that is its text and knows what it means; its kinds list the members."""
+    """A code with its text and its meaning; subclasses list the members."""
 
     meaning: str
 

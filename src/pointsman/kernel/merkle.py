@@ -43,7 +43,7 @@ def append_leaves(frontier: Frontier, leaves: Iterable[bytes]) -> Frontier:
 
 
 def root(frontier: Frontier) -> bytes:
-    """Give the tree's root."""
+    """Return the tree's root."""
     if not frontier.peaks:
         return EMPTY_ROOT
     return reduce(

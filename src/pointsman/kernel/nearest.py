@@ -1,4 +1,4 @@
-"""The known name that somebody most likely meant. Deterministic: ties go to the first known."""
+"""The known name that a misspelt one most likely means. Ties go to the first known."""
 
 from __future__ import annotations
 

@@ -54,12 +54,12 @@ def times(left: Billionths, right: Billionths) -> Billionths:
 
 
 def ratio(numerator: int, denominator: int) -> Billionths:
-    """Give numerator / denominator as a fraction, rounding half to even."""
+    """Return numerator / denominator as a fraction, rounding half to even."""
     return Billionths(divide(numerator * SCALE, denominator))
 
 
 def floor_of(fraction: Billionths, count: int) -> int:
-    """Give the whole part of fraction times count, exactly: 0.29 of 100 is 29."""
+    """Return the whole part of fraction times count, exactly: 0.29 of 100 is 29."""
     return fraction * count // SCALE
 
 

@@ -1,4 +1,4 @@
-"""What every decision leaves behind, in one shape for all rooms, and what is linked to it later.
+"""The record of a decision, in one shape for all rooms, and the entries linked to it later.
 
 The `decision` part is what a replay must reproduce byte for byte. The `aside` part is recorded and
 chained, but stands outside the replayed bytes: elapsed time, trace id, whether it was a preview.
@@ -22,7 +22,7 @@ OUTCOME = "outcome"
 
 
 class DecisionRecord(Struct, frozen=True, forbid_unknown_fields=True):
-    """The replayed part: what was decided, by which code, over which inputs, and why."""
+    """The replayed part: the outcome, the code and inputs that made it, and why."""
 
     kind: Room
     decision_version: int
@@ -34,7 +34,7 @@ class DecisionRecord(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Aside(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is worth knowing about a decision but cannot be the same twice."""
+    """Facts about a decision that no replay repeats."""
 
     elapsed_us: int
     trace_id: str
@@ -43,7 +43,7 @@ class Aside(Struct, frozen=True, forbid_unknown_fields=True):
     product_version: str
 
 
-class Recorded(Struct, frozen=True, forbid_unknown_fields=True):
+class DecisionPayload(Struct, frozen=True, forbid_unknown_fields=True):
     """The payload of a decision's ledger entry."""
 
     decision: Raw
@@ -58,7 +58,7 @@ class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
     detail: Raw
 
 
-class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
+class OutcomeRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """How acting on a decision ended."""
 
     status: Literal["done", "failed", "unknown"]
@@ -67,9 +67,9 @@ class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
 
 ASIDE_FORM = Form(Aside)
 DECISION_FORM = Form(DecisionRecord)
-RECORDED_FORM = Form(Recorded)
+RECORDED_FORM = Form(DecisionPayload)
 ATTEMPT_FORM = Form(Attempt)
-OUTCOME_FORM = Form(Outcome)
+OUTCOME_FORM = Form(OutcomeRecord)
 
 
 class Names(Struct, frozen=True):
@@ -81,12 +81,12 @@ class Names(Struct, frozen=True):
 
 
 def recorded_bytes(record: DecisionRecord, aside: Aside) -> bytes:
-    """Give the canonical bytes of a `Recorded`, written in one go where no snapshot is named.
+    """Return the canonical bytes of a `DecisionPayload`, in one go where no snapshot is named.
 
     Three passes of the encoder less; a test holds this to the bytes of the forms.
     """
     if record.snapshot_ids:
-        return RECORDED_FORM.encode(Recorded(Raw(DECISION_FORM.encode(record)), aside))
+        return RECORDED_FORM.encode(DecisionPayload(Raw(DECISION_FORM.encode(record)), aside))
     code = (record.kind, record.decision_version, record.policy_id)
     return plain_bytes(code, record.facts_id, record.outcome, record.trace, aside)
 
@@ -98,7 +98,7 @@ def plain_bytes(
     trace: bytes | Raw,
     aside: Aside,
 ) -> bytes:
-    """Give the same of a decision that names no snapshot but its policy: room, version, policy."""
+    """Return the same for a decision that names its policy alone: room, version, policy."""
     kind, version, policy_id = code
     return (
         b'{"aside":%b,"decision":{"decision_version":%d,"facts_id":"%b","kind":"%b",'
@@ -117,7 +117,7 @@ def plain_bytes(
 def decision_draft(
     names: Names, record: DecisionRecord, aside: Aside, facts: bytes, linked: str = ""
 ) -> Draft:
-    """Make the entry of a decision, carrying its facts; `ref` is what was decided about.
+    """Make the entry of a decision, carrying its facts; `ref` is its subject.
 
     `linked` names what a further decision about the same thing is: `decision.turn.fallback`.
     """
@@ -131,13 +131,13 @@ def attempt_draft(names: Names, attempt: Attempt) -> Draft:
     return Draft(ATTEMPT, names.id, names.ref, names.at, ATTEMPT_FORM.encode(attempt))
 
 
-def outcome_draft(names: Names, outcome: Outcome) -> Draft:
+def outcome_draft(names: Names, outcome: OutcomeRecord) -> Draft:
     """Make the entry of an outcome; `ref` is the decision it ends."""
     return Draft(OUTCOME, names.id, names.ref, names.at, OUTCOME_FORM.encode(outcome))
 
 
 def read_recorded(payload: bytes) -> tuple[bytes, DecisionRecord, Aside]:
-    """Read a decision entry's payload: the replayed bytes, what they say, and the aside."""
+    """Read a decision entry's payload: the replayed bytes, the record they hold, and the aside."""
     recorded = RECORDED_FORM.read(payload)
     decision = bytes(recorded.decision)
     return decision, DECISION_FORM.read(decision), recorded.aside

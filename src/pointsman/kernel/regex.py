@@ -11,7 +11,7 @@ MAX_PATTERN: Final = 1_000
 
 
 def options(*, is_case_sensitive: bool = True) -> re2.Options:
-    """Give how patterns are read; what is wrong with one is told by `refusal`, not logged."""
+    """Return the RE2 options for patterns; `refusal` reports a bad pattern, RE2 logs nothing."""
     found = re2.Options()
     found.log_errors = False
     found.case_sensitive = is_case_sensitive

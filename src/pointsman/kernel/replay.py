@@ -35,7 +35,7 @@ Decide = Callable[[bytes, Texts], Decided]
 """Decides on the bytes of recorded facts, under a policy that was read before."""
 
 Policies = Callable[[str], bytes]
-"""Gives a verified snapshot's body by its content id, or raises a ReplayError."""
+"""Returns a verified snapshot's body by its content id, or raises a ReplayError."""
 
 
 def no_snapshots(name: str) -> bytes:
@@ -119,7 +119,7 @@ class Registry:
         }
 
     def decider(self, kind: str, version: int) -> Decider:
-        """Give the function that made decisions of this kind and version."""
+        """Return the function that made decisions of this kind and version."""
         found = self._deciders.get((kind, version))
         if found is None:
             raise UnknownDecision(f"no code for `{kind}` decisions of version {version}")

@@ -70,7 +70,7 @@ def json_schemas(
 ) -> tuple[dict[object, Schema], dict[str, Schema]]:
     """Return the schemas of several types, and those they share by name.
 
-    Only what forbids other keys says so: these describe what is sent out, too.
+    Only closed types forbid other keys: these schemas describe answers, too.
     """
     listed = [*kinds]
     found, shared = msgspec.json.schema_components(listed, ref_template=ref_template)
@@ -135,7 +135,7 @@ def _conversion_problem(document: Document, text: str) -> Problem:
     """Return what a struct's own check said, with the place it named."""
     parts = _CONVERSION.fullmatch(text)
     message, named = (parts["message"], parts["path"] or "") if parts else (text, "")
-    # `[...]` stands for a key that is not named; what follows it cannot be found.
+    # `[...]` stands for a key that is not named; the path behind it cannot be resolved.
     steps = _STEP.finditer(named.partition("[...]")[0])
     path: Path = tuple(int(step["index"]) if step["index"] else step["key"] for step in steps)
     return document.problem(path, Code.INVALID_VALUE, message[:1].lower() + message[1:])

@@ -45,7 +45,7 @@ _LIMITS = {
 
 
 class _Seen:
-    """One violation: what was found where, and the document and schema it is judged in."""
+    """One violation: the value and its place, with the document and schema it belongs to."""
 
     def __init__(self, document: Document, schema: Schema, error: ValidationError) -> None:
         self.document = document

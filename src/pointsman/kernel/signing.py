@@ -1,4 +1,4 @@
-"""Ed25519 keys. What is signed always says what it is: no signature serves for another purpose.
+"""Ed25519 keys. Every signed text names its purpose: no signature serves for another one.
 
 Keys are values here; where they are kept is the storage layer's business.
 """

@@ -88,7 +88,7 @@ def read_snapshot(entry: Entry, body: bytes) -> Snapshot:
 
 
 def verify_snapshot(snapshot: Snapshot, ledger: str, keys: Sequence[VerifyKey]) -> None:
-    """Raise unless the snapshot holds what it is named by and a key of the ledger signed it."""
+    """Raise unless the snapshot's id matches its body and a key of the ledger signed it."""
     check_content(snapshot.id, snapshot.body, "snapshot")
     message = _statement(snapshot.id, snapshot.kind, snapshot.schema_version, ledger)
     signers = [key for key in keys if key.id == snapshot.key_id]

@@ -1,4 +1,4 @@
-"""Is a chain what was recorded? One pass over its entries against its signed checkpoints.
+"""Verify a chain: one pass over its entries against its signed checkpoints.
 
 Pure: reading rows and files is the caller's business. The offline verifier is written separately,
 on purpose, and shares nothing with this module but the format.
@@ -20,7 +20,7 @@ HASH_SIZE = 32
 
 
 class FaultCode(StrEnum):
-    """What can be wrong with a chain."""
+    """The faults a chain can have."""
 
     ENTRY_MISSING = "ledger.entry_missing"
     ENTRY_CHANGED = "ledger.entry_changed"
@@ -94,7 +94,7 @@ class Pass:
         self._reached = self.head.size
 
     def run(self, entries: Iterable[Entry]) -> ChainReport:
-        """Check every entry; the report names the first that is not what was recorded."""
+        """Check every entry; the report names the first that differs from its record."""
         fault = None
         try:
             self._check_entries(entries)
@@ -102,7 +102,7 @@ class Pass:
         except _Broken as broken:
             fault = Fault(self.chain.name, broken.seq, broken.code, broken.message)
         except (PackingError, UnicodeError, TypeError, AttributeError) as error:
-            # Only somebody who went round the schema can store what no entry can hold.
+            # Only a writer that bypassed the schema can have stored values no entry can hold.
             message = f"it cannot be read: {error}"
             fault = Fault(self.chain.name, self.head.size, FaultCode.ENTRY_CHANGED, message)
         return ChainReport(self.chain.name, self.head.size, self._reached, self.head.hash, fault)

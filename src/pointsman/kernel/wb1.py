@@ -22,7 +22,7 @@ MAX_TOTAL: Final = 2**31 - 1
 
 
 def unit_bytes(value: Json) -> bytes | None:
-    """Give the bytes that stand for what is to be placed; None for what cannot be placed.
+    """Return the bytes that stand for a unit; None for a value that cannot be one.
 
     The kind is part of the bytes: 1, "1" and true are three units. Fractions, null, lists and
     mappings are refused.
@@ -48,7 +48,7 @@ class Salted:
         self._start = hashlib.sha256(b"wb1\0" + _with_length(salt.encode()))
 
     def slot(self, unit: bytes, total: int) -> int:
-        """Give the slot of a unit: a whole number from 0 up, below the total."""
+        """Return the slot of a unit: a whole number from 0 up, below the total."""
         found = self._start.copy()
         found.update(_with_length(unit))
         return int.from_bytes(found.digest()[:8], "big") * total >> 64
@@ -59,17 +59,17 @@ def _with_length(part: bytes) -> bytes:
 
 
 def ends(weights: Sequence[int]) -> list[int]:
-    """Give the end of each weight's slots, one after the other; the last is the total."""
+    """Return the end of each weight's slots, one after the other; the last is the total."""
     return list(accumulate(weights))
 
 
 def pick_weight(slot: int, bounds: Sequence[int]) -> int:
-    """Give the first weight whose slots end past this one; a weight of 0 has none."""
+    """Return the first weight whose slots end past this one; a weight of 0 has none."""
     return bisect_right(bounds, slot)
 
 
 def whole_weights(weights: Sequence[Decimal]) -> list[int]:
-    """Give weights as whole numbers in the same proportion: 33.3 and 33.4 become 333 and 334."""
+    """Return weights as whole numbers in the same proportion: 33.3 and 33.4 become 333 and 334."""
     places = max((-_exponent(each) for each in weights), default=0)
     found = [int(each.scaleb(max(places, 0))) for each in weights]
     if min(found, default=0) < 0:
@@ -80,7 +80,7 @@ def whole_weights(weights: Sequence[Decimal]) -> list[int]:
 
 
 def _exponent(weight: Decimal) -> int:
-    """Give the power of ten of the last digit that counts; trailing zeros do not."""
+    """Return the power of ten of the last digit that counts; trailing zeros do not."""
     _, digits, exponent = weight.as_tuple()
     significant = "".join(map(str, digits)).rstrip("0")
     return int(exponent) + len(digits) - len(significant) if significant else 0

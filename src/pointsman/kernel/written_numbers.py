@@ -1,6 +1,6 @@
 """Numbers and times as people write them in configuration and facts, with their bounds.
 
-Bounds are such that what is accepted here always fits what is recorded: an amount in micro-dollars
+Bounds are such that every accepted number fits its recorded form: an amount in micro-dollars
 stays below 2^53, and reading it back never fails.
 """
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from pointsman.access.roles import RouteKey
 from pointsman.errors import InputError
-from pointsman.kernel.document import Document, Limits
+from pointsman.kernel.document import Document, DocumentLimits
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.schema import Schema, conform, json_schema, json_schemas
 from pointsman.mcp.visitor import Admitted
@@ -89,7 +89,7 @@ def _document(arguments: Mapping[str, Any]) -> Document:
         text = json.dumps(arguments, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise InputError("the arguments are no JSON that can be read exactly") from error
-    return read_json(text, ARGUMENTS, Limits(bytes=MOST_BYTES))
+    return read_json(text, ARGUMENTS, DocumentLimits(bytes=MOST_BYTES))
 
 
 def _inline_root(schema: Schema) -> Schema:

@@ -59,7 +59,7 @@ def to_screen(shown: ShownPlacement) -> str:
 
 
 def to_json(shown: ShownPlacement) -> dict[str, object]:
-    """Give the decision as contracts.md shapes it: a route, or an error."""
+    """Return the decision as contracts.md shapes it: a route, or an error."""
     outcome = shown.outcome
     names: dict[str, object] = {
         "decision_id": shown.decision_id,

@@ -44,7 +44,7 @@ class CountedBy(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Taint(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why a session stays here: the turn that held what must not leave, and by which rule."""
+    """Why a session stays here: the turn with text that must not leave, and its rule."""
 
     turn_id: str
     rule_id: str
@@ -156,7 +156,7 @@ def read_facts(document: Document) -> GivenPlacement:
 def placement_facts(
     given: GivenPlacement, token_count: int, counted_by: CountedBy
 ) -> PlacementFacts:
-    """Give the exact facts of what a caller wrote."""
+    """Return the exact facts of a caller's input."""
     question, state = given.question, given.state
     local = state.local_model
     return PlacementFacts(
@@ -180,12 +180,12 @@ def placement_facts(
 
 
 def with_seal(facts: PlacementFacts, seal: Sealed) -> PlacementFacts:
-    """Give the facts as they are recorded: the text replaced by its seal."""
+    """Return the facts as they are recorded: the text replaced by its seal."""
     return replace(facts, content=seal)
 
 
 def with_text(facts: PlacementFacts, texts: Texts) -> PlacementFacts:
-    """Give recorded facts their text back."""
+    """Return recorded facts with their text restored."""
     content = facts.content
     return facts if isinstance(content, str) else replace(facts, content=texts(content))
 

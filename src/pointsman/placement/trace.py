@@ -16,7 +16,7 @@ StepName = Literal[
 ]
 StepOutcome = Literal["passedThrough", "terminated", "threw"]
 Gate = Literal["open", "local", "closed"]
-"""What a placement leaves to whoever chooses a model: any, local ones only, or none."""
+"""Which models a placement leaves open to the choice: any, local ones only, or none."""
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -76,9 +76,9 @@ class PlacementTrace(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Placed(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A placement as a fact of another decision: what it leaves open, and by which rule.
+    """A placement as a fact of another decision: its gate, and the rule behind it.
 
-    `local_model` is the one that placement.yaml names to take what must stay here.
+    `local_model` is the one that placement.yaml names for turns that must stay here.
     """
 
     policy_id: str

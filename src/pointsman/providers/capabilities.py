@@ -51,7 +51,7 @@ class AdapterCapabilities(Struct, frozen=True):
 
 
 def adapter_capabilities(model: Capabilities, dialect: Dialect) -> AdapterCapabilities:
-    """Give what reaches a model through one dialect."""
+    """Return the capabilities of a model behind one dialect."""
     return AdapterCapabilities(
         supports_thinking=model.supports_thinking,
         supports_images=model.supports_images,
@@ -72,7 +72,7 @@ def adapter_capabilities(model: Capabilities, dialect: Dialect) -> AdapterCapabi
 def estimate_input_tokens(request: ModelRequest, count: Count) -> int:
     """Estimate the tokens of a request: its words by `count`, the rest by fixed amounts.
 
-    What was said earlier is not among them.
+    Earlier messages are not included.
     """
     words = "\n".join(_words(request))
     images = sum(isinstance(block, Image) for block in _blocks(request.messages))

@@ -23,7 +23,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Give the secret; only where it is written on the wire."""
+        """Return the secret's text; only to write it on the wire."""
         return self._text
 
     def redact(self, data: bytes) -> bytes:
@@ -54,7 +54,7 @@ class Credential:
 
     def secret(self) -> Secret:
         """Read the key as it is now, or raise `NotConfigured`."""
-        # INVARIANT: where this raises, no frame holds what was read.
+        # INVARIANT: where this raises, no frame holds the secret's text.
         found = self._from_environment() if self._ref.env else self._from_file()
         if found is None:
             message = f"the secret `{_label(self._ref)}` is missing, or is no key"
@@ -86,7 +86,7 @@ def _secret(text: str) -> Secret | None:
 
 
 def credential_id(ref: SecretRef) -> str:
-    """Give the short id of a key. It is made from where the key is found, never from the key."""
+    """Return the short id of a key. It is made from where the key is found, never from the key."""
     return hashlib.sha256(_label(ref).encode()).hexdigest()[:8]
 
 

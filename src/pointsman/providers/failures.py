@@ -90,7 +90,7 @@ class Complaint(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What it says, in lower case."""
+        """Its text, in lower case."""
         return self.said.lower()
 
     @property
@@ -140,7 +140,7 @@ def _complaint(code: object, kind: object, deeper: object, words: object) -> Com
 def failure_of(
     name: str, status: int, headers: Mapping[str, str], body: bytes, now_s: float
 ) -> UpstreamError:
-    """Give the error that an answer with a status of 300 and more stands for."""
+    """Return the error that an answer with a status of 300 and more stands for."""
     if status < 400:
         message = f"`{name}` answered {status} with a redirect, and redirects are not followed"
         return UpstreamError(message, error_class="other", status=status)
@@ -169,7 +169,7 @@ def _class_of(status: int, complaint: Complaint, *, is_refusal: bool) -> ErrorCl
 
 
 def failure_inside(name: str, body: bytes) -> UpstreamError | None:
-    """Give the error that stands in an answer or in an event of a stream, though it began well."""
+    """Return the error inside an answer or an event of a stream that began well."""
     complaint = complaint_of(body)
     if complaint is None:
         return None
@@ -191,7 +191,7 @@ def failure_inside(name: str, body: bytes) -> UpstreamError | None:
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float) -> float | None:
-    """Give how long the provider asks to wait, at most a minute; None when it does not say."""
+    """Return how long the provider asks to wait, at most a minute; None when it does not say."""
     millis = headers.get("retry-after-ms", "").strip()
     if _SECONDS.fullmatch(millis):
         return min(float(millis) / 1000, LONGEST_RETRY_AFTER_S)

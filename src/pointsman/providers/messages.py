@@ -1,7 +1,7 @@
 """One request and one answer, whatever dialect they came in. Companion §2.1.
 
-Only what is translated goes through these; a request that stays in its dialect is never taken
-apart. What a dialect cannot say is listed as lost, never dropped in silence.
+Only translated requests use these; a request that stays in its dialect is never decoded. Fields
+that a dialect lacks are listed as lost, never dropped in silence.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ChatMessage(Struct, frozen=True):
 
 
 class WrittenMessages(Struct, frozen=True):
-    """Messages as one dialect writes them: JSON values with commas between, and what is lost."""
+    """Messages as one dialect writes them: JSON values with commas between, and the losses."""
 
     items: bytes
     lost: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class EarlierMessages(Protocol):
     """The messages before those of a request. They change no more, so each is worked out once."""
 
     def messages(self) -> tuple[ChatMessage, ...]:
-        """Give them."""
+        """Return the messages."""
         ...
 
     def tokens(self, tokenizer: str) -> int:
@@ -95,7 +95,7 @@ class EarlierMessages(Protocol):
     def in_dialect(
         self, dialect: str, write: Callable[[Sequence[ChatMessage]], WrittenMessages]
     ) -> WrittenMessages:
-        """Give them as a dialect writes them; `write` is asked only for those not written yet."""
+        """Return the messages in a dialect; `write` is called only for those not written yet."""
         ...
 
 
@@ -152,9 +152,9 @@ class ModelRequest(Struct, frozen=True):
     user: str = ""
     hints: tuple[Hint, ...] = ()
     unsaid: tuple[str, ...] = ()
-    """What was in the body and has no place here, by the names of `dialects.loss.Loss`."""
+    """Fields of the body that have no place here, by the names of `dialects.loss.Loss`."""
     earlier: EarlierMessages | None = None
-    """What was said before `messages`; the first of these follows no result of a tool."""
+    """The messages before `messages`; the first of these follows no result of a tool."""
 
 
 class Usage(Struct, frozen=True):

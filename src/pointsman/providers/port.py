@@ -1,6 +1,6 @@
 """The port every provider stands behind: bytes of one dialect in, bytes of the same dialect out.
 
-A provider makes one call. Which model is called, and what follows a failure, is decided elsewhere.
+A provider makes one call. The choice of the model, and of a fallback, is made elsewhere.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class UpstreamAnswer(Protocol):
         ...
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """Give the body piece by piece; raises `UpstreamError` when it breaks off."""
+        """Return the body piece by piece; raises `UpstreamError` when it breaks off."""
         ...
 
     async def read(self) -> bytes:
-        """Give the whole body."""
+        """Return the whole body."""
         ...
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class ModelProvider(Protocol):
 
     name: str
     dialects: tuple[Dialect, ...]
-    """What it speaks, what it prefers first."""
+    """Its dialects, the preferred one first."""
 
     async def send(self, outgoing: Outgoing, deadlines: Deadlines) -> UpstreamAnswer:
         """Make one call and give its answer once the head is a success.
@@ -117,7 +117,7 @@ class UpstreamError(PointsmanError):
     exit_code = 1
     http_status = 502
 
-    def __init__(  # noqa: PLR0913 - what is known of one failure
+    def __init__(  # noqa: PLR0913 - the facts of one failure
         self,
         message: str = "",
         *,

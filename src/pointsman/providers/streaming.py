@@ -12,7 +12,7 @@ BlockKind = Literal["text", "thinking", "redacted_thinking", "tool_use"]
 
 
 class AnswerStarted(Struct, frozen=True):
-    """The answer begins; `usage` is what is known of the input so far."""
+    """The answer begins; `usage` is the known input so far."""
 
     id: str
     usage: Usage

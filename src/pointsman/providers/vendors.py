@@ -12,7 +12,7 @@ Kind = Literal["openai", "anthropic", "ollama"]
 
 
 class Vendor(Struct, frozen=True):
-    """Where a kind of provider is, what it speaks, and how it knows who calls."""
+    """The address, dialects and key header of a kind of provider."""
 
     kind: Kind
     base_url: str
@@ -71,9 +71,9 @@ VENDORS: Final[dict[str, Vendor]] = {each.kind: each for each in (OPENAI, ANTHRO
 
 
 def default_dialects(vendor: Vendor, host: str) -> tuple[Dialect, ...]:
-    """Give what a provider speaks when the configuration does not say.
+    """Return a provider's dialects where the configuration names none.
 
-    Responses are OpenAI's own: those who imitate it mostly speak chat alone.
+    Responses are OpenAI's own: compatible servers mostly speak chat alone.
     """
     if vendor.kind == "openai" and host == "api.openai.com":
         return ("responses", "chat")

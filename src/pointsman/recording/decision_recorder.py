@@ -1,4 +1,4 @@
-"""The recording desk of a home: opened on first use, it records rulings and what follows them.
+"""The decision recorder of a home: opened on first use, it records rulings and their placements.
 
 Ids and instants come from the clock and the source it is given; nothing is made up here.
 """
@@ -39,7 +39,7 @@ from pointsman.storage.writer.ledger import Receipt
 from pointsman.turns.facts import with_seal
 
 TaintName = Callable[[], str] | None
-"""Names what a taint is to hold, where that is not the session; asked only where one is noted."""
+"""Names the taint's holder where that is not the session; called only when a taint is recorded."""
 
 POLICY_INVALID = "event.routing.policy_invalid"
 POLICY_REFUSED = "event.policy.refused"
@@ -67,7 +67,7 @@ class DecisionRecorder:
         self._lock = threading.RLock()
 
     def close(self) -> None:
-        """Write and sign what was handed in, and let go of the home."""
+        """Write and sign all pending entries, and release the home."""
         with self._lock:
             recorder, self._recorder = self._recorder, None
         if recorder is not None:
@@ -103,10 +103,10 @@ class DecisionRecorder:
     ) -> None:
         """Hand a turn in: its text, its policies if they are new, and both its decisions.
 
-        What must stay taints what `taint_as` names, else the session; a turn that no model takes
-        taints nothing.
+        A turn that must stay taints the name from `taint_as`, else the session; a turn without a
+        model taints nothing.
 
-        INVARIANT: whoever acts on it waits for all of it first. Text and decision are synced side
+        INVARIANT: the caller waits for all of it before acting. Text and decision are synced side
         by side, so that keeping the text costs no second wait. The decision is expected last.
         """
         recorder = self._recorder or self.recorder()
@@ -164,11 +164,11 @@ class DecisionRecorder:
         recorder.decide(names, made, aside, waits.expect())
 
     def tell_invalid(self, in_force: InForce) -> None:
-        """Record what is wrong with the policy, if that was not done yet."""
+        """Record the policy's problems, if they are not recorded yet."""
         self._record_invalid(in_force, self.recorder())
 
     def recorder(self) -> Recorder:
-        """Give the recorder, opened now if it was not yet."""
+        """Return the recorder; opens it on first use."""
         recorder = self._recorder
         if recorder is not None:
             return recorder
@@ -216,7 +216,7 @@ class DecisionRecorder:
         aside: Aside,
         taint_as: TaintName,
     ) -> None:
-        """Note that a session now holds what must stay; a preview leaves no such trace."""
+        """Record that a session now holds text that must stay; a preview records no taint."""
         facts = placing.facts
         if aside.is_preview or not facts.session_id or facts.taint is not None:
             return

@@ -55,7 +55,7 @@ LOOK_S = 1.0
 
 
 class CallSurroundings(Struct, frozen=True):
-    """What a model call says beside its message, and what is known about its caller."""
+    """The facts of a model call beside its message, and about its caller."""
 
     input_tokens: int
     named_model: str | None = None
@@ -130,7 +130,7 @@ class Gathering:
         return text_vector
 
     def facts(self, in_force: InForce, message: str, now: Instant) -> TurnFacts:
-        """Gather what a decision about this message may look at; `warnings` tell what failed."""
+        """Gather the facts of a decision about this message; `warnings` tell what failed."""
         self.warnings = ()
         health = self._health()
         if health.trouble:
@@ -146,7 +146,7 @@ class Gathering:
         return self.facts_of_call(in_force, message, around, now, "strict")
 
     def _spending(self, in_force: InForce, now: Instant) -> tuple[MicroUsd, tuple[BudgetLeft, ...]]:
-        """Read what was spent today, and what the budgets of all callers have left."""
+        """Read today's spending, and the remaining amounts of budgets for all callers."""
         caps = [cap for cap in caps_of(in_force.ready.policy.budgets) if cap.each == "all"]
         windows, place = windows_at(now), self._home.place(SPEND)
         if not place.exists():
@@ -167,7 +167,7 @@ class Gathering:
     def facts_of_call(
         self, in_force: InForce, message: str, around: CallSurroundings, now: Instant, mode: Mode
     ) -> TurnFacts:
-        """Gather what a decision about one model call may look at."""
+        """Gather the facts of a decision about one model call."""
         override, text = split_override(message, in_force.ready.aliases, mode)
         facts = TurnFacts(
             message=text,
@@ -213,7 +213,7 @@ class Gathering:
         return self._patterns_seen[1]
 
     def configured_models(self, in_force: InForce) -> tuple[str, ...]:
-        """Name the models whose provider has what it needs: its secrets can be found.
+        """Name the models whose provider's secrets can be found.
 
         A missing secret is looked for at every turn: it counts from the turn after it was set.
         """
@@ -239,7 +239,7 @@ class Gathering:
     def _add_patterns(
         self, facts: TurnFacts, settings: PatternSettings, touched: Surroundings = NOTHING_TOUCHED
     ) -> TurnFacts:
-        """Add what similar turns say, as the method of the policy asks for it."""
+        """Add the patterns of similar turns, by the policy's method."""
         # Imported here: numpy takes longer to load than a home without patterns takes to decide.
         from pointsman.signals.embedding import hashed_letters  # noqa: PLC0415 - see above
 
@@ -265,7 +265,7 @@ class Gathering:
 
 
 def _output_bound(asked: int | None) -> int | UnsetType:
-    """Return how long an answer the request allows; what is no length says nothing."""
+    """Return the output limit of the request; unset where it is no valid length."""
     return UNSET if asked is None or not 0 < asked <= MAX_INT else asked
 
 
@@ -299,7 +299,7 @@ def turn_fingerprint(facts: TurnFacts, touched: Surroundings = NOTHING_TOUCHED) 
 
 
 def local_minutes(instant: Instant) -> int:
-    """Give the minutes since midnight of an instant, in the zone of this machine."""
+    """Return the minutes since local midnight at an instant."""
     return _minutes_of(instant // (60 * SECOND))
 
 

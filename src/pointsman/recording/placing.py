@@ -1,4 +1,4 @@
-"""Gathering for placement: what this machine can run, and what a caller wrote."""
+"""Gathering for placement: the candidate models, the session's taint, the text's sensitivity."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def facts_of_turn(
     taint: Taint | None = None,
     sensitivity: Sensitivity | None = None,
 ) -> PlacementFacts:
-    """Give what the placement of a turn may look at."""
+    """Return the placement facts of a turn."""
     local, cloud = _candidates(in_force, facts)
     return PlacementFacts(
         question_id=about.turn_id,
@@ -67,7 +67,7 @@ def facts_of_turn(
 
 
 def facts_given(given: GivenPlacement) -> PlacementFacts:
-    """Give the exact facts of what a caller wrote; tokens are counted where they are not given."""
+    """Return the placement facts that a caller wrote; tokens are counted where not given."""
     count = given.state.token_count
     if count is not None:
         return placement_facts(given, count, CountedBy("given", is_exact=False))
@@ -76,7 +76,7 @@ def facts_given(given: GivenPlacement) -> PlacementFacts:
 
 
 def _candidates(in_force: InForce, facts: TurnFacts) -> tuple[LocalModel, str]:
-    """Give the local model that a placement is about, and the name of the one in the cloud."""
+    """Return the local candidate of a placement, and the name of the cloud one."""
     models = in_force.ready.models
     if facts.availability or facts.excluded_models:
         return _local(models, facts), _best(models, facts, "cloud")
@@ -119,7 +119,7 @@ def _is_usable(name: str, facts: TurnFacts) -> bool:
 
 
 class PlacementGathering:
-    """Gathers what placements may look at; may be shared by threads."""
+    """Gathers the facts of placements; may be shared by threads."""
 
     def __init__(self, home: Home, taints: Taints) -> None:
         self._home = home
@@ -132,7 +132,7 @@ class PlacementGathering:
         about: PlacedTurn,
         text: Callable[[], str] | None = None,
     ) -> PlacementFacts:
-        """Gather what the placement of a turn may look at.
+        """Gather the placement facts of a turn.
 
         `text` gives everything that would leave with the message; without it, that is the message.
         """
@@ -145,7 +145,7 @@ class PlacementGathering:
         return facts_of_turn(in_force, facts, about, taint=taint, sensitivity=found)
 
     def given_facts(self, in_force: InForce, given: GivenPlacement) -> PlacementFacts:
-        """Give the exact facts of a placement that a caller wrote; no record is looked at."""
+        """Return the placement facts that a caller wrote; no record is read."""
         facts = facts_given(given)
         return replace(facts, sensitivity=self._sensitivity(in_force, facts.content))
 

@@ -90,7 +90,7 @@ class ProviderRates:
             found.note_tokens(tokens, self._clock.now())
 
     def out(self) -> dict[str, Health]:
-        """Give the providers of which nothing is left now."""
+        """Return the providers whose limits are used up now."""
         return dict.fromkeys(self.free_at(), "rate_limited")
 
     def free_at(self) -> dict[str, Instant]:

@@ -31,7 +31,7 @@ BEGINS_S = 0.005
 """How long is waited for a commit to begin."""
 
 ARTIFACT = "artifact"
-"""An entry that carries what traces only name; its id is that of what is attached."""
+"""An entry whose attachment traces refer to by its content id."""
 
 SHARED_ARTIFACT = 16 * 1024
 """From so many bytes on, an artifact is an entry of its own; smaller ones go with the decision."""
@@ -72,7 +72,7 @@ class MadeDecision(Struct, frozen=True):
 
 
 class Recorder:
-    """Records for one process. Closing it signs what it wrote."""
+    """Records for one process. Closing it signs its entries."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Recorder:
                     home.content, home.content_key(), retain, redact, self._policy
                 )
             opened.callback(self._content.close)
-            # Only a recorder that is whole keeps what it opened; `close` undoes it in this order.
+            # A recorder that fails to open closes its parts; `close` does so in this order, too.
             self._opened = opened.pop_all()
 
     @property
@@ -173,7 +173,7 @@ class Recorder:
             self.ensure_snapshot(pinned.id, lambda: snapshot_draft(make(self.key), at))
 
     def hand_in(self, draft: Draft, waiter: Waiter) -> None:
-        """Hand in an entry, and tell somebody once it is durable."""
+        """Hand in an entry; `waiter` learns once it is durable."""
         self._ledger.hand_in(draft, waiter)
 
     def decide_soon(self, policy_id: str, make: Callable[[], Draft], waiter: Waiter) -> bool:
@@ -184,7 +184,7 @@ class Recorder:
         return True
 
     def note(self, draft: Draft | Making) -> None:
-        """Hand in an entry that nobody waits for: it is durable a moment later."""
+        """Hand in an entry without a waiter: it is durable a moment later."""
         self._ledger.note(draft)
 
     def hand_in_text(self, text: str, waits: DurabilityWaiter) -> Sealed:
@@ -200,7 +200,7 @@ class Recorder:
         self._policy.serve_loop(told, soon, alone)
 
     def begin(self) -> None:
-        """Have what was handed in written from now on; returns once that needs no lock of ours."""
+        """Start committing the pending group; return when the writer has released the lock."""
         writing: SimpleQueue[None] = SimpleQueue()
         if self._ledger.begin_commit(writing):
             with suppress(Empty):
@@ -209,7 +209,7 @@ class Recorder:
         self._content.begin_commit(writing)
 
     def listen(self, listener: Listener) -> None:
-        """Have somebody told what was made durable; from the commit thread."""
+        """Tell a listener of durable entries; it is called by the commit thread."""
         self._ledger.listener = listener
 
     def append(self, draft: Draft) -> Future[Receipt]:
@@ -227,5 +227,5 @@ class Recorder:
         return self._ledger.append_under(draft, fence)
 
     def close(self) -> None:
-        """Write and sign what was handed in, and give the chain up."""
+        """Write and sign all pending entries, and release the chain."""
         self._opened.close()

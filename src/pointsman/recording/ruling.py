@@ -1,4 +1,4 @@
-"""One turn, ruled: first whether it may leave the machine, then which model takes it. Pure."""
+"""The ruling of one turn: whether it may leave the machine, then which model takes it. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pointsman.turns import policy as turn_policy
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import TurnFacts, with_placement
-from pointsman.turns.trace import Trace, TurnOutcome
+from pointsman.turns.trace import TurnOutcome, TurnTrace
 
 
 class Policies(Struct, frozen=True):
@@ -38,7 +38,7 @@ class Policies(Struct, frozen=True):
 
 
 class PlacementRuling(Struct, frozen=True):
-    """A placement with what it looked at."""
+    """A placement decision with its facts."""
 
     facts: PlacementFacts
     outcome: PlacementOutcome
@@ -68,7 +68,7 @@ class Ruling(Struct, frozen=True):
     placing: PlacementRuling
     facts: TurnFacts
     outcome: TurnOutcome
-    trace: Trace
+    trace: TurnTrace
     is_placed_anew: bool = True
 
     @property
@@ -95,7 +95,7 @@ def decide_model(policies: Policies, placing: PlacementRuling, facts: TurnFacts)
 
 
 def decide_after_failure(policies: Policies, before: Ruling) -> Ruling:
-    """Decide again after the chosen model failed: it is excluded, and what must stay still stays.
+    """Decide again after the chosen model failed: it is excluded; a turn that must stay still does.
 
     A placement that binds to this machine gives way only where its stored `fallback_allowed` says
     so, once, and the new decision is logged as an escalation (document 001 §3).
@@ -112,14 +112,14 @@ def decide_after_failure(policies: Policies, before: Ruling) -> Ruling:
 
 
 def policies_in_force(in_force: InForce) -> Policies:
-    """Give what rules a turn now."""
+    """Return the compiled policies in force."""
     return Policies(in_force.placement, in_force.placement_id, in_force.ready, in_force.policy_id)
 
 
 def placement_record(
     policies: Policies, placing: PlacementRuling, seal: Sealed, ledger: str
 ) -> MadeDecision:
-    """Give a placement as it is recorded."""
+    """Return the record of a placement."""
     facts = placement_facts.with_seal(placing.facts, seal)
     return MadeDecision(
         "placement",
@@ -135,7 +135,7 @@ def placement_record(
 def turn_draft(
     names: Names, policies: Policies, ruling: Ruling, seal: Sealed, aside: Aside, linked: str
 ) -> Draft:
-    """Give the entry of a turn's decision whose policy is recorded: as `turn_record` leads to."""
+    """Return the entry of a turn whose policy is recorded: the one that `turn_record` leads to."""
     facts = turn_facts.FACTS_FORM.encode(turn_facts.with_seal(ruling.facts, seal))
     decided = turns.encode_decision(ruling.outcome, ruling.trace)
     payload = plain_bytes(
@@ -150,7 +150,7 @@ def turn_draft(
 
 
 def turn_record(policies: Policies, ruling: Ruling, seal: Sealed, ledger: str) -> MadeDecision:
-    """Give a turn's decision as it is recorded."""
+    """Return the record of a turn's decision."""
     decided = turns.encode_decision(ruling.outcome, ruling.trace)
     return MadeDecision(
         "turn",

@@ -1,4 +1,4 @@
-"""Sessions that must stay on this machine because of what they held, until somebody clears them."""
+"""Sessions that must stay on this machine because of their content, until a human clears them."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ class Taints:
     def of(self, session_id: str, items: Callable[[], Iterable[str]] | None = None) -> Taint | None:
         """Return the taint of a session, if it has one now.
 
-        `items` names what stands in the history of a session that is known by its opening alone:
-        two conversations may open alike, so a taint holds for what they share, not for the name.
+        `items` names the messages of a session that is known by its opening alone: conversations
+        may open alike, so a taint holds for their common messages, not for the name.
         """
         if not session_id:
             return None
@@ -111,14 +111,14 @@ class Taints:
         return next((self._held[name] for name in items() if name in self._held), None)
 
     def look(self) -> None:
-        """See at once what another process recorded. Blocks."""
+        """Read the entries of other processes at once. Blocks."""
         now = time.monotonic()
         with self._lock, told_errors(self._database):
             self._look()
             self._looked_at = now
 
     def note(self, session_id: str, taint: Taint | None) -> None:
-        """Take into account what this process just recorded."""
+        """Apply a taint that this process just recorded."""
         with self._lock:
             self._set(session_id, taint)
 
@@ -139,7 +139,7 @@ class Taints:
             self._reader = None
 
     def _look(self) -> None:
-        """Take up what was recorded since the last look, a little overlap included."""
+        """Read the entries since the last look, with a little overlap."""
         if self._reader is None:
             if not self._database.exists():
                 return
@@ -155,7 +155,7 @@ class Taints:
 
 
 def tainted_sessions(ledger: LedgerReader) -> list[TaintedSession]:
-    """Give all sessions that stay, by when it began."""
+    """Return all tainted sessions, oldest first."""
     newest: dict[str, Stored] = {}
     for stored in _in_order(ledger.of_kind(_EVENTS)):
         newest[stored.entry.ref] = stored

@@ -1,4 +1,4 @@
-"""Waiting until what was handed in is durable: for one thing or for several, by blocking."""
+"""Waiting until entries and texts are durable, by blocking or in an event loop."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pointsman.storage.writer.group import Waiter
 
 
 class DurabilityWaiter(Protocol):
-    """Whoever waits for entries and texts."""
+    """Waits for entries and texts to become durable."""
 
     def expect(self) -> Waiter:
-        """Wait for one thing more, and give whom to tell about it."""
+        """Expect one result more; return its waiter."""
         ...
 
 
 class PendingResults:
-    """What is waited for, in the order it was expected."""
+    """The expected results, in order."""
 
     def __init__(self) -> None:
         self._pending: list[Future[object]] = []
@@ -36,12 +36,12 @@ class BlockingWaiter(PendingResults):
     """Waits by blocking the thread."""
 
     def wait(self) -> list[object]:
-        """Give the results in the order they were expected, or raise the first error."""
+        """Return the results in the order they were expected, or raise the first error."""
         return [future.result() for future in self._pending]
 
 
 class AsyncWaiter(PendingResults):
-    """Everything that must be on disk before what follows from it may be shown or done."""
+    """Waits in an event loop that serves one user."""
 
     async def wait(self) -> None:
         """Return once all of it is durable; raises what the ledger raised."""

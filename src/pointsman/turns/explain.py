@@ -31,8 +31,8 @@ from pointsman.turns.trace import (
     RuleAttempt,
     Shown,
     Slot,
-    Trace,
     TurnOutcome,
+    TurnTrace,
 )
 
 NARROWEST: Final = 24
@@ -85,13 +85,13 @@ def _title(shown: Shown) -> str:
     return f"Turn {shown.turn_id}{session} · {instant_text(shown.at)}{note}"
 
 
-def _choice_line(outcome: TurnOutcome, trace: Trace) -> str:
+def _choice_line(outcome: TurnOutcome, trace: TurnTrace) -> str:
     if not outcome.chosen_model:
         return "Chose: no model"
     return f"Chose: {outcome.chosen_model}   ({_slot_words(outcome, trace)})"
 
 
-def _slot_words(outcome: TurnOutcome, trace: Trace) -> str:
+def _slot_words(outcome: TurnOutcome, trace: TurnTrace) -> str:
     return trace.chain[outcome.winner_index].policy.replace("_", " ")
 
 
@@ -164,7 +164,7 @@ def _loser_text(attempt: RuleAttempt) -> str:
 
 
 def _neighbour_texts(evaluation: Evaluation) -> Iterator[str]:
-    """Name the nearest recorded turns behind a pattern, and what it would take to turn it."""
+    """Name the nearest recorded turns behind a pattern, and the margin that would flip it."""
     rows = evaluation.neighbours
     if not rows:
         return
@@ -255,7 +255,7 @@ def _refusal_line(refusal: PlacementRefusal) -> str:
 
 
 def to_json(shown: Shown) -> dict[str, object]:
-    """Give the `route.decided` payload of the contracts."""
+    """Return the `route.decided` payload of the contracts."""
     return {
         "decision_id": shown.decision_id,
         "turn_id": shown.turn_id,
@@ -294,7 +294,7 @@ def _option_value(option: ModelOption) -> dict[str, object]:
 
 
 def _set_fields(value: Struct) -> dict[str, object]:
-    """Give the fields of a value that say something."""
+    """Return the fields of a value that are set."""
     found = msgspec.structs.asdict(value)
     return {name: each for name, each in found.items() if each is not msgspec.UNSET}
 

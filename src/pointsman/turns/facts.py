@@ -85,7 +85,7 @@ class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
         return None if self.max_output_tokens is UNSET else self.max_output_tokens
 
     def tokens_for(self, model: str) -> int:
-        """Give the estimate for a model, else the one for any."""
+        """Return the estimate for a model, else the one for any."""
         tokens = self.estimated_input_tokens
         return tokens.get(model, tokens.get(ANY_MODEL, 0))
 
@@ -153,7 +153,7 @@ def read_facts(document: Document) -> GivenFacts:
 
 
 def turn_facts(given: GivenFacts, override: Override | None, message: str) -> TurnFacts:
-    """Give the exact facts of what a caller wrote; `message` comes without its override."""
+    """Return the exact facts of a caller's input; `message` comes without its override."""
     session = given.session
     return TurnFacts(
         message=message,
@@ -186,17 +186,17 @@ def turn_facts(given: GivenFacts, override: Override | None, message: str) -> Tu
 
 
 def with_seal(facts: TurnFacts, seal: Sealed) -> TurnFacts:
-    """Give the facts as they are recorded: the text replaced by its seal."""
+    """Return the facts as they are recorded: the text replaced by its seal."""
     return replace(facts, message=seal)
 
 
 def with_placement(facts: TurnFacts, placed: Placed) -> TurnFacts:
-    """Give the facts once it is decided whether the turn may leave."""
+    """Return the facts with the placement of the turn."""
     return replace(facts, placement=placed)
 
 
 def with_text(facts: TurnFacts, texts: Texts) -> TurnFacts:
-    """Give recorded facts their text back."""
+    """Return recorded facts with their text restored."""
     message = facts.message
     return facts if isinstance(message, str) else replace(facts, message=texts(message))
 

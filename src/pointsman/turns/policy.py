@@ -96,7 +96,7 @@ class RoutingFile(Struct, frozen=True, forbid_unknown_fields=True):
     budgets: tuple[GivenBudget, ...] = ()
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+class RoutingRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One rule, exact, with its name."""
 
     name: str
@@ -123,7 +123,7 @@ class Workspace(Struct, frozen=True, forbid_unknown_fields=True):
     default: Default | None
     pattern: PatternSettings | None
     tiers: dict[str, str] | None
-    rules: tuple[Rule, ...]
+    rules: tuple[RoutingRule, ...]
 
 
 class Budget(Struct, frozen=True, forbid_unknown_fields=True):
@@ -146,7 +146,7 @@ class TurnPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     pattern: PatternSettings
     pattern_disagreement: Disagreement
     trace_deferred: Literal["rule_only", "off"]
-    rules: tuple[Rule, ...]
+    rules: tuple[RoutingRule, ...]
     workspaces: tuple[Workspace, ...]
     budgets: tuple[Budget, ...]
     models: dict[str, Model]
@@ -218,7 +218,7 @@ def _first_local(models: Mapping[str, Model]) -> str | UnsetType:
 
 
 def normal_path(path: str, home: str) -> str:
-    """Give a path without `~`, `.`, `..` and doubled slashes; links are not followed."""
+    """Return a path without `~`, `.`, `..` and doubled slashes; links are not followed."""
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
     parts: list[str] = []
@@ -230,16 +230,16 @@ def normal_path(path: str, home: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _rules(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> tuple[Rule, ...]:
+def _rules(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> tuple[RoutingRule, ...]:
     names = rule_names(given, taken)
     return tuple(
-        Rule(name, condition.condition(rule.when), model_id(rule.use))
+        RoutingRule(name, condition.condition(rule.when), model_id(rule.use))
         for name, rule in zip(names, given, strict=True)
     )
 
 
 def rule_names(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> list[str]:
-    """Give every rule its name; one without gets `rule_<index>`, made unique where it clashes.
+    """Return the name of every rule; one without gets `rule_<index>`, made unique where it clashes.
 
     `taken` are names of other rules that hold beside these.
     """
@@ -258,7 +258,7 @@ def _fraction(value: Decimal) -> Billionths:
 
 
 def _registry_tiers(models: Mapping[str, Model]) -> dict[str, str]:
-    """Give the first model declared for each tier; the built-in one where there is no other."""
+    """Return the first model declared for each tier; the built-in one where there is no other."""
     declared = [*(name for name in models if name != EMBEDDED_MODEL), EMBEDDED_MODEL]
     tiers = [(models[name].tier, name) for name in declared if name in models]
     return {tier: name for tier, name in reversed(tiers) if tier is not None}

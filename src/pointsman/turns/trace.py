@@ -47,7 +47,7 @@ class RuleAttempt(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 class ModelOption(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A model that similar turns speak for.
 
-    What follows the sample size is told by the method `evidence` alone: the success and the cost it
+    Only the method `evidence` sets the fields behind the sample size: the success and the cost it
     expects, how many rows are behind that (in thousandths), and how far off it may well be.
     """
 
@@ -108,7 +108,7 @@ class TurnOutcome(Struct, frozen=True, forbid_unknown_fields=True):
     banners: tuple[Banner, ...]
 
 
-class Trace(Struct, frozen=True, forbid_unknown_fields=True):
+class TurnTrace(Struct, frozen=True, forbid_unknown_fields=True):
     """Every slot that ran, in order."""
 
     chain: tuple[Evaluation, ...]
@@ -127,9 +127,9 @@ class Shown(Struct, frozen=True):
     is_preview: bool
     elapsed_us: int
     outcome: TurnOutcome
-    trace: Trace
+    trace: TurnTrace
     placed: Placed | None = None
 
 
 OUTCOME_FORM = Form(TurnOutcome)
-TRACE_FORM = Form(Trace)
+TRACE_FORM = Form(TurnTrace)

@@ -9,7 +9,7 @@ from tests.unit.agency.fleet import COUNCIL, OPERATOR, Fleet, opened
 from tests.unit.agency.fleet_told import judge
 
 from pointsman.agents.file.agents_file import GivenModule, GivenSelfRep
-from pointsman.agents.trust.event import (
+from pointsman.agents.modules.event import (
     ModuleAptSet,
     ModuleStatusSet,
     RouterConfigSet,
@@ -118,3 +118,36 @@ def test_given_modules_are_frozen_with_what_was_filled_in(fleet: Fleet) -> None:
     kept = fleet.agency.record_selfrep(GivenSelfRep({"agent:z": GivenModule()}))
     assert "modules.agent:z.apt: default 0.5" in kept.warnings
     assert [each.node_id for each in fleet.agency.selfrep(kept.id).modules] == ["agent:z"]
+
+
+PAIR = {
+    "modules": {
+        "agent:a": {"apt": "0.85", "status": "healthy"},
+        "agent:b": {"apt": "0.8", "status": "healthy"},
+        "memory:m": {"type": "memory", "apt": "1", "status": "healthy"},
+    },
+}
+
+
+def test_a_first_success_never_puts_an_agent_behind_one_that_was_never_tried(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path, PAIR) as fleet:
+        fleet.answers()
+        statuses = []
+        for number in range(3):
+            before = {each.node_id: each.status for each in fleet.agency.live().modules}
+            statuses.append((before["agent:a"], before["agent:b"], before["memory:m"]))
+            fleet.run(job_id=f"job-{number}", job_seed=f"seed-{number}")
+        assert [name for name, _ in fleet.called] == ["agent:a"] * 3
+        assert statuses == [
+            ("degraded", "degraded", "healthy"),
+            ("degraded", "degraded", "healthy"),
+            ("healthy", "degraded", "healthy"),
+        ]
+
+
+def test_a_record_that_the_file_tells_of_counts(tmp_path: Path) -> None:
+    told = {"apt": "0.8", "status": "healthy", "metrics": {"total_calls": 2}}
+    with opened(tmp_path, {"modules": {"agent:a": told}}) as fleet:
+        assert fleet.agency.live().modules[0].status == "healthy"

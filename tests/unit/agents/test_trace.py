@@ -11,7 +11,7 @@ from tests.models.agents_jobs import a_job, a_router, decided
 from pointsman.agents.codes import USER_MESSAGES, Cause, DepthReason, Excluded, ReasonTag
 from pointsman.agents.decide import artifacts, decide
 from pointsman.agents.explain import ShownRoute, answer, to_json, to_screen
-from pointsman.agents.facts import FACTS_FORM, after_failure, normalised, with_seal
+from pointsman.agents.facts import FACTS_FORM, after_failure, normalise_query, with_seal
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM, AgentOutcome, RouteTrace
 from pointsman.errors import IntegrityFailure, MissingSnapshot
 from pointsman.kernel.canonical import ContentId, content_id
@@ -198,7 +198,7 @@ def test_a_reroute_adds_to_what_was_excluded_and_edits_nothing() -> None:
 
 @pytest.mark.req(8)
 def test_a_query_is_normalised_when_it_is_frozen() -> None:
-    assert normalised("  gro\u0308ße \n\t 2 ") == "größe 2"
+    assert normalise_query("  gro\u0308ße \n\t 2 ") == "größe 2"
     assert a_job(a_router(TWO), {"query": " a  b "}).query == "a b"
 
 

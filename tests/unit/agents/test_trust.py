@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.models.agents_jobs import a_router
 
+from pointsman.agents.modules.apt import DEFAULT_TRUST, EventType, TrustEvent, apt_after, event_id
+from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.module import Metrics
 from pointsman.agents.modules.selfrep import SelfRep
-from pointsman.agents.trust.apt import DEFAULT_TRUST, EventType, TrustEvent, apt_after, event_id
-from pointsman.agents.trust.folding import folded
-from pointsman.agents.trust.status import status_after
+from pointsman.agents.modules.status import status_after
 from pointsman.errors import InputError, IntegrityFailure, NotFound, PermissionDenied
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ONE, SCALE, Billionths, billionths
@@ -50,7 +50,7 @@ def module_of(selfrep: SelfRep, node_id: str = "agent:a") -> Any:
 
 
 def after(kind: EventType, node_id: str = "agent:a", **given: Any) -> Any:
-    return module_of(folded(SELFREP, [an_event(kind, node_id, **given)]), node_id)
+    return module_of(fold_events(SELFREP, [an_event(kind, node_id, **given)]), node_id)
 
 
 def test_the_golden_values_of_trust_hold() -> None:
@@ -65,7 +65,7 @@ def test_the_golden_values_of_trust_hold() -> None:
 def test_the_constants_are_those_of_the_snapshot() -> None:
     router = a_router({**MODULES, "trust": {"BETA": "0.2", "DECAY": 0}})
     event = an_event("COUNCIL_APPROVAL", is_correct=True)
-    assert module_of(folded(router.selfrep, [event])).apt == billionths("0.7")
+    assert module_of(fold_events(router.selfrep, [event])).apt == billionths("0.7")
 
 
 @pytest.mark.parametrize("kind", ["OPERATIONAL_NOTE", "USER_FEEDBACK"])
@@ -96,8 +96,8 @@ def test_a_fold_in_one_go_equals_a_fold_event_by_event(
     events = [an_event(kind, index=n, is_correct=correct) for n, kind in enumerate(kinds)]
     step = start
     for event in events:
-        step = folded(step, [event])
-    assert folded(start, events) == step
+        step = fold_events(step, [event])
+    assert fold_events(start, events) == step
     assert 0 <= module_of(step).apt <= SCALE
     assert step.tail.events == len(kinds)
 
@@ -107,13 +107,13 @@ def test_an_event_is_named_by_seed_sequence_and_type() -> None:
     assert event_id("seed", 3, "AGENT_TIMEOUT") == named
     forged = replace(an_event("AGENT_TIMEOUT", index=3), event_sequence_index=4)
     with pytest.raises(IntegrityFailure, match="should be named"):
-        folded(SELFREP, [forged])
+        fold_events(SELFREP, [forged])
 
 
 def test_one_failure_degrades_and_three_in_a_row_take_a_module_offline() -> None:
     selfrep, seen = SELFREP, []
     for index in range(3):
-        selfrep = folded(selfrep, [an_event("AGENT_TIMEOUT", "agent:b", index)])
+        selfrep = fold_events(selfrep, [an_event("AGENT_TIMEOUT", "agent:b", index)])
         module = module_of(selfrep, "agent:b")
         seen.append((module.status, module.metrics.consecutive_failures))
     assert seen == [("degraded", 1), ("degraded", 2), ("offline", 3)]
@@ -126,7 +126,7 @@ def test_a_good_answer_ends_a_run_of_failures_and_heals_a_trusted_module() -> No
         an_event("AGENT_EXCEPTION", "agent:b", 0),
         *(an_event("COUNCIL_APPROVAL", "agent:b", n, is_correct=True) for n in (1, 2)),
     ]
-    states = [module_of(folded(SELFREP, events[:n]), "agent:b") for n in (1, 2, 3)]
+    states = [module_of(fold_events(SELFREP, events[:n]), "agent:b") for n in (1, 2, 3)]
     # 0.8 falls to 0.5492, and rises to 0.6486508 and then 0.748002149.
     assert [each.status for each in states] == ["degraded", "healthy", "healthy"]
     assert states[1].apt == billionths("0.6486508")
@@ -236,19 +236,19 @@ def test_only_an_override_may_set_anything() -> None:
 def test_what_is_folded_already_or_out_of_order_is_refused(first: int, second: int) -> None:
     events = [an_event("AGENT_TIMEOUT", index=n) for n in (first, second)]
     with pytest.raises(InputError, match=r"folded already|behind"):
-        folded(SELFREP, events)
-    once = folded(SELFREP, events[:1])
+        fold_events(SELFREP, events)
+    once = fold_events(SELFREP, events[:1])
     with pytest.raises(InputError, match=r"folded already|behind"):
-        folded(once, events[1:])
+        fold_events(once, events[1:])
 
 
 def test_jobs_have_sequences_of_their_own() -> None:
     events = [an_event("AGENT_TIMEOUT", index=n, job_seed=s) for n, s in ((0, "x"), (0, "y"))]
-    assert module_of(folded(SELFREP, events)).metrics.consecutive_failures == 2
+    assert module_of(fold_events(SELFREP, events)).metrics.consecutive_failures == 2
 
 
 def test_an_event_about_nobody_is_refused_and_folds_nothing() -> None:
     events = [an_event("AGENT_TIMEOUT"), an_event("AGENT_TIMEOUT", "agent:z", 1)]
     with pytest.raises(NotFound, match="agent:z"):
-        folded(SELFREP, events)
+        fold_events(SELFREP, events)
     assert module_of(SELFREP).metrics == Metrics(0, 0)

@@ -32,7 +32,7 @@ from pointsman.brainstate.tick import insert_items, tick_state
 from pointsman.brainstate.trace import Why
 from pointsman.errors import DocumentError
 from pointsman.kernel.canonical import MAX_INT
-from pointsman.kernel.document import Limits
+from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.json_text import read_json
 
 FOLDER = Path(pointsman.brainstate.__file__).parent
@@ -192,7 +192,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_hostile_inputs_are_refused_with_a_place(name: str) -> None:
     with pytest.raises(DocumentError) as caught:
-        read_inputs(read_json(HOSTILE[name], "inputs", Limits()))
+        read_inputs(read_json(HOSTILE[name], "inputs", DocumentLimits()))
     assert all(problem.place.source == "inputs" for problem in caught.value.problems)
     assert all(len(line) < 400 for line in str(caught.value).splitlines())
 

@@ -9,12 +9,12 @@ from tests.unit.governance.chamber import ANN, COUNCIL, NOTE, ROOT, Chamber
 
 from pointsman.access.actors import OWNER, actor_of
 from pointsman.access.keys import ADMIN, ANONYMOUS, Principal
-from pointsman.agents.trust.event import (
+from pointsman.agents.modules.event import (
     MODULE_REGISTERED,
     SELFREP,
+    ModuleAdded,
     ModuleAptSet,
     ModulePolicySet,
-    ModuleRegistered,
     ModuleStatusSet,
     RouterConfigSet,
     read_selfrep,
@@ -300,7 +300,7 @@ def test_a_module_is_registered_whole(chamber: Chamber) -> None:
     chamber.carried(chamber.asked(payload, "register_module"))
     (entry,) = chamber.entries(MODULE_REGISTERED)
     found = read_selfrep(entry.kind, entry.payload)
-    assert isinstance(found, ModuleRegistered)
+    assert isinstance(found, ModuleAdded)
     assert found.registered_by == ANN.id
     assert (found.module.apt, found.module.allowed_actions) == (500_000_000, ("read",))
     assert [(each.to, each.required) for each in found.module.dependencies] == [

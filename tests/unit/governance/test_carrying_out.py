@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.governance.chamber import ANN, NOTE, ROOT, Chamber
 
-from pointsman.agents.trust.event import SELFREP
+from pointsman.agents.modules.event import SELFREP
 from pointsman.app import Pointsman
 from pointsman.errors import ActionRefused, PermissionDenied, SemWriteFail
 from pointsman.governance.action import VOTE_WINDOW

@@ -10,7 +10,7 @@ from pointsman.providers.http.pool import ConnectionPool
 from pointsman.providers.port import Deadlines
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_replies import STREAM_HEAD, Pause, Send, chunk, does
-from pointsman.turns.registry.upstream import Origin
+from pointsman.turns.registry.upstream import UpstreamOrigin
 
 BOTH = pytest.mark.parametrize("loop", LOOPS)
 PATIENT = Deadlines()
@@ -26,7 +26,9 @@ class Calls:
     """A pool on an upstream, closed at the end."""
 
     def __init__(self, upstream, settings=SMALL, **more):
-        self.pool = ConnectionPool(Origin(False, "127.0.0.1", upstream.port), settings, **more)
+        self.pool = ConnectionPool(
+            UpstreamOrigin(False, "127.0.0.1", upstream.port), settings, **more
+        )
         self.upstream = upstream
 
     async def __aenter__(self):

@@ -13,7 +13,7 @@ from pointsman.providers.http.pool import ConnectionPool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_replies import Close, Pause, Reset, Send, does, plain, says
-from pointsman.turns.registry.upstream import Origin
+from pointsman.turns.registry.upstream import UpstreamOrigin
 
 
 @BOTH
@@ -69,7 +69,7 @@ def test_a_port_where_nothing_listens_is_a_provider_that_was_not_reached():
     async def work():
         with socket.socket() as bound:
             bound.bind(("127.0.0.1", 0))
-            pool = ConnectionPool(Origin(False, "127.0.0.1", bound.getsockname()[1]), SMALL)
+            pool = ConnectionPool(UpstreamOrigin(False, "127.0.0.1", bound.getsockname()[1]), SMALL)
             with pytest.raises(UpstreamError) as caught:
                 await pool.request(message(), PATIENT, asyncio.get_running_loop().time() + 9)
         return caught.value
@@ -199,7 +199,7 @@ def test_cancelling_closes_the_socket_at_once(loop, place):
 def test_cancelling_while_connecting_leaves_nothing(loop):
     async def work():
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            pool = ConnectionPool(Origin(True, "127.0.0.1", silent.getsockname()[1]))
+            pool = ConnectionPool(UpstreamOrigin(True, "127.0.0.1", silent.getsockname()[1]))
             ends_at = asyncio.get_running_loop().time() + 9
             task = asyncio.ensure_future(pool.request(message(), Deadlines(), ends_at))
             await asyncio.sleep(0.05)  # in the middle of the TLS handshake
@@ -255,7 +255,7 @@ def test_a_pool_closed_while_it_connects_opens_nothing():
 
             settings = PoolSettings(allow_private=True)
             pool = ConnectionPool(
-                Origin(False, "api.example.com", upstream.port), settings, resolve=resolve
+                UpstreamOrigin(False, "api.example.com", upstream.port), settings, resolve=resolve
             )
             task = asyncio.ensure_future(pool.request(message(), PATIENT, 1e12))
             await asyncio.sleep(0)

@@ -1,6 +1,6 @@
 """Modules, intents and constants as people write them: `agents.yaml`, and snapshots posted by HTTP.
 
-Read with every problem at its place; `agents.policy` and `modules.making` make exact values of it.
+Read with every problem at its place; `agents.policy` and `make_selfrep` make exact values of it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Role = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,62}$")]
 
 
 class GivenTrust(Struct, frozen=True, forbid_unknown_fields=True):
-    """The constants of trust; document names such as `DECAY` are taken as well."""
+    """The constants of trust; document names such as `DECAY` are accepted as well."""
 
     decay: Fraction | UnsetType = UNSET
     beta: Fraction | UnsetType = UNSET
@@ -50,14 +50,14 @@ class GivenTrust(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GivenMetrics(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a module's record says so far."""
+    """A module's record so far."""
 
     consecutive_failures: Count = 0
     total_calls: Count = 0
 
 
 class GivenModulePolicy(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a module may do; empty `allowed_actions` restrict nothing."""
+    """The actions of a module; empty `allowed_actions` restrict nothing."""
 
     allowed_actions: Words = ()
     forbidden_actions: Words = ()
@@ -90,7 +90,7 @@ class GivenModule(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GivenEdge(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a module needs."""
+    """A dependency of a module."""
 
     from_: Name = field(name="from")
     to: Name = field(name="to")
@@ -123,7 +123,7 @@ class GivenRole(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentsFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """`agents.yaml`: the modules there are, and what rules the choice between them.
+    """`agents.yaml`: the modules, and the rules of the choice between them.
 
     `run`, `council` and `privacy` are the executor's: no snapshot holds them.
     """
@@ -159,7 +159,7 @@ def read_selfrep_document(document: Document) -> GivenSelfRep:
 
 
 def lower_keys(document: Document, sections: tuple[str, ...]) -> tuple[Document, list[Problem]]:
-    """Take the documents' own upper-case names of constants for ours; each only once."""
+    """Accept the documents' own upper-case names of constants; each only once."""
     value = document.value
     if not isinstance(value, dict):
         return document, []
@@ -178,7 +178,7 @@ def lower_keys(document: Document, sections: tuple[str, ...]) -> tuple[Document,
                 path = (section, key)
                 problems.append(document.problem(path, Code.DUPLICATE_KEY, message, key=True))
             found.setdefault(name, each)
-            _moved(marks, (section, key), (section, name))
+            _move_marks(marks, (section, key), (section, name))
             if (section, key) in flaws:
                 flaws.add((section, name))
         changed[section] = found
@@ -188,14 +188,14 @@ def lower_keys(document: Document, sections: tuple[str, ...]) -> tuple[Document,
     return lowered, problems
 
 
-def _moved(marks: list[dict[Path, Position]], old: Path, new: Path) -> None:
+def _move_marks(marks: list[dict[Path, Position]], old: Path, new: Path) -> None:
     for each in marks:
         if old != new and old in each:
             each.setdefault(new, each[old])
 
 
 def module_problems(given: GivenSelfRep | AgentsFile, document: Document) -> Iterable[Problem]:
-    """Find what breaks a rule that the schema cannot state: names, ends of edges, instants."""
+    """Find the problems of modules that a schema cannot express: names, edges, instants."""
     for node_id, module in given.modules.items():
         path: Path = ("modules", node_id)
         if _NODE_ID.fullmatch(node_id) is None:

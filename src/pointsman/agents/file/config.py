@@ -17,13 +17,13 @@ Name = Annotated[str, Meta(min_length=1, max_length=200)]
 TieRank = Literal["final_score", "apt", "node_id"]
 
 EPSILON: Final = Decimal("1e-9")
-"""The resolution of all scores (document 000): not to be chosen, only to be said."""
+"""The resolution of all scores (document 000): fixed; a file may only state it."""
 
 TIE_ORDER: Final[tuple[TieRank, ...]] = get_args(TieRank)
 
 
 class RouterConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything the router's arithmetic rests on. Fractions are in billionths."""
+    """The constants of the router's arithmetic. Fractions are in billionths."""
 
     version: str
     min_availability: Billionths
@@ -49,7 +49,7 @@ class RouterConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GivenConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """`router_config` as it is written; document 000's upper-case names are taken as well."""
+    """`router_config` as it is written; document 000's upper-case names are accepted as well."""
 
     version: Name | UnsetType = UNSET
     min_availability: Fraction | UnsetType = UNSET
@@ -113,7 +113,7 @@ def router_config(given: GivenConfig) -> tuple[RouterConfig, tuple[str, ...]]:
 
 
 def changed_config(config: RouterConfig, given: GivenConfig) -> RouterConfig:
-    """Give the constants with those that are given in place of what they were."""
+    """Return the constants with the changed ones replaced."""
     values = {name: getattr(given, name) for name in GivenConfig.__struct_fields__}
     changes = {name: _exact(value) for name, value in values.items() if value is not UNSET}
     return structs.replace(config, **changes)

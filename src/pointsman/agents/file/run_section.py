@@ -1,6 +1,6 @@
 """How agents are called and judged, as `agents.yaml` writes it. Configuration, never policy.
 
-None of it stands in a snapshot of the modules: where an agent answers says nothing about its trust.
+None of it is in a snapshot of the modules: an agent's address says nothing about its trust.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ RULES: Final = "rules"
 """The name of the voter that goes by the declared rules."""
 
 UNDECLARED: Final = tuple(each for each in BUILT_IN.rules if each.id != "confident")
-"""What counts where no rule is declared. Many agents, models first of all, tell no confidence: that
-alone is no reason to reject what they say. A goal still needs one to succeed."""
+"""The rules where none is declared. Many agents, models first of all, report no confidence: that
+alone is no reason to reject an output. A goal still needs one to succeed."""
 
 
 class RunHttp(Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,12 +56,12 @@ class GivenRun(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """Which of the three are given."""
+        """The ways that are set."""
         return tuple(name for name in ("python", "http", "model") if getattr(self, name))
 
 
 class GivenVoter(Struct, frozen=True, forbid_unknown_fields=True):
-    """One who votes on outputs: by the declared rules unless a function or an agent is named."""
+    """A voter on outputs: by the declared rules unless a function or an agent is named."""
 
     id: Name
     python: Function | None = None
@@ -70,21 +70,21 @@ class GivenVoter(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GivenCouncil(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who votes on what agents produce. Without `voters`, the declared rules do alone."""
+    """The council that votes on outputs. Without `voters`, the declared rules vote alone."""
 
     rules: Annotated[tuple[CouncilRule, ...], Meta(max_length=1_000)] | UnsetType = UNSET
     approve_at: Fraction = Decimal("0.7")
     voters: Annotated[tuple[GivenVoter, ...], Meta(max_length=32)] | UnsetType = UNSET
 
     @property
-    def declared(self) -> CouncilRules:
-        """The rules that count."""
+    def rules_in_force(self) -> CouncilRules:
+        """The declared rules, else the default ones."""
         rules = UNDECLARED if isinstance(self.rules, UnsetType) else self.rules
         return CouncilRules(rules, self.approve_at)
 
     @property
     def members(self) -> tuple[GivenVoter, ...]:
-        """Everybody who votes; an empty list is a council that is absent."""
+        """All voters; an empty list means that there is no council."""
         return (GivenVoter(RULES),) if isinstance(self.voters, UnsetType) else self.voters
 
 
@@ -97,7 +97,7 @@ class GivenPrivacy(Struct, frozen=True, forbid_unknown_fields=True):
 def run_problems(
     run: Mapping[str, GivenRun], modules: Iterable[str], document: Document
 ) -> Iterable[Problem]:
-    """Find what a schema cannot say about how agents are called."""
+    """Find the problems of `run` that a schema cannot express."""
     names = list(modules)
     for node_id, each in run.items():
         path: Path = ("run", node_id)
@@ -114,9 +114,9 @@ def run_problems(
 def council_problems(
     council: GivenCouncil, run: Mapping[str, GivenRun], document: Document
 ) -> Iterable[Problem]:
-    """Find what a schema cannot say about a council."""
+    """Find the problems of a council that a schema cannot express."""
     if not isinstance(council.rules, UnsetType):
-        yield from rule_problems(council.declared, document, ("council",))
+        yield from rule_problems(council.rules_in_force, document, ("council",))
     seen: set[str] = set()
     for index, each in enumerate(council.members):
         path: Path = ("council", "voters", index)
@@ -135,7 +135,7 @@ def council_problems(
 def privacy_problems(
     privacy: GivenPrivacy, kinds: Iterable[str], document: Document
 ) -> Iterable[Problem]:
-    """Find names that no detector knows; none is known where no kind is told."""
+    """Find names that no detector knows; without `kinds` nothing is checked."""
     known = list(kinds)
     for index, name in enumerate(privacy.let_through):
         if known and name not in known:

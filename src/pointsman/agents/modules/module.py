@@ -1,6 +1,6 @@
-"""A module of the system as it knows itself: what it is, how far it is trusted, what it may do.
+"""A module as the system represents itself: its type, its trust, its policy.
 
-No live metrics: nothing here changes but by events (see `folding`).
+No live metrics: a module changes only by events (see `folding`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Metrics(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModulePolicy(Struct, frozen=True, forbid_unknown_fields=True):
-    """What it may do. Empty `allowed_actions` restrict nothing; what is forbidden always is."""
+    """Its permitted actions. Empty `allowed_actions` restrict nothing; forbidden ones always."""
 
     allowed_actions: tuple[str, ...]
     forbidden_actions: tuple[str, ...]
@@ -61,7 +61,7 @@ class Module(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Edge(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a module needs; a `required` one that is not healthy costs it availability."""
+    """A dependency of a module; a `required` one that is not healthy costs it availability."""
 
     edge_id: str
     from_: str = field(name="from")
@@ -75,11 +75,11 @@ def edge(from_: str, to: str, *, required: bool) -> Edge:
 
 
 def action_key(action: str) -> str:
-    """Give an action's name as it is compared: a veto must not hang on letters or separators."""
+    """Return an action's name as it is compared: a veto must not depend on case or separators."""
     return action.translate(_KEYS)
 
 
-# DETERMINISM: ASCII alone; what else is a capital letter changes with the Unicode version.
+# DETERMINISM: ASCII alone; the other capital letters change with the Unicode version.
 _KEYS: Final = str.maketrans(ascii_uppercase + "-. :/", ascii_lowercase + "_____")
 
 UNJUDGED: Final = Metrics(0, 0)

@@ -1,4 +1,4 @@
-"""SelfRepresentation: all modules and what they need, frozen under a content id."""
+"""SelfRepresentation: all modules and their dependencies, frozen under a content id."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from pointsman.agents.modules.apt import TrustConstants
 from pointsman.agents.modules.module import Edge, Module
-from pointsman.agents.trust.apt import TrustConstants
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.snapshot import SnapshotForm
 
@@ -28,8 +28,8 @@ NO_EVENTS: Final = Tail(0, "", -1)
 class SelfRep(Struct, frozen=True, forbid_unknown_fields=True):
     """The snapshot: modules by `node_id`, edges by their ends, in this order.
 
-    `config_hash` is the id of the router's snapshot in force when it was made; `warnings` tell
-    which defaults were filled in.
+    `config_hash` is the id of the router's snapshot in force when it was made; `warnings` list
+    the defaults that were filled in.
     """
 
     schema_version: int
@@ -41,7 +41,7 @@ class SelfRep(Struct, frozen=True, forbid_unknown_fields=True):
     warnings: tuple[str, ...]
 
     def module(self, node_id: str) -> Module | None:
-        """Give a module by its id."""
+        """Return a module by its id."""
         return next((each for each in self.modules if each.node_id == node_id), None)
 
 

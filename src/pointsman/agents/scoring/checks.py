@@ -1,4 +1,4 @@
-"""Who may be asked at all: the checks before any scoring, in their order, each module's first miss.
+"""The checks before any scoring, in their order, and each module's first miss.
 
 Document 000 "Security & policy checks", companion D-000-9.
 """
@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from pointsman.agents.codes import Excluded
-from pointsman.agents.compiled import EVERY_ACTION, CompiledAgentsPolicy, Miss, Misses, Roster, Row
+from pointsman.agents.compiled import (
+    EVERY_ACTION,
+    CompiledAgentsPolicy,
+    Miss,
+    Misses,
+    ModuleRow,
+    Roster,
+)
 from pointsman.agents.facts import JobFacts
 from pointsman.agents.modules.module import action_key
 from pointsman.agents.trace import CheckName
@@ -36,8 +43,8 @@ class Gate:
             self.role_modules, self.denied = policy.roles.get(facts.user_role, ((), ()))
         self.is_narrow = bool(policy.roles or facts.excluded or facts.permitted is not None)
 
-    def miss(self, row: Row) -> tuple[CheckName, Miss] | None:
-        """Give the first check that a module fails, the prefilter apart."""
+    def miss(self, row: ModuleRow) -> tuple[CheckName, Miss] | None:
+        """Return the first check that a module fails, the prefilter apart."""
         if self.is_narrow:
             name = row.node_id
             if name in self.excluded:
@@ -58,7 +65,7 @@ class Gate:
             return False
         return name not in self.denied
 
-    def _policy_miss(self, row: Row) -> Miss | None:
+    def _policy_miss(self, row: ModuleRow) -> Miss | None:
         action, intent, forbidden = self.action, self.intent, row.forbidden
         for each in (EVERY_ACTION, action, intent):
             if each and each in forbidden:
@@ -69,14 +76,16 @@ class Gate:
         return None
 
     def is_silent(self, roster: Roster) -> bool:
-        """Whether nothing of this job or of any policy takes out one of the roster."""
+        """Whether neither this job nor any policy excludes a module of the roster."""
         if self.is_narrow or self.intent in roster.forbidden:
             return False
         return not self.action or not (roster.has_allowed or self.action in roster.forbidden)
 
-    def passed(self, rows: Sequence[Row], top_n: int, misses: Misses) -> list[Row]:
-        """Give the first `top_n` of rows by trust that pass every check; note the others."""
-        found: list[Row] = []
+    def passing_rows(
+        self, rows: Sequence[ModuleRow], top_n: int, misses: Misses
+    ) -> list[ModuleRow]:
+        """Return the first `top_n` of rows by trust that pass every check; note the others."""
+        found: list[ModuleRow] = []
         out, miss, is_narrow = misses.by_check, self.miss, self.is_narrow
         beyond = out["top_n"]
         for row in rows:

@@ -1,6 +1,7 @@
-"""The score of one candidate, document 000's formula, exact: one rounding, after the whole sum.
+"""The score of a candidate, and the depth and tokens of its job: document 000's formulas, exact.
 
-Spelled out in plain locals: this loop is most of what a choice costs.
+The scoring loop is spelled out in plain locals: it is most of the cost of a choice. Depth and
+tokens: document 000 "Depth & token budgeting", 004 §5, companion D-000-5 to D-000-7.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.agents.codes import ReasonTag
-from pointsman.agents.compiled import Row
+from pointsman.agents.codes import DepthReason, ReasonTag
+from pointsman.agents.compiled import ModuleRow
 from pointsman.agents.facts import GoalType, GoalView, MindView
 from pointsman.agents.file.config import RouterConfig
-from pointsman.agents.trace import Ranked, Scored, TieBreak
-from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, divide, times
+from pointsman.agents.trace import DepthTrace, Ranked, Scored, TieBreak, TokenTrace
+from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, divide, floor_of, times
 
 _SQUARE: Final = SCALE * SCALE
 _HALF: Final = _SQUARE // 2
@@ -28,8 +29,8 @@ _BELOW: Final = ReasonTag.BELOW_MIN_SCORE
 _FALLBACK: Final = ReasonTag.FALLBACK_GENERIC
 
 
-class Goal(Struct, frozen=True, gc=False):
-    """An active goal with its share of the score, worked out once for all candidates."""
+class GoalTerm(Struct, frozen=True, gc=False):
+    """An active goal with its share of the score, computed once for all candidates."""
 
     goal_id: str
     type: GoalType
@@ -39,7 +40,7 @@ class Goal(Struct, frozen=True, gc=False):
 
 
 class Scoring:
-    """What is the same for all candidates of a job."""
+    """The values that are the same for all candidates of a job."""
 
     __slots__ = ("explore", "goals", "min_score")
 
@@ -52,7 +53,7 @@ class Scoring:
             active.sort(key=_urgency)
         weight = config.weight_goal
         self.goals = [
-            Goal(
+            GoalTerm(
                 each.goal_id,
                 each.type,
                 each.priority,
@@ -67,19 +68,19 @@ def _urgency(goal: GoalView) -> tuple[int, str]:
     return (-goal.priority, goal.goal_id)
 
 
-class Candidate(Struct, frozen=True, gc=False):
+class ScoredCandidate(Struct, frozen=True, gc=False):
     """One candidate with its score; `explored` is its explore term before rounding."""
 
-    row: Row
-    goal: Goal | None
+    row: ModuleRow
+    goal: GoalTerm | None
     explored: int
     raw: Billionths
     final: Billionths
     tag: ReasonTag
 
 
-def candidates(rows: Iterable[Row], scoring: Scoring) -> list[Candidate]:
-    """Score rows that stand by trust and name; give them by score, trust, name (D-000-8)."""
+def candidates(rows: Iterable[ModuleRow], scoring: Scoring) -> list[ScoredCandidate]:
+    """Score rows sorted by trust and name; return them by score, trust, name (D-000-8)."""
     goals, explore, least = scoring.goals, scoring.explore, scoring.min_score
     found = []
     for row in rows:
@@ -104,7 +105,7 @@ def candidates(rows: Iterable[Row], scoring: Scoring) -> list[Candidate]:
             tag = _MATCH_GOAL
         else:
             tag = _UNHEALTHY if row.unhealthy else _AVAILABILITY
-        found.append(Candidate(row, goal, explored, Billionths(raw), Billionths(final), tag))
+        found.append(ScoredCandidate(row, goal, explored, Billionths(raw), Billionths(final), tag))
     # DETERMINISM: the sort is stable, also from the highest down, so trust and name stay decisive.
     found.sort(key=_FINAL, reverse=True)
     return found
@@ -113,37 +114,39 @@ def candidates(rows: Iterable[Row], scoring: Scoring) -> list[Candidate]:
 _FINAL: Final = attrgetter("final")
 
 
-def with_fallback(scored: Iterable[Candidate], row: Row, scoring: Scoring) -> list[Candidate]:
-    """Give the candidates with a fallback that takes the job, at its place among them."""
+def with_fallback(
+    scored: Iterable[ScoredCandidate], row: ModuleRow, scoring: Scoring
+) -> list[ScoredCandidate]:
+    """Return the candidates with a fallback that takes the job, at its place among them."""
     (found,) = candidates([row], scoring)
-    chosen = Candidate(row, found.goal, found.explored, found.raw, found.final, _FALLBACK)
+    chosen = ScoredCandidate(row, found.goal, found.explored, found.raw, found.final, _FALLBACK)
     return sorted([*scored, chosen], key=_place)
 
 
-def _place(each: Candidate) -> tuple[int, int, str]:
+def _place(each: ScoredCandidate) -> tuple[int, int, str]:
     return (-each.final, -each.row.apt, each.row.node_id)
 
 
-def ranked(scored: Iterable[Candidate]) -> tuple[Ranked, ...]:
-    """Give the candidates as the answer lists them."""
+def to_ranked(scored: Iterable[ScoredCandidate]) -> tuple[Ranked, ...]:
+    """Return the candidates as the answer lists them."""
     return tuple(
         [Ranked(each.row.node_id, each.row.availability, each.final, each.tag) for each in scored]
     )
 
 
-def told(
-    scored: Iterable[Candidate], middle: Billionths, *, prefers_high_apt: bool
+def score_traces(
+    scored: Iterable[ScoredCandidate], middle: Billionths, *, prefers_high_apt: bool
 ) -> tuple[Scored, ...]:
-    """Give every number; `bias_flag` is told and multiplies nothing (D-000-1)."""
+    """Return every number of the scores; `bias_flag` multiplies nothing (D-000-1)."""
     found = []
-    before: Candidate | None = None
+    before: ScoredCandidate | None = None
     for each in scored:
         row, goal, tag, final = each.row, each.goal, each.tag, each.final
         if goal is None:
             goal_id, priority, term = "", ZERO, ZERO
         else:
             goal_id, priority, term = goal.goal_id, goal.priority, goal.term
-        # What put it behind another of the same score.
+        # The rule that put it behind another of the same score.
         tie_break: TieBreak = ""
         if before is not None and before.final == final:
             tie_break = "apt" if before.row.apt != row.apt else "node_id"
@@ -175,8 +178,8 @@ def told(
     return tuple(found)
 
 
-def median(scored: Sequence[Candidate]) -> Billionths:
-    """Give the middle of the availabilities, of two middles their mean (D-000-2)."""
+def median(scored: Sequence[ScoredCandidate]) -> Billionths:
+    """Return the median of the availabilities, of two middles their mean (D-000-2)."""
     if not scored:
         return ZERO
     ordered = sorted([each.row.availability for each in scored])
@@ -184,3 +187,44 @@ def median(scored: Sequence[Candidate]) -> Billionths:
     if is_odd:
         return ordered[half]
     return Billionths(divide(ordered[half - 1] + ordered[half], 2))
+
+
+def depth_of(config: RouterConfig, mind: MindView) -> DepthTrace:
+    """Return the depth of a job that an agent takes; never more than the state allows."""
+    base, attention = mind.max_depth_allowed, mind.attention_gain
+    multiplied = floor_of(attention, base)
+    depth, reason = min(base, max(0, multiplied)), DepthReason.ATTENTION
+    if attention < max(config.quick_attention, mind.quick_answer_below):
+        depth, reason = 0, DepthReason.QUICK_MODE
+    elif mind.token_budget < max(config.min_token_threshold, mind.min_token_threshold):
+        depth, reason = 0, DepthReason.LOW_TOKEN_BUDGET
+    return DepthTrace(base, attention, multiplied, depth, reason)
+
+
+def shallow(depth: DepthTrace, reason: DepthReason) -> DepthTrace:
+    """Return a depth of 0, regardless of attention."""
+    return DepthTrace(depth.base_depth, depth.attention_gain, depth.depth_multiplier, 0, reason)
+
+
+def tokens_of(config: RouterConfig, mind: MindView) -> TokenTrace:
+    """Return the tokens of a job that an agent takes: 1000 at attention 0.36 are 680."""
+    budget, attention = mind.token_budget, mind.attention_gain
+    # DETERMINISM: one floor over the exact product; the share is rounded for reading only.
+    exact = config.token_share_least * SCALE + config.token_share_gain * attention
+    computed = budget * exact // (SCALE * SCALE)
+    share = Billionths(config.token_share_least + times(config.token_share_gain, attention))
+    floor = config.min_token_floor
+    allocated = min(budget, max(floor, computed))
+    return TokenTrace(budget, share, computed, floor, allocated, budget < floor)
+
+
+def without_tokens(tokens: TokenTrace) -> TokenTrace:
+    """Return the budget where no agent takes the job."""
+    return TokenTrace(
+        tokens.token_budget,
+        tokens.share,
+        tokens.computed,
+        tokens.min_token_floor,
+        0,
+        tokens.is_budget_below_floor,
+    )

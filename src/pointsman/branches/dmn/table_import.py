@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from pointsman.errors import Place, Problem
-from pointsman.expressions.evaluate import Scope, Unknown
+from pointsman.expressions.evaluate import EvaluationScope, Unknown
 from pointsman.expressions.expression import value
 from pointsman.expressions.syntax import ExpressionRefused
 from pointsman.expressions.unary import condition_of
@@ -21,8 +21,8 @@ from pointsman.kernel.document import START, Document, Json, Path, Position
 NO_MATCH = "no-match"
 
 
-class Row(Struct, frozen=True):
-    """One rule: its cells, what it adds to the decision's row, and where it stands."""
+class ImportedRule(Struct, frozen=True):
+    """One rule: its cells, the fields it adds to the decision's row, and its place."""
 
     cells: tuple[str, ...]
     rest: dict[str, Json]
@@ -34,14 +34,14 @@ class Sheet(Struct, frozen=True):
 
     source: str
     paths: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ImportedRule, ...]
     is_bare: bool
 
     def rules(self, problems: list[Problem]) -> list[Json]:
-        """Give the rules as they would be written; note what cannot be."""
+        """Return the rules as they would be written; note a problem for each that cannot be."""
         return [self._rule(row, problems) for row in self.rows]
 
-    def _rule(self, row: Row, problems: list[Problem]) -> Json:
+    def _rule(self, row: ImportedRule, problems: list[Problem]) -> Json:
         parts: list[str] = []
         for number, (path, cell) in enumerate(zip(self.paths, row.cells, strict=True)):
             try:
@@ -52,20 +52,20 @@ class Sheet(Struct, frozen=True):
         return {"condition": " and ".join(each for each in parts if each) or "true", **row.rest}
 
     def problem(self, at: Position, message: str, hint: str = "") -> Problem:
-        """Give a problem at a place of the source."""
+        """Return a problem at a place of the source."""
         return Problem(Place(self.source, *at), Code.INVALID_VALUE, message, hint)
 
 
 def literal_value(text: str) -> Value:
-    """Give the value of a literal written in our language."""
-    found = value(text).answer(Scope({})).value
+    """Return the value of a literal written in our language."""
+    found = value(text).answer(EvaluationScope({})).value
     return None if isinstance(found, Unknown) else found
 
 
 def document_of(
     source: str, decisions: Sequence[Json], places: Sequence[Sequence[Position]]
 ) -> Document:
-    """Give decisions as a document whose rules still know where they stood."""
+    """Return decisions as a document whose rules still know where they stood."""
     values: dict[Path, Position] = {(): START, ("decisions",): START}
     for number, rows in enumerate(places):
         values["decisions", number] = rows[0] if rows else START

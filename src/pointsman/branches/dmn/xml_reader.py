@@ -8,9 +8,9 @@ from xml.parsers import expat
 
 from pointsman.errors import DocumentError, Place, Problem
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Limits, Position, escape
+from pointsman.kernel.document import DocumentLimits, Position, escape
 
-LIMITS = Limits(bytes=1024 * 1024, depth=32, nodes=20_000)
+LIMITS = DocumentLimits(bytes=1024 * 1024, depth=32, nodes=20_000)
 NAMESPACES = {
     "https://www.omg.org/spec/DMN/20191111/MODEL/": "1.3",
     "https://www.omg.org/spec/DMN/20211108/MODEL/": "1.4",
@@ -31,31 +31,31 @@ class Element:
         self.children: list[Element] = []
 
     def all(self, name: str) -> list[Element]:
-        """Give the children of a name."""
+        """Return the children of a name."""
         return [each for each in self.children if each.name == name]
 
     def content(self, *names: str) -> str:
-        """Give the text of the element that names lead to; empty where there is none."""
+        """Return the text of the element that names lead to; empty where there is none."""
         found: list[Element] = [self]
         for name in names:
             found = [child for each in found for child in each.all(name)][:1]
         return found[0].text.strip() if found else ""
 
     def every(self, name: str) -> Iterator[Element]:
-        """Give all elements of a name inside this one."""
+        """Return all elements of a name inside this one."""
         for each in self.children:
             if each.name == name:
                 yield each
             yield from each.every(name)
 
 
-def read_elements(text: bytes, source: str, limits: Limits = LIMITS) -> Element:
-    """Read a DMN file of version 1.3 to 1.5, or raise with the place of what is wrong."""
+def read_elements(text: bytes, source: str, limits: DocumentLimits = LIMITS) -> Element:
+    """Read a DMN file of version 1.3 to 1.5, or raise with the place of the problem."""
     return _Reader(source, limits).read(text)
 
 
 class _Reader:
-    def __init__(self, source: str, limits: Limits) -> None:
+    def __init__(self, source: str, limits: DocumentLimits) -> None:
         self._source = source
         self._limits = limits
         self._parser = expat.ParserCreate(namespace_separator=" ")

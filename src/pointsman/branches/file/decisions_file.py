@@ -127,7 +127,7 @@ class DecisionsFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def variable_keys(path: str, given_input: str | None) -> tuple[Key, ...] | None:
-    """Give a declared path from the context's root on; None where it is no path.
+    """Return a declared path from the context's root on; None where it is no path.
 
     `input` stands for the path the decision's input is, if it is one.
     """

@@ -43,7 +43,7 @@ _GUARDRAIL_KEYS = {
 
 
 def declare_variables(given: GivenDecision) -> Declared:
-    """Give the variables a decision declares, and what its input is to its conditions."""
+    """Return the variables a decision declares, and the kinds of its input in conditions."""
     kinds: dict[tuple[str | int, ...], Kinds] = {}
     for path, says in (given.variables or {}).items():
         keys = variable_keys(path, given.input)
@@ -99,7 +99,7 @@ class _Check:
         self._rows_at: Place = (*at, given.rows_key)
 
     def problems(self) -> Iterator[Problem]:
-        """Give everything that is wrong."""
+        """Yield every problem of the decision."""
         yield from self._form_problems()
         yield from self._target_problems()
         yield from self._expression_problems()
@@ -171,7 +171,7 @@ class _Check:
         variables = list(self._variable_problems())
         yield from variables
         try:
-            # Variables that cannot be read are left out of what is checked against them.
+            # Variables that cannot be read take no part in the check of the conditions.
             names = declare_variables(replace(given, variables=None) if variables else given)
         except ExpressionRefused as refusal:
             # Without its input and variables nothing can be said about the conditions' kinds.
@@ -309,7 +309,7 @@ class _Check:
 
 
 def output_of(row: GivenCase) -> Value:
-    """Give a rule's output; without one it is its target."""
+    """Return a rule's output; without one it is its target."""
     return row.target if row.output is None else row.output  # type: ignore[return-value] # what a document holds
 
 

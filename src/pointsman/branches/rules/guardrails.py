@@ -1,4 +1,4 @@
-"""What may stop a choice after it was made: pure checks of targets and weights. Companion §3.6."""
+"""Guardrails: pure checks of targets and weights that may stop a choice. Companion §3.6."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _APPROVAL = "requires_approval"
 
 
 class GuardrailVerdict(Struct, frozen=True):
-    """All checks, what they come to, and where a choice that is held back goes instead."""
+    """All checks, their verdict, and where a choice that is held back goes instead."""
 
     checks: tuple[GuardrailCheck, ...]
     verdict: Verdict
@@ -37,19 +37,19 @@ NOTHING = GuardrailVerdict((), "pass", (), ())
 
 
 class KnownApprovals(Struct, frozen=True):
-    """Which targets somebody has approved, and the requests that were made for others."""
+    """The approved targets, and the requests to approve others."""
 
     approved: tuple[str, ...]
     requests: tuple[Approval, ...]
 
     def to(self, target: str) -> bool:
-        """Tell whether somebody said yes to a target."""
+        """Tell whether a target is approved."""
         return target in self.approved or any(
             each.target == target and each.status == "approved" for each in self.requests
         )
 
     def status_text(self, target: str) -> str:
-        """Say how a target stands, and with which request."""
+        """Return the approval status of a target as text, with its request."""
         found = next((each for each in self.requests if each.target == target), None)
         if target in self.approved or found is None:
             return "was approved" if self.to(target) else "needs approval"
@@ -63,14 +63,14 @@ NO_APPROVALS = KnownApprovals((), ())
 
 
 def known_approvals(facts: BranchFacts) -> KnownApprovals:
-    """Give what facts know of approvals."""
+    """Return the approvals that the facts hold."""
     return KnownApprovals(facts.approved, facts.approvals)
 
 
 def judge_choice(
     decision: Decision, targets: Sequence[str], yes: KnownApprovals
 ) -> GuardrailVerdict:
-    """Let every guardrail look at a choice."""
+    """Check a choice against every guardrail."""
     if not decision.guardrails:
         return NOTHING
     checks = [

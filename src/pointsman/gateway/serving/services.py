@@ -16,7 +16,6 @@ from pointsman.audit.turn_catalog import TurnCatalog
 from pointsman.calls.flow import Fallback, TurnLock, TurnLocks
 from pointsman.calls.services import CallServices
 from pointsman.errors import PolicyElsewhere
-from pointsman.gateway.serving.durability import LoopBridge
 from pointsman.gateway.serving.feed import Feed
 from pointsman.gateway.serving.login import Logins
 from pointsman.gateway.serving.route import Route
@@ -30,6 +29,7 @@ from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.policies import InForce
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.stores.sessions import SessionStore
+from pointsman.storage.writer.durability import LoopBridge
 
 if TYPE_CHECKING:
     from pointsman.gateway.serving.sharing import Sharing

@@ -1,1 +1,1 @@
-"""What operators are told: the log, counts and spans; no text of any message."""
+"""Telemetry for operators: the log, metrics and spans; no text of any message."""

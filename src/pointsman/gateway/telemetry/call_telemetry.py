@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def count_ruling(metrics: GatewayMetrics, ruling: Ruling, winner: Evaluation | None) -> None:
-    """Count who was chosen by which slot, who was rejected and why, and what had to stay here."""
+    """Count the chosen model and slot, the rejected candidates, and turns that had to stay here."""
     if winner is not None:
         metrics.count_decision(ruling.outcome.chosen_model, winner.policy)
     for each in ruling.trace.chain:
@@ -46,7 +46,7 @@ class CallTelemetry:
         self.tracing = tracing
 
     def call_ended(self, call: ModelCall, end: CallEnd, at: Instant) -> None:
-        """Count how a call ended, how long it took, and what it used."""
+        """Count how a call ended, how long it took, and its usage."""
         metrics = self._metrics
         counted = metrics.of_model(end.model)
         if not end.attempts:

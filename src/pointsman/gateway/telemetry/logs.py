@@ -1,6 +1,6 @@
 """The log: one JSON line a request, made by allow-list. No text, key or header is ever in it.
 
-Lines are gathered and written by a thread: a reader of the log that is slow delays nobody.
+Lines are gathered and written by a thread: a slow reader of the log delays no request.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ class Log:
             asyncio.get_running_loop().call_later(GATHERED_S, self._begin_writing)
 
     def now(self) -> Instant:
-        """Give the time of a line."""
+        """Return the time for a line."""
         return self._clock.now()
 
     def unforeseen(self, error: BaseException) -> None:
-        """Tell of an error that nobody foresaw: its kind and its place, not what it says."""
+        """Log an unforeseen error: its kind and its place, not its message."""
         frames = traceback.extract_tb(error.__traceback__)
         places = [f"{each.filename.rpartition('/')[2]}:{each.lineno}" for each in frames[-5:]]
         value = {
@@ -133,13 +133,13 @@ class Log:
         self._write(msgspec.json.encode(value) + b"\n")
 
     def shared_warning(self, message: str) -> None:
-        """Tell of what an operator should see to in what replicas share."""
+        """Log a problem with the state that replicas share."""
         at = instant_text(self._clock.now())
         value = {"time": at, "level": "warning", "event": "shared", "message": message}
         self._write(msgspec.json.encode(value) + b"\n")
 
     def flush(self) -> None:
-        """Write what waits before this returns."""
+        """Write all waiting lines before this returns."""
         with self._lock:
             lines, self._waiting = self._waiting, []
             dropped, self._dropped = self._dropped, 0

@@ -38,7 +38,7 @@ HISTOGRAMS: Final = {
 
 
 class Counter:
-    """One count, for whoever adds to it often."""
+    """One counter, held by code that adds to it often."""
 
     __slots__ = ("value",)
 
@@ -60,7 +60,7 @@ class _Histogram:
 
 
 class _ModelCounters:
-    """What is counted at the end of every call to one model, looked up once."""
+    """The counters of every call to one model, looked up once."""
 
     __slots__ = ("cost", "done", "input", "output", "request")
 
@@ -78,7 +78,7 @@ class _ModelCounters:
 class GatewayMetrics:
     """The counts of one process."""
 
-    # What every request adds to is held by name: a look-up by labels costs as much as the adding.
+    # Counters of every request are held by name: a look-up by labels costs as much as the adding.
 
     def __init__(self) -> None:
         self._counters: dict[str, dict[Labels, Counter]] = {
@@ -97,15 +97,15 @@ class GatewayMetrics:
         self._counters[name][labels].value += by
 
     def cell(self, name: str, labels: Labels) -> Counter:
-        """Give a counter itself."""
+        """Return a counter."""
         return self._counters[name][labels]
 
     def histogram(self, name: str, labels: Labels) -> _Histogram:
-        """Give a histogram itself."""
+        """Return a histogram."""
         return self._histograms[name][labels]
 
     def of_model(self, model: str) -> _ModelCounters:
-        """Give what is counted of every good call to a model."""
+        """Return the counters of a model's calls."""
         found = self._models.get(model)
         if found is None:
             found = self._models[model] = _ModelCounters(self, model)
@@ -128,7 +128,7 @@ class GatewayMetrics:
         self.count("pointsman_refused_keys_total", (("reason", error.reason or error.code),))
 
     def total(self, name: str) -> int:
-        """Give the sum of a counter over all its labels."""
+        """Return the sum of a counter over all its labels."""
         return sum(each.value for each in self._counters[name].values())
 
     def text(self) -> str:

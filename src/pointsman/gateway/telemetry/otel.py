@@ -1,4 +1,4 @@
-"""Spans for OpenTelemetry: GenAI attributes, and `route.*` for what was decided.
+"""Spans for OpenTelemetry: GenAI attributes, and `route.*` for the decision.
 
 Imported only where an endpoint is configured; the packages are an extra.
 """
@@ -51,7 +51,7 @@ class OtelTracing:
         told.end(span.ended_ns)
 
     def close(self) -> None:
-        """Send what was taken."""
+        """Send all pending spans."""
         self._provider.shutdown()
 
 
@@ -65,7 +65,7 @@ def otlp_tracing() -> OtelTracing:
 
 
 def attributes(span: CallSpan) -> Iterator[tuple[str, AttributeValue]]:
-    """Give what is told of a call; what is not known is left out."""
+    """Return the attributes of a call; unknown ones are left out."""
     yield "gen_ai.operation.name", span.operation
     yield "gen_ai.provider.name", span.provider
     yield "gen_ai.request.model", span.upstream_model

@@ -1,4 +1,4 @@
-"""Telling a tracing system about calls: what is told, and the port behind which it is sent."""
+"""Tracing of calls: the caller's trace context, our spans, and the port that sends them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TraceContext(Struct, frozen=True):
 
 
 def trace_context(headers: Mapping[bytes, bytes]) -> TraceContext | None:
-    """Read `traceparent`; what is not well-formed is as good as absent."""
+    """Read `traceparent`; a malformed one counts as absent."""
     given = headers.get(b"traceparent")
     if given is None:
         return None
@@ -77,12 +77,12 @@ class Tracing(Protocol):
         ...
 
     def close(self) -> None:
-        """Send what was taken."""
+        """Send all pending spans."""
         ...
 
 
 def open_tracing(environ: Mapping[str, str] = os.environ) -> Tracing | None:
-    """Give the tracing that the environment asks for, if what it needs is installed."""
+    """Open the tracing that the environment asks for, if its packages are installed."""
     if not environ.get(ENDPOINT):
         return None
     try:

@@ -1,4 +1,4 @@
-"""An answer on its way out, listened to: for whoever compares or judges it afterwards."""
+"""An answer on its way out, copied for the shadow runs and judges that read it afterwards."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CopyingSend:
         self._send.at_once(status, headers, data)
 
     def words(self, dialect: Dialect) -> str:
-        """Give the words of the answer, empty where there are none or they cannot be read."""
+        """Return the words of the answer; empty where there are none or they cannot be read."""
         if self._size > MOST_HEARD:
             return ""
         said, reader = b"".join(self._pieces), speaker(dialect)

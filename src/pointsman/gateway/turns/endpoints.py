@@ -93,7 +93,7 @@ class ModelEndpoint:
     async def run_to_end(
         self, read_turn: Callable[[], LiveTurn], drive: Drive, receive: Receive, send: Send
     ) -> None:
-        """Serve one request to its end; what goes wrong is told in the vendor's own shape."""
+        """Serve one request to its end; an error is answered in the vendor's own shape."""
         status = 200
         live: LiveTurn | None = None
         failed: PointsmanError | None = None
@@ -107,7 +107,7 @@ class ModelEndpoint:
             self.finish_request(status, live, failed)
 
     def read_turn(self, asked: Asked) -> LiveTurn:
-        """Give the turn that a request asks for, or raise what is wrong with it."""
+        """Read the turn that a request asks for, or raise why it cannot be served."""
         parts = self.parts
         in_force = parts.in_force()
         return self._live(asked, caller_of(parts, asked), in_force)
@@ -131,7 +131,7 @@ class ModelEndpoint:
         cell.value += 1
 
     def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
-        """Understand a request, or raise saying what is wrong with it."""
+        """Read a request, or raise why it cannot be served."""
         return LiveTurn(self.parts, incoming(self._dialect, asked, caller, in_force), in_force)
 
     async def _serve_turn(self, live: LiveTurn, drive: Drive, receive: Receive, send: Send) -> None:
@@ -146,7 +146,7 @@ class ModelEndpoint:
                 raise
             live.cancel_call()
         except LedgerError:
-            # The provider may have answered, but nothing may leave: what was held for it is free.
+            # The provider may have answered, but nothing may leave: its reservation is released.
             with suppress(LedgerError):
                 live.cancel_call()
             raise
@@ -190,7 +190,7 @@ class ModelEndpoint:
         return status
 
     def _refusal_headers(self, error: PointsmanError, live: LiveTurn | None) -> Headers:
-        """Return what a refusal says of its turn and its provider."""
+        """Return the headers of a refusal: its turn and its provider."""
         upstream = error.headers if isinstance(error, UpstreamError) else NO_HEADERS
         if live is not None and live.is_decided and not isinstance(error, LedgerError):
             return live.headers(upstream)
@@ -199,7 +199,7 @@ class ModelEndpoint:
 
 
 def _check_went_well(live: LiveTurn, ended: FlowEnd, last: Forwarding | None) -> None:
-    """Raise what the caller is told of a turn that did not end well."""
+    """Raise the error of a turn that did not end well."""
     if ended.status == "no_model":
         raise refusal_of(live)
     if ended.status == "refused":
@@ -221,7 +221,7 @@ async def _run(
     reply: CallResult | None = None,
     last: Forwarding | None = None,
 ) -> tuple[FlowEnd, Forwarding | None]:
-    """Carry out what the flow asks for, until it ends; `reply` is how its last call went."""
+    """Carry out the effects of the flow until it ends; `reply` is how its last call went."""
     while True:
         try:
             effect = flow.send(reply)
@@ -241,7 +241,7 @@ async def _run(
 
 
 async def _once_durable(error: PointsmanError, live: LiveTurn | None) -> PointsmanError:
-    """Return what is told once the decisions behind it are durable; else that they are not."""
+    """Return the error to answer with once its decisions are durable, else the ledger's error."""
     try:
         # An entry that the ledger refused to take at once is never heard of again.
         if live is not None and not isinstance(error, LedgerError):
@@ -252,7 +252,7 @@ async def _once_durable(error: PointsmanError, live: LiveTurn | None) -> Pointsm
 
 
 def _code_of(error: PointsmanError) -> str:
-    """Give the code a caller sees: what could not be said, the class of a failure, or our own."""
+    """Return the error code a caller sees: of a translation, an upstream failure, or our own."""
     if isinstance(error.__cause__, CannotSay):
         return error.__cause__.refusal.value
     return error.error_class if isinstance(error, UpstreamError) else error.code

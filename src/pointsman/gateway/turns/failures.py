@@ -75,7 +75,7 @@ def refusal_of(live: LiveTurn) -> RoutingFailed:
 def _resets(live: LiveTurn) -> Iterator[str]:
     """Say when the budgets that are used up start anew."""
     if live.parts.sharing is not None:
-        # They are asked over the network; the decision itself says what was left.
+        # They are asked over the network; the decision itself records the remaining amounts.
         return
     for each in live.parts.budgets.standings(live.owners, live.caps, live.asked_at):
         if each.resets_at is not None:

@@ -80,7 +80,7 @@ class Forwarding:
         """Whether caller and provider speak the same dialect."""
 
     def outgoing(self) -> Outgoing:
-        """Give the request as the provider takes it."""
+        """Return the request as the provider takes it."""
         request = self.live.request
         look = request.look
         if self.is_same:
@@ -126,12 +126,12 @@ class Forwarding:
         return await self.run_to_end(None)
 
     def refuse(self, error: OverBudget) -> CallResult:
-        """Take note that no money was left for the call; says so to the flow."""
+        """Note that the budget refused the call; returns its result for the flow."""
         self.error = error
         return result_after(error)
 
     def prepare_send(self) -> Begin | None:
-        """Give what sends the request at once, where the caller's words may pass as they are."""
+        """Return a call that sends the request at once, where its bytes may pass unchanged."""
         provider = self._provider
         if not isinstance(provider, HttpProvider) or not self.is_same:
             return None
@@ -163,7 +163,7 @@ class Forwarding:
         return await provider.send(self.outgoing(), deadlines, begun)
 
     def end_of(self, body: bytes) -> tuple[Usage, StopReason | None]:
-        """Give what a whole answer says it used, and why it ended."""
+        """Return the usage and the stop reason of a whole answer."""
         return end_of(self._dialect, body)
 
     async def _whole(self, answer: UpstreamAnswer) -> CallResult:
@@ -266,7 +266,7 @@ class Forwarding:
             self.send.at_once(200, headers, data)
 
     def _carriage(self) -> StreamCarrier:
-        """Give how the bytes of a stream become the caller's."""
+        """Return the carrier that turns the provider's stream into the caller's."""
         asked = self.live.request.dialect
         carriage: StreamCarrier = PassThroughStream(asked) if self.is_same else self._translating()
         if not self._has_asked_usage and not self.live.fallen_from:
@@ -319,7 +319,7 @@ def _check_is_answer(name: str, body: bytes) -> None:
 
 
 def _unfinished_stream(name: str, held: bytes) -> UpstreamError:
-    """Give the error of a stream that ended before its answer did."""
+    """Return the error of a stream that ended before its answer did."""
     message = f"the stream of `{name}` ended before its answer did"
     return failure_inside(name, held) or UpstreamError(message, error_class="network", status=200)
 

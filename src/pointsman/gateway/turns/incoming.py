@@ -1,4 +1,4 @@
-"""A request to a model endpoint, understood: who asks, in which conversation, for which model."""
+"""A request to a model endpoint: its caller, its session, and the model it asks for."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class TurnRequest(Struct, frozen=True):
 
 
 def incoming(dialect: Dialect, asked: Asked, caller: Principal, in_force: InForce) -> TurnRequest:
-    """Understand a request, or raise saying what is wrong with it."""
+    """Read a request, or raise why it cannot be served."""
     seen = look(dialect, asked.body)
     named = SessionHints(seen.cache_key, seen.user, seen.opening)
     workspace = asked.header(b"x-pointsman-workspace") or caller.workspace
@@ -169,7 +169,7 @@ def incoming(dialect: Dialect, asked: Asked, caller: Principal, in_force: InForc
 
 
 def privacy_of(asked: Asked, caller: Principal) -> Privacy:
-    """Give the strictest level that the key and the request ask for."""
+    """Return the strictest level that the key and the request ask for."""
     own: Privacy = caller.privacy
     if b"x-pointsman-privacy" not in asked.headers:
         return own

@@ -1,4 +1,4 @@
-"""What an answer that came by fallback says of it in its own text, where the settings want it."""
+"""The notice at the start of an answer that came by fallback, where the settings want it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def notice_of(live: LiveTurn) -> str:
-    """Give the words that stand before the answer's own; none where they may not stand there."""
+    """Return the fallback notice for the start of the answer; empty where none may stand."""
     if not live.fallen_from or live.parts.settings.fallback.notice != "in_band":
         return ""
     if not live.request.look.wants_free_text:

@@ -43,7 +43,7 @@ from pointsman.turns.chain.override import Mode
 
 
 class _Body(Struct):
-    """What is looked at; token ids stand for text that nobody can read here."""
+    """The fields that are read; token ids stand for text that cannot be read here."""
 
     model: str
     input: str | list[str | int | list[int]] | None = None
@@ -57,7 +57,7 @@ _BODY = msgspec.json.Decoder(_Body)
 
 
 class _NamedTurn(LiveTurn):
-    """A turn that its named model takes, or nobody; an `@` in its text is text."""
+    """A turn for its named model only; an `@` in its text is text."""
 
     @property
     def inline_mode(self) -> Mode:
@@ -65,7 +65,7 @@ class _NamedTurn(LiveTurn):
         return "off"
 
     def fallback(self) -> Fallback:
-        """Give when another model may take over: never."""
+        """Return the fallback settings: no other model may take over."""
         return Fallback(is_on=False)
 
 
@@ -77,7 +77,7 @@ class PassThroughEndpoint(ModelEndpoint):
         self._operation: Operation = operation
 
     def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
-        """Understand a request, or raise saying what is wrong with it."""
+        """Read a request, or raise why it cannot be served."""
         return _NamedTurn(self.parts, self._read_request(asked, caller, in_force), in_force)
 
     def _read_request(self, asked: Asked, caller: Principal, in_force: InForce) -> TurnRequest:
@@ -200,7 +200,7 @@ class PassThroughCall:
         self.send.whole(200, await self._head([JSON, length]), body)
         usage = usage_of("chat", body)
         if self._operation == "embeddings":
-            # What is only read makes no output, and says nothing about it.
+            # Embeddings have no output tokens, and providers do not report any.
             usage = replace(usage, output_tokens=0)
         self._call.complete(WholeAnswer("chat", body, usage), "end", answer.attempts)
 

@@ -1,7 +1,7 @@
-"""What is done beside a turn once its answer is out: a shadow run, a judge's verdict, learning.
+"""Work after a turn's answer is out: a shadow run, a judge's verdict, learning.
 
-INVARIANT: nobody's answer waits for any of it. There is room for a few; what finds none is dropped
-and counted.
+INVARIANT: no answer waits for it. The queue is short; work that finds no room is dropped and
+counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pointsman.calls.answering import ModelAnswer, ask_whole
 from pointsman.calls.model_call import CallOrder, ModelCall, PlainContext
 from pointsman.calls.services import OVER_BUDGET, CallEnd
 from pointsman.errors import LedgerError, OverBudget, PointsmanError
-from pointsman.gateway.serving.durability import Durability
 from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.copying_send import CopyingSend
@@ -43,6 +42,7 @@ from pointsman.providers.registry.dialects import speaker
 from pointsman.recording.ruling import Ruling, policies_in_force
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
+from pointsman.storage.writer.durability import Durability
 from pointsman.turns.learning.exploring import was_explored
 from pointsman.version import VERSION
 
@@ -54,7 +54,7 @@ _JUDGE: Final = Salted("judge")
 
 
 class _Work(Struct, frozen=True):
-    """A turn that is over, and what is to be done beside it."""
+    """A turn that is over, and the work that follows it."""
 
     live: LiveTurn
     ruling: Ruling
@@ -73,7 +73,7 @@ class _RunAnswer(Struct, frozen=True):
 
 
 class ShadowRuns:
-    """Does it for all turns of one gateway, a few at a time."""
+    """Runs it for all turns of one gateway, a few at a time."""
 
     def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
@@ -133,7 +133,7 @@ class ShadowRuns:
         live = work.live
         origin: Origin | None = "explored" if _is_exploring(work.ruling) else None
         own = run_of_call(live.turn_id, work.end, live.asked_at, origin)
-        # Judged is what the model said, not what was put before it.
+        # The judge reads the model's own words, without our notice before them.
         words = work.heard.words(live.request.dialect).removeprefix(notice_of(live))
         said = [_RunAnswer(live.decision_id, own, words)]
         if work.shadow is not None:
@@ -149,7 +149,7 @@ class ShadowRuns:
                 await self._ask_judge(work, each)
 
     async def _run_shadow(self, work: _Work, ruling: Ruling) -> _RunAnswer | None:
-        """Run a turn again, and record what came of it."""
+        """Run a turn again, and record the result."""
         live = work.live
         asked = speaker(live.request.dialect).read_request(live.stripped_body())
         call = SideCall(self._parts, live, ruling, "shadow", live.input_tokens)
@@ -168,7 +168,7 @@ class ShadowRuns:
         return _RunAnswer(call.decision_id, run, words)
 
     async def _ask_judge(self, work: _Work, said: _RunAnswer) -> None:
-        """Ask the judge about an answer; what is no verdict counts for nothing."""
+        """Ask the judge about an answer; a malformed verdict counts for nothing."""
         live, policies = work.live, policies_in_force(work.live.in_force)
         ruling = judge_ruling(policies, work.ruling, self._judge)
         if ruling is None:

@@ -1,7 +1,7 @@
 """The bytes of one streamed answer on their way: as the provider sends them in, the caller's out.
 
-What waits for the end of its line is held, so whoever reads the stream is left with whole events
-should it break off.
+The beginning of a line is held until its end comes, so the reader has whole events should the
+stream break off.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class StreamCarrier(Protocol):
     """Carries one stream."""
 
     def feed(self, piece: bytes) -> bytes:
-        """Take the next bytes of the provider, and give what the caller gets for them."""
+        """Take the provider's next bytes; return the caller's."""
         ...
 
     def finish(self) -> bytes:
-        """Give what closes the stream."""
+        """Return the bytes that close the stream."""
         ...
 
     def break_off(self, code: str, message: str) -> bytes:
-        """Give what says that there will be no more."""
+        """Return the error event of a stream that breaks off."""
         ...
 
     def held_bytes(self) -> bytes:
-        """Give what came and was not let out."""
+        """Return the bytes held back."""
         ...
 
 
@@ -63,7 +63,7 @@ class PassThroughStream:
         return whole
 
     def finish(self) -> bytes:
-        """Give the last line, which had no end."""
+        """Return the last line, which had no end."""
         return bytes(self._rest)
 
     def break_off(self, code: str, message: str) -> bytes:
@@ -72,7 +72,7 @@ class PassThroughStream:
         return b"\n" + speaker(self._dialect).error_event(code, message)
 
     def held_bytes(self) -> bytes:
-        """Give the beginning of a line."""
+        """Return the beginning of a line."""
         return bytes(self._rest)
 
 
@@ -87,27 +87,27 @@ class TranslatedStream:
         self._writer = writer
 
     def feed(self, piece: bytes) -> bytes:
-        """Give what a piece is in the caller's dialect."""
+        """Translate a piece into the caller's dialect."""
         try:
             return b"".join(map(self._writer.write, self._reader.feed(piece)))
         except InputError as error:
             raise unreadable(self._name, error) from error
 
     def finish(self) -> bytes:
-        """Give what closes the stream."""
+        """Return the bytes that close the stream."""
         return b"".join(map(self._writer.write, self._reader.end()))
 
     def break_off(self, code: str, message: str) -> bytes:
-        """Give what says that there will be no more."""
+        """Return the error event of a stream that breaks off."""
         return self._writer.write(AnswerBroken(code, message))
 
     def held_bytes(self) -> bytes:
-        """Hold nothing that could be told."""
+        """Hold nothing."""
         return b""
 
 
 class EditedStream:
-    """Carries a stream as another does, and changes what comes out."""
+    """Carries a stream as another does, and edits its output."""
 
     __slots__ = ("_edits", "_inner")
 
@@ -116,19 +116,19 @@ class EditedStream:
         self._edits = edits
 
     def feed(self, piece: bytes) -> bytes:
-        """Give what a piece is to the caller."""
+        """Return a piece, edited."""
         return self._apply_edits(self._inner.feed(piece))
 
     def finish(self) -> bytes:
-        """Give what closes the stream."""
+        """Return the bytes that close the stream."""
         return self._apply_edits(self._inner.finish())
 
     def break_off(self, code: str, message: str) -> bytes:
-        """Give what says that there will be no more."""
+        """Return the error event of a stream that breaks off."""
         return self._inner.break_off(code, message)
 
     def held_bytes(self) -> bytes:
-        """Give what came and was not let out."""
+        """Return the bytes held back."""
         return self._inner.held_bytes()
 
     def _apply_edits(self, lines: bytes) -> bytes:

@@ -19,7 +19,6 @@ from pointsman.calls.flow import Fallback, Record, RecordPlacement, TurnLock
 from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall
 from pointsman.calls.services import CallEnd
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
-from pointsman.gateway.serving.durability import Durability
 from pointsman.gateway.serving.http import Headers
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.call_telemetry import count_ruling
@@ -31,6 +30,7 @@ from pointsman.providers.port import Deadlines, provider_request_id
 from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.recording.taints import ITEM
 from pointsman.storage.policies.policies import InForce
+from pointsman.storage.writer.durability import Durability
 from pointsman.turns.chain.override import Mode
 from pointsman.turns.trace import Evaluation
 from pointsman.version import VERSION
@@ -100,7 +100,7 @@ class LiveTurn:
         return self.ruling is not None or self.locked is not None
 
     def require_ruling(self) -> Ruling:
-        """Give the ruling in force; there is one from the first effect on."""
+        """Return the ruling in force; there is one from the first effect on."""
         if self.ruling is None:
             raise RoutingFailed
         return self.ruling
@@ -118,7 +118,7 @@ class LiveTurn:
 
     @property
     def operation(self) -> str:
-        """What is asked of the model beside an answer."""
+        """The operation other than an answer: `embeddings` and the like."""
         return self.request.operation
 
     @property
@@ -145,7 +145,7 @@ class LiveTurn:
         return max(0, call.first_byte_ns - self.started - self._earlier_ns - call.upstream_ns)
 
     def lock(self) -> TurnLock | None:
-        """Give the lock of the turn that this request goes on in, if it does."""
+        """Return the lock of the turn that this request continues, if it does."""
         if not self.request.look.is_continuation:
             return None
         if self.ahead is not None:
@@ -153,13 +153,13 @@ class LiveTurn:
         return self.parts.locks.of(self.session_id)
 
     async def look_ahead(self, sharing: Sharing) -> None:
-        """Look at what other replicas may have changed: what memory says must not win over it."""
+        """Read the state shared with other replicas, which wins over this process's memory."""
         is_new = not self.request.look.is_continuation
         asked = (self.session_id, self.owners, self.caps, self.asked_at)
         self.ahead = await sharing.run(lambda: sharing.ahead(*asked, is_new=is_new))
 
     def release_claims(self, sharing: Sharing) -> None:
-        """Let others try what this turn had claimed to try."""
+        """Release the half-open models that this turn had claimed to try."""
         if self.ahead is not None and self.ahead.claims:
             sharing.let_go(self.ahead.claims)
 
@@ -169,15 +169,15 @@ class LiveTurn:
         return self.parts.settings.inline_override
 
     def fallback(self) -> Fallback:
-        """Give when another model may take over."""
+        """Return the fallback settings."""
         return self.parts.fallback
 
     def deadlines(self) -> Deadlines:
-        """Give how long the provider may take."""
+        """Return the provider's deadlines."""
         return self.parts.deadlines
 
     def stripped_body(self) -> bytes:
-        """Give the body without the `@alias`, or the backslash of `\\@`, its message began with."""
+        """Return the body without its message's leading `@alias`, or the backslash of `\\@`."""
         body = self.request.asked.body
         left = "" if self.ruling is None else self.ruling.facts.message
         if not isinstance(left, str) or not left:
@@ -215,7 +215,7 @@ class LiveTurn:
             raise ConfirmationNeeded(asked, hint="send `x-pointsman-confirm: yes`")
 
     def record_placement(self, effect: RecordPlacement) -> None:
-        """Hand in what was decided about a call that goes on; the answer waits for it."""
+        """Hand in the placement of a call that continues a turn; the answer waits for it."""
         desk = self.parts.pointsman.desk
         desk.hand_in_placement(
             self._names(),
@@ -233,13 +233,13 @@ class LiveTurn:
         return self.request.conversation.source == "derived"
 
     def items(self) -> list[str]:
-        """Name what the user said before this turn, as taints name it."""
+        """Name the user's earlier messages, as taints name them."""
         names = [f"{self.session_id}{ITEM}{each}" for each in self.request.look.said_before()]
-        # What goes on in its turn has its own message in its past, too.
+        # A call that continues its turn has its own message in its past, too.
         return names if self.locked is not None else names[:-1]
 
     def _taint_name(self) -> str:
-        """Name what a taint of this turn is to hold: what was said; empty for the session."""
+        """Name the message that a taint of this turn holds; empty for the session."""
         if not self.is_derived:
             return ""
         said = self.request.look.said_before()
@@ -259,7 +259,7 @@ class LiveTurn:
             self.call.cancel()
 
     def headers(self, upstream: Mapping[str, str] = NO_HEADERS) -> Headers:
-        """Return what every answer says about its decision; never anything of the message."""
+        """Return the headers about the decision; never anything of the message."""
         found = [
             (b"x-pointsman-turn", self.turn_id.encode()),
             (b"x-pointsman-decision", self.decision_id.encode()),
@@ -363,7 +363,7 @@ def request_id_header(
 
 
 def passed_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Return what a provider says of its limits and its time."""
+    """Return a provider's headers about its limits and its time."""
     return [
         (name.encode("ascii", "replace"), _bytes(value))
         for name, value in headers.items()

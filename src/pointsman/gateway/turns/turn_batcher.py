@@ -1,9 +1,9 @@
-"""The short lane: turns that come together take each step together, and need no task of their own.
+"""Batched turns: turns that come together take each step together, without a task of their own.
 
 Most turns go one way: a new message, a model that speaks the caller's dialect on a connection that
 rests, a whole answer. Here they take the same steps as all others, but step after step for all that
 came in one round of the event loop: the code of a step is then in the processor's cache for all but
-the first, which halves its time. Whatever is otherwise goes on at length, from where it stands.
+the first, which halves its time. Any other turn continues in a task, from where it stands.
 
 INVARIANT: as everywhere, no byte of an answer leaves before its decision is durable.
 """
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 
 FEW: Final = 4
-"""From so many turns on, the ledger is told to begin before they are sent to their providers, and
-what follows their answers is done when there is time for it."""
+"""From so many turns on, the ledger begins to commit before they are sent to their providers, and
+the accounting after their answers waits until there is time for it."""
 
 AT_ONCE: Final = 2
 """How many turns are ended while others may still come."""
 
 ENDS_S: Final = 0.005
-"""It is done after so long at the latest."""
+"""Longest delay of that accounting."""
 
 
 class BatchedTurn:
-    """One turn on the lane."""
+    """One turn in the batcher."""
 
     __slots__ = (
         "batcher", "begin", "body", "connection", "exchange", "failed", "first", "flow",
@@ -75,22 +75,22 @@ class BatchedTurn:
         self.refused: OverBudget | None = None
         """Why its first call was not made; the flow goes on from there."""
         self.is_called = False
-        """Whether its money is set aside: its first call is to be seen through."""
+        """Whether its money is reserved: its first call must run to its end."""
         self.is_over = False
-        """Whether the lane is done with it."""
+        """Whether the batcher is done with it."""
 
     @property
     def is_capped(self) -> bool:
         """Whether a budget applies."""
         return self.is_read and bool(self.live.caps)
 
-    def answered(self) -> None:
+    def on_answer(self) -> None:
         """Learn that the provider's answer is here, or must be looked at."""
-        self.batcher.answered.add(self)
+        self.batcher.to_answer.add(self)
 
-    def durable(self) -> None:
-        """Learn that what was decided is durable, or could not be made so."""
-        self.batcher.durable.add(self)
+    def on_durable(self) -> None:
+        """Learn that the decision is durable, or could not be made so."""
+        self.batcher.to_send.add(self)
 
     def on_disconnect(self) -> None:
         """Learn that the caller hung up."""
@@ -98,18 +98,18 @@ class BatchedTurn:
         if self.exchange is not None:
             self.exchange.discard()
         self.live.durability.then(None)
-        self.batcher.ended(self, self.live.cancel_call)
+        self.batcher.note_end(self, self.live.cancel_call)
 
     def continue_in_task(self, failed: Exception | None = None) -> None:
-        """Go on at length, from here."""
+        """Continue in a task, from here."""
         self.is_over = True
         self.failed = failed
-        # Who sees it through watches for that.
+        # The task installs its own disconnect handler.
         self.request.reply.when_left(None)
         self.connection.serve_in_task(self.request, self)
 
     async def __call__(self, _asked: Asked, receive: Receive, send: Send) -> None:
-        """Serve the request at length."""
+        """Serve the request in a task."""
         await self.batcher.endpoint.run_to_end(self._read_turn, self._run_rest, receive, send)
 
     def _read_turn(self) -> LiveTurn:
@@ -133,7 +133,7 @@ class BatchedTurn:
 class BatchStage:
     """Turns that wait for the same steps, and take them when the event loop comes round.
 
-    While a turn is `alone` it takes them at once: nobody is to be waited for.
+    While a turn is `alone` it takes them at once: no other turn can join it.
     """
 
     __slots__ = ("_is_alone", "_steps", "_waiting")
@@ -168,16 +168,16 @@ class BatchStage:
 
 
 class TurnBatcher:
-    """The short lane of one endpoint."""
+    """Takes the plain turns of one endpoint in batches."""
 
     def __init__(self, endpoint: ModelEndpoint) -> None:
         self.endpoint = endpoint
         alone = endpoint.parts.is_alone
-        self.begun = BatchStage(self._read_all, alone)
-        self.read_turn = BatchStage(self._decide_all, alone)
-        self.answered = BatchStage(self._answer_all, alone)
-        # Not at once: whoever tells that something is durable is still at the ledger.
-        self.durable = BatchStage(self._send_all)
+        self.to_read = BatchStage(self._read_all, alone)
+        self.to_decide = BatchStage(self._decide_all, alone)
+        self.to_answer = BatchStage(self._answer_all, alone)
+        # Not at once: the committing thread is still at the ledger.
+        self.to_send = BatchStage(self._send_all)
         self._out: list[BatchedTurn] = []
         """Turns whose answers are out, and whose ends are to be taken into account."""
         self._timer: asyncio.TimerHandle | None = None
@@ -187,20 +187,20 @@ class TurnBatcher:
     def take(self, connection: ClientConnection, request: IncomingRequest) -> None:
         """Take a request."""
         self.endpoint.parts.metrics.in_flight += 1
-        self.begun.add(BatchedTurn(self, connection, request))
+        self.to_read.add(BatchedTurn(self, connection, request))
 
     def _read_all(self, turns: list[BatchedTurn]) -> None:
         _each(turns, self._read_request)
-        self.read_turn.add(*[each for each in turns if not each.is_over])
+        self.to_decide.add(*[each for each in turns if not each.is_over])
 
     def _decide_all(self, turns: list[BatchedTurn]) -> None:
         if self._out and len(turns) < self._hoped:
             # Those that were just answered are about to ask again: together they take less time.
             self._end_some(AT_ONCE)
-            self.read_turn.put_back(turns)
+            self.to_decide.put_back(turns)
             return
         if self._out and any(each.is_capped for each in turns):
-            # What is still held for them would be missing in their budgets.
+            # Their budgets would lack the money still reserved for turns that are out.
             self._end_all()
         _each(turns, self._rule, self._record)
         if len(turns) >= FEW:
@@ -270,7 +270,7 @@ class TurnBatcher:
         turn.is_called = True
         begin = None
         with suppress(PointsmanError):
-            # It is raised again, and told, at length.
+            # The task raises it again and answers with it.
             begin = first.prepare_send()
         if begin is None:
             turn.continue_in_task()
@@ -279,12 +279,12 @@ class TurnBatcher:
 
     @staticmethod
     def _call(turn: BatchedTurn) -> None:
-        """Send the request: one after the other, so that whoever reads them is woken once."""
+        """Send the requests one after the other, so that the reader is woken once."""
         exchange = turn.exchange = turn.begin()
         if exchange is None or turn.live.request.look.is_stream:
             turn.continue_in_task()
         else:
-            exchange.on_complete(turn.answered)
+            exchange.on_complete(turn.on_answer)
 
     @staticmethod
     def _read_answer(turn: BatchedTurn) -> None:
@@ -310,7 +310,7 @@ class TurnBatcher:
         exchange = turn.exchange
         headers = turn.first.headers(turn.body, {} if exchange is None else exchange.headers)
         turn.written = turn.request.reply.render(200, headers, turn.body)
-        turn.live.durability.then(turn.durable)
+        turn.live.durability.then(turn.on_durable)
 
     @staticmethod
     def _let_out(turn: BatchedTurn) -> None:
@@ -328,13 +328,13 @@ class TurnBatcher:
         turn.is_over = True
         exchange = turn.exchange
         attempts = 1 if exchange is None else exchange.attempts
-        self.ended(
+        self.note_end(
             turn,
             lambda: turn.first.complete(attempts, turn.body, turn.usage, turn.reason),
         )
 
-    def ended(self, turn: BatchedTurn, note: Callable[[], None]) -> None:
-        """Note how a turn ended, and be done with it, whatever comes of that: nobody waits."""
+    def note_end(self, turn: BatchedTurn, note: Callable[[], None]) -> None:
+        """Note how a turn ended; an error is only logged, since no caller waits."""
         failed: PointsmanError | None = None
         try:
             note()
@@ -350,11 +350,11 @@ def _each(turns: list[BatchedTurn], *steps: Callable[[BatchedTurn], None]) -> No
             if not turn.is_over:
                 try:
                     step(turn)
-                except Exception as error:  # noqa: BLE001 - told at length, as any other
+                except Exception as error:  # noqa: BLE001 - answered in a task, as any other
                     turn.continue_in_task(error)
 
 
 def _is_clear(ruled: Record) -> bool:
-    """Tell whether a model takes the turn, and nobody has to be asked."""
+    """Tell whether a model takes the turn, and no human has to confirm it."""
     ruling = ruled.ruling
     return bool(ruling.model) and not ruling.placing.outcome.requires_confirmation

@@ -30,14 +30,14 @@ _OVERRUN: Final = "too many connections"
 
 
 class HttpService(Protocol):
-    """What requests are for."""
+    """Serves requests."""
 
     def admit(self, method: str, path: str, headers: dict[bytes, bytes]) -> Handler:
-        """Give what serves a request, by its head alone, or raise why it is refused."""
+        """Return the handler of a request, by its head alone, or raise why it is refused."""
         ...
 
     async def serve(self, asked: Asked, handler: Handler | PointsmanError, reply: Reply) -> None:
-        """Serve a request, or tell why it is refused."""
+        """Serve a request, or answer why it is refused."""
         ...
 
 
@@ -46,7 +46,7 @@ class ServerState(Protocol):
 
     @property
     def service(self) -> HttpService:
-        """What requests are for."""
+        """Serves requests."""
         ...
 
     limits: Server
@@ -61,7 +61,7 @@ class FastPath(Protocol):
     """A shorter way for some of the requests that one handler serves."""
 
     def take(self, connection: ClientConnection, request: IncomingRequest) -> None:
-        """Serve a request without a task, or have the connection serve it at length."""
+        """Serve a request without a task, or have the connection serve it in a task."""
         ...
 
 
@@ -78,7 +78,7 @@ class ClientConnection(asyncio.Protocol):
         self._server = server
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._parser = httptools.HttpRequestParser(self)
-        # What follows `connection: close` is not read; without this it would undo the request.
+        # Bytes after `connection: close` are not read; without this they would undo the request.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.client = ""
         self._head: RequestHead | None = None
@@ -108,14 +108,14 @@ class ClientConnection(asyncio.Protocol):
         server.connections.add(self)
         server.untried[self] = None
         if len(server.connections) > server.limits.max_connections:
-            # Whoever has said nothing whole yet makes room; callers that were served stay.
+            # The oldest connection without a request makes room; callers that were served stay.
             oldest = next(iter(server.untried))
             if oldest is not self:
                 oldest.abort()
         self._due = server.loop.time() + server.limits.head_timeout_s
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's own
-        """Tell whoever is served that its caller is gone."""
+        """Tell the request being served that its caller is gone."""
         self._is_over = True
         self._due = inf
         self._server.connections.discard(self)
@@ -126,7 +126,7 @@ class ClientConnection(asyncio.Protocol):
             self._current.reply.leave()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came in; a head may be no larger than allowed."""
+        """Parse incoming bytes; a head may be no larger than allowed."""
         if self._is_over:
             return
         is_first = self._request is None and not self._received
@@ -196,7 +196,7 @@ class ClientConnection(asyncio.Protocol):
             self._head.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; what follows a body is ignored."""
+        """Take a header; trailers after a body are ignored."""
         head = self._head
         if head is None:
             return
@@ -207,7 +207,7 @@ class ClientConnection(asyncio.Protocol):
         headers[name] = value
 
     def on_headers_complete(self) -> None:
-        """Find out what serves the request; one that is refused is not read on."""
+        """Find the request's handler; a refused request is not read on."""
         head, self._head = self._head, None
         if head is None or self._is_over:
             return
@@ -276,7 +276,7 @@ class ClientConnection(asyncio.Protocol):
     # What the server calls.
 
     def check_deadlines(self, now: float) -> None:
-        """Cut what is late."""
+        """Close the connection if it missed a deadline."""
         if self._stalled <= now:
             self._transport.abort()
         elif self._due <= now:
@@ -290,7 +290,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport.abort()
 
     def stop(self) -> None:
-        """Close, once what is served has been answered."""
+        """Close, once the current request has been answered."""
         self._is_stopping = True
         if self._current is None:
             self._transport.close()
@@ -360,7 +360,7 @@ class ClientConnection(asyncio.Protocol):
     async def _run_handler(
         self, request: IncomingRequest, handler: Handler | PointsmanError
     ) -> None:
-        """Have a request served; never leave a caller waiting for what nobody writes."""
+        """Run a request's handler; close the connection if it leaves the reply unfinished."""
         server, reply = self._server, request.reply
         try:
             await server.service.serve(request.to_asked(self.client), handler, reply)

@@ -1,4 +1,4 @@
-"""A head that comes again: a caller that keeps its connection sends the same one, but for a number.
+"""Heads seen before: a caller that keeps its connection sends the same one, but for its length.
 
 A head that was parsed and admitted is kept, cut before and behind its length. Bytes that equal both
 parts say the same as it did, so a request that came whole in one read is not parsed once more.
@@ -18,11 +18,11 @@ _END: Final = b"\r\n\r\n"
 _LINE_END: Final = b"\r\n"
 _MOST_DIGITS: Final = 9
 _FOR_ONCE: Final = frozenset({b"connection", b"expect", b"transfer-encoding", b"upgrade"})
-"""Headers that say how a body comes or what follows it: a head with one is parsed each time."""
+"""Headers about the body's framing or the next request: a head with one is always parsed."""
 
 
 class HeadCache:
-    """A head without its length, and what it says."""
+    """A head without its length, and its parsed request."""
 
     __slots__ = ("_after", "_before", "_handler", "_headers", "_method", "_target")
 
@@ -35,19 +35,19 @@ class HeadCache:
         self._handler = request.handler
 
     def body_of(self, data: bytes, most: int) -> bytes | None:
-        """Give the body behind this head; nothing where it is another, or not here whole."""
+        """Return the body behind this head; None if the head differs or the body is not whole."""
         start, after = len(self._before), self._after
         end = data.find(after, start, start + _MOST_DIGITS + len(after))
         if end < 0 or not data.startswith(self._before):
             return None
         digits, at = data[start:end], end + len(after)
-        # As everybody writes a number: what could be read in two ways is left to the parser.
+        # Only plain digits: a number that could be read in two ways is left to the parser.
         if not digits.isdigit() or digits.startswith(b"0"):
             return None
         return data[at:] if len(data) - at == int(digits) <= most else None
 
     def request(self, reply: Reply, body: bytes) -> IncomingRequest:
-        """Give another request with this head."""
+        """Return another request with this head."""
         request = IncomingRequest(self._method, self._target, self._headers, reply)
         request.handler = self._handler
         request.add(body)

@@ -62,7 +62,7 @@ class Reply:
         self.out(status, self.render(status, headers, body))
 
     def render(self, status: int, headers: Headers, body: bytes) -> bytes:
-        """Give the same as `whole` would write it; nothing is written yet."""
+        """Return the bytes that `whole` would write; nothing is written yet."""
         if CLOSE in headers:
             self._keeps = False
         head = self._head(status, headers)
@@ -104,7 +104,7 @@ class Reply:
         self._end()
 
     def when_left(self, told: Callable[[], None] | None) -> None:
-        """Have somebody told once when the caller hangs up; at once if it did."""
+        """Call back once when the caller hangs up; at once if it did."""
         self._told_left = told
         if self._left and told is not None:
             told()

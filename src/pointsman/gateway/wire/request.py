@@ -24,7 +24,7 @@ _TARGETS: Final = {
     f"/v1/{each}".encode(): (f"/v1/{each}", "")
     for each in ("chat/completions", "messages", "responses", "embeddings", "completions")
 }
-"""What most requests ask for, taken apart."""
+"""The targets of most requests, already split."""
 
 
 class IncomingRequest:
@@ -40,7 +40,7 @@ class IncomingRequest:
         self.headers = headers
         self.reply = reply
         self.handler: Handler | PointsmanError = _NOT_FOUND
-        """What serves it, or why it is refused."""
+        """Its handler, or why it is refused."""
         self.task: asyncio.Task[None] | None = None
         self.size = 0
         self._parts: list[bytes] = []
@@ -51,7 +51,7 @@ class IncomingRequest:
         self.size += len(part)
 
     def to_asked(self, client: str) -> Asked:
-        """Give it as those see it who serve it."""
+        """Return it as handlers see it."""
         parts = self._parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         return Asked(self.method, self.path, self.query, self.headers, body, client)
@@ -72,13 +72,13 @@ class RequestHead:
         return InputError(f"`{self.twice.decode()}` stands twice")
 
     def size(self) -> int:
-        """Give about how many bytes it has."""
+        """Return its size in bytes, roughly."""
         return len(self.url) + sum(
             len(name) + len(value) + 4 for name, value in self.headers.items()
         )
 
     def target(self) -> tuple[str, str]:
-        """Give the path as it is written and the query; raises where there is no path."""
+        """Return the undecoded path and the query; raise where there is no path."""
         url = self.url
         known = _TARGETS.get(url)
         if known is not None:

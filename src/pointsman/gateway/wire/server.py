@@ -27,7 +27,7 @@ class LivingService(HttpService, Protocol):
         ...
 
     def drain(self) -> None:
-        """Say to whoever asks that callers should go elsewhere."""
+        """Answer readiness checks with no from now on."""
         ...
 
     def stop(self) -> None:
@@ -35,7 +35,7 @@ class LivingService(HttpService, Protocol):
         ...
 
     async def end(self) -> None:
-        """End, when nobody is served any more."""
+        """End, once no request is being served."""
         ...
 
 
@@ -55,7 +55,7 @@ class Serving:
         self.is_hurried = False
 
     def run(self, sockets: Sequence[socket.socket]) -> None:
-        """Serve until told to stop; what is in flight gets time to end."""
+        """Serve until told to stop; requests in flight get time to end."""
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self._serve(sockets))
 
@@ -86,7 +86,7 @@ class Serving:
         self.should_exit = True
 
     async def _drain(self) -> None:
-        """Serve on for a while, so that whoever sends callers here can learn not to."""
+        """Serve on for a while, so that a load balancer can learn to send no more callers."""
         self.service.drain()
         until = self.loop.time() + self.limits.drain_s
         while self.loop.time() < until and not self.is_hurried:

@@ -99,12 +99,12 @@ Test = Callable[[Texts, int], bool]
 
 
 def texts_of(content: str, intent: str, privacy_level: str) -> Texts:
-    """Give the texts that policy rules may look at, lowered once for all rules."""
+    """Return the texts that policy rules may look at, lowered once for all rules."""
     return ascii_lower(content), intent, privacy_level
 
 
 def exact_rules(given: Iterable[GivenPolicyRule]) -> tuple[PolicyRule, ...]:
-    """Give the enabled rules in the order in which they are asked."""
+    """Return the enabled rules in the order in which they are asked."""
     rules = [
         PolicyRule(
             rule.id,

@@ -101,7 +101,7 @@ class FailureCondition(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FailureAction(Struct, frozen=True, forbid_unknown_fields=True):
-    """What follows a failure: another route, which is logged, or an error."""
+    """The action after a failure: another route, which is logged, or an error."""
 
     route: Route | UnsetType = UNSET
     log_escalation: Yes | UnsetType = UNSET
@@ -154,7 +154,7 @@ class PlacementFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def placement_schema() -> Schema:
-    """Give the JSON Schema of `placement.yaml`: its actions are one thing or the other."""
+    """Return the JSON Schema of `placement.yaml`: its actions are one thing or the other."""
     schema = json_schema(PlacementFile)
     parts = schema["$defs"]
     parts["FailureAction"] |= {
@@ -288,5 +288,5 @@ def _escalation_problems(
 
 
 def operators(test: TokenTest) -> list[Operator]:
-    """Give the operators of a token test that are written."""
+    """Return the operators of a token test that are written."""
     return [name for name in OPERATORS if getattr(test, name) is not UNSET]

@@ -54,7 +54,7 @@ class Failure(Struct, frozen=True):
 
 
 def combinations(table: PlacementFile) -> Iterator[Combination]:
-    """Give one of each kind of input that the rules can tell apart."""
+    """Return one of each kind of input that the rules can tell apart."""
     # DETERMINISM: below, at and above: whatever limit a local model brings, there is no other kind.
     threshold = table.defaults.token_threshold
     counts = (threshold - 1, threshold, threshold + 1)
@@ -65,14 +65,14 @@ def combinations(table: PlacementFile) -> Iterator[Combination]:
 
 
 def failures() -> Iterator[Failure]:
-    """Give every failure there can be: a cloud decision never allows a fallback."""
+    """Return every failure there can be: a cloud decision never allows a fallback."""
     yield Failure("local", fallback_allowed=True)
     yield Failure("local", fallback_allowed=False)
     yield Failure("cloud", fallback_allowed=False)
 
 
 def hits(table: PlacementFile, inputs: Combination) -> list[GivenRule]:
-    """Give the rules that hold for some inputs; `otherwise` holds where no earlier one did."""
+    """Return the rules that hold for some inputs; `otherwise` holds where no earlier one did."""
     found: list[GivenRule] = []
     for rule in table.rules:
         condition = rule.condition
@@ -84,7 +84,7 @@ def hits(table: PlacementFile, inputs: Combination) -> list[GivenRule]:
 
 
 def failure_hits(table: PlacementFile, inputs: Failure) -> list[GivenFailureRule]:
-    """Give the failure rules that hold for a failure."""
+    """Return the failure rules that hold for a failure."""
     return [rule for rule in table.failure_rules if _holds_after(rule, inputs)]
 
 

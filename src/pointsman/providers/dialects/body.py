@@ -48,7 +48,7 @@ def is_null(raw: Raw) -> bool:
 
 
 def number(raw: Raw, where: str) -> Raw | None:
-    """Give a number as it is written, or none."""
+    """Return a number as it is written, or none."""
     if is_null(raw):
         return None
     if bytes(raw)[:1] not in _NUMBER_STARTS:
@@ -57,7 +57,7 @@ def number(raw: Raw, where: str) -> Raw | None:
 
 
 def json_object(text: str, where: str) -> Raw:
-    """Give the JSON object a text holds, as it is written; the empty text is the empty object."""
+    """Return the JSON object a text holds, as it is written; the empty text is the empty object."""
     data = text.strip(" \t\r\n").encode("utf-8", "surrogatepass")
     if not data:
         return EMPTY_OBJECT
@@ -66,14 +66,14 @@ def json_object(text: str, where: str) -> Raw:
 
 
 def checked_object(raw: Raw, where: str) -> Raw:
-    """Give the value when it is an object."""
+    """Return the value when it is an object."""
     if not bytes(raw).startswith(b"{"):
         raise InputError(f"`{where}`: expected an object")
     return raw
 
 
 def text_of(raw: Raw) -> str:
-    """Give the JSON text of a value."""
+    """Return the JSON text of a value."""
     return bytes(raw).decode("utf-8", "surrogatepass")
 
 

@@ -13,12 +13,12 @@ _OPENAI_LENGTH = 40
 
 
 def for_messages(call_id: str) -> str:
-    """Give an id of the letters Anthropic takes."""
+    """Return an id of the letters Anthropic takes."""
     return _NOT_ANTHROPIC.sub("_", call_id) or "call"
 
 
 def for_openai(call_id: str) -> str:
-    """Give an id no longer than OpenAI takes."""
+    """Return an id no longer than OpenAI takes."""
     if len(call_id) <= _OPENAI_LENGTH:
         return call_id
     return "call_" + hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]

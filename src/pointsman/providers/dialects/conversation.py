@@ -17,7 +17,7 @@ _OPEN, _CLOSE = "<system-reminder>", "</system-reminder>"
 
 
 def own_start(text: str) -> int:
-    """Give where the first own word of a text stands; its length when there is none."""
+    """Return where the first own word of a text stands; its length when there is none."""
     at = 0
     while True:
         at += len(text[at:]) - len(text[at:].lstrip())
@@ -30,7 +30,7 @@ def own_start(text: str) -> int:
 
 
 def own_text(text: str) -> str:
-    """Give the own words of a text."""
+    """Return the own words of a text."""
     if _OPEN not in text:
         return text
     parts: list[str] = []
@@ -51,7 +51,7 @@ CONVERSATION_KEY: Mapping[Dialect, str] = {
 SYSTEM_ROLES = ("system", "developer")
 TEXT_TYPES = ("text", "input_text")
 _TOOL_ROLES = ("tool", "function")
-# Tuples, not sets: a type may be anything, also a list, in a body that nobody has checked.
+# Tuples, not sets: a type may be anything, also a list, in an unchecked body.
 _IMAGE_TYPES = ("image", "image_url", "input_image", "computer_screenshot")
 _NO_WORDS = frozenset(
     {
@@ -128,7 +128,7 @@ def may_hold_image(text: bytes) -> bool:
 
 
 def own_parts(entry: ConversationEntry, dialect: Dialect, index: int) -> list[str]:
-    """Give the user's own words, part by part; reminders of the harness are left out."""
+    """Return the user's own words, part by part; reminders of the harness are left out."""
     first = memoryview(entry.content)[0]
     if first == _QUOTE:
         text = own_text(_STRING.decode(entry.content))
@@ -141,7 +141,7 @@ def own_parts(entry: ConversationEntry, dialect: Dialect, index: int) -> list[st
 
 
 def plain_words(entry: ConversationEntry) -> str | None:
-    """Give the text of an entry that is a text and nothing else; most are, and cost less so."""
+    """Return the text of an entry that is a text and nothing else; most are, and cost less so."""
     content = entry.content
     is_bare = entry.tool_calls is NULL and entry.output is NULL and entry.summary is NULL
     if not is_bare or entry.arguments is not NULL or entry.input is not NULL:
@@ -153,7 +153,7 @@ def plain_words(entry: ConversationEntry) -> str | None:
 
 
 def entry_words(entry: ConversationEntry) -> Iterator[str]:
-    """Give every text of an entry."""
+    """Return every text of an entry."""
     content, output = entry.content, entry.output
     for raw in (content, entry.summary, entry.tool_calls, entry.arguments, entry.input, output):
         if raw is not NULL:
@@ -161,7 +161,7 @@ def entry_words(entry: ConversationEntry) -> Iterator[str]:
 
 
 def words(raw: Raw) -> Iterator[str]:
-    """Give every text inside a value in order, but no ids, marks and bytes of pictures."""
+    """Return every text inside a value in order, but no ids, marks and bytes of pictures."""
     pending: list[object] = [] if raw is NULL else [_value(raw)]
     while pending:
         value = pending.pop()
@@ -175,7 +175,7 @@ def words(raw: Raw) -> Iterator[str]:
 
 
 def all_texts(raw: Raw) -> Iterator[str]:
-    """Give every text inside a value and every name in it, but no bytes of pictures and sounds."""
+    """Return every text and every name inside a value, but no bytes of pictures and sounds."""
     for each in _mappings({"": _value(raw)}):
         is_bytes = _holds_bytes(each)
         for key, value in each.items():
@@ -185,7 +185,7 @@ def all_texts(raw: Raw) -> Iterator[str]:
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """Give the texts of a value that stand in no mapping of their own."""
+    """Return the texts of a value that stand in no mapping of their own."""
     pending = [value]
     while pending:
         each = pending.pop()
@@ -235,7 +235,7 @@ def _value(raw: Raw) -> object:
 
 
 def tool_names(tools: list[Raw]) -> list[str]:
-    """Give the names of the tools offered."""
+    """Return the names of the tools offered."""
     return [_tool_name(_value(each)) for each in tools]
 
 

@@ -41,14 +41,14 @@ def read(text: str, signature: str, dialect_vendor: Vendor, item_id: str = "") -
 
 
 def as_redacted(thinking: Thinking) -> RedactedThinking | None:
-    """Give the hidden reasoning that a mark held, if it did."""
+    """Return the hidden reasoning that a mark held, if it did."""
     if thinking.vendor == "anthropic" and thinking.id == _REDACTED:
         return RedactedThinking(thinking.signature)
     return None
 
 
 def without_foreign(dialect: Dialect, body: bytes) -> bytes:
-    """Give a body without the reasoning of other vendors; most bodies have none, and stay as is."""
+    """Return a body without the reasoning of other vendors; most have none, and stay as is."""
     if dialect == "chat" or f'"{_MARK}'.encode() not in body:
         return body
     key = "input" if dialect == "responses" else "messages"
@@ -64,7 +64,7 @@ def without_foreign(dialect: Dialect, body: bytes) -> bytes:
 
 
 def _without_marked(body: bytes, span: Span, dialect: Dialect, where: str) -> bytes:
-    """Give an entry without foreign reasoning; nothing when there is nothing else in it."""
+    """Return an entry without foreign reasoning; nothing when there is nothing else in it."""
     entry = members(body, span, where)
     if dialect == "responses":
         is_foreign = _is_marked(body, entry, "encrypted_content", where)

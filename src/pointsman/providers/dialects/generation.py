@@ -20,7 +20,7 @@ _CLAUDE_WITH_BUDGET = re.compile(
 _CLAUDE_WITH_SAMPLING = re.compile(
     r"claude-(?:[23]|instant|(?:opus|sonnet|haiku)-4(?:-[0156]\b|-\d{6,}|@|$))"
 )
-# Claude 3.7 was the first to answer at length.
+# Claude 3.7 was the first to answer in a task.
 _CLAUDE_SHORT = re.compile(r"claude-(?:2|instant|3-(?!7))")
 _OPENAI = re.compile(r"(?:ft:)?(?:gpt-|o\d|chatgpt-)(?!oss)")
 _OPENAI_REASONING = re.compile(r"(?:ft:)?(?:o\d|gpt-[5-9])(?!.*-chat)")
@@ -50,7 +50,7 @@ def takes_claude_sampling(model: str) -> bool:
 
 
 def default_max_tokens(model: str) -> int:
-    """Give the `max_tokens` for callers who named none: `messages` cannot do without."""
+    """Return the `max_tokens` for callers who named none: `messages` cannot do without."""
     return 32_000 if is_claude(model) and not _CLAUDE_SHORT.search(model) else 4_096
 
 
@@ -87,12 +87,12 @@ MIN_BUDGET = 1_024
 
 
 def budget_of(effort: str) -> int:
-    """Give the thinking budget of an effort; one of an unknown name counts as medium."""
+    """Return the thinking budget of an effort; one of an unknown name counts as medium."""
     return BUDGETS.get(effort, BUDGETS["medium"])
 
 
 def effort_of(budget: int) -> str:
-    """Give the effort of a thinking budget."""
+    """Return the effort of a thinking budget."""
     if budget < BUDGETS["medium"]:
         return "low"
     return "medium" if budget < BUDGETS["high"] else "high"
@@ -114,7 +114,7 @@ def write_sampling(
 
 
 def write_effort(request: ModelRequest, model: str, losses: Losses) -> str | None:
-    """Give the reasoning effort to write; a budget becomes the effort nearest to it."""
+    """Return the reasoning effort to write; a budget becomes the effort nearest to it."""
     effort = request.thinking_effort
     if effort is None and request.thinking_tokens is not None:
         effort = effort_of(request.thinking_tokens)

@@ -16,7 +16,7 @@ _ZERO = frozenset({b"0", b"0.0"})
 def read_hints(
     top: Mapping[str, Raw], names: Iterable[str], known: Collection[str], unsaid: list[str]
 ) -> tuple[Hint, ...]:
-    """Collect the hints of a body; a field that nobody knows is noted as unsaid."""
+    """Collect the hints of a body; an unknown field is noted as unsaid."""
     wanted = tuple(names)
     unknown = (key for key in top if key not in known and key not in wanted)
     unsaid.extend(f"{Loss.UNKNOWN_FIELD}: {key[:64]}" for key in unknown)

@@ -1,6 +1,6 @@
-"""What routing needs to know of a request, read without taking the rest of it apart.
+"""The facts of a request that routing needs, read without decoding the rest of it.
 
-INVARIANT: nothing here changes the body; what is not looked at passes through as it came.
+INVARIANT: nothing here changes the body; unread fields pass through unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Nested(Struct):
 
 
 class _Top(Struct):
-    """What is looked at on top of a body; the rest is not decoded."""
+    """The top-level fields that are read; the rest is not decoded."""
 
     model: str | None = None
     stream: bool | None = None
@@ -113,7 +113,7 @@ class RequestLook:
             self.is_continuation = conversation.brings_tool_result(dialect, entries[last])
 
     def with_model(self, model: str) -> bytes:
-        """Give the body with another `model`, every other byte unchanged."""
+        """Return the body with another `model`, every other byte unchanged."""
         return with_model(self._body, model, self._members)
 
     @property
@@ -168,11 +168,11 @@ class RequestLook:
         return len(self.all_text()) if holds_image else len(self._body)
 
     def everything(self) -> str:
-        """Give every text that leaves with the request: unknown fields and names, too."""
+        """Return every text that leaves with the request: unknown fields and names, too."""
         return "\n".join(conversation.all_texts(Raw(self._body)))
 
     def all_text(self) -> str:
-        """Give every word of the request: system, tools, messages, calls and results of tools."""
+        """Return every word of the request: system, tools, messages, calls and results of tools."""
         texts = [*self._top_texts()] if self._dialect != "chat" else []
         for tool in self._top.tools or ():
             texts.extend(conversation.words(tool))

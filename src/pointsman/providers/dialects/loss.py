@@ -1,8 +1,8 @@
-"""What a dialect cannot say: hints are left out and listed, content is refused.
+"""Fields that a dialect lacks: hints are left out and listed, content is refused.
 
-The rule: what only steers how an answer is made (sampling, caching, service, bookkeeping) may be
-lost, and each loss is listed. What is said, shown or asked for (messages, tools, the form of the
-answer, how many answers) may not: it is refused. docs/reference/translation.md is made of this.
+The rule: settings that only steer how an answer is made (sampling, caching, service, bookkeeping)
+may be lost, and each loss is listed. Content (messages, tools, the form of the answer, how many
+answers) may not: it is refused. docs/reference/translation.md is made of this.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Lost(Struct, frozen=True):
 
 
 class WrittenRequest(Struct, frozen=True):
-    """A request in its target's dialect, and what it no longer says."""
+    """A request in its target's dialect, and its losses."""
 
     body: bytes
     lost: tuple[Lost, ...] = ()
@@ -136,7 +136,7 @@ def _rebuild(message: str, where: str, hint: str, refusal: CannotSayCode) -> Can
 
 
 def refuse(refusal: CannotSayCode, what: str) -> CannotSay:
-    """Give the error for something that must not be left out; `what` is what the caller wrote."""
+    """Return the error for something that must not be left out; `what` is what the caller wrote."""
     return CannotSay(
         f"`{what}` cannot be translated: {refusal.meaning}",
         hint="choose a model that is served in the format of the request",
@@ -148,7 +148,7 @@ _BY_CODE = {each.value: each for each in Loss}
 
 
 class Losses:
-    """Collects what is left out, each kind once, in the order it was met."""
+    """Collects the losses, each kind once, in the order met."""
 
     def __init__(self, unsaid: tuple[str, ...] = ()) -> None:
         self._lost: dict[Lost, None] = {}
@@ -166,5 +166,5 @@ class Losses:
         self._lost[Lost(loss.value, f"{loss.meaning}: `{field}`" if field else loss.meaning)] = None
 
     def all(self) -> tuple[Lost, ...]:
-        """Give everything noted."""
+        """Return all losses."""
         return tuple(self._lost)

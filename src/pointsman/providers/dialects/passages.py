@@ -22,7 +22,7 @@ def all_written(
     losses: Losses,
     head: Sequence[object] = (),
 ) -> object:
-    """Give a request's messages, after what stands in front of them."""
+    """Return a request's messages, after `head`."""
     if request.earlier is None:
         return [*head, *write(request.messages, losses)]
     earlier = request.earlier.in_dialect(dialect, lambda messages: passage(write, messages))

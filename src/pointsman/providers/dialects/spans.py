@@ -64,7 +64,7 @@ def _places(values: dict[str, Raw], text: bytes, where: str) -> dict[str, Span]:
 
 
 def unique(body: bytes) -> dict[str, Raw]:
-    """Give the members of a body, none of which stands twice; cheaper than with their places."""
+    """Return the members of a body, none of which stands twice; cheaper than with their places."""
     try:
         values = _MEMBERS.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -81,7 +81,7 @@ def _tight_length(values: dict[str, Raw]) -> int:
 
 
 def _places_tight(values: dict[str, Raw], text: bytes) -> dict[str, Span]:
-    """Give the places in a text without any space around its members, else nothing.
+    """Return the places in a text without any space around its members, else nothing.
 
     A key that stood twice, or was written with escapes, would make the text longer than the sum.
     """
@@ -91,7 +91,7 @@ def _places_tight(values: dict[str, Raw], text: bytes) -> dict[str, Span]:
 
 
 def _places_spaced(values: dict[str, Raw], text: bytes) -> dict[str, Span]:
-    """Give the places in a text written with `, ` and `: `, as Python does, else nothing."""
+    """Return the places in a text written with `, ` and `: `, as Python does, else nothing."""
     if len(text) > _WRITTEN_ANEW_BYTES or _tight_length(values) + 2 * len(values) - 1 != len(text):
         return {}
     parts = [b'"%b": %b' % (key.encode(), raw) for key, raw in values.items()]
@@ -110,7 +110,7 @@ def _laid_out(values: dict[str, Raw], gap: int) -> dict[str, Span]:
 
 
 def _places_walked(values: dict[str, Raw], text: bytes, where: str) -> dict[str, Span]:
-    """Give the places in a text written in any way."""
+    """Return the places in a text written in any way."""
     spans: dict[str, Span] = {}
     at = _after(_OPEN, text, 0)
     is_open = bool(values)
@@ -149,9 +149,9 @@ def replace_span(body: bytes, span: Span, value: object) -> bytes:
 
 
 def with_model(body: bytes, model: str, known: dict[str, Raw] | None = None) -> bytes:
-    """Give the body with another top-level `model`, every other byte unchanged.
+    """Return the body with another top-level `model`, every other byte unchanged.
 
-    `known` are its members where somebody found them already, each once.
+    `known` are its members where they were found already, each once.
     """
     if known and body.startswith(b'{"model":'):
         # As most clients write it: the place of every other member need not be found.

@@ -47,7 +47,7 @@ INCOMPLETE: Mapping[StopReason, str] = {
 
 
 def from_responses(status: str, incomplete: str, *, calls_tool: bool, refuses: bool) -> StopReason:
-    """Give why a response ended; the format itself only says whether it is whole."""
+    """Return why a response ended; the format itself only says whether it is whole."""
     if status in ("failed", "cancelled"):
         return "error"
     if refuses or incomplete == "content_filter":

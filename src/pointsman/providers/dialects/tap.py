@@ -1,6 +1,6 @@
 """Reading along with an answer that passes through: its usage, its end, whether it has begun.
 
-Most events are only searched for a few words; one is decoded when it may hold what is wanted.
+Most events are only searched for a few words; one is decoded only when it may hold them.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class Tap:
         return words, self._sampled / self._total if self._total else 1.0
 
     def end(self) -> None:
-        """Learn that nothing more comes: what waits for the end of its line is whole now."""
+        """End the stream: a line that waits for its end is whole now."""
         if self._pieces:
             self.feed(b"\n")
         if self.stop_reason is None and any(
@@ -205,7 +205,7 @@ class Tap:
             self.stop_reason = "end"
 
     def _whole_lines(self, data: bytes) -> bytes:
-        """Give the lines that are whole now; the rest waits, up to a limit."""
+        """Return the lines that are whole now; the rest waits, up to a limit."""
         end = data.rfind(b"\n") + 1
         pieces = self._pieces
         if not end:
@@ -244,7 +244,7 @@ class Tap:
 
 
 def _lines_with(data: bytes, marks: tuple[bytes, ...]) -> list[bytes]:
-    """Give the lines that hold a mark, in order: two or three of the hundred in one read."""
+    """Return the lines that hold a mark, in order: two or three of the hundred in one read."""
     ends: dict[int, int] = {}
     for mark in marks:
         at = data.find(mark)
@@ -346,17 +346,17 @@ def tap(dialect: Dialect) -> Tap:
 
 
 def usage_of(dialect: Dialect, body: bytes) -> Usage:
-    """Give what a whole answer says it used; nothing known when it does not say."""
+    """Return the usage of a whole answer; empty where it tells none."""
     return _whole(dialect, body)[0]
 
 
 def stop_reason_of(dialect: Dialect, body: bytes) -> StopReason | None:
-    """Give why a whole answer ended; none when it does not say."""
+    """Return the stop reason of a whole answer; None where it tells none."""
     return _whole(dialect, body)[1]
 
 
 def end_of(dialect: Dialect, body: bytes) -> tuple[Usage, StopReason | None]:
-    """Give both at once."""
+    """Return the usage and the stop reason of a whole answer."""
     usage, reason, _ = _whole(dialect, body)
     return usage, reason
 

@@ -16,13 +16,13 @@ class UpstreamFault(Struct):
     code: str | int | None = None
 
     def broken(self) -> AnswerBroken:
-        """Give it as an event."""
+        """Return it as an event."""
         code = self.code or self.type or "upstream_error"
         return AnswerBroken(str(code), self.message or "the provider told no more")
 
 
 def incomplete() -> AnswerBroken:
-    """Give the event for a stream that ends before its answer does."""
+    """Return the event for a stream that ends before its answer does."""
     return AnswerBroken("incomplete_stream", "the stream ended before the answer did")
 
 
@@ -36,12 +36,12 @@ _TYPES = {
 
 
 def error_type(status: int) -> str:
-    """Give OpenAI's word for a status."""
+    """Return OpenAI's word for a status."""
     return _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
 
 
 def error_object(status: int, code: str, message: str) -> dict[str, object]:
-    """Give the error itself."""
+    """Return the error itself."""
     return {"message": message, "type": error_type(status), "param": None, "code": code}
 
 

@@ -1,6 +1,6 @@
-"""What a call used, as each vendor tells it.
+"""The usage of a call, as each vendor reports it.
 
-OpenAI's input includes what was cached, read and written; Anthropic's three buckets are disjoint,
+OpenAI's input includes cached tokens, read and written; Anthropic's three buckets are disjoint,
 as ours are.
 """
 
@@ -34,7 +34,7 @@ class ChatUsage(Struct):
     completion_tokens_details: OutputDetails | None = None
 
     def read(self) -> Usage:
-        """Give it in our buckets."""
+        """Return it in our buckets."""
         return _from_openai(
             self.prompt_tokens,
             self.completion_tokens,
@@ -52,7 +52,7 @@ class ResponsesUsage(Struct):
     output_tokens_details: OutputDetails | None = None
 
     def read(self) -> Usage:
-        """Give it in our buckets."""
+        """Return it in our buckets."""
         return _from_openai(
             self.input_tokens,
             self.output_tokens,
@@ -71,7 +71,7 @@ class MessagesUsage(Struct):
     output_tokens_details: OutputDetails | None = None
 
     def read(self, before: Usage | None = None) -> Usage:
-        """Give it in our buckets; what is not told here stands as it was told before."""
+        """Return it in our buckets; counts that are missing here stay as before."""
         known = before or Usage()
         details = self.output_tokens_details
         return Usage(
@@ -89,7 +89,7 @@ class MessagesUsage(Struct):
 
 
 def total_input(usage: Usage) -> int:
-    """Give the whole input, as OpenAI counts it."""
+    """Return the whole input, as OpenAI counts it."""
     buckets = (usage.cached_input_tokens, usage.cache_creation_input_tokens)
     return (usage.input_tokens or 0) + sum(buckets)
 
@@ -123,7 +123,7 @@ def write_responses(usage: Usage) -> dict[str, object] | None:
 
 
 def write_messages(usage: Usage) -> dict[str, object]:
-    """Write it for messages, which always has numbers: 0 for what was not told."""
+    """Write it for messages, which always has numbers: 0 for unknown counts."""
     written: dict[str, object] = {
         "input_tokens": usage.input_tokens or 0,
         "cache_creation_input_tokens": usage.cache_creation_input_tokens,

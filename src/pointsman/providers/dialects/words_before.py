@@ -26,7 +26,7 @@ _Find = Callable[[bytes, Span], Span | None]
 
 
 def with_words_before(dialect: Dialect, body: bytes, words: str) -> bytes:
-    """Give a whole answer with these words before its own."""
+    """Return a whole answer with these words before its own."""
     if _ANNOTATED.search(body):
         return body
     return _insert_words(body, _text_in(_WHOLE[dialect], body, (0, len(body))), words)
@@ -133,7 +133,7 @@ def _is(body: bytes, span: Span | None, kind: str) -> bool:
 
 
 def _words(body: bytes, span: Span | None) -> Span | None:
-    """Give the place of a text that is not empty; some vendors write a text as a list of parts."""
+    """Return the place of a non-empty text; some vendors write a text as a list of parts."""
     if span is not None and body[span[0] : span[0] + 1] == b'"':
         return span if span[1] - span[0] > 2 else None
     return _first_part(body, span, "text")
@@ -185,7 +185,7 @@ def _response(body: bytes, span: Span | None) -> Span | None:
     return None
 
 
-def _ended(body: bytes, span: Span) -> Span | None:
+def _response_event(body: bytes, span: Span) -> Span | None:
     return _response(body, _inside(body, span, "response"))
 
 
@@ -202,7 +202,7 @@ _RESPONSES: Mapping[str, _Find] = {
         body, _inside(body, span, "part"), "output_text"
     ),
     _ITEM_DONE: lambda body, span: _item(body, _inside(body, span, "item")),
-    "response.completed": _ended,
-    "response.incomplete": _ended,
-    "response.failed": _ended,
+    "response.completed": _response_event,
+    "response.incomplete": _response_event,
+    "response.failed": _response_event,
 }

@@ -38,7 +38,7 @@ class EmbeddedAnswer:
         return self._is_whole
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Give the body piece by piece."""
+        """Return the body piece by piece."""
         while not self._is_whole:
             match await self._reply():
                 case PieceFrame(_, data):
@@ -49,11 +49,11 @@ class EmbeddedAnswer:
                     raise failure(failed)
 
     async def read(self) -> bytes:
-        """Give the whole body."""
+        """Return the whole body."""
         return b"".join([piece async for piece in self])
 
     async def close(self) -> None:
-        """Let go; what is still being computed stops."""
+        """Cancel the call if it is still being computed."""
         self._call.cancel()
 
     async def _reply(self) -> Reply:
@@ -71,7 +71,7 @@ class EmbeddedAnswer:
 
 
 def failure(failed: FailedFrame) -> UpstreamError:
-    """Give the error for what the engine refused."""
+    """Return the error for what the engine refused."""
     if failed.prompt_tokens:
         return overflow(failed.prompt_tokens, failed.context_tokens)
     is_refused = 400 <= failed.status < 500

@@ -65,7 +65,7 @@ class EngineResponse:
         self._reader = reader
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Give the body as the engine cut it."""
+        """Return the body as the engine cut it."""
         if not self._is_chunked:
             yield await self._reader.readexactly(self._length)
             return
@@ -73,7 +73,7 @@ class EngineResponse:
             yield (await self._reader.readexactly(size + 2))[:-2]
 
     async def read(self) -> bytes:
-        """Give the whole body."""
+        """Return the whole body."""
         return b"".join([piece async for piece in self.pieces()])
 
 

@@ -1,4 +1,4 @@
-"""What the gateway and the model's process say to each other, and how it is cut into frames.
+"""The messages between the gateway and the model's process, and their frames.
 
 A frame is a length in four bytes, most significant first, then one message in MessagePack.
 """
@@ -49,7 +49,7 @@ class PingFrame(Struct, frozen=True, tag="ping"):
 
 
 class CancelFrame(Struct, frozen=True, tag="cancel"):
-    """Nobody waits for this any more."""
+    """Stop working on a request."""
 
     id: int
 
@@ -111,7 +111,7 @@ class BrokenFrame(ValueError):
 
 
 def encode(message: ToWorker | FromWorker) -> bytes:
-    """Give a message as one frame."""
+    """Return a message as one frame."""
     data = msgspec.msgpack.encode(message)
     if len(data) > MOST_BYTES:
         raise BrokenFrame(f"a message of {len(data)} bytes is longer than {MOST_BYTES}")
@@ -150,10 +150,10 @@ class FrameReader(Generic[M]):
 
 
 def worker_reader() -> FrameReader[ToWorker]:
-    """Give what the worker reads with."""
+    """Return the worker's frame reader."""
     return FrameReader(msgspec.msgpack.Decoder(ToWorker))
 
 
 def gateway_reader() -> FrameReader[FromWorker]:
-    """Give what the gateway reads with."""
+    """Return the gateway's frame reader."""
     return FrameReader(msgspec.msgpack.Decoder(FromWorker))

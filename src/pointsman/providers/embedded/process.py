@@ -44,7 +44,7 @@ _REAP_S = 1.0
 
 
 class WorkerCall:
-    """One question to the model's process, and what has come back so far.
+    """One request to the model's process, and its replies so far.
 
     `on_end` is called once, as soon as the process has nothing more to do for it.
     """
@@ -57,14 +57,14 @@ class WorkerCall:
         self._is_ended = False
 
     async def reply(self) -> Reply:
-        """Give the next reply; raises when the process is lost."""
+        """Return the next reply; raises when the process is lost."""
         reply = await self._replies.get()
         if isinstance(reply, UpstreamError):
             raise reply
         return reply
 
     def take(self, reply: Reply | UpstreamError) -> None:
-        """Keep a reply until somebody asks for it."""
+        """Keep a reply until it is read."""
         self._replies.put_nowait(reply)
         if not isinstance(reply, HeadFrame | PieceFrame):
             self._end()
@@ -145,7 +145,7 @@ class ModelProcess(asyncio.Protocol):
             self._transport.write(encode(message))
 
     def data_received(self, data: bytes) -> None:
-        """Hand out what came."""
+        """Decode incoming frames and dispatch them."""
         try:
             for message in self._frames.feed(data):
                 self._take(message)
@@ -217,7 +217,7 @@ class ModelProcess(asyncio.Protocol):
         how = await asyncio.to_thread(_reap, self._child, self._folder)
         if not self.ready.done():
             self.ready.set_exception(_lost(f"{how} while it loaded"))
-        # Asked for in any case: nobody may be waiting for it any more.
+        # Read in any case: a future without a waiter would warn.
         refusal = self.ready.exception()
         for call in [*self.calls.values()]:
             call.take(_lost(how))
@@ -260,7 +260,7 @@ def _how(code: int | None) -> str:
 
 
 def memory_bytes(pid: int) -> int | None:
-    """Give how much memory a process holds; None where the system does not tell."""
+    """Return how much memory a process holds; None where the system does not tell."""
     with suppress(OSError, ValueError, IndexError):
         pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")

@@ -45,7 +45,7 @@ class WorkerQueue:
         self.inside += 1
 
     def leave(self) -> None:
-        """Give the place to the next."""
+        """Pass the place to the next request."""
         self.inside -= 1
         self._free.release()
 
@@ -136,7 +136,7 @@ class EmbeddedProvider:
         return await (await self._running()).count(text)
 
     def health(self) -> EmbeddedHealth:
-        """Tell how the model's process is; asks nobody."""
+        """Return the state of the model's process, without asking it."""
         process = self._process
         pid = process.pid if process else None
         ready = process.ready.result() if process else None
@@ -221,7 +221,7 @@ class EmbeddedProvider:
     def _on_started(self, task: asyncio.Task[ModelProcess]) -> None:
         self._starting = None
         if not task.cancelled():
-            # Whoever waited has it; when nobody waits any more, nobody needs it.
+            # Late failure: drop it if no caller is waiting.
             task.exception()
 
     def _refuse_rest(self) -> None:
@@ -274,7 +274,7 @@ class EmbeddedProvider:
 
 
 def usable_cpus() -> int:
-    """Give how many processors this process may use, eight at most."""
+    """Return how many processors this process may use, eight at most."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(usable or 1, 8)
 

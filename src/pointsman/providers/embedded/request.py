@@ -44,7 +44,7 @@ class _StreamOptions(Struct, frozen=True):
 
 
 class _Chat(Struct, frozen=True):
-    """What is read of a request; whatever else it holds changes nothing here."""
+    """The fields of a request that are read; all others change nothing here."""
 
     messages: Annotated[tuple[_Given, ...], Meta(min_length=1)]
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
@@ -91,7 +91,7 @@ class _EngineBody(Struct, frozen=True, omit_defaults=True):
 
 
 def engine_body(outgoing: Outgoing, *, max_output_tokens: int) -> bytes:
-    """Give a request as the engine takes it, or raise `UpstreamError` for what it cannot do."""
+    """Return a request in the engine's form, or raise `UpstreamError` if it cannot serve it."""
     chat = _read(outgoing.body)
     _refuse_unsupported(chat)
     wanted = chat.max_completion_tokens or chat.max_tokens or max_output_tokens
@@ -101,7 +101,7 @@ def engine_body(outgoing: Outgoing, *, max_output_tokens: int) -> bytes:
         max_tokens=wanted,
         stream=outgoing.is_stream,
         # Reused prompts are cut into other batches, which may change the last bits of the numbers
-        # and so the text: whoever asks for the same answer again gets the same computation.
+        # and so the text: the same request gets the same computation.
         cache_prompt=chat.seed is None and chat.temperature != 0,
         temperature=_or_unset(chat.temperature),
         top_p=_or_unset(chat.top_p),
@@ -118,12 +118,12 @@ def engine_body(outgoing: Outgoing, *, max_output_tokens: int) -> bytes:
 
 
 def refuse_body(message: str) -> UpstreamError:
-    """Give the error for a request that no attempt will make good."""
+    """Return the error for a request that no attempt will make good."""
     return UpstreamError(message, error_class="invalid_request", status=400)
 
 
 def overflow(tokens: int | None, context_tokens: int) -> UpstreamError:
-    """Give the error for a prompt that does not fit, and say what to configure."""
+    """Return the error for a prompt that does not fit, and say what to configure."""
     has = f"more than {context_tokens}" if tokens is None else f"{tokens}"
     message = (
         f"the prompt has {has} tokens, the embedded model holds {context_tokens} with its answer: "

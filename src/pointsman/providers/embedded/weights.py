@@ -58,7 +58,7 @@ class _Stamp(Struct, frozen=True):
 
 
 def data_folder() -> Path:
-    """Give where installed weights lie: `POINTSMAN_DATA`, else the platform's place for data."""
+    """Return where installed weights lie: `POINTSMAN_DATA`, else the platform's place for data."""
     if given := os.environ.get("POINTSMAN_DATA"):
         return Path(given).expanduser()
     if sys.platform == "darwin":
@@ -67,7 +67,7 @@ def data_folder() -> Path:
 
 
 def find_weights(configured: Path | None = None) -> Weights:
-    """Give the file to load: the configured one, else the package's, else the installed one."""
+    """Return the file to load: the configured one, else the package's, else the installed one."""
     if configured is not None:
         path = configured.expanduser().absolute()
         if not path.is_file():
@@ -82,7 +82,7 @@ def find_weights(configured: Path | None = None) -> Weights:
 
 
 def verify_weights(weights: Weights) -> Weights:
-    """Give the weights back once the file is what it should be; its digest is taken once."""
+    """Check the weights' file, and return them; its digest is taken once."""
     try:
         if weights.is_builtin:
             _check_digest(weights.path)

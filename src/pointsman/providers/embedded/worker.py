@@ -126,7 +126,7 @@ class RequestWorker:
 
 
 async def slots(engine: Engine) -> list[_Slot]:
-    """Ask the engine's own loop what it has room for; a stuck one does not answer."""
+    """Ask the engine's own loop for its slots; a stuck one does not answer."""
     async with engine.exchange("/slots") as response:
         return msgspec.json.decode(await response.read(), type=list[_Slot])
 
@@ -171,7 +171,7 @@ async def _load_model(order: LoadFrame, send: Send) -> RequestWorker | None:
 
 
 def memory_limit() -> int | None:
-    """Give the most memory this process may have, in bytes; None when nobody limits it."""
+    """Return the most memory this process may have, in bytes; None without a limit."""
     limits = [resource.getrlimit(resource.RLIMIT_AS)[0]]
     try:
         text = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from pointsman.providers.port import UpstreamError
-from pointsman.turns.registry.upstream import Origin, literal_address
+from pointsman.turns.registry.upstream import UpstreamOrigin, literal_address
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Gives the network addresses of a host name, those to try first in front."""
@@ -33,8 +33,10 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
     return [str(address[0]) for _family, _kind, _protocol, _name, address in found]
 
 
-async def addresses_of(origin: Origin, resolve: Resolve, *, allow_private: bool) -> Sequence[str]:
-    """Give the addresses to connect to; a name that leads inside is refused unless allowed."""
+async def addresses_of(
+    origin: UpstreamOrigin, resolve: Resolve, *, allow_private: bool
+) -> Sequence[str]:
+    """Return the addresses to connect to; a name that leads inside is refused unless allowed."""
     if literal_address(origin.host) is not None:
         return [origin.host]
     found = list(dict.fromkeys(await resolve(origin.host, origin.port)))
@@ -58,7 +60,7 @@ def _check(host: str, address: str) -> None:
 
 
 def is_public(address: str) -> bool:
-    """Tell whether an address belongs to the public internet and to nobody's metadata service."""
+    """Tell whether an address belongs to the public internet and to no metadata service."""
     literal = literal_address(address)
     if literal is None:
         return False
@@ -69,7 +71,7 @@ def is_public(address: str) -> bool:
 
 
 def _outer(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    # Translated addresses are as public as what they carry.
+    # A translated address is as public as the address it carries.
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped

@@ -98,7 +98,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Read on; bytes that nobody asked for end the connection."""
+        """Read on; bytes without a request end the connection."""
         exchange = self._exchange
         if exchange is None:
             self.abort()
@@ -116,7 +116,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._set_due(min(self._loop.time() + exchange.deadlines.idle_s, exchange.ends_at))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End what was under way."""
+        """End the exchange under way."""
         self._stop_timer()
         exchange = self._exchange
         if exchange is not None:
@@ -142,7 +142,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._set_due(min(self._loop.time() + exchange.deadlines.idle_s, exchange.ends_at))
 
     def hurry(self, seconds: float) -> None:
-        """Let what is missing come within so many seconds, however it trickles."""
+        """Bound the rest of the answer to so many seconds, however it trickles."""
         exchange = self._exchange
         if exchange is not None:
             exchange.ends_at = min(exchange.ends_at, self._loop.time() + seconds)
@@ -216,8 +216,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self._loop.time() + _EARLY_S < due:
             self._timer = self._loop.call_at(due, self._on_timer)
         else:
-            # Perhaps this program was too busy to read what has long arrived: one turn of the loop
-            # shows it.
+            # Perhaps this program was too busy to read bytes: one turn of the loop shows it.
             self._timer = self._loop.call_later(_TURN_S, self._on_due, due)
 
     def _on_due(self, due: float) -> None:

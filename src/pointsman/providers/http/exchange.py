@@ -49,7 +49,7 @@ class AnswerSource(Protocol):
         """Read on."""
 
     def hurry(self, seconds: float) -> None:
-        """Let what is still missing come within so many seconds."""
+        """Bound the rest of the answer to so many seconds."""
 
     def abort(self) -> None:
         """Close at once."""
@@ -138,7 +138,7 @@ class Exchange:
     # What the one who asked does.
 
     def on_complete(self, callback: Callable[[], None]) -> None:
-        """Have somebody told, in place of waiting: once it is whole, or must be looked at before.
+        """Call back in place of waiting: once it is whole, or must be looked at before.
 
         That is when it failed, when its status is not 200, and when it is more than is kept here.
         """
@@ -148,7 +148,7 @@ class Exchange:
             self._callback = callback
 
     def whole(self) -> bytes | None:
-        """Give the whole body, which stays here; nothing where it is not here, or too long."""
+        """Return the whole body without removing it; None where it is incomplete or too long."""
         if not self._is_whole or self._size > self._limits.body_bytes:
             return None
         pieces = self._pieces
@@ -174,7 +174,7 @@ class Exchange:
         return self
 
     async def __anext__(self) -> bytes:
-        """Give the next piece of the body."""
+        """Return the next piece of the body."""
         while not self._pieces:
             self._raise_failure()
             if self._is_whole:
@@ -187,7 +187,7 @@ class Exchange:
         return piece
 
     async def read(self) -> bytes:
-        """Give the whole body."""
+        """Return the whole body."""
         limit = self._limits.body_bytes
         if self._is_whole and self._size <= limit:
             return self._take_pieces()
@@ -238,14 +238,14 @@ class Exchange:
         try:
             await waiter
         except BaseException:
-            # Cancelled: nobody will read on, so the provider need not go on either.
+            # Cancelled: the caller will not read on, so the provider need not go on either.
             self._abandon()
             raise
         finally:
             self._waiter = None
 
     def _wake(self) -> None:
-        # Once is enough, however much has come before whoever waits looks at it.
+        # Once is enough, however much has come before the waiter looks at it.
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -254,7 +254,7 @@ class Exchange:
             callback()
 
     def discard(self) -> None:
-        """Learn that nobody wants the answer any more."""
+        """Drop the answer: its caller is gone."""
         self._callback = None
         self._abandon()
 

@@ -23,7 +23,7 @@ class BadAnswer(Exception):
 
 
 class Sink(Protocol):
-    """Who takes what was read."""
+    """Takes the parsed parts of an answer."""
 
     def on_head(self, status: int, headers: dict[str, str]) -> None:
         """Take the head."""
@@ -113,7 +113,7 @@ class AnswerReader:
             raise BadAnswer("it changes the protocol") from None
         except httptools.HttpParserError as error:
             if self.is_done:
-                # Bytes after the end belong to nobody; the answer itself is whole.
+                # Bytes after the end belong to no answer; the answer itself is whole.
                 self.keeps_alive = False
                 return
             cause = error.__context__
@@ -137,7 +137,7 @@ class AnswerReader:
         headers[key] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """Give the head to the sink, or drop it when it is an interim one."""
+        """Pass the head to the sink, or drop an interim one."""
         parser = self._parser
         status = parser.get_status_code()
         if status < 200:

@@ -1,4 +1,4 @@
-"""A pool of connections to one origin. One request, one answer; what fails is told, not retried.
+"""A pool of connections to one origin. One request, one answer; failures are raised, not retried.
 
 The one exception: a kept connection that the other side closed before a byte of the answer came is
 replaced by a new one.
@@ -20,7 +20,7 @@ from pointsman.providers.http.address import Resolve, addresses_of, resolve_host
 from pointsman.providers.http.connection import UpstreamConnection
 from pointsman.providers.http.exchange import AnswerLimits, Exchange, RequestBytes
 from pointsman.providers.port import Deadlines, UpstreamError
-from pointsman.turns.registry.upstream import Origin
+from pointsman.turns.registry.upstream import UpstreamOrigin
 
 
 class PoolSettings(Struct, frozen=True):
@@ -39,7 +39,7 @@ class ConnectionPool:
 
     def __init__(
         self,
-        origin: Origin,
+        origin: UpstreamOrigin,
         settings: PoolSettings = PoolSettings(),  # noqa: B008 - it is frozen
         *,
         resolve: Resolve = resolve_host,
@@ -100,7 +100,7 @@ class ConnectionPool:
     # What a connection calls.
 
     def release(self, connection: UpstreamConnection) -> None:
-        """Give a connection to who waits for one, or keep it."""
+        """Pass a connection to the next waiter, or keep it."""
         waiter = self._next_waiter() if self._queue else None
         if waiter is not None:
             waiter.set_result(connection)
@@ -155,7 +155,7 @@ class ConnectionPool:
             raise
 
     def _hand_on(self, waiter: asyncio.Future[UpstreamConnection | None]) -> None:
-        """Pass on what was given to somebody who did not wait long enough to take it."""
+        """Pass on the connection of a waiter that gave up before taking it."""
         if not waiter.done() or waiter.cancelled() or waiter.exception() is not None:
             return
         connection = waiter.result()

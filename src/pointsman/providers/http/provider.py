@@ -29,7 +29,12 @@ from pointsman.providers.port import (
 from pointsman.providers.vendors import Vendor, default_dialects
 from pointsman.turns.registry.models import Provider as Configured
 from pointsman.turns.registry.models import SecretRef
-from pointsman.turns.registry.upstream import HEADER_VALUE, Origin, read_base_url, read_headers
+from pointsman.turns.registry.upstream import (
+    HEADER_VALUE,
+    UpstreamOrigin,
+    read_base_url,
+    read_headers,
+)
 from pointsman.version import VERSION
 
 
@@ -39,7 +44,7 @@ class HeadTemplate:
     __slots__ = ("_fixed", "_names", "_own", "_ready", "_vendor")
 
     def __init__(
-        self, vendor: Vendor, origin: Origin, target: str, headers: Mapping[str, str]
+        self, vendor: Vendor, origin: UpstreamOrigin, target: str, headers: Mapping[str, str]
     ) -> None:
         lines = {
             "host": origin.host_header,
@@ -53,13 +58,13 @@ class HeadTemplate:
         self._own = _lines(vendor.headers.items())
         self._fixed = f"POST {target} HTTP/1.1\r\n{_lines(lines.items())}"
         self._ready: dict[bool, tuple[Secret, bytes]] = {}
-        """What comes before the length where nothing passes through, with the key it is for."""
+        """The head up to the length, without passed headers, and the key it holds."""
 
     def message(self, outgoing: Outgoing, secret: Secret) -> RequestBytes:
-        """Give the bytes of a request with a key in them."""
+        """Return the bytes of a request with a key in them."""
         is_stream, body = outgoing.is_stream, outgoing.body
         if outgoing.headers:
-            # First what may be refused: once the key is written out, nothing must raise any more.
+            # Headers that may be refused come first: once the key is written, nothing may raise.
             head = self._before_length(self._passed_lines(outgoing.headers), secret, is_stream)
         else:
             ready = self._ready.get(is_stream)
@@ -80,7 +85,7 @@ class HeadTemplate:
         return f"{self._fixed}{passed}{key}accept: {accept}\r\n".encode("ascii")
 
     def _passed_lines(self, given: Iterable[tuple[str, str]]) -> str:
-        """Give the lines of what passes through, over those the vendor always wants."""
+        """Return the lines of passed headers, over those the vendor always wants."""
         vendor = self._vendor
         lines: dict[str, str] = {}
         for name, value in given:
@@ -95,7 +100,7 @@ class HeadTemplate:
 
 
 def target_of(path: str, query: Mapping[str, str]) -> str:
-    """Give what is asked for: a path and the configured query."""
+    """Return the request target: a path and the configured query."""
     return f"{path}?{urlencode(query)}" if query else path
 
 
@@ -131,7 +136,7 @@ Flow = Generator[Effect, UpstreamError | None, None]
 
 
 def retry_flow(keys: int, first_key: int, jitter: Jitter, retries: int = 2) -> Flow:
-    """Give the tries of one call until one works or nothing is left to try.
+    """Yield the tries of one call until one works or no try is left.
 
     The next key is tried at once, each key once; waiting and trying again is done `retries` times.
     """
@@ -153,7 +158,7 @@ def retry_flow(keys: int, first_key: int, jitter: Jitter, retries: int = 2) -> F
 
 
 def pause_s(done: int, retry_after_s: float | None, jitter: float) -> float:
-    """Give the pause after so many retries: what the provider asks for, else doubling."""
+    """Return the pause after so many retries: the provider's own wish, else doubling."""
     if retry_after_s is not None:
         return retry_after_s
     return min(_FIRST_PAUSE_S * 2.0**done, _LONGEST_PAUSE_S) * (1.0 + _SPREAD * jitter)
@@ -226,11 +231,11 @@ class HttpProvider:
         return self._pool.open_connections
 
     def write(self, outgoing: Outgoing) -> RequestBytes:
-        """Give a call as it would be sent now."""
+        """Return a call as it would be sent now."""
         return self._message(outgoing, self._good_key)[0]
 
     def begin(self, message: RequestBytes, deadlines: Deadlines) -> Exchange | None:
-        """Begin a call at once, where a connection rests; `send` sees through what is begun."""
+        """Begin a call at once, where a connection rests; `send` finishes it."""
         exchange = self._pool.begin(message, deadlines, self._ends_at(deadlines))
         if exchange is not None:
             exchange.key = message.key
@@ -293,7 +298,7 @@ class HttpProvider:
         return asyncio.get_running_loop().time() + min(deadlines.total_s, self._timeout_s)
 
     def _message(self, outgoing: Outgoing, key: int) -> tuple[RequestBytes, str, Secret]:
-        """Give the bytes of a call, which key is in them by its id, and the key."""
+        """Return the bytes of a call, which key is in them by its id, and the key."""
         secret, used = NO_SECRET, ""
         if self._credentials:
             credential = self._credentials[key]
@@ -371,7 +376,7 @@ def _after(flow: Flow, told: UpstreamError | None) -> Effect | None:
 
 
 async def _error_body(exchange: Exchange) -> bytes:
-    """Give the beginning of an error's body; what does not come soon is not waited for."""
+    """Return the beginning of an error's body; a slow rest is not waited for."""
     exchange.hurry(_ERROR_BODY_S)
     body = b""
     try:

@@ -40,7 +40,7 @@ class Speaker(Protocol):
         ...
 
     def write_request(self, request: ModelRequest, model: str) -> WrittenRequest:
-        """Write a request and list what it no longer says."""
+        """Write a request and list its losses."""
         ...
 
     def read_response(self, body: bytes) -> Response:
@@ -76,5 +76,5 @@ _SPEAKERS: Mapping[Dialect, Speaker] = {
 
 
 def speaker(dialect: Dialect) -> Speaker:
-    """Give the dialect of this name."""
+    """Return the dialect of this name."""
     return _SPEAKERS[dialect]

@@ -32,20 +32,20 @@ class Providers:
     def __init__(self, providers: Mapping[str, ModelProvider]) -> None:
         self._providers = dict(providers)
         self._found: dict[str, tuple[ModelProvider, str]] = {}
-        """What was asked for: models of the registry, so they are few."""
+        """Models looked up before; all of the registry, so they are few."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._providers)
 
     def by_name(self, name: str) -> ModelProvider:
-        """Give a provider by its name."""
+        """Return a provider by its name."""
         try:
             return self._providers[name]
         except KeyError:
             raise NotConfigured(f"there is no provider `{name}`") from None
 
     def of(self, model: str) -> tuple[ModelProvider, str]:
-        """Give the provider of a model and the name that the model has there."""
+        """Return the provider of a model and the name that the model has there."""
         found = self._found.get(model)
         if found is None:
             name, _colon, upstream_name = model_id(model).partition(":")
@@ -58,7 +58,7 @@ class Providers:
             await provider.close()
 
 
-def open_providers(  # noqa: PLR0913 - what is known of all providers
+def open_providers(  # noqa: PLR0913 - the settings of all providers
     models: ModelsFile,
     home: Path,
     *,
@@ -70,8 +70,8 @@ def open_providers(  # noqa: PLR0913 - what is known of all providers
 ) -> Providers:
     """Open the providers of a home; nothing is connected and no secret is read before a call.
 
-    `allow_private` names those whose host name may lead to a private address, `dialects` what a
-    provider speaks beyond what is known of its kind.
+    `allow_private` names those whose host name may lead to a private address, `dialects` those
+    of a provider beyond its kind's own.
     """
     opened: dict[str, ModelProvider] = {} if embedded is None else {EMBEDDED_PROVIDER: embedded}
     for name, configured in models.providers.items():
@@ -103,7 +103,7 @@ def open_providers(  # noqa: PLR0913 - what is known of all providers
 
 
 def _gguf(name: str, configured: Configured, models: ModelsFile, home: Path) -> ModelProvider:
-    """Give the provider of a file on this machine; it serves the first model named after it."""
+    """Return the provider of a file on this machine; it serves the first model named after it."""
     own = [each for each in models.models if provider_of(model_id(each)) == name]
     model = model_id(own[0]) if own else name
     most = models.models[own[0]].capabilities.max_context_tokens if own else None
@@ -152,7 +152,7 @@ class LiveProviders:
         """Told when another configuration is in force."""
 
     def of(self, model: str, models: ModelsFile) -> tuple[ModelProvider, str]:
-        """Give the provider of a model and the name it has there, by the file in force."""
+        """Return the provider of a model and the name it has there, by the file in force."""
         if models is not self._models:
             self._change_to(models)
         return self._providers.of(model)

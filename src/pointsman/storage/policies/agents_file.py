@@ -11,18 +11,19 @@ from msgspec import Struct
 
 from pointsman.agents.compiled import CompiledAgentsPolicy, compile_policy
 from pointsman.agents.file.agents_file import NO_AGENTS, AgentsFile
+from pointsman.agents.file.make_selfrep import selfrep_of
 from pointsman.agents.file.run_section import GivenCouncil, GivenRun, privacy_problems
-from pointsman.agents.modules.making import selfrep_of
+from pointsman.agents.modules.folding import degrade_unproven_agents
 from pointsman.agents.modules.selfrep import SelfRep
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy, agents_policy, read_policy
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import ContentId
-from pointsman.kernel.document import Limits
+from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.storage.policies.policy_file import Loaded, PolicyFile
 
 AGENTS = "agents.yaml"
-LIMITS = Limits(bytes=8 * 1024 * 1024, depth=16, nodes=500_000)
+LIMITS = DocumentLimits(bytes=8 * 1024 * 1024, depth=16, nodes=500_000)
 """Modules may be many: some thousands of them, each with a dozen values."""
 
 
@@ -89,7 +90,7 @@ def _in_force(loaded: Loaded[AgentsFile]) -> AgentsInForce:
     return AgentsInForce(
         compile_policy(policy),
         policy_id,
-        selfrep_of(loaded.value, policy_id),
+        degrade_unproven_agents(selfrep_of(loaded.value, policy_id)),
         loaded.problems,
         loaded.using_last_known_good,
         loaded.value.run,

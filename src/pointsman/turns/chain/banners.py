@@ -26,7 +26,7 @@ _SLOTS: dict[Slot, str] = {
 def banners(
     ready: CompiledTurnPolicy, facts: TurnFacts, chain: Sequence[Evaluation], winner: int
 ) -> tuple[Banner, ...]:
-    """Give the banners of a decision, in the order they are shown."""
+    """Return the banners of a decision, in the order they are shown."""
     if winner < 0:
         return (_no_model(ready, facts, chain),)
     chosen = chain[winner]

@@ -20,7 +20,7 @@ _TOKEN = re.compile(r"@([A-Za-z0-9_.:/-]*)(?:\s+|\Z)", re.ASCII)
 def split_override(
     message: str, aliases: Mapping[str, str], mode: Mode = "strict"
 ) -> tuple[Override | None, str]:
-    """Give the override a message begins with, and the message without it."""
+    """Return the override a message begins with, and the message without it."""
     if mode == "off" or not message.startswith(("@", "\\@")):
         return None, message
     if message.startswith("\\@"):

@@ -27,7 +27,7 @@ Veto = Callable[[str, Model, TurnFacts], Rejection | None]
 
 
 def rejection(candidate: str, models: Mapping[str, Model], facts: TurnFacts) -> Rejection | None:
-    """Give the first veto against a candidate, or nothing."""
+    """Return the first veto against a candidate, or None."""
     model = models.get(candidate)
     if model is None:
         if facts.allowed_models is not None and candidate not in facts.allowed_models:

@@ -54,7 +54,7 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
         return any(GROWTH * abs(now - then) > then for then, now in pairs)
 
     def threshold(self, target: Target, k: int) -> Threshold | None:
-        """Give what was found for a target, if it was asked for."""
+        """Return the threshold found for a target, if it was asked for."""
         found = (each for each in self.thresholds if (each.target, each.k) == (target, k))
         return next(found, None)
 
@@ -96,7 +96,7 @@ def threshold(tried: Tried, target: Target, k: int) -> Threshold | None:
 
 
 def _for_share(tried: Tried, wanted: int, strong: str) -> int:
-    """Give the middle of all thresholds under which as many calls as wanted are strong."""
+    """Return the middle of all thresholds under which as many calls as wanted are strong."""
 
     def most(calls: int) -> int:
         return _largest(lambda value: _strong_calls(tried, value, strong) >= calls, -MAX_INT)
@@ -110,7 +110,7 @@ def _for_share(tried: Tried, wanted: int, strong: str) -> int:
 
 
 def _largest(holds: Callable[[int], bool], low: int) -> int:
-    """Give the largest number for which something still holds that stops holding at some point."""
+    """Return the largest number for which a condition holds that stops holding at some point."""
     high = MAX_INT
     while low < high:
         middle = (low + high + 1) // 2
@@ -130,7 +130,7 @@ def _spend(tried: Tried, per_usd: int) -> int:
 
 
 class Reliability(Struct, frozen=True):
-    """Of the estimates in one tenth of the scale: how many, their mean, and what came of them."""
+    """Of the estimates in one tenth of the scale: how many, their mean, and the mean outcome."""
 
     tenth: int
     count: int

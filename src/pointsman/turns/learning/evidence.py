@@ -106,7 +106,7 @@ class Outcomes(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, samples: int, mean_cost: int, judged: int, mean_success: int) -> Outcomes:
-        """Cap what is known about a look."""
+        """Cap the samples counted for a look."""
         counted, weighed = min(samples, MOST_SAMPLES), min(judged, MOST_SAMPLES)
         cost = min(mean_cost, MOST_COST)
         return cls(weighed, weighed * mean_success, counted, counted * cost)
@@ -140,17 +140,17 @@ class OwnMean(Struct, frozen=True, gc=False):
 
 
 def looks_for(models: int) -> int:
-    """Give how many looks are weighed where so many models are known."""
+    """Return how many looks are weighed for this many models."""
     return min(MOST_LOOKS, max(LEAST_LOOKS, LOOKS_PER_MODEL * models))
 
 
 def all_compared(k: int, compared: int = COMPARED) -> int:
-    """Give up to how many looks are all compared: to leave out less than half is no gain."""
+    """Return up to how many looks are all compared: to leave out less than half is no gain."""
     return max(compared, 2 * CANDIDATES * k)
 
 
 def candidates(disagreements: Sequence[int], k: int, compared: int = COMPARED) -> list[int]:
-    """Give the places worth comparing; those that disagree as little as the last count too."""
+    """Return the places worth comparing; those that disagree as little as the last count too."""
     wanted = CANDIDATES * k
     if len(disagreements) <= all_compared(k, compared):
         return [*range(len(disagreements))]
@@ -159,7 +159,7 @@ def candidates(disagreements: Sequence[int], k: int, compared: int = COMPARED) -
 
 
 def weight(product: int, best: int) -> int:
-    """Give the weight of a look by how much less alike it is than the nearest."""
+    """Return the weight of a look by how much less alike it is than the nearest."""
     return WEIGHTS[min((best - product) // STEP, len(WEIGHTS) - 1)]
 
 
@@ -216,7 +216,7 @@ def model_evidence(  # noqa: PLR0913 - each is a sum of its own
     cost_weight: int,
     cost: int,
 ) -> ModelEvidence:
-    """Turn the sums of one model into what is recorded: means, each rounded once, half to even."""
+    """Turn the sums of one model into recorded means, each rounded once, half to even."""
     return ModelEvidence(
         model=own.model,
         rows=rows,
@@ -246,10 +246,10 @@ def own_means(priors: Sequence[Prior]) -> tuple[OwnMean, ...]:
 
 
 def _shared_prior(priors: Iterable[Prior]) -> tuple[int, int]:
-    """Give the mean success and the mean cost of all models over all turns."""
+    """Return the mean success and the mean cost of all models over all turns."""
     sums = [(each.judged, each.success, each.samples, each.cost) for each in priors]
     judged, success, samples, cost = (sum(column) for column in zip((0,) * 4, *sums, strict=True))
-    # Where nobody has judged anything, nothing speaks for success or against it.
+    # Without any judgement, nothing speaks for success or against it.
     all_success = divide(success, judged) if judged else SCALE // 2
     return all_success, divide(cost, samples) if samples else 0
 
@@ -262,7 +262,7 @@ def _rows(near: Near) -> list[PatternRow]:
 
 
 def shown_row(name: str, model: str, each: Outcomes, alike: Billionths) -> PatternRow:
-    """Give an outcome as a row, for people to look at."""
+    """Return an outcome as a row, for people to look at."""
     return PatternRow(
         fingerprint_id=name,
         model=model,
@@ -291,7 +291,7 @@ def evidence_of_rows(rows: Sequence[PatternRow], k: int | None) -> Evidence:
 
 
 def estimate(found: ModelEvidence) -> Estimate:
-    """Draw what is near a turn towards the model's own mean over all turns."""
+    """Draw the mean near a turn towards the model's own mean over all turns."""
     own = OWN_ROWS * FULL
     success = divide(found.weight * found.success + own * found.prior_success, found.weight + own)
     cost = divide(
@@ -313,7 +313,7 @@ def estimate(found: ModelEvidence) -> Estimate:
 
 
 def standard_error(variance: int) -> Billionths:
-    """Give the root of a variance in billionths squared."""
+    """Return the root of a variance in billionths squared."""
     return Billionths(isqrt(variance))
 
 
@@ -326,7 +326,7 @@ _WITHIN = (
 
 
 def confidence_of(difference: int, variance: int) -> Billionths:
-    """Give how sure it is that a difference is no accident: 0 for a coin flip, 1 for certainty."""
+    """Return the confidence that a difference is real: 0 for a coin flip, 1 for certainty."""
     if variance <= 0:
         return ONE if difference > 0 else ZERO
     error = max(1, isqrt(variance))
@@ -338,7 +338,7 @@ def confidence_of(difference: int, variance: int) -> Billionths:
 
 
 def success_per_usd(cost_weight: Billionths, models: Iterable[ModelEvidence]) -> int:
-    """Give what a dollar must buy so that `cost_weight` means the same on every turn.
+    """Return the success a dollar must buy, so that `cost_weight` means the same on every turn.
 
     It weighs the whole way from the dearest to the cheapest mean against the whole of success.
     """
@@ -352,7 +352,7 @@ def success_per_usd(cost_weight: Billionths, models: Iterable[ModelEvidence]) ->
 
 
 def score_of(found: Estimate, per_usd: int) -> int:
-    """Give the success that is left when the cost is paid."""
+    """Return the success that is left when the cost is paid."""
     return found.success - divide(per_usd * found.cost_microusd, 10**6)
 
 

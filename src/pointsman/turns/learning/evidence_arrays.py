@@ -42,7 +42,7 @@ _REST = DIMENSIONS - 2 * LETTERS
 def raw_looks(
     fingerprints: Sequence[Fingerprint], letters: Sequence[bytes], tokens: Sequence[bytes]
 ) -> Whole:
-    """Give the raw looks of turns, a row each."""
+    """Return the raw looks of turns, a row each."""
     looks = np.zeros((len(fingerprints), LENGTH), np.int64)
     looks[:, :LETTERS] = normal_rows(_fold(_signed_rows(letters, DIMENSIONS)), UNIT)
     looks[:, LETTERS:_TEXT] = normal_rows(_signed_rows(tokens, TOKENS), UNIT)
@@ -52,7 +52,7 @@ def raw_looks(
 
 
 def centre_of_rows(looks: Whole) -> Whole:
-    """Give the mean of raw looks, in sixteenths, rounded half to even."""
+    """Return the mean of raw looks, in sixteenths, rounded half to even."""
     count = max(1, len(looks))
     total = CENTRE_UNIT * looks.sum(axis=0)
     quotient: Whole = total // count
@@ -77,7 +77,7 @@ def centred_rows(looks: Whole, centre: Whole) -> Whole:
 def look_of(
     fingerprint: Fingerprint, letters: bytes, tokens: bytes, centre: Reals | Whole
 ) -> Floats:
-    """Give the centred look of one turn: `centred_rows` of its `raw_looks`, in fewer steps."""
+    """Return the centred look of one turn: `centred_rows` of its `raw_looks`, in fewer steps."""
     return join_look(text_part(letters, tokens, centre), structure_part(fingerprint, centre))
 
 
@@ -90,7 +90,7 @@ def join_look(text: Reals, structure: Reals) -> Floats:
 
 
 def text_part(letters: bytes, tokens: bytes, centre: Reals | Whole) -> Reals:
-    """Give letters and tokens of a centred look."""
+    """Return letters and tokens of a centred look."""
     raw, has_letters, has_tokens = _normal_halves(_text_row(letters, tokens), UNIT)
     raw *= CENTRE_UNIT
     raw -= centre[:_TEXT]
@@ -102,7 +102,7 @@ def text_part(letters: bytes, tokens: bytes, centre: Reals | Whole) -> Reals:
 
 
 def structure_part(fingerprint: Fingerprint, centre: Reals | Whole) -> Reals:
-    """Give the structure of a centred look."""
+    """Return the structure of a centred look."""
     structure = _structure_row(fingerprint)
     if not structure.any():
         return structure
@@ -122,7 +122,7 @@ def _text_row(letters: bytes, tokens: bytes) -> Reals:
 
 
 def _normal_halves(row: Reals, reach: int) -> tuple[Reals, bool, bool]:
-    """Give letters and tokens this length; tell whether each is more than zeros."""
+    """Return letters and tokens this length; tell whether each is more than zeros."""
     letters, tokens = row[:LETTERS], row[LETTERS:]
     squares = float(letters @ letters), float(tokens @ tokens)
     has_letters, has_tokens = squares[0] > 0, squares[1] > 0
@@ -136,12 +136,12 @@ def _normal_halves(row: Reals, reach: int) -> tuple[Reals, bool, bool]:
 
 
 def _structure_row(fingerprint: Fingerprint) -> Reals:
-    """Give the raw structure of a turn."""
+    """Return the raw structure of a turn."""
     return normal_row(np.array(structure_counts(fingerprint), np.float64), UNIT)
 
 
 def normal_row(row: Reals, reach: int) -> Reals:
-    """Give a row of whole numbers this length, each rounded half to even; a zero row as it is."""
+    """Return a row of whole numbers this length, each rounded half to even; a zero row as it is."""
     square = float(row @ row)
     if not square:
         return row
@@ -153,7 +153,7 @@ def normal_row(row: Reals, reach: int) -> Reals:
 
 
 def _unsure(exact: Reals, found: Reals) -> list[int]:
-    """Give the places where a double leaves open which way it rounds; `exact` is used up."""
+    """Return the places where a double leaves open which way it rounds; `exact` is used up."""
     exact -= found
     np.abs(exact, exact)
     if np.maximum.reduce(exact) <= 0.5 - UNSURE:
@@ -162,7 +162,7 @@ def _unsure(exact: Reals, found: Reals) -> list[int]:
 
 
 def normal_rows(rows: Whole, reach: int) -> Whole:
-    """Give each row this length, each number rounded half to even; zero rows stay zero."""
+    """Return each row this length, each number rounded half to even; zero rows stay zero."""
     squares = np.einsum("ij,ij->i", rows, rows)
     exact = rows * float(reach) / np.sqrt(np.maximum(squares, 1))[:, None]
     found: Whole = np.rint(exact).astype(np.int64)

@@ -64,7 +64,7 @@ def weigh(evidence: Evidence, settings: PatternSettings) -> Weighed:
 
 
 def _confidence(options: Sequence[Scored]) -> Billionths:
-    """Give how sure it is that the first is better than the second."""
+    """Return the confidence that the first is better than the second."""
     if len(options) < 2:
         return ONE if options else ZERO
     (top, first), (runner_up, second), *_ = options

@@ -92,7 +92,7 @@ def structure_words(fingerprint: Fingerprint) -> list[str]:
 
 
 def centre_of(looks: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Give the mean of raw looks, in sixteenths."""
+    """Return the mean of raw looks, in sixteenths."""
     sums, count = [0] * LENGTH, 0
     for look in looks:
         sums = [total + value for total, value in zip(sums, look, strict=True)]
@@ -117,7 +117,7 @@ def _off(part: Sequence[int], centre: Sequence[int]) -> list[int]:
 
 
 def normal(vector: Sequence[int], reach: int) -> list[int]:
-    """Give a vector this length, each number rounded half to even; a zero vector stays one."""
+    """Return a vector this length, each number rounded half to even; a zero vector stays one."""
     square = sum(each * each for each in vector)
     return (
         [scale_to_length(each, reach, square) for each in vector] if square else [0] * len(vector)
@@ -125,7 +125,7 @@ def normal(vector: Sequence[int], reach: int) -> list[int]:
 
 
 def product(left: Sequence[int], right: Sequence[int]) -> int:
-    """Give the scalar product of two centred looks: the larger, the more alike."""
+    """Return the scalar product of two centred looks: the larger, the more alike."""
     return sum(first * second for first, second in zip(left, right, strict=True))
 
 
@@ -149,12 +149,12 @@ def disagreement(look: Sequence[int], other: Sequence[int]) -> int:
 
 
 def shown_likeness(dot: int) -> Billionths:
-    """Give a scalar product as a fraction; turns that point apart have nothing in common."""
+    """Return a scalar product as a fraction; turns that point apart have nothing in common."""
     return Billionths(min(SCALE, max(0, divide(dot * SCALE, WHOLE))))
 
 
 def scale_to_length(value: int, reach: int, square: int) -> int:
-    """Give value * reach / sqrt(square), rounded half to even, in whole numbers only."""
+    """Return value * reach / sqrt(square), rounded half to even, in whole numbers only."""
     wanted = 4 * (value * reach) ** 2
     halves = isqrt(wanted // square)
     has_rest = halves * halves * square != wanted

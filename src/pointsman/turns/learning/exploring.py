@@ -14,10 +14,10 @@ from msgspec import UNSET, UnsetType
 from pointsman.kernel.number import SCALE, Billionths
 from pointsman.kernel.wb1 import Salted, unit_bytes
 from pointsman.turns.chain.validation import rejection
-from pointsman.turns.compiled import CompiledTurnPolicy, Scope
+from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.learning.pattern import PatternSettings
-from pointsman.turns.trace import Trace, TurnOutcome
+from pointsman.turns.trace import TurnOutcome, TurnTrace
 
 _EXPLORE: Final = Salted("pattern.explore")
 _SHADOW: Final = Salted("pattern.shadow")
@@ -25,7 +25,7 @@ _SHADOW_MODEL: Final = Salted("pattern.shadow.model")
 
 
 def explore_draw(turn_id: str, settings: PatternSettings) -> Billionths | UnsetType:
-    """Give what a turn draws, a fact of it; unset where the policy explores nothing."""
+    """Return the number a turn draws, a fact of it; unset where the policy explores nothing."""
     if settings.explore is UNSET or settings.mode != "apply" or not turn_id:
         return UNSET
     return _draw(_EXPLORE, turn_id)
@@ -39,7 +39,7 @@ def is_explored(facts: TurnFacts, settings: PatternSettings) -> bool:
     return draw < share
 
 
-def was_explored(outcome: TurnOutcome, trace: Trace) -> bool:
+def was_explored(outcome: TurnOutcome, trace: TurnTrace) -> bool:
     """Tell whether a decision sent its turn to the runner-up on purpose."""
     place = outcome.winner_index
     return place >= 0 and trace.chain[place].is_exploring not in (UNSET, False)
@@ -72,7 +72,7 @@ def shadow_model(
 
 
 def may_leave(ready: CompiledTurnPolicy, facts: TurnFacts, chosen: str, model: str) -> bool:
-    """Tell whether a model may see a turn that another took: what was local stays local."""
+    """Tell whether a model may see a turn that another took: a local turn stays local."""
     if _is_here(ready, model):
         return True
     return not _is_local(facts) and not _is_here(ready, chosen)
@@ -83,7 +83,7 @@ def _is_here(ready: CompiledTurnPolicy, name: str) -> bool:
     return known is not None and known.location == "local"
 
 
-def _models_in_use(ready: CompiledTurnPolicy, scope: Scope) -> Sequence[str]:
+def _models_in_use(ready: CompiledTurnPolicy, scope: WorkspaceScope) -> Sequence[str]:
     """Name the models a policy sends turns to, in the order it names them."""
     rules = (each.rule.use for each in scope.rules)
     named = (*scope.tiers.values(), *rules, *scope.defaults, *ready.defaults)

@@ -67,7 +67,7 @@ _INTENT_PAIRS = (
     (frozenset({"stack", "trace"}), re.compile(r"\bstack\s+trace\b", re.ASCII), "debug"),
 )
 _INTENT_WORDS = (*_INTENT_OF, *(begins for begins, _ in _INTENT_PREFIXES), "git", "stack")
-# What has none of these within speaks of no intent. One that holds another of them is not needed.
+# A text without any of these has no intent. One that contains another of them is not needed.
 _INTENT_HINTS = tuple(
     word
     for word in _INTENT_WORDS
@@ -148,7 +148,7 @@ def fingerprint_id(fingerprint: Fingerprint, vector: bytes) -> str:
 
 
 def intent_tags(text: str) -> tuple[str, ...]:
-    """Give what the words of a message say it is about, of six kinds, in alphabetical order."""
+    """Return the intents that the words of a message name, of six kinds, in alphabetical order."""
     seen = ascii_lower(looked_at(text))
     if True not in map(seen.__contains__, _INTENT_HINTS):
         return ()
@@ -164,18 +164,18 @@ def intent_tags(text: str) -> tuple[str, ...]:
 
 
 def path_bucket(path: str) -> str:
-    """Give the top-level folder of a path, `.` for a file outside every folder."""
+    """Return the top-level folder of a path, `.` for a file outside every folder."""
     *folders, _name = path.replace("\\", "/").split("/")
     return next((each for each in folders if each not in {"", "."}), ".")
 
 
 def token_bucket(tokens: int) -> int:
-    """Give 0 below 1,000 tokens, 1 below 10,000, 2 below 100,000, else 3."""
+    """Return 0 below 1,000 tokens, 1 below 10,000, 2 below 100,000, else 3."""
     return sum(tokens >= end for end in _BUCKET_ENDS)
 
 
 def similarity(left: Fingerprint, right: Fingerprint) -> Billionths:
-    """Give how alike two structures are, by weighted Jaccard; each share is rounded half to even.
+    """Return how alike two structures are, by weighted Jaccard; each share is rounded half to even.
 
     Two empty sets are alike. Where both turns name a workload, it weighs most.
     """
@@ -194,20 +194,20 @@ def similarity(left: Fingerprint, right: Fingerprint) -> Billionths:
 
 
 def jaccard_share(weight: Billionths, left: set[str], right: set[str]) -> Billionths:
-    """Give a weight times what two sets share of what either holds."""
+    """Return a weight times the share that two sets have in common (Jaccard)."""
     either = len(left | right)
     return Billionths(divide(weight * len(left & right), either)) if either else weight
 
 
 def blend(part: Billionths, first: Billionths, second: Billionths) -> Billionths:
-    """Give a part of the first and the rest of the second, rounded half to even."""
+    """Return a part of the first and the rest of the second, rounded half to even."""
     return Billionths(divide(part * first + (SCALE - part) * second, SCALE))
 
 
 def likeness(
     left: Fingerprint, right: Fingerprint, left_vector: bytes, right_vector: bytes
 ) -> Billionths:
-    """Give how alike two turns are: texts and structures, or structures alone.
+    """Return how alike two turns are: texts and structures, or structures alone.
 
     Structures alone where a vector is missing (empty) or the two are of different length. Texts
     that point apart count as texts that have nothing in common.
@@ -219,7 +219,7 @@ def likeness(
 
 
 def hashed_vector(text: str) -> bytes:
-    """Give the vector of a text as 1,024 signed bytes, or nothing where there is no text."""
+    """Return the vector of a text as 1,024 signed bytes, or nothing where there is no text."""
     counts = [0] * DIMENSIONS
     characters = spaced_text(text)
     for size in (12, 16, 20):
@@ -234,20 +234,20 @@ def hashed_vector(text: str) -> bytes:
 
 
 def cosine(left: bytes, right: bytes) -> Billionths:
-    """Give the cosine of two vectors of signed bytes, rounded half to even; 0 beside a zero one."""
+    """Return the cosine of two signed-byte vectors, rounded half to even; 0 beside a zero one."""
     first, second = memoryview(left).cast("b"), memoryview(right).cast("b")
     dot = sum(map(mul, first, second))
     return cosine_of(dot, sum(map(mul, first, first)), sum(map(mul, second, second)))
 
 
 def cosine_of(dot: int, left_square: int, right_square: int) -> Billionths:
-    """Give the cosine from a scalar product and the two squared lengths, all exact."""
+    """Return the cosine from a scalar product and the two squared lengths, all exact."""
     squares = left_square * right_square
     return Billionths(signed_root(dot, SCALE, squares)) if squares else ZERO
 
 
 def signed_root(value: int, scale: int, square: int) -> int:
-    """Give value * scale / sqrt(square), rounded half to even, in whole numbers only."""
+    """Return value * scale / sqrt(square), rounded half to even, in whole numbers only."""
     wanted = 4 * (value * scale) ** 2
     halves = isqrt(wanted // square)
     has_rest = halves * halves * square != wanted
@@ -256,18 +256,18 @@ def signed_root(value: int, scale: int, square: int) -> int:
 
 
 def spaced_text(text: str) -> bytes:
-    """Give a text in lower case with single spaces round its words, four bytes a character."""
+    """Return a text in lower case with single spaces round its words, four bytes a character."""
     spaced = spaced_bytes(text).decode("utf-8", "surrogatepass")
     return spaced.encode("utf-32-le", "surrogatepass")
 
 
 def spaced_bytes(text: str) -> bytes:
-    """Give a text in lower case with single spaces round its words, in UTF-8."""
+    """Return a text in lower case with single spaces round its words, in UTF-8."""
     return b" ".join([b"", *_bytes(looked_at(text)).lower().split(), b""])
 
 
 def looked_at(text: str) -> str:
-    """Give the part of a text that is looked at: all of it, or its beginning and its end."""
+    """Return the part of a text that is looked at: all of it, or its beginning and its end."""
     if len(text) <= MOST_CHARS:
         return text
     half = MOST_CHARS // 2

@@ -1,7 +1,7 @@
 """What similar turns speak for: the cost and quality formula of document 002 §5.5.
 
 Means, efficiencies and scores are exact fractions, each rounded once, half to even, to billionths.
-Ranking, confidence and gates look at the rounded scores, so what is shown is what decided.
+Ranking, confidence and gates use the rounded scores, so the screen shows the numbers that decided.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Target(Struct, frozen=True, forbid_unknown_fields=True):
 class PatternSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The knobs of §5.5. `observe` recommends like `apply`: not to follow it is up to the slot.
 
-    What is unset is not part of the recorded bytes: a policy that names no method means the formula
-    of §5.5, as it always did. A `k` of 0 leaves the number of rows to the method.
+    An unset field is not part of the recorded bytes: a policy without a method means the formula of
+    §5.5, as it always did. A `k` of 0 leaves the number of rows to the method.
     """
 
     mode: Mode = "apply"
@@ -151,7 +151,7 @@ def _is_dearer(left: _Group, right: _Group) -> bool:
 
 
 def _efficiency(group: _Group, cheapest: _Group, dearest: _Group) -> tuple[int, int]:
-    """Give (dearest - own) / (dearest - cheapest) as numerator and denominator."""
+    """Return (dearest - own) / (dearest - cheapest) as numerator and denominator."""
     spread = dearest.cost * cheapest.samples - cheapest.cost * dearest.samples
     if spread == 0:
         # Where all cost the same there is nothing to weigh: the term is 0, not 0/0.
@@ -177,7 +177,7 @@ def _score(group: _Group, efficiency: tuple[int, int], cost_weight: Billionths) 
 
 
 def _confidence(options: Sequence[ScoredModel]) -> Billionths:
-    """Give (top - runner-up) / top; 1 for one model, 0 where the top is 0 or nothing is judged."""
+    """Return (top - runner-up) / top; 1 for one model, 0 where the top is 0 or none is judged."""
     top = options[0].score
     if top <= 0 or not _is_judged(options):
         return ZERO
@@ -185,7 +185,7 @@ def _confidence(options: Sequence[ScoredModel]) -> Billionths:
 
 
 def _is_judged(options: Iterable[ScoredModel]) -> bool:
-    # Without this, a store that nobody judges would speak for the cheapest model, fully confident.
+    # Without this, a store without judgements would recommend the cheapest model, fully confident.
     return any(option.success is not None for option in options)
 
 

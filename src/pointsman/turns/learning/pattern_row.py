@@ -19,7 +19,7 @@ Count = Annotated[int, Meta(ge=0, le=MAX_INT)]
 class PatternRow(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """How one model did on the turns of one fingerprint: both numbers are means over its samples.
 
-    `success` is None while nobody has judged any of them.
+    `success` is None while none of them is judged.
     """
 
     fingerprint_id: str

@@ -89,7 +89,7 @@ def after(
     models: Iterable[str] = (),
     thresholds: Thresholds = THRESHOLDS,
 ) -> tuple[AvailabilityState, tuple[Transition, ...]]:
-    """Give the state after a call, and what changed by it or since the call before.
+    """Return the state after a call, and the changes by it or since the call before.
 
     `models` are the configured ids: a provider's outage lists those of its own as affected.
     """
@@ -113,10 +113,10 @@ def after(
 def at(
     state: AvailabilityState, now: Instant, thresholds: Thresholds = THRESHOLDS
 ) -> tuple[AvailabilityState, tuple[Transition, ...]]:
-    """Give the state as it is now, and the outages that ended by themselves, in order of time.
+    """Return the state as it is now, and the outages that ended by themselves, in order of time.
 
-    DETERMINISM: an outage ends when it is due, not when somebody asks; asking in between changes
-    neither what is found in the end nor when it is said to have happened.
+    DETERMINISM: an outage ends when it is due, not when it is read; reading in between changes
+    neither the final state nor the recorded times.
     """
     found: list[Transition] = []
     for credential in sorted(state.credentials):
@@ -132,7 +132,7 @@ def health(
     credential: str,
     thresholds: Thresholds = THRESHOLDS,
 ) -> dict[str, Health]:
-    """Give what is out for a credential, by provider name and model id; all else is healthy."""
+    """Return the unhealthy scopes of a credential, by provider name and model id."""
     providers, _ = _settled_all(state.credentials.get(credential, {}), now, thresholds)
     return {name: outage_state(outage, now, thresholds) for name, outage in _outages(providers)}
 
@@ -169,7 +169,7 @@ def reports(
     models: Iterable[str] = (),
     thresholds: Thresholds = THRESHOLDS,
 ) -> tuple[Report, ...]:
-    """Give every scope of the configured `models` and of what is known, each provider first."""
+    """Return every scope of the configured `models` and of the state, each provider first."""
     providers, _ = _settled_all(state.credentials.get(credential, {}), now, thresholds)
     out = dict(_outages(providers))
     scopes = [(provider_of(model), model) for model in models]
@@ -222,7 +222,7 @@ def _report(
 def _store(
     state: AvailabilityState, credential: str, providers: dict[str, ProviderState]
 ) -> AvailabilityState:
-    """Put a credential's providers back; what is as good as new is not kept."""
+    """Put a credential's providers back; one as good as new is not kept."""
     kept = {name: known for name, known in providers.items() if _is_worth_keeping(known)}
     others = {name: known for name, known in state.credentials.items() if name != credential}
     return AvailabilityState({**others, credential: kept} if kept else others)

@@ -67,7 +67,7 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a model can do. What is not declared is as in document 002 §4.4."""
+    """The abilities of a model; undeclared ones default as in document 002 §4.4."""
 
     max_context_tokens: AtLeastOne | None = None
     max_output_tokens: AtLeastOne | None = None
@@ -171,20 +171,20 @@ def registry(models: ModelsFile, price_of: PriceOf) -> dict[str, Model]:
 
 
 def aliases(models: Mapping[str, Model]) -> dict[str, str]:
-    """Give the model each alias stands for; every id is its own alias."""
+    """Return the model each alias stands for; every id is its own alias."""
     named = {alias: name for name, model in models.items() for alias in model.aliases}
     return {**named, **{name: name for name in models}}
 
 
 @lru_cache(4096)
 def model_id(text: str) -> str:
-    """Give the one spelling of a model's id: it splits at its first `:` or `/`."""
+    """Return the one spelling of a model's id: it splits at its first `:` or `/`."""
     match = _MODEL_ID.fullmatch(text)
     return f"{match[1]}:{match[2]}" if match else text
 
 
 def provider_of(model: str) -> str:
-    """Give the provider's name in a model's id."""
+    """Return the provider's name in a model's id."""
     return model.partition(":")[0]
 
 

@@ -86,12 +86,12 @@ class PriceTable(Struct, frozen=True):
     dated_names: dict[str, PricedModel]
 
     def price(self, model_id: str) -> Price | None:
-        """Give the price of a model, written `provider:name`; None when it is unknown."""
+        """Return the price of a model, written `provider:name`; None when it is unknown."""
         line = self.line(model_id)
         return None if line is None else line.price
 
     def line(self, model_id: str) -> PricedModel | None:
-        """Give the line a model is priced by."""
+        """Return the line a model is priced by."""
         given, _, name = model_id.partition(":")
         # Lower case beyond ASCII is not the same in every Python version.
         name = name.lower() if name.isascii() else ""
@@ -128,7 +128,7 @@ def cost(
     cached_input_tokens: int = 0,
     cache_write_tokens: int = 0,
 ) -> MicroUsd | None:
-    """Give what tokens cost, rounded once, half to even; None when a price it needs is unknown.
+    """Return the cost of tokens, rounded once, half to even; None when a price it needs is unknown.
 
     The three kinds of input are disjoint: a token read from the cache is not in `input_tokens`.
     """

@@ -1,4 +1,4 @@
-"""One provider under one credential: what is out there, and how a call or time changes it.
+"""One provider under one credential: its outages, and how a call or time changes them.
 
 Document 002 §4.5. Pure: time comes with the calls.
 """
@@ -41,7 +41,7 @@ THRESHOLDS = Thresholds()
 
 
 class Outage(Struct, frozen=True, forbid_unknown_fields=True):
-    """A scope that is out; it clears when nobody has tried it for a while."""
+    """A scope that is out; it clears after a while without an attempt."""
 
     cause: Cause
     since: Instant
@@ -56,8 +56,8 @@ class ModelState(Struct, frozen=True, forbid_unknown_fields=True):
     outage: Outage | None = None
 
 
-class Hit(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a model went out."""
+class ModelOutage(Struct, frozen=True, forbid_unknown_fields=True):
+    """A model and when it went out."""
 
     model: str
     at: Instant
@@ -68,7 +68,7 @@ class ProviderState(Struct, frozen=True, forbid_unknown_fields=True):
 
     latest: Instant
     models: dict[str, ModelState] = {}
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[ModelOutage, ...] = ()
     network_errors: tuple[Instant, ...] = ()
     outage: Outage | None = None
 
@@ -131,7 +131,7 @@ def settle_outages(
 
 
 def clears_at(outage: Outage, thresholds: Thresholds = THRESHOLDS) -> Instant:
-    """Give when an outage ends if nobody tries again."""
+    """Return when an outage ends without a further attempt."""
     return Instant(outage.last_attempt + thresholds.clear_after_s * SECOND)
 
 
@@ -145,7 +145,7 @@ def outage_state(outage: Outage, now: Instant, thresholds: Thresholds = THRESHOL
 
 
 def after_success(provider: ProviderState, event: CallEvent) -> Step:
-    """Give the provider after a call that went well, and what came back by it."""
+    """Return the provider after a call that succeeded, and the outages it ended."""
     provider, changes = clear_models(event.provider, provider, (event.model,), event.at)
     provider = replace(provider, latest=event.at, network_errors=())
     provider, cleared = clear_provider(event.provider, provider, event.at)
@@ -170,7 +170,7 @@ def clear_models(
 def after_failure(
     provider: ProviderState, event: CallEvent, models: Iterable[str], thresholds: Thresholds
 ) -> Step:
-    """Give the provider after a call that failed, and what went out by it."""
+    """Return the provider after a call that failed, and the outages it began."""
     provider, changes = _count_strike(_extend_outages(provider, event), event, thresholds)
     if event.result == "network" and provider.outage is None:
         errors = (*provider.network_errors, event.at)
@@ -218,7 +218,7 @@ def _extend_outages(provider: ProviderState, event: CallEvent) -> ProviderState:
 
 
 def _count_strike(provider: ProviderState, event: CallEvent, thresholds: Thresholds) -> Step:
-    """Count a failure against its model; an auth error is nobody's strike."""
+    """Count a failure against its model; an auth error counts against none."""
     own = provider.models.get(event.model, ModelState())
     if event.result == "auth" or own.outage is not None:
         return provider, ()
@@ -230,14 +230,14 @@ def _count_strike(provider: ProviderState, event: CallEvent, thresholds: Thresho
     provider = replace(
         provider,
         models={**provider.models, event.model: ModelState((), outage)},
-        hits=(*_hits_of_others(provider, event.model), Hit(event.model, event.at)),
+        hits=(*_hits_of_others(provider, event.model), ModelOutage(event.model, event.at)),
     )
     scope: Scope = "model_specific"
     payload = ProviderUnavailable(event.provider, scope, outage.models, outage.cause)
     return provider, ((event.at, payload),)
 
 
-def _hits_of_others(provider: ProviderState, model: str) -> tuple[Hit, ...]:
+def _hits_of_others(provider: ProviderState, model: str) -> tuple[ModelOutage, ...]:
     return tuple(hit for hit in provider.hits if hit.model != model)
 
 

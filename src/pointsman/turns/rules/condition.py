@@ -19,7 +19,7 @@ from pointsman.kernel.regex import refusal
 from pointsman.kernel.text import ascii_lower
 from pointsman.kernel.written_numbers import ClockTime, Count, Usd
 from pointsman.turns.facts import minutes
-from pointsman.turns.rules.look import Look, Patterns
+from pointsman.turns.rules.look import FactsView, Patterns
 from pointsman.turns.rules.text_patterns import literal_pattern
 
 T = TypeVar("T")
@@ -74,11 +74,11 @@ class Condition(Struct, frozen=True, forbid_unknown_fields=True):
     not_: Condition | None = field(default=None, name="not")
 
 
-Test = Callable[[Look], bool]
+Test = Callable[[FactsView], bool]
 
 
 def condition(when: When) -> Condition:
-    """Give the exact form of what a rule asks."""
+    """Return the exact form of a rule's condition."""
     window, cost = _or_none(when.time_of_day_between), _or_none(when.cost_today_exceeds_usd)
     extensions = _words(when.file_extensions_in_context)
     any_of, all_of, inner = _or_none(when.any_of), _or_none(when.all_of), _or_none(when.not_)
@@ -118,13 +118,13 @@ def message_patterns(asked: Condition) -> Iterator[str]:
 
 
 def ready(asked: Condition, use: str, patterns: Patterns) -> Test:
-    """Give a condition as a function; `use` is the model whose token estimate counts."""
+    """Return a condition as a function; `use` is the model whose token estimate counts."""
     tests = [*_text_tests(asked, patterns), *_fact_tests(asked, use), *_trees(asked, use, patterns)]
     return _every(tests)
 
 
 def needed_patterns(asked: Condition, patterns: Patterns) -> frozenset[int] | None:
-    """Give message patterns of which one must match for the condition to hold, if any must."""
+    """Return message patterns of which one must match for the condition to hold, if any must."""
     if asked.message_matches is not None:
         return frozenset((patterns.message.number(asked.message_matches),))
     if asked.message_contains_any is not None:
@@ -259,7 +259,7 @@ def _every(tests: list[Test]) -> Test:
         first, second = tests
         return lambda look: first(look) and second(look)
 
-    def test(look: Look) -> bool:
+    def test(look: FactsView) -> bool:
         for each in tests:  # noqa: SIM110 - a generator would cost more than most tests
             if not each(look):
                 return False
@@ -269,7 +269,7 @@ def _every(tests: list[Test]) -> Test:
 
 
 def _some(tests: list[Test]) -> Test:
-    def test(look: Look) -> bool:
+    def test(look: FactsView) -> bool:
         for each in tests:  # noqa: SIM110 - see above
             if each(look):
                 return True

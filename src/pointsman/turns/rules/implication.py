@@ -10,7 +10,7 @@ from pointsman.kernel.text import ascii_lower
 from pointsman.turns.rules.condition import Condition, TimeWindow
 
 Parts = frozenset[Condition]
-"""A condition as what must hold together; each part has one field. No parts: it always holds."""
+"""A condition as parts that must all hold; each part has one field. No parts: it always holds."""
 
 ALWAYS = ""
 _FLEXIBLE = (
@@ -22,7 +22,7 @@ _FLEXIBLE = (
 
 
 def parts(asked: Condition) -> Parts:
-    """Give a condition without nested `all_of`, single `any_of`, and what always holds."""
+    """Return a condition without nested `all_of`, single `any_of`, and parts that always hold."""
     found: set[Condition] = set()
     for name in asked.__struct_fields__:
         value = getattr(asked, name)
@@ -66,7 +66,7 @@ def _together(asked: Parts) -> Condition:
 
 
 def _split_parts(one: Condition) -> Parts:
-    # What is inside a part is in this form already; to make it anew would double the work a level.
+    # The inside of a part is in this form already; making it anew would double the work a level.
     return frozenset({one} if one.all_of is None else one.all_of)
 
 
@@ -101,7 +101,7 @@ def _no_tokens(asked: Parts) -> bool:
 
 
 def _minutes(asked: Iterable[Condition]) -> int:
-    """Give the minutes of the day that all windows share, a bit for each."""
+    """Return the minutes of the day that all windows share, a bit for each."""
     shared = _DAY
     for part in asked:
         window = part.time_of_day_between
@@ -139,12 +139,12 @@ def _is_implied(given: Condition, wanted: Condition) -> bool:
 
 
 def kind_of(part: Condition) -> str:
-    """Give the name of the one field of a part."""
+    """Return the name of the one field of a part."""
     return next(name for name in part.__struct_fields__ if getattr(part, name) is not None)
 
 
 def own_key(asked: Parts) -> Condition | str:
-    """Give what a rule is found by: a part only an equal one implies, else a field's name."""
+    """Return the key a rule is found by: a part only an equal one implies, else a field's name."""
     rigid = [part for part in _sort_parts(asked) if kind_of(part) not in _FLEXIBLE]
     if rigid:
         return rigid[0]
@@ -152,5 +152,5 @@ def own_key(asked: Parts) -> Condition | str:
 
 
 def search_keys(asked: Parts) -> list[Condition | str]:
-    """Give the keys of all rules that could ask for no more than this."""
+    """Return the keys of all rules that could ask for no more than this."""
     return [ALWAYS, *_sort_parts(asked), *sorted(map(kind_of, asked))]

@@ -15,7 +15,7 @@ _WARM_UP = ("hello", "Please write a commit message for the change to src/main.p
 
 
 def literal_pattern(words: Sequence[str]) -> str:
-    """Give a pattern that finds any of the words, whatever their case."""
+    """Return a pattern that finds any of the words, whatever their case."""
     return "(?i:" + "|".join(str(re2.escape(word)) for word in words) + ")"
 
 
@@ -27,7 +27,7 @@ class TextPatterns:
         self._filter: re2.Filter | None = None
 
     def number(self, pattern: str) -> int:
-        """Give the number of a pattern, the same for the same pattern."""
+        """Return the number of a pattern, the same for the same pattern."""
         return self._numbers.setdefault(pattern, len(self._numbers))
 
     def ready(self) -> None:
@@ -43,7 +43,7 @@ class TextPatterns:
             self.hits(text)
 
     def hits(self, text: str) -> frozenset[int]:
-        """Give the numbers of the patterns that match somewhere in the text."""
+        """Return the numbers of the patterns that match somewhere in the text."""
         if self._filter is None:
             return frozenset()
         seen = text[:MAX_TEXT].encode("utf-8", "replace").decode()

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.turns.trace import Shown, Slot, Trace, TurnOutcome, ValidationFailure
+from pointsman.turns.trace import Shown, Slot, TurnOutcome, TurnTrace, ValidationFailure
 
 TurnState = Literal["open", "done", "failed", "fallback", "refused", "preview"]
 """What became of a turn; `open` is one whose call has not ended, or not on record."""
@@ -25,7 +25,7 @@ REFUSALS: Final = frozenset((*get_args(ValidationFailure), "confirmation_needed"
 
 
 class TurnCall(Struct, frozen=True):
-    """One call of a model, as its outcome entry has it; what was not charged used nothing."""
+    """One call of a model, as its outcome entry has it; an uncharged call used nothing."""
 
     decision_id: str
     at: Instant
@@ -66,7 +66,7 @@ class LaterDecision(Struct, frozen=True):
     decision_id: str
     at: Instant
     outcome: TurnOutcome
-    trace: Trace
+    trace: TurnTrace
     excluded_models: tuple[str, ...] = ()
 
 

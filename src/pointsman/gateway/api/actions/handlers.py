@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from pointsman.agents.modules.action_payload import opened
+from pointsman.agents.actions.payload import read_recorded_payload
 from pointsman.approvals.view import action_value, to_proposal
 from pointsman.errors import InputError
 from pointsman.gateway.api.actions.shapes import ActionBody, NoteBody, SettleBody, VoteBody
@@ -106,7 +106,7 @@ class ActionApi:
             "namespace": found.namespace,
             "key": found.key,
             "version": found.version,
-            "value": self._shown_value(call, opened(found.value or b"null")),
+            "value": self._shown_value(call, read_recorded_payload(found.value or b"null")),
             "redacted": not call.is_full,
             "provenance": {
                 "request_id": origin.request_id,

@@ -38,7 +38,7 @@ from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.tracing import trace_context
 from pointsman.governance.action import Actor
 from pointsman.jobs.entries import CallEntry, Caller, call_draft
-from pointsman.kernel.document import Document, Limits
+from pointsman.kernel.document import Document, DocumentLimits
 from pointsman.kernel.entry import MAX_NAME
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.json_text import read_json
@@ -202,7 +202,7 @@ def refusal_value(error: PointsmanError, trace_id: str, timestamp: str) -> dict[
 
 def _body(asked: Asked) -> Document:
     """Read a body as JSON; none at all is an empty mapping."""
-    limits = Limits(bytes=max(len(asked.body), 2), nodes=MOST_NODES)
+    limits = DocumentLimits(bytes=max(len(asked.body), 2), nodes=MOST_NODES)
     return read_json(asked.body or b"{}", "the body", limits)
 
 

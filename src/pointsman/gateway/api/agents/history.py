@@ -10,10 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.agents.explain import number
+from pointsman.agents.modules.apt import EVENT_FORM
+from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.module import Status
 from pointsman.agents.modules.selfrep import Tail
-from pointsman.agents.trust.apt import EVENT_FORM
-from pointsman.agents.trust.folding import folded
 from pointsman.app import Pointsman
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import PointsmanError
@@ -115,7 +115,7 @@ def _points(pointsman: Pointsman, ledger: LedgerReader) -> Iterator[AptPoint]:
             before = selfrep.module(event.node_id)
             if event.event_id in known or before is None:
                 continue
-            selfrep = folded(replace(selfrep, tail=_ANY_SEED), [event])
+            selfrep = fold_events(replace(selfrep, tail=_ANY_SEED), [event])
         except PointsmanError:
             continue
         known.add(event.event_id)

@@ -179,7 +179,10 @@ def _problem(problem: Problem) -> ProblemRow:
 
 
 def _scope(
-    policy: TurnPolicy, scoped: Scoped, hits: dict[str, RuleHits], findings: Sequence[Finding]
+    policy: TurnPolicy,
+    scoped: Scoped,
+    hits: dict[str, RuleHits],
+    findings: Sequence[Finding],
 ) -> RuleScope:
     return RuleScope(
         workspace=scoped.workspace,

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.branches.policy import Decision
-from pointsman.branches.rules.review import Finding, review
+from pointsman.branches.rules.review import BranchFinding, review
 from pointsman.errors import DocumentError, InputError, NotFound
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.http import in_thread
@@ -219,7 +219,7 @@ def _definition(in_force: DecisionsInForce, decision: Decision) -> dict[str, obj
     return decision_value(decision, in_force.sources[name], in_force.policy_id(name))
 
 
-def _finding(finding: Finding) -> dict[str, object]:
+def _finding(finding: BranchFinding) -> dict[str, object]:
     encoder = msgspec.json.Encoder(decimal_format="number")
     example = None if finding.example is None else msgspec.Raw(encoder.encode(finding.example))
     return {**msgspec.structs.asdict(finding), "example": example}

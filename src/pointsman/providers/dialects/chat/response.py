@@ -135,5 +135,5 @@ def _call(block: ToolUse) -> dict[str, object]:
 
 
 def answer_id(own_id: str) -> str:
-    """Give an answer's id the look of this vendor's."""
+    """Make an answer's id look like this vendor's."""
     return own_id if own_id.startswith("chatcmpl-") else f"chatcmpl-{own_id}"

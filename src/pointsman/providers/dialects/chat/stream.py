@@ -88,7 +88,7 @@ class ChatReader:
         return found
 
     def end(self) -> list[Event]:
-        """Say that no more bytes come, and give what follows from it."""
+        """End the stream, and return its last events."""
         found: list[Event] = []
         if not self._is_over:
             self._finish(found)

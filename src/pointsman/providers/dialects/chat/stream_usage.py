@@ -33,10 +33,10 @@ _CHUNK = msgspec.json.Decoder(_Chunk)
 
 
 def asking_usage(body: bytes, options: Raw | None) -> bytes:
-    """Give a request that asks what its stream uses; the body itself where it asks already.
+    """Return a request that asks for its stream's usage; the same body where it asks already.
 
-    `options` are the `stream_options` in it. What the vendor would refuse there stays as it is, so
-    that it is the vendor who refuses it.
+    `options` are the `stream_options` in it. Options that the vendor would refuse
+    stay as they are: the vendor refuses them.
     """
     if options is None:
         end = body.rindex(b"}")

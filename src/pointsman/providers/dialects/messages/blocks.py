@@ -59,7 +59,7 @@ def read_block(wire: WireBlock, where: str, unsaid: list[str]) -> Block:
         unsaid.append(Loss.CITATIONS)
     match wire.type:
         case "text":
-            return Text(_required(wire.text, where, "text"))
+            return Text(_require(wire.text, where, "text"))
         case "image":
             return _image(wire, where)
         case "tool_use":
@@ -69,11 +69,11 @@ def read_block(wire: WireBlock, where: str, unsaid: list[str]) -> Block:
         case "thinking":
             return _thinking(wire, where)
         case "redacted_thinking":
-            return RedactedThinking(_required(wire.data, where, "data"))
+            return RedactedThinking(_require(wire.data, where, "data"))
     raise _unreadable(wire.type, where)
 
 
-def _required(value: str | None, where: str, key: str) -> str:
+def _require(value: str | None, where: str, key: str) -> str:
     if value is None:
         raise InputError(f"`{where}.{key}` is missing")
     return value
@@ -92,25 +92,25 @@ def _image(wire: WireBlock, where: str) -> Image:
     if source is None:
         raise InputError(f"`{where}.source` is missing")
     if source.type == "url":
-        return Image("url", _required(source.url, where, "source.url"))
+        return Image("url", _require(source.url, where, "source.url"))
     if source.type == "base64":
-        media_type = _required(source.media_type, where, "source.media_type")
-        return Image("base64", _required(source.data, where, "source.data"), media_type)
+        media_type = _require(source.media_type, where, "source.media_type")
+        return Image("base64", _require(source.data, where, "source.data"), media_type)
     raise refuse(CannotSayCode.FILE, f"{where}.source.type: {source.type}")
 
 
 def _tool_use(wire: WireBlock, where: str) -> ToolUse:
     given = EMPTY_OBJECT if is_null(wire.input) else wire.input
     return ToolUse(
-        _required(wire.id, where, "id"),
-        _required(wire.name, where, "name"),
+        _require(wire.id, where, "id"),
+        _require(wire.name, where, "name"),
         checked_object(given, f"{where}.input"),
     )
 
 
 def _tool_result(wire: WireBlock, where: str, unsaid: list[str]) -> ToolResult:
     return ToolResult(
-        _required(wire.tool_use_id, where, "tool_use_id"),
+        _require(wire.tool_use_id, where, "tool_use_id"),
         tuple(_shown_blocks(wire.content, f"{where}.content", unsaid)),
         wire.is_error or False,
     )
@@ -130,7 +130,7 @@ def _shown_blocks(content: Raw, where: str, unsaid: list[str]) -> list[Text | Im
 
 
 def _thinking(wire: WireBlock, where: str) -> Block:
-    text = _required(wire.thinking, where, "thinking")
+    text = _require(wire.thinking, where, "thinking")
     return foreign.read(text, wire.signature or "", "anthropic")
 
 

@@ -162,7 +162,7 @@ def _messages(wire: list[_Message], unsaid: list[str]) -> Iterator[ChatMessage]:
 
 
 def _user_messages(blocks: list[Block]) -> Iterator[ChatMessage]:
-    """Give each result of a tool a message of its own, before what the user says besides."""
+    """Return a message for each tool result, then one for the user's own blocks."""
     for each in blocks:
         if isinstance(each, ToolResult):
             yield ChatMessage("tool", (each,))
@@ -210,7 +210,7 @@ def _output(wire: _Request) -> OutputFormat | None:
 
 
 def _thinking(wire: _Request, unsaid: list[str]) -> tuple[str | None, int | None]:
-    """Give the effort and the budget; adaptive thinking without an effort is a high one."""
+    """Return the effort and the budget; adaptive thinking without an effort is a high one."""
     effort = wire.output_config.effort if wire.output_config else None
     found = wire.thinking
     if found is None:

@@ -34,7 +34,7 @@ _DECODER = msgspec.json.Decoder(_Message)
 
 
 def read_response(body: bytes) -> Response:
-    """Read a whole answer. What was cited is said, where from is not."""
+    """Read a whole answer. Cited text is kept, its source is not."""
     wire = decode(_DECODER, body)
     return Response(
         id=wire.id or "",
@@ -64,7 +64,7 @@ def write_response(response: Response, model: str, created: int) -> bytes:  # no
 
 
 def message_object(own_id: str, model: str, used: Usage) -> dict[str, object]:
-    """Give an answer that has only begun."""
+    """Return an answer that has only begun."""
     return {
         "id": own_id if own_id.startswith("msg_") else f"msg_{own_id}",
         "type": "message",
@@ -78,7 +78,7 @@ def message_object(own_id: str, model: str, used: Usage) -> dict[str, object]:
 
 
 def error_type(status: int) -> str:
-    """Give Anthropic's word for a status."""
+    """Return Anthropic's word for a status."""
     return _ERROR_TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
 
 

@@ -89,7 +89,7 @@ class MessagesReader:
         return found
 
     def end(self) -> list[Event]:
-        """Say that no more bytes come, and give what follows from it."""
+        """End the stream, and return its last events."""
         if self._is_over:
             return []
         self._is_over = True

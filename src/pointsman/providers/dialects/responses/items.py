@@ -130,7 +130,7 @@ def read_output(item: ResponsesItem, where: str, unsaid: list[str]) -> ToolResul
 
 
 def unreadable(kind: str, where: str) -> InputError:
-    """Give the error for an item that cannot be translated."""
+    """Return the error for an item that cannot be translated."""
     if kind in _CUSTOM:
         return refuse(CannotSayCode.CUSTOM_TOOL, f"{where}.type: {kind}")
     if kind in ("item_reference", "compaction", "compaction_trigger"):

@@ -61,7 +61,7 @@ def read_response(body: bytes) -> Response:
 
 
 def stop_reason(wire: ResponseObject) -> StopReason:
-    """Give why a response ended."""
+    """Return why a response ended."""
     details = wire.incomplete_details
     return stops.from_responses(
         wire.status or "completed",
@@ -91,19 +91,19 @@ class ResponseHead:
         self._created = created
 
     def item_id(self, at: int, block: Block) -> str:
-        """Give the id of the item at a place: the same whenever it is written."""
+        """Return the id of the item at a place: the same whenever it is written."""
         if isinstance(block, Thinking) and block.vendor == "openai" and block.id:
             return block.id
         return f"{_PREFIXES.get(type(block), 'msg')}_{self.id.removeprefix('resp_')}_{at}"
 
     def in_progress(self) -> dict[str, object]:
-        """Give a response of which nothing has come yet."""
+        """Return a response of which nothing has come yet."""
         return self._object("in_progress", [], None)
 
     def finish(
         self, items: list[dict[str, object]], reason: StopReason, used: Usage
     ) -> dict[str, object]:
-        """Give a response that is over."""
+        """Return a response that is over."""
         cut = stops.INCOMPLETE.get(reason)
         if reason == "error":
             return self.fail(items, "server_error", "the provider broke off")
@@ -113,7 +113,7 @@ class ResponseHead:
         return written
 
     def fail(self, items: list[dict[str, object]], code: str, message: str) -> dict[str, object]:
-        """Give a response that broke off."""
+        """Return a response that broke off."""
         written = self._object("failed", items, None)
         written["error"] = {"code": code, "message": message}
         return written

@@ -83,7 +83,7 @@ class ResponsesReader:
         return found
 
     def end(self) -> list[Event]:
-        """Say that no more bytes come, and give what follows from it."""
+        """End the stream, and return its last events."""
         if self._is_over:
             return []
         self._is_over = True
@@ -110,7 +110,7 @@ class ResponsesReader:
             case kind if kind in _ENDS:
                 self._stop(event.response or ResponseObject(), found)
             case _:
-                pass  # what only repeats what was said, and events of later versions
+                pass  # events that repeat earlier ones, and events of later versions
 
     def _begin_item(self, event: _Event, found: list[Event]) -> None:
         item = event.item or ResponsesItem()

@@ -40,7 +40,7 @@ class _Item:
         return "".join(self.text)
 
     def item(self, status: str) -> dict[str, object]:
-        """Give the item as far as it has come."""
+        """Return the item as far as it has come."""
         block, text = self.block, self.whole()
         is_done = status == "completed"
         if block.kind == "tool_use":
@@ -184,6 +184,6 @@ def stream_writer(model: str, created: int, *, wants_usage: bool = True) -> Resp
 
 
 def error_event(code: str, message: str) -> bytes:
-    """Write an error in the middle of a stream that somebody else has begun."""
+    """Write an error in the middle of a stream that another writer began."""
     told = {"type": "error", "sequence_number": 0, "code": code, "message": message, "param": None}
     return named_event("error", told)

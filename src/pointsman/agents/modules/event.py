@@ -1,7 +1,7 @@
-"""What governed actions do to the self-representation: events that its fold reads after the file.
+"""The events of governed actions on the self-representation, which its fold reads after the file.
 
 The live self-representation is `agents.yaml` and these events, in the order of the ledger. An event
-whose `request_id` was folded before is the same event, told twice by a retry: it counts once.
+whose `request_id` was folded before is the same event, recorded twice by a retry: it counts once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROUTER_CONFIG_SET: Final = SELFREP + "router_config_set"
 
 
 class Dependency(Struct, frozen=True, forbid_unknown_fields=True):
-    """A module that another rests on."""
+    """A module that another depends on."""
 
     to: str
     required: bool
@@ -46,7 +46,7 @@ class NewModule(Struct, frozen=True, forbid_unknown_fields=True):
     is_fallback: bool
 
 
-class ModuleRegistered(Struct, frozen=True, forbid_unknown_fields=True):
+class ModuleAdded(Struct, frozen=True, forbid_unknown_fields=True):
     """A module was added, or one of its name replaced; `registered_by` asked for it."""
 
     request_id: str
@@ -64,7 +64,7 @@ class ModuleStatusSet(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModulePolicySet(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a module may do was replaced as a whole."""
+    """A module's policy was replaced as a whole."""
 
     request_id: str
     node_id: str
@@ -88,9 +88,9 @@ class RouterConfigSet(Struct, frozen=True, forbid_unknown_fields=True):
     changes: Raw
 
 
-SelfRepEvent = ModuleRegistered | ModuleStatusSet | ModulePolicySet | ModuleAptSet | RouterConfigSet
+SelfRepEvent = ModuleAdded | ModuleStatusSet | ModulePolicySet | ModuleAptSet | RouterConfigSet
 
-REGISTERED_FORM = Form(ModuleRegistered)
+REGISTERED_FORM = Form(ModuleAdded)
 STATUS_FORM = Form(ModuleStatusSet)
 POLICY_FORM = Form(ModulePolicySet)
 APT_FORM = Form(ModuleAptSet)
@@ -98,9 +98,9 @@ CONFIG_FORM = Form(RouterConfigSet)
 
 
 def selfrep_payload(event: SelfRepEvent) -> tuple[str, bytes]:
-    """Give the kind and the payload of an event's ledger entry."""
+    """Return the kind and the payload of an event's ledger entry."""
     match event:
-        case ModuleRegistered():
+        case ModuleAdded():
             return MODULE_REGISTERED, REGISTERED_FORM.encode(event)
         case ModuleStatusSet():
             return MODULE_STATUS_SET, STATUS_FORM.encode(event)
@@ -113,7 +113,7 @@ def selfrep_payload(event: SelfRepEvent) -> tuple[str, bytes]:
 
 
 def read_selfrep(kind: str, payload: bytes) -> SelfRepEvent | None:
-    """Read an event of the self-representation; nothing where the kind is another."""
+    """Read an event of the self-representation; None where the kind is another."""
     match kind:
         case _ if kind == MODULE_REGISTERED:
             return REGISTERED_FORM.decode(payload)

@@ -4,23 +4,24 @@ from typing import Any
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 from tests.models.agents_jobs import a_job, a_router
 
+from pointsman.agents.actions.effects import GovernedAgents, apply_event
 from pointsman.agents.compiled import CompiledAgents, compile_policy
 from pointsman.agents.decide import decide
-from pointsman.agents.modules.governing import House, governed, house_after
-from pointsman.agents.modules.module import Metrics, ModulePolicy, edge
-from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.trust.event import (
+from pointsman.agents.modules.event import (
     Dependency,
+    ModuleAdded,
     ModuleAptSet,
     ModulePolicySet,
-    ModuleRegistered,
     ModuleStatusSet,
     NewModule,
     RouterConfigSet,
     SelfRepEvent,
 )
+from pointsman.agents.modules.module import Metrics, ModulePolicy, edge
+from pointsman.agents.policy import POLICY_FORM
 from pointsman.errors import InputError, NotFound
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import billionths
@@ -38,7 +39,7 @@ ROUTER = a_router(
         }
     }
 )
-HOUSE: House = (ROUTER.policy.policy, ROUTER.selfrep)
+HOUSE: GovernedAgents = (ROUTER.policy.policy, ROUTER.selfrep)
 AT = Instant(77)
 
 
@@ -58,12 +59,12 @@ def a_module(name: str = "agent:n", **given: Any) -> NewModule:
     return NewModule(name, **values | given)
 
 
-def after(event: SelfRepEvent) -> House:
-    return house_after(HOUSE, event, AT)
+def after(event: SelfRepEvent) -> GovernedAgents:
+    return apply_event(HOUSE, event, AT)
 
 
 def test_a_registered_module_is_in_the_next_snapshot_and_can_be_chosen() -> None:
-    policy, selfrep = after(ModuleRegistered("r1", a_module(), "key-7"))
+    policy, selfrep = after(ModuleAdded("r1", a_module(), "key-7"))
     module = selfrep.module("agent:n")
     assert module is not None
     assert [each.node_id for each in selfrep.modules] == sorted(
@@ -73,14 +74,17 @@ def test_a_registered_module_is_in_the_next_snapshot_and_can_be_chosen() -> None
     assert (module.registration.registered_at, module.last_updated) == (AT, AT)
     assert (module.capabilities, module.dependencies) == (("answer", "plan"), ("service:db",))
     assert selfrep.edges == (edge("agent:n", "service:db", required=True),)
-    router = CompiledAgents(compile_policy(policy), selfrep)
-    assert decide(router, a_job(router))[0].selected_agent == "agent:n"
+    assert (module.status, module.status_reason) == ("degraded", "judged 0 of 2 times")
+    others = tuple(each for each in selfrep.modules if each.node_id != "agent:a")
+    for modules, chosen in ((selfrep.modules, "agent:a"), (others, "agent:n")):
+        router = CompiledAgents(compile_policy(policy), replace(selfrep, modules=modules))
+        assert decide(router, a_job(router))[0].selected_agent == chosen
 
 
 def test_a_module_registered_anew_has_no_record_and_other_needs() -> None:
-    first = after(ModuleRegistered("r1", a_module("agent:a"), "k"))
-    _, selfrep = house_after(
-        first, ModuleRegistered("r2", a_module("agent:a", dependencies=()), "k"), AT
+    first = after(ModuleAdded("r1", a_module("agent:a"), "k"))
+    _, selfrep = apply_event(
+        first, ModuleAdded("r2", a_module("agent:a", dependencies=()), "k"), AT
     )
     module = selfrep.module("agent:a")
     assert module is not None
@@ -91,7 +95,7 @@ def test_a_module_registered_anew_has_no_record_and_other_needs() -> None:
 def test_a_module_that_needs_nobody_known_or_itself_is_refused(to: str, error: Any) -> None:
     module = a_module("agent:a", dependencies=(Dependency(to, required=True),))
     with pytest.raises(error):
-        after(ModuleRegistered("r1", module, "k"))
+        after(ModuleAdded("r1", module, "k"))
 
 
 def test_a_status_is_set_and_being_set_free_ends_the_failures() -> None:
@@ -153,12 +157,3 @@ def test_nothing_happens_to_a_module_that_is_not_there() -> None:
     ):
         with pytest.raises(NotFound, match="ghost"):
             after(event)
-
-
-def test_a_request_that_is_told_twice_counts_once() -> None:
-    low = ModuleAptSet("r1", "agent:a", billionths("0.3"), "")
-    high = ModuleAptSet("r2", "agent:a", billionths("0.8"), "")
-    _, selfrep = governed(HOUSE, [(AT, low), (AT, high), (AT, low)])
-    module = selfrep.module("agent:a")
-    assert module is not None
-    assert module.apt == billionths("0.8")

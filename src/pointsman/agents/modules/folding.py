@@ -10,9 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pointsman.agents.modules.module import Metrics, Module
-from pointsman.agents.modules.selfrep import SelfRep, Tail
-from pointsman.agents.trust.apt import (
+from pointsman.agents.modules.apt import (
     FAILING,
     JUDGING,
     EventType,
@@ -21,16 +19,18 @@ from pointsman.agents.trust.apt import (
     apt_after,
     event_id,
 )
-from pointsman.agents.trust.status import GOVERNORS, check_set_by_hand, status_after
+from pointsman.agents.modules.module import Metrics, Module
+from pointsman.agents.modules.selfrep import SelfRep, Tail
+from pointsman.agents.modules.status import GOVERNORS, check_set_by_hand, status_after
 from pointsman.errors import InputError, IntegrityFailure, NotFound, PermissionDenied
 from pointsman.kernel.number import ONE, ZERO
 
 NOTING: Final[tuple[EventType, ...]] = ("OPERATIONAL_NOTE", "USER_FEEDBACK")
-"""What changes no trust: only these may a module say about itself."""
+"""The events that change no trust: only these may a module report about itself."""
 
 
-def folded(selfrep: SelfRep, events: Iterable[TrustEvent]) -> SelfRep:
-    """Give the snapshot after events, in their order; one that may not be folded refuses all.
+def fold_events(selfrep: SelfRep, events: Iterable[TrustEvent]) -> SelfRep:
+    """Return the snapshot after events, in their order; one that may not be folded refuses all.
 
     Within a job the sequence must go up, also from where the snapshot's last event left it.
     """
@@ -49,8 +49,30 @@ def folded(selfrep: SelfRep, events: Iterable[TrustEvent]) -> SelfRep:
     return replace(selfrep, modules=ordered, tail=tail)
 
 
+def degrade_unproven_agents(selfrep: SelfRep) -> SelfRep:
+    """Return a fleet's snapshot in which agents that were judged too rarely are degraded.
+
+    Companion §4.2: the minimum of events holds from zero on, whatever status the fleet's file hopes
+    for; else its first success would put an agent behind one that was never tried. A memory or a
+    tool is never judged: its status stands.
+    """
+    return replace(
+        selfrep, modules=tuple(degrade_if_unproven(each, selfrep.trust) for each in selfrep.modules)
+    )
+
+
+def degrade_if_unproven(module: Module, constants: TrustConstants) -> Module:
+    """Return an agent with the status that its record calls for, where its own is better."""
+    if module.type != "agent" or module.status != "healthy":
+        return module
+    if module.metrics.total_calls >= constants.min_events_for_trust:
+        return module
+    status, reason = status_after(module.status, module.apt, module.metrics, constants)
+    return replace(module, status=status, status_reason=reason)
+
+
 def check_event(event: TrustEvent) -> None:
-    """Raise unless an event is what its id says, and its origin may say it."""
+    """Raise unless an event matches its id, and its origin may report it."""
     named = event_id(event.job_seed, event.event_sequence_index, event.event_type)
     if event.event_id != named:
         raise IntegrityFailure(f"the event `{event.event_id}` should be named `{named}`")
@@ -85,7 +107,7 @@ def _check_order(event: TrustEvent, last: dict[str, int]) -> None:
 
 
 def module_after(module: Module, event: TrustEvent, constants: TrustConstants) -> Module:
-    """Give a module after an event that was checked."""
+    """Return a module after a checked event."""
     if event.event_type in NOTING:
         return module
     apt = apt_after(module.apt, event, constants)
@@ -94,7 +116,7 @@ def module_after(module: Module, event: TrustEvent, constants: TrustConstants) -
         reason = event.note or f"set by {event.signer}"
         status = event.status
         if status == "healthy":
-            # Whoever sets a module free also ends its run of failures.
+            # Setting a module healthy also ends its run of failures.
             metrics = Metrics(0, metrics.total_calls)
     else:
         status, found = status_after(module.status, apt, metrics, constants)
@@ -113,6 +135,6 @@ def _metrics_after(metrics: Metrics, event: TrustEvent) -> Metrics:
     if event.event_type in FAILING:
         return Metrics(metrics.consecutive_failures + 1, metrics.total_calls + 1)
     if event.event_type in JUDGING:
-        # A wrong answer lowers trust by decay alone; what counts as a failure is not answering.
+        # A wrong answer lowers trust by decay alone; only a missing answer counts as a failure.
         return Metrics(0, metrics.total_calls + 1)
     return metrics

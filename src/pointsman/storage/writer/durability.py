@@ -11,7 +11,7 @@ from pointsman.storage.writer.group import Waiter
 
 
 class LoopBridge:
-    """Carries what commit threads say into the event loop."""
+    """Carries the results of commit threads into the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -20,11 +20,11 @@ class LoopBridge:
         self.counting = threading.Lock()
 
     def tell(self, who: Durability) -> None:
-        """Note whom to tell that all it waits for has arrived; from a commit thread."""
+        """Queue a waiter whose results have all arrived; from a commit thread."""
         self._ready.append(who)
 
     def after_group(self) -> None:
-        """Resume all noted waiters in the loop; from the thread that committed."""
+        """Wake every queued waiter in the event loop; called by the committing thread."""
         if not self._ready:
             return
         if threading.get_ident() == self._thread:
@@ -85,7 +85,7 @@ class Durability:
             bridge.tell(self)
 
     def resume(self) -> None:
-        """Resume the waiting turn; in the event loop."""
+        """Wake the waiting turn; in the event loop."""
         if self._arrived < self._expected:
             return
         waiter, then = self._waiter, self._then
@@ -101,7 +101,7 @@ class Durability:
         return self._error is not None
 
     def then(self, ready: Callable[[], None] | None) -> None:
-        """Call back once all of it is durable, or is not; at once if that is known."""
+        """Call back once all of it is durable or has failed; at once if that is known."""
         if ready is not None and self._arrived >= self._expected:
             ready()
         else:
@@ -117,7 +117,7 @@ class Durability:
 
 
 class Unwatched:
-    """An entry without a waiter: the ledger's health would tell its loss."""
+    """For an entry without a waiter: the ledger's health reports its loss."""
 
     __slots__ = ()
 

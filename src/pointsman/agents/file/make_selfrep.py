@@ -1,4 +1,4 @@
-"""The snapshot of modules out of a file: defaults filled in and told, lists in one order."""
+"""Makes the snapshot of modules from a file: defaults filled in and listed, lists sorted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pointsman.agents.file.agents_file import (
     GivenTrust,
     sorted_names,
 )
+from pointsman.agents.modules.apt import DEFAULT_TRUST, TrustConstants
 from pointsman.agents.modules.module import (
     Edge,
     Metrics,
@@ -22,14 +23,13 @@ from pointsman.agents.modules.module import (
     edge,
 )
 from pointsman.agents.modules.selfrep import NO_EVENTS, SCHEMA_VERSION, SelfRep
-from pointsman.agents.trust.apt import DEFAULT_TRUST, TrustConstants
-from pointsman.agents.trust.status import status_after
+from pointsman.agents.modules.status import status_after
 from pointsman.kernel.instant import EPOCH, Instant, read_instant
 from pointsman.kernel.number import Billionths, billionths, billionths_text
 
 
 def selfrep_of(given: GivenSelfRep | AgentsFile, config_hash: str) -> SelfRep:
-    """Give the snapshot of modules that were checked, under the router's snapshot in force."""
+    """Return the snapshot of checked modules, under the router's snapshot in force."""
     trust, warnings = _trust(given.trust)
     edges = _edges(given)
     needs: dict[str, list[str]] = {}
@@ -46,7 +46,7 @@ def selfrep_of(given: GivenSelfRep | AgentsFile, config_hash: str) -> SelfRep:
 
 
 def _edges(given: GivenSelfRep | AgentsFile) -> tuple[Edge, ...]:
-    """Give the edges by their ends; a dependency without an edge of its own is a required one."""
+    """Return the edges by their ends; a dependency without an edge of its own is a required one."""
     found = {(each.from_, each.to): each.required for each in given.edges}
     for node_id, module in given.modules.items():
         for name in module.dependencies:

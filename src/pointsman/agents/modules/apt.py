@@ -1,6 +1,6 @@
 """APT, the trust in an agent's performance: a fold over ordered events, in billionths.
 
-Companion §4.2. What an event does to a module's status is told in `status`.
+Companion §4.2. The effect of an event on a module's status is in `status`.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ DEFAULT_TRUST: Final = TrustConstants(
 
 
 class TrustEvent(Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing that happened to a module, as it is recorded.
+    """One recorded event of a module.
 
-    `origin` is who says so. `is_correct` belongs to judging events; `apt`, `status` and `signer` to
-    `MANUAL_OVERRIDE`, whose signer is a principal with the role it acted in.
+    `origin` is its reporter. `is_correct` belongs to judging events; `apt`, `status` and `signer`
+    to `MANUAL_OVERRIDE`, whose signer is a principal with the role it acted in.
     """
 
     event_id: str
@@ -86,17 +86,17 @@ def event_id(job_seed: str, index: int, event_type: EventType) -> str:
 
 
 def apt_after(apt: Billionths, event: TrustEvent, constants: TrustConstants) -> Billionths:
-    """Give the trust after an event."""
+    """Return the trust after an event."""
     if event.event_type == "MANUAL_OVERRIDE":
         return apt if event.apt is None else clamp(event.apt)
     if event.event_type in JUDGING:
-        return _moved(apt, constants.beta if event.is_correct else Billionths(0), constants)
+        return _move(apt, constants.beta if event.is_correct else Billionths(0), constants)
     if event.event_type in FAILING:
-        return _moved(apt, Billionths(-constants.gamma), constants)
+        return _move(apt, Billionths(-constants.gamma), constants)
     return apt
 
 
-def _moved(apt: Billionths, by: Billionths, constants: TrustConstants) -> Billionths:
+def _move(apt: Billionths, by: Billionths, constants: TrustConstants) -> Billionths:
     # DETERMINISM: rounded once, after the exact sum.
     exact = apt * (SCALE - constants.decay) + by * SCALE
     return clamp(Billionths(divide(exact, SCALE)))

@@ -1,4 +1,4 @@
-"""The status of a module: which one its record calls for, and who may set which by hand.
+"""The status of a module: which one its record calls for, and which roles may set one by hand.
 
 Companion §4.1 and §4.2: a low trust OR a failure degrades. Quarantine is never automatic.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from pointsman.agents.modules.apt import TrustConstants
 from pointsman.agents.modules.module import Metrics, Status
-from pointsman.agents.trust.apt import TrustConstants
 from pointsman.errors import PermissionDenied
 from pointsman.kernel.number import Billionths, billionths_text
 
@@ -19,9 +19,9 @@ GOVERNORS: Final = ("admin", "council")
 def status_after(
     status: Status, apt: Billionths, metrics: Metrics, constants: TrustConstants
 ) -> tuple[Status, str]:
-    """Give the status that a record calls for, and why; empty for a healthy one.
+    """Return the status that a record calls for, and why; empty for a healthy one.
 
-    An offline or quarantined module stays so until somebody sets it free.
+    An offline or quarantined module stays so until it is set healthy by hand.
     """
     failures = metrics.consecutive_failures
     if status in {"offline", "quarantined"}:

@@ -1,4 +1,4 @@
-"""What each type of action carries, as it is written, and which target it is about."""
+"""The payload of each type of action, as it is written, and its target."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from pointsman.agents.file.config import GivenConfig
-from pointsman.agents.modules.module import ModuleType, Status
-from pointsman.agents.trust.event import (
+from pointsman.agents.modules.event import (
     Dependency,
+    ModuleAdded,
     ModuleAptSet,
     ModulePolicySet,
-    ModuleRegistered,
     ModuleStatusSet,
     NewModule,
     RouterConfigSet,
     SelfRepEvent,
 )
+from pointsman.agents.modules.module import ModuleType, Status
 from pointsman.errors import InputError
 from pointsman.governance.action import ActionType
 from pointsman.kernel.canonical import canonical_json, untag
@@ -42,21 +42,21 @@ class SemWrite(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SemDelete(Struct, frozen=True, forbid_unknown_fields=True):
-    """A key to be removed; what it held before stays in its history."""
+    """A key to be removed; its earlier values stay in its history."""
 
     namespace: Name
     key: Name
 
 
 class GivenDependency(Struct, frozen=True, forbid_unknown_fields=True):
-    """A module that the new one rests on."""
+    """A module that the new one depends on."""
 
     to: Name
     required: bool = True
 
 
 class GivenPolicy(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a module may and may not do; nothing allowed means nothing restricted."""
+    """The actions a module may and may not do; an empty allowed list restricts nothing."""
 
     allowed_actions: tuple[Action, ...] = ()
     forbidden_actions: tuple[Action, ...] = ()
@@ -107,7 +107,7 @@ class SetRouterConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkflowBranch(Struct, frozen=True, forbid_unknown_fields=True):
-    """A decision of a workflow, where it would go, and a name for what it looked at."""
+    """A decision of a workflow, its target, and a digest of the inputs it read."""
 
     decision_id: str
     target: str
@@ -140,7 +140,7 @@ ROUTER: Final = "router"
 
 
 def read_payload(action_type: ActionType, payload: Json) -> Payload:
-    """Read a payload, or raise all that is wrong with it."""
+    """Read a payload, or raise with all its problems."""
     if not isinstance(payload, dict):
         raise InputError("a payload is a mapping of names to values")
     found = conform(Document("payload", payload, {}, {}), PAYLOADS[action_type])
@@ -149,8 +149,8 @@ def read_payload(action_type: ActionType, payload: Json) -> Payload:
     return found
 
 
-def opened(payload: bytes) -> Json:
-    """Give a recorded payload with its decimals exact."""
+def read_recorded_payload(payload: bytes) -> Json:
+    """Read a recorded payload with its decimals exact."""
     try:
         found: Json = untag(msgspec.json.decode(payload))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -159,7 +159,7 @@ def opened(payload: bytes) -> Json:
 
 
 def target_of(payload: Payload) -> str:
-    """Name what an action is about."""
+    """Return the name of an action's target."""
     match payload:
         case SemWrite() | SemDelete():
             return f"sem:{payload.namespace}/{payload.key}"
@@ -173,10 +173,10 @@ def target_of(payload: Payload) -> str:
 def selfrep_event(
     request_id: str, payload: Payload, requested_by: str
 ) -> SelfRepEvent | None:  # fmt: skip
-    """Give what an action does to the self-representation; nothing where it is not about that."""
+    """Return an action's event of the self-representation; None where it has none."""
     match payload:
         case RegisterModule():
-            return ModuleRegistered(request_id, _module(payload), requested_by)
+            return ModuleAdded(request_id, _module(payload), requested_by)
         case SetModuleStatus(node_id, status, reason):
             return ModuleStatusSet(request_id, node_id, status, reason)
         case SetModulePolicy(node_id, policy):

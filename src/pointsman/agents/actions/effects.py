@@ -1,6 +1,6 @@
-"""What governed actions change: modules added, set by hand or restricted, constants replaced. Pure.
+"""The effects of governed actions: modules added, set by hand or restricted, constants replaced.
 
-Who may ask for it and who must agree is `council`'s matter; here it is only carried out.
+Pure. Requests and approvals are in `governance`; here an approved action is only applied.
 """
 
 from __future__ import annotations
@@ -12,6 +12,15 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from pointsman.agents.file.config import EPSILON, GivenConfig, changed_config
+from pointsman.agents.modules.event import (
+    ModuleAdded,
+    ModuleAptSet,
+    ModulePolicySet,
+    ModuleStatusSet,
+    RouterConfigSet,
+    SelfRepEvent,
+)
+from pointsman.agents.modules.folding import degrade_if_unproven
 from pointsman.agents.modules.module import (
     UNJUDGED,
     Metrics,
@@ -21,49 +30,31 @@ from pointsman.agents.modules.module import (
     edge,
 )
 from pointsman.agents.modules.selfrep import SelfRep
+from pointsman.agents.modules.status import status_after
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy
-from pointsman.agents.trust.event import (
-    ModuleAptSet,
-    ModulePolicySet,
-    ModuleRegistered,
-    ModuleStatusSet,
-    RouterConfigSet,
-    SelfRepEvent,
-)
-from pointsman.agents.trust.status import status_after
 from pointsman.errors import InputError, NotFound
 from pointsman.kernel.canonical import untag
 from pointsman.kernel.document import Document
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.schema import conform
 
-House = tuple[AgentsPolicy, SelfRep]
-"""What rules the choice of agents, and the agents."""
+GovernedAgents = tuple[AgentsPolicy, SelfRep]
+"""The policy of agent routing, and the modules."""
 
 
-def governed(house: House, events: Iterable[tuple[Instant, SelfRepEvent]]) -> House:
-    """Give a house after events, in their order; a request that is told twice counts once."""
-    seen: set[str] = set()
-    for at, event in events:
-        if event.request_id not in seen:
-            house = house_after(house, event, at)
-        seen.add(event.request_id)
-    return house
-
-
-def house_after(house: House, event: SelfRepEvent, at: Instant) -> House:
-    """Give a house after one event, or raise where it cannot take it."""
+def apply_event(house: GovernedAgents, event: SelfRepEvent, at: Instant) -> GovernedAgents:
+    """Return policy and modules after one event, or raise where it cannot apply."""
     policy, selfrep = house
     match event:
         case RouterConfigSet(_, changes):
-            return _configured(policy, selfrep, changes)
-        case ModuleRegistered():
-            return policy, _registered(selfrep, event, at)
-    return policy, _changed(selfrep, _module_after(selfrep, event, at))
+            return _configure(policy, selfrep, changes)
+        case ModuleAdded():
+            return policy, _register(selfrep, event, at)
+    return policy, _replace_module(selfrep, _module_after(selfrep, event, at))
 
 
-def _configured(policy: AgentsPolicy, selfrep: SelfRep, changes: Raw) -> House:
-    given = _given(changes)
+def _configure(policy: AgentsPolicy, selfrep: SelfRep, changes: Raw) -> GovernedAgents:
+    given = _read_changes(changes)
     named = [name for name in GivenConfig.__struct_fields__ if getattr(given, name) is not UNSET]
     policy = replace(
         policy,
@@ -78,7 +69,7 @@ def _configured(policy: AgentsPolicy, selfrep: SelfRep, changes: Raw) -> House:
     return policy, replace(selfrep, config_hash=POLICY_FORM.id(policy))
 
 
-def _given(changes: Raw) -> GivenConfig:
+def _read_changes(changes: Raw) -> GivenConfig:
     value = untag(msgspec.json.decode(changes))
     given = conform(Document("changes", value, {}, {}), GivenConfig)
     if given.numeric_epsilon not in {UNSET, EPSILON}:
@@ -86,8 +77,8 @@ def _given(changes: Raw) -> GivenConfig:
     return given
 
 
-def _registered(selfrep: SelfRep, event: ModuleRegistered, at: Instant) -> SelfRep:
-    """Add a module, or put it in the place of one of its name: a new one has no record."""
+def _register(selfrep: SelfRep, event: ModuleAdded, at: Instant) -> SelfRep:
+    """Add a module, or replace the one of its name: a new one has no record."""
     given = event.module
     known = {each.node_id for each in selfrep.modules}
     for each in given.dependencies:
@@ -115,7 +106,9 @@ def _registered(selfrep: SelfRep, event: ModuleRegistered, at: Instant) -> SelfR
     edges = [each for each in selfrep.edges if each.from_ != given.node_id]
     edges += [edge(given.node_id, to, required=required) for to, required in needs.items()]
     ordered = tuple(sorted(edges, key=lambda each: (each.from_, each.to)))
-    return replace(_changed(selfrep, module), edges=ordered)
+    return replace(
+        _replace_module(selfrep, degrade_if_unproven(module, selfrep.trust)), edges=ordered
+    )
 
 
 def _module_after(
@@ -126,7 +119,7 @@ def _module_after(
         raise NotFound(f"there is no module `{event.node_id}`")
     match event:
         case ModuleStatusSet(_, _, status, reason):
-            # Whoever sets a module free also ends its run of failures.
+            # Setting a module healthy also ends its run of failures.
             failures = 0 if status == "healthy" else module.metrics.consecutive_failures
             metrics = Metrics(failures, module.metrics.total_calls)
             changed = replace(module, status=status, status_reason=reason, metrics=metrics)
@@ -143,7 +136,7 @@ def _policy(allowed: Iterable[str], forbidden: Iterable[str]) -> ModulePolicy:
     return ModulePolicy(tuple(sorted(set(allowed))), tuple(sorted(set(forbidden))))
 
 
-def _changed(selfrep: SelfRep, module: Module) -> SelfRep:
+def _replace_module(selfrep: SelfRep, module: Module) -> SelfRep:
     others = [each for each in selfrep.modules if each.node_id != module.node_id]
     ordered = sorted([*others, module], key=lambda each: each.node_id)
     return replace(selfrep, modules=tuple(ordered))

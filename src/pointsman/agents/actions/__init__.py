@@ -1,0 +1,1 @@
+"""Governed actions on agents: their payloads, and their effects."""
