@@ -15,9 +15,9 @@ from pointsman.agents.facts import GoalView, JobFacts, MindView, PrivacyVerdict
 from pointsman.agents.facts import with_seal as with_query_seal
 from pointsman.agents.file.agents_file import AgentsFile
 from pointsman.agents.file.make_selfrep import selfrep_of
-from pointsman.agents.modules.apt import TrustEvent, event_id
 from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.selfrep import SELFREP_FORM, selfrep_id
+from pointsman.agents.modules.trust import TrustEvent, event_id
 from pointsman.agents.policy import POLICY_FORM as AGENTS_POLICY_FORM
 from pointsman.agents.policy import agents_policy, read_policy
 from pointsman.kernel.canonical import content_id

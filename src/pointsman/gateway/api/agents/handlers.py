@@ -7,9 +7,9 @@ from msgspec import structs
 from pointsman.agents.explain import ShownRoute, number, to_json
 from pointsman.agents.facts import read_facts
 from pointsman.agents.file.agents_file import GivenSelfRep, read_selfrep_document
-from pointsman.agents.modules.apt import TrustConstants
 from pointsman.agents.modules.module import Edge, Module
 from pointsman.agents.modules.selfrep import SelfRep, selfrep_id
+from pointsman.agents.modules.trust import TrustConstants
 from pointsman.errors import JobPrivacyBlocked, RouterNoMatch
 from pointsman.gateway.api.agents.call import Call, Told, refusal_value
 from pointsman.gateway.api.agents.shapes import (

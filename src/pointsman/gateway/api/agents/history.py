@@ -10,10 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.agents.explain import number
-from pointsman.agents.modules.apt import EVENT_FORM
 from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.module import Status
 from pointsman.agents.modules.selfrep import Tail
+from pointsman.agents.modules.trust import EVENT_FORM
 from pointsman.app import Pointsman
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import PointsmanError

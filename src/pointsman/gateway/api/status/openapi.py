@@ -29,6 +29,7 @@ EVERYWHERE: Final = (400, 403, 408, 413, 421)
 """What any request can be refused with: its form, its origin, its time, its size, its host."""
 
 PUBLISHED_NAMES: Final[Mapping[str, str]] = {
+    "ActionWishBody": "GivenAction",
     "ResourceBudgetBody": "pointsman.agents.brainstate.written.GivenBudget",
     "pointsman.gateway.api.keys.handlers.GivenBudget": "pointsman.gateway.api.admin.GivenBudget",
 }
