@@ -231,9 +231,9 @@ def running(home: Path, surroundings: ProviderEnvironment = PATIENT) -> Iterator
     server = msgspec.structs.replace(given.server, port=0)
     os.environ.setdefault(gateway.ADMIN_TOKEN, ADMIN_TOKEN)
     with ExitStack() as stack:
-        listening = stack.enter_context(gateway.bound(server))
+        listening = stack.enter_context(gateway.bind_socket(server))
         parts, application = stack.enter_context(
-            gateway.opened(home, server=server, surroundings=surroundings)
+            gateway.open_gateway(home, server=server, surroundings=surroundings)
         )
         serving = gateway.serving(parts, application)
         thread = threading.Thread(target=lambda: serving.run(sockets=[listening]), daemon=True)

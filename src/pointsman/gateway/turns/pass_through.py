@@ -191,8 +191,8 @@ class PassThroughCall:
         inside = failure_inside(name, body)
         if inside is not None:
             raise inside
-        await self._begin([JSON, (b"content-length", str(len(body)).encode())])
-        await self.send({"type": "http.response.body", "body": body})
+        length = (b"content-length", str(len(body)).encode())
+        self.send.whole(200, await self._head([JSON, length]), body)
         usage = usage_of("chat", body)
         if self._operation == "embeddings":
             # Embeddings have no output tokens, and providers do not report any.
@@ -207,9 +207,12 @@ class PassThroughCall:
                 if not self.has_begun:
                     self._call.stop_waiting()
                     self._call.progress = StreamedAnswer(seen)
-                    await self._begin([EVENTS, (b"cache-control", b"no-cache")])
+                    head = await self._head([EVENTS, (b"cache-control", b"no-cache")])
+                    seen.feed(piece)
+                    await self.send.begin(200, head, piece)
+                    continue
                 seen.feed(piece)
-                await self.send({"type": "http.response.body", "body": piece, "more_body": True})
+                await self.send.more(piece)
         except asyncio.CancelledError:
             if seen.stop_reason is not None:
                 self._call.complete(StreamedAnswer(seen), seen.stop_reason, answer.attempts)
@@ -217,17 +220,16 @@ class PassThroughCall:
         seen.end()
         if not self.has_begun:
             raise UpstreamError("the stream ended before it began", error_class="network")
-        await self.send({"type": "http.response.body", "body": b""})
+        self.send.end()
         self._call.complete(StreamedAnswer(seen), seen.stop_reason or "end", answer.attempts)
 
-    async def _begin(self, headers: list[tuple[bytes, bytes]]) -> None:
-        """Let the head out, once the decision is durable."""
+    async def _head(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """Return the headers of the answer, once the decision is durable."""
         live = self.live
         await live.durability.wait()
         self._call.first_byte_ns = time.perf_counter_ns()
         self.has_begun = True
-        told = [*headers, *live.headers(self._call.answer_headers)]
-        await self.send({"type": "http.response.start", "status": 200, "headers": told})
+        return [*headers, *live.headers(self._call.answer_headers)]
 
     def _fail(self, error: UpstreamError) -> CallResult:
         self.error = error

@@ -76,7 +76,7 @@ def openapi(routes: Iterable[Route]) -> Schema:
 
 
 def _publish_names(document: Schema) -> Schema:
-    """Give renamed classes the component names that callers know."""
+    """Publish renamed classes under the component names that callers know."""
     text = msgspec.json.encode(document)
     for name, published in PUBLISHED_NAMES.items():
         text = text.replace(
