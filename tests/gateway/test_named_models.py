@@ -34,6 +34,7 @@ def test_a_named_model_that_is_out_is_refused_and_never_swapped(town: Town, path
         assert int(refused.headers["retry-after"]) > 1
         assert "5 failures in a row" in refused.text
         assert "other configured providers: claude, embedded, house" in refused.text
+        assert "house, open" not in refused.text, "it was tried"
     assert not town.local.requests
 
 
