@@ -24,7 +24,7 @@ from pointsman.branches.decide import decide
 from pointsman.branches.facts import read_facts
 from pointsman.branches.policy import branch_policy, read_document
 from pointsman.branches.rules.table import Table
-from pointsman.expressions.evaluate import Scope
+from pointsman.expressions.evaluate import EvaluationScope
 from pointsman.expressions.expression import condition, value
 from pointsman.kernel.document import Document
 from pointsman.kernel.wb1 import Salted, ends, pick_weight, unit_bytes
@@ -61,7 +61,7 @@ def least(work: dict[str, Callable[[], object]], counts: dict[str, int]) -> dict
 
 def single() -> dict[str, float]:
     ours = condition(SEED)
-    scope = Scope(CONTEXT, CONTEXT)
+    scope = EvaluationScope(CONTEXT, CONTEXT)
     fast, whole = ours.fast, scope.whole
     theirs = zen.compile_expression(SEED)
     given = {"input": CONTEXT}
@@ -78,7 +78,10 @@ def single() -> dict[str, float]:
 
 
 def template() -> dict[str, float]:
-    ours, scope = value("{{ artifact.quality_score }}"), Scope({"artifact": {"quality_score": 1}})
+    ours, scope = (
+        value("{{ artifact.quality_score }}"),
+        EvaluationScope({"artifact": {"quality_score": 1}}),
+    )
     given = {"artifact": {"quality_score": 1}}
     found = least(
         {
@@ -132,7 +135,7 @@ def table() -> dict[str, float]:
     """First match at row 100: one code object, an index, and the whole decision with its trace."""
     theirs = zen_table()
     assert theirs({})["result"] == {"target": "t99"}
-    scope = Scope(CONTEXT, CONTEXT)
+    scope = EvaluationScope(CONTEXT, CONTEXT)
     texts = conditions(is_indexable=True)
     indexed = Table([condition(text) for text in texts])
     linear = Table([condition(text) for text in texts])

@@ -29,7 +29,7 @@ from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of, hashed_vector
 from pointsman.turns.learning.pattern_row import PatternRow
-from pointsman.turns.policy import Rule
+from pointsman.turns.policy import RoutingRule
 from pointsman.turns.rules.condition import Condition, TimeWindow
 from pointsman.turns.rules.text_patterns import MAX_TEXT
 
@@ -44,7 +44,7 @@ MESSAGE = (
 VECTORS = [hashed_vector(f"{MESSAGE[n:]} {n}") for n in range(100)]
 
 
-def rules(count: int) -> tuple[Rule, ...]:
+def rules(count: int) -> tuple[RoutingRule, ...]:
     """Give rules as people write them, none of which matches the message."""
     kinds = [
         lambda n: Condition(message_matches=f"^/never{n}|deploy.*cluster {n}"),
@@ -63,7 +63,8 @@ def rules(count: int) -> tuple[Rule, ...]:
         lambda n: Condition(workspace_path_matches=f"^/srv/team{n}/"),
     ]
     return tuple(
-        Rule(f"rule {n}", kinds[n % len(kinds)](n), MODELS[n % len(MODELS)]) for n in range(count)
+        RoutingRule(f"rule {n}", kinds[n % len(kinds)](n), MODELS[n % len(MODELS)])
+        for n in range(count)
     )
 
 
@@ -188,7 +189,7 @@ def _look(number: int) -> Look:
 def hostile() -> dict[str, dict[str, float]]:
     """Patterns and texts that stall backtracking engines."""
     bad = tuple(
-        Rule(f"r{n}", Condition(message_matches=p), MODELS[0])
+        RoutingRule(f"r{n}", Condition(message_matches=p), MODELS[0])
         for n, p in enumerate(HOSTILE_PATTERNS)
     )
     ready = a_policy("acme:large", *MODELS, rules=(*bad, *rules(100)))

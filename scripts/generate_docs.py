@@ -23,7 +23,7 @@ from pointsman.agents.facts import GivenJob
 from pointsman.agents.file.agents_file import AgentsFile, GivenSelfRep
 from pointsman.agents.file.config import DEFAULT_CONFIG, GivenConfig, default_text
 from pointsman.branches.file.decisions_file import DecisionsFile
-from pointsman.branches.rules.review import Concern as BranchConcern
+from pointsman.branches.rules.review import BranchConcern
 from pointsman.branches.trace import Reason
 from pointsman.cli.main import main as command
 from pointsman.expressions import values

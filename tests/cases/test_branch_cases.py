@@ -11,7 +11,7 @@ from pointsman.branches.decide import DECIDER, decide
 from pointsman.branches.facts import FACTS_FORM, read_facts
 from pointsman.branches.file.decisions_file import DecisionsFile
 from pointsman.branches.policy import POLICY_FORM, branch_policy, read_document, read_policy
-from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
+from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, BranchTrace
 from pointsman.errors import DocumentError
 from pointsman.kernel.content import no_texts
 from pointsman.kernel.document import Document
@@ -40,7 +40,7 @@ def _file(case: dict[str, Any]) -> DecisionsFile:
     return read_document(document)
 
 
-def _said(outcome: BranchOutcome, trace: Trace) -> dict[str, Any]:
+def _said(outcome: BranchOutcome, trace: BranchTrace) -> dict[str, Any]:
     """Give what a decision says under the names a case may ask for."""
     placed = outcome.weighted
     fields = {name: getattr(outcome, name) for name in BranchOutcome.__struct_fields__}

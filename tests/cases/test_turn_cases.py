@@ -17,7 +17,7 @@ from pointsman.turns.decide import decide
 from pointsman.turns.facts import TurnFacts, read_facts, turn_facts
 from pointsman.turns.policy import NO_ROUTING, read_policy, turn_policy
 from pointsman.turns.registry.models import NO_MODELS, read_models, registry
-from pointsman.turns.trace import Evaluation, Trace, TurnOutcome
+from pointsman.turns.trace import Evaluation, TurnOutcome, TurnTrace
 
 FOLDER = Path(__file__).parent / "turns"
 HOME = "/home/me"
@@ -66,7 +66,7 @@ def _facts(case: dict[str, Any], policy: CompiledTurnPolicy) -> TurnFacts:
     return turn_facts(given, *split_override(given.message, policy.aliases))
 
 
-def _said(outcome: TurnOutcome, trace: Trace, want: dict[str, Any]) -> dict[str, Any]:
+def _said(outcome: TurnOutcome, trace: TurnTrace, want: dict[str, Any]) -> dict[str, Any]:
     """Give what a decision says under the names a case asks for."""
     slots = {each.policy: each for each in trace.chain}
     main = trace.chain[outcome.winner_index]

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from pointsman.branches.policy import branch_policy, read_policy
-from pointsman.branches.rules.review import Concern, review
+from pointsman.branches.rules.review import BranchConcern, review
 from pointsman.kernel.wb1 import Salted, ends, pick_weight, unit_bytes
 from pointsman.storage.policies.sensor_file import SensorType, read_sensors
 from pointsman.storage.policies.settings import read_settings
@@ -31,7 +31,7 @@ def test_the_guide_has_examples() -> None:
 @pytest.mark.parametrize("text", EXAMPLES, ids=lambda text: text.split()[2])
 def test_an_example_of_the_guide_is_read_and_has_no_faults(text: str) -> None:
     policy = branch_policy([read_policy(text.encode(), "guide")])
-    harmless = {Concern.GAP, Concern.OVERLAP}
+    harmless = {BranchConcern.GAP, BranchConcern.OVERLAP}
     assert [each for each in review(policy) if each.code not in harmless] == []
 
 

@@ -17,14 +17,14 @@ from pointsman.brainstate.state import BRAINSTATE_FORM, BrainState
 from pointsman.brainstate.tick import insert_items, tick_state
 from pointsman.brainstate.trace import TRACE_FORM, TickTrace
 from pointsman.brainstate.view import JSON, state_view
-from pointsman.kernel.document import Limits
+from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import ONE
 
 ROOT = Path(__file__).parents[2]
 SEEDS = range(10_000, 10_100)
 REPLAYED = range(500)
-LARGE = Limits(bytes=2**20)
+LARGE = DocumentLimits(bytes=2**20)
 PINNED = "a2935cd084267cb262dae29c2bd5e2e6557fadb7a222c7e6e87c7da64c641edd"
 
 Tick = tuple[BrainState, TickInputs, BrainState, TickTrace]

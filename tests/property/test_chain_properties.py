@@ -17,7 +17,7 @@ from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import DECIDER, decide
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_seal
 from pointsman.turns.policy import POLICY_FORM
-from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM, Trace, TurnOutcome
+from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM, TurnOutcome, TurnTrace
 
 EXAMPLES = settings(max_examples=300, derandomize=True, deadline=None, database=None)
 SEEDS = st.integers(0, 2**32)
@@ -135,7 +135,7 @@ def _recorded(ready: CompiledTurnPolicy, facts: TurnFacts) -> tuple[bytes, bytes
     return tuple(DECIDER.under(policy)(stored, lambda _seal: str(facts.message)))
 
 
-def _bytes(decided: tuple[TurnOutcome, Trace]) -> tuple[bytes, bytes]:
+def _bytes(decided: tuple[TurnOutcome, TurnTrace]) -> tuple[bytes, bytes]:
     return OUTCOME_FORM.encode(decided[0]), TRACE_FORM.encode(decided[1])
 
 

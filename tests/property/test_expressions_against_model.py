@@ -9,7 +9,7 @@ import pytest
 from tests.models import expression_model
 from tests.models.expression_model import U
 
-from pointsman.expressions.evaluate import Answer, Scope
+from pointsman.expressions.evaluate import EvaluationResult, EvaluationScope
 from pointsman.expressions.expression import Expression, value
 from pointsman.expressions.syntax import ExpressionRefused
 
@@ -282,7 +282,7 @@ def compared(seed: int) -> tuple[Counter[str], list[str]]:
 def difference(
     expression: Expression, tree: tuple, context: dict, given: Any, seen: Counter[str]
 ) -> str:
-    scope = Scope(context, given)
+    scope = EvaluationScope(context, given)
     answer = expression.answer(scope)
     careful = expression.carefully(scope)
     wanted = expression_model.evaluate(tree, context, given)
@@ -302,7 +302,7 @@ def said(found: Any) -> str:
     return "null" if found is None else "value"
 
 
-def agree(answer: Answer, wanted: Any) -> bool:
+def agree(answer: EvaluationResult, wanted: Any) -> bool:
     if wanted is U:
         return not answer.is_known
     return answer.is_known and expression_model.same(expression_model.plain(answer.value), wanted)

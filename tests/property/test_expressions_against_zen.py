@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pointsman.expressions.evaluate import UNKNOWN, Scope
+from pointsman.expressions.evaluate import UNKNOWN, EvaluationScope
 from pointsman.expressions.expression import value
 
 zen = pytest.importorskip("zen", reason="zen-engine is not installed for this interpreter")
@@ -82,7 +82,7 @@ def agreed(seed: int) -> tuple[str, Any, Any, bool]:
     draw = Draw(seed)
     kind = draw.choice(["truth", "number", "text"])
     text = getattr(draw, kind)(draw.randint(1, 4))
-    found = value(text).answer(Scope(CONTEXT)).value
+    found = value(text).answer(EvaluationScope(CONTEXT)).value
     other = theirs(text)
     if isinstance(found, int | Decimal) and not isinstance(found, bool):
         # zen gives floats back: numbers agree where they are one float.
@@ -122,7 +122,7 @@ FAILS = object()
     ],
 )
 def test_where_the_two_languages_differ(text: str, ours: Any, other: Any) -> None:
-    assert value(text).answer(Scope(CONTEXT)).value == ours
+    assert value(text).answer(EvaluationScope(CONTEXT)).value == ours
     if other is FAILS:
         with pytest.raises(RuntimeError):
             theirs(text)

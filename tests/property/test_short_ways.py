@@ -19,9 +19,9 @@ from pointsman.kernel.record import (
     DECISION_FORM,
     RECORDED_FORM,
     Aside,
+    DecisionPayload,
     DecisionRecord,
     Names,
-    Recorded,
     Room,
     decision_draft,
     recorded_bytes,
@@ -74,7 +74,7 @@ asides = st.builds(
 def test_a_decision_written_in_one_go_has_the_bytes_of_its_forms(
     record: DecisionRecord, aside: Aside
 ) -> None:
-    told = RECORDED_FORM.encode(Recorded(Raw(DECISION_FORM.encode(record)), aside))
+    told = RECORDED_FORM.encode(DecisionPayload(Raw(DECISION_FORM.encode(record)), aside))
     assert recorded_bytes(record, aside) == told
 
 

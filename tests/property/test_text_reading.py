@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pointsman.errors import DocumentError
 from pointsman.kernel import yaml_text
-from pointsman.kernel.document import Limits
+from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.yaml_text import read_yaml
 
@@ -78,7 +78,7 @@ texts = st.lists(fragments, max_size=14).map("".join)
 
 def outcome(reader, text):
     try:
-        document = reader(text, "s", Limits(depth=8, nodes=60))
+        document = reader(text, "s", DocumentLimits(depth=8, nodes=60))
     except DocumentError as error:
         return error.problems
     return document.value, document.values, document.keys

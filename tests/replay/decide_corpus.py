@@ -15,9 +15,9 @@ from pointsman.agents.facts import GoalView, JobFacts, MindView, PrivacyVerdict
 from pointsman.agents.facts import with_seal as with_query_seal
 from pointsman.agents.file.agents_file import AgentsFile
 from pointsman.agents.file.make_selfrep import selfrep_of
-from pointsman.agents.modules.apt import TrustEvent, event_id
 from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.selfrep import SELFREP_FORM, selfrep_id
+from pointsman.agents.modules.trust import TrustEvent, event_id
 from pointsman.agents.policy import POLICY_FORM as AGENTS_POLICY_FORM
 from pointsman.agents.policy import agents_policy, read_policy
 from pointsman.kernel.canonical import content_id
@@ -39,7 +39,7 @@ from pointsman.testing.builders import a_policy, some_facts
 from pointsman.turns.decide import DECIDER
 from pointsman.turns.facts import FACTS_FORM, BudgetLeft, Override, with_seal
 from pointsman.turns.learning.pattern_row import PatternRow, nearest_first
-from pointsman.turns.policy import POLICY_FORM, Disagreement, Rule, Workspace
+from pointsman.turns.policy import POLICY_FORM, Disagreement, RoutingRule, Workspace
 from pointsman.turns.registry.models import EMBEDDED_MODEL
 from pointsman.turns.rules.condition import Condition, TimeWindow
 
@@ -54,10 +54,12 @@ MESSAGES = (
     "x" * 500,
 )
 RULES = (
-    Rule("first", Condition(message_matches=r"^/commit|write.*commit"), "acme:b"),
-    Rule("second", Condition(message_contains_any=("STRASSE", "GRÖSSE", "architecture")), "acme:a"),
-    Rule("night", Condition(time_of_day_between=TimeWindow(1320, 360)), EMBEDDED_MODEL),
-    Rule(
+    RoutingRule("first", Condition(message_matches=r"^/commit|write.*commit"), "acme:b"),
+    RoutingRule(
+        "second", Condition(message_contains_any=("STRASSE", "GRÖSSE", "architecture")), "acme:a"
+    ),
+    RoutingRule("night", Condition(time_of_day_between=TimeWindow(1320, 360)), EMBEDDED_MODEL),
+    RoutingRule(
         "tree",
         Condition(
             any_of=(
@@ -68,7 +70,7 @@ RULES = (
         ),
         "z:\ufb33",
     ),
-    Rule("cost", Condition(cost_today_exceeds_microusd=MicroUsd(5_000_000)), EMBEDDED_MODEL),
+    RoutingRule("cost", Condition(cost_today_exceeds_microusd=MicroUsd(5_000_000)), EMBEDDED_MODEL),
 )
 ROWS = nearest_first(
     PatternRow(

@@ -13,7 +13,7 @@ from pointsman.audit import egress
 from pointsman.kernel.content import seal_text
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH
-from pointsman.kernel.record import Aside, Names, Outcome, outcome_draft
+from pointsman.kernel.record import Aside, Names, OutcomeRecord, outcome_draft
 from pointsman.operations.starter import starter_text
 from pointsman.placement.trace import Placed
 from pointsman.recording.placing import PlacedTurn, facts_of_turn
@@ -104,7 +104,9 @@ def test_a_call_whose_end_is_on_record_says_so(home: Path) -> None:
         a_turn(pointsman, tokens=500)
         (row,) = pointsman.egress().rows
         names = Names("o-1", row.decision_id, pointsman.clock.now())
-        pointsman.desk.recorder().append(outcome_draft(names, Outcome("done", Raw(b"{}")))).result()
+        pointsman.desk.recorder().append(
+            outcome_draft(names, OutcomeRecord("done", Raw(b"{}")))
+        ).result()
         (row,) = pointsman.egress().rows
     assert row.call == "ended"
 
@@ -190,7 +192,7 @@ def test_each_call_under_a_decision_is_a_departure_of_the_same_turn(home: Path) 
         record(pointsman, {"winner_index": 0}, linked="fallback")
         for number in range(3):
             names = Names(f"o-{number}", "by-hand-fallback", pointsman.clock.now())
-            draft = outcome_draft(names, Outcome("done", Raw(b"{}")))
+            draft = outcome_draft(names, OutcomeRecord("done", Raw(b"{}")))
             pointsman.desk.recorder().append(draft).result()
         a_turn(pointsman, tokens=500)
     report = pointsman.egress()

@@ -30,7 +30,7 @@ from pointsman.recording.ruling import Policies, Ruling, decide_turn
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import Override, TurnFacts
-from pointsman.turns.policy import Rule
+from pointsman.turns.policy import RoutingRule
 from pointsman.turns.registry.models import (
     EMBEDDED_MODEL,
     GivenModel,
@@ -54,7 +54,7 @@ def turns_under(default: str, *rules: str, **models: GivenModel) -> CompiledTurn
     """A policy over these models; the rules all match, in this order."""
     named = {name.replace("_", ":"): model for name, model in models.items()}
     known = registry(ModelsFile(1, models=named), lambda _name: None)
-    made = tuple(Rule(f"to {use}", Condition(has_images=False), use) for use in rules)
+    made = tuple(RoutingRule(f"to {use}", Condition(has_images=False), use) for use in rules)
     local = (name for name, model in named.items() if model.location == "local")
     return a_policy(default, models=known, rules=made, local_model=next(local, UNSET))
 

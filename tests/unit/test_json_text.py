@@ -3,13 +3,13 @@ from decimal import Decimal
 import pytest
 
 from pointsman.errors import DocumentError
-from pointsman.kernel.document import Limits
+from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.json_text import read_json
 
 
 def read(text, **limits):
     raw = text if isinstance(text, bytes) else text.encode("utf-8")
-    return read_json(raw, "s", Limits(**limits)).value
+    return read_json(raw, "s", DocumentLimits(**limits)).value
 
 
 def refusals(text, **limits):

@@ -18,7 +18,7 @@ from tests.unit.calls_made import (
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.decide import Evaluation, decide
 from pointsman.turns.facts import Health
-from pointsman.turns.policy import Rule
+from pointsman.turns.policy import RoutingRule
 from pointsman.turns.registry.availability import (
     ALL_HEALTHY,
     Report,
@@ -140,7 +140,10 @@ def test_one_model_out_leaves_its_sibling_to_be_chosen() -> None:
 
 @pytest.mark.req(282, 294)
 def test_a_rule_on_the_model_that_is_out_falls_through_to_a_rule_on_its_sibling() -> None:
-    rules = (Rule("deep", Condition(), OPUS), Rule("deep, second", Condition(), SONNET))
+    rules = (
+        RoutingRule("deep", Condition(), OPUS),
+        RoutingRule("deep, second", Condition(), SONNET),
+    )
     policy = a_policy(GPT, OPUS, SONNET, GPT, rules=rules)
     outcome, trace = decide(policy, some_facts(availability=out_after(*failures(5))))
     assert outcome.chosen_model == SONNET

@@ -11,7 +11,7 @@ from pointsman.kernel.record import (
     Attempt,
     DecisionRecord,
     Names,
-    Outcome,
+    OutcomeRecord,
     attempt_draft,
     decision_draft,
     outcome_draft,
@@ -63,7 +63,7 @@ def test_a_further_decision_about_the_same_thing_says_what_it_is() -> None:
 def test_attempts_and_outcomes_are_entries_of_their_own_linked_to_the_decision() -> None:
     names = Names("a1", "d1", Instant(6))
     attempt = attempt_draft(names, Attempt(1, "p:m", Raw(b"{}")))
-    outcome = outcome_draft(names, Outcome("done", Raw(b"{}")))
+    outcome = outcome_draft(names, OutcomeRecord("done", Raw(b"{}")))
     assert (attempt.kind, attempt.ref) == ("attempt", "d1")
     assert (outcome.kind, outcome.ref) == ("outcome", "d1")
     assert outcome.payload == b'{"detail":{},"status":"done"}'

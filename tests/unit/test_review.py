@@ -13,7 +13,7 @@ from pointsman.turns.compiled import compile_policy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import Override
 from pointsman.turns.learning.pattern_row import PatternRow
-from pointsman.turns.policy import Rule, TurnPolicy, Workspace, read_policy, turn_policy
+from pointsman.turns.policy import RoutingRule, TurnPolicy, Workspace, read_policy, turn_policy
 from pointsman.turns.registry.models import Model, read_models, registry
 from pointsman.turns.rules.condition import Condition, TimeWindow
 from pointsman.turns.rules.review import MOST_COMPARED, Concern, condition_text, local_proof, review
@@ -120,7 +120,10 @@ def test_a_fallback_rule_is_told_when_it_acts() -> None:
 
 def test_the_first_rule_in_the_way_is_named() -> None:
     rules = [rule(name, {"message_matches": "x"}) for name in "abc"]
-    assert found(*rules) == [(Concern.SHADOWED, "b", "a"), (Concern.SHADOWED, "c", "a")]
+    assert found(*rules) == [
+        (Concern.SHADOWED, "b", "a"),
+        (Concern.SHADOWED, "c", "a"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -212,10 +215,10 @@ def test_a_tier_without_a_model_matters_only_to_those_who_delegate() -> None:
 
 def test_five_thousand_rules_are_reviewed() -> None:
     rules = tuple(
-        Rule(f"r{n}", Condition(message_matches=f"x{n}", has_images=False), "acme:big")
+        RoutingRule(f"r{n}", Condition(message_matches=f"x{n}", has_images=False), "acme:big")
         for n in range(5_000)
     )
-    last = Rule("last", Condition(message_matches="x7", has_images=False), "ollama:own")
+    last = RoutingRule("last", Condition(message_matches="x7", has_images=False), "ollama:own")
     findings = review(replace(policy(), rules=(*rules, last)))
     assert [(each.rule_name, each.by) for each in findings] == [("last", "r7")]
 
@@ -224,16 +227,16 @@ def test_deep_nesting_costs_no_more_than_its_size() -> None:
     asked = Condition(message_matches="x")
     for level in range(28):
         asked = Condition(message_matches=f"x{level}", not_=asked)
-    assert review(replace(policy(), rules=(Rule("deep", asked, "acme:big"),))) == ()
+    assert review(replace(policy(), rules=(RoutingRule("deep", asked, "acme:big"),))) == ()
 
 
 def test_only_the_first_rules_are_compared_where_limits_alone_differ() -> None:
     rules = tuple(
-        Rule(f"r{n}", Condition(estimated_input_tokens_gt=9_000 - n), "acme:big")
+        RoutingRule(f"r{n}", Condition(estimated_input_tokens_gt=9_000 - n), "acme:big")
         for n in range(2 * MOST_COMPARED)
     )
     first, last = (
-        Rule(name, Condition(estimated_input_tokens_gt=tokens), "acme:big")
+        RoutingRule(name, Condition(estimated_input_tokens_gt=tokens), "acme:big")
         for name, tokens in (("seen", 9_000), ("missed", 9_000 - MOST_COMPARED))
     )
     findings = review(replace(policy(), rules=(*rules, first, last)))
@@ -311,7 +314,7 @@ CONDITIONS = st.one_of(
     st.builds(Condition, time_of_day_between=st.builds(TimeWindow, TIMES, TIMES)),
 )
 RULES = st.lists(st.tuples(CONDITIONS, NAMES), max_size=4).map(
-    lambda pairs: tuple(Rule(f"r{n}", when, use) for n, (when, use) in enumerate(pairs))
+    lambda pairs: tuple(RoutingRule(f"r{n}", when, use) for n, (when, use) in enumerate(pairs))
 )
 ANY_MODEL = st.builds(
     Model, st.sampled_from(["local", "cloud"]), tier=st.sampled_from([None, "deep"])

@@ -11,12 +11,12 @@ from pointsman.testing import a_policy
 from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import GivenFacts, TurnFacts, turn_facts
-from pointsman.turns.policy import Rule
+from pointsman.turns.policy import RoutingRule
 from pointsman.turns.rules.condition import Condition
 
 RULES = (
-    Rule("pictures", Condition(has_images=True), "acme:big"),
-    Rule("commits", Condition(message_matches="commit"), "acme:big"),
+    RoutingRule("pictures", Condition(has_images=True), "acme:big"),
+    RoutingRule("commits", Condition(message_matches="commit"), "acme:big"),
 )
 READY = a_policy("embedded:smollm2-135m", "acme:big", rules=RULES)
 

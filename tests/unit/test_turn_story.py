@@ -18,7 +18,7 @@ from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.explain import NARROWEST, story_to_json, to_screen
 from pointsman.turns.facts import Override, TurnFacts
-from pointsman.turns.policy import Rule, Workspace
+from pointsman.turns.policy import RoutingRule, Workspace
 from pointsman.turns.rules.condition import Condition
 from pointsman.turns.story.turn_story import (
     LaterDecision,
@@ -29,14 +29,14 @@ from pointsman.turns.story.turn_story import (
     UnaskedCandidates,
 )
 from pointsman.turns.story.unasked import unasked_candidates
-from pointsman.turns.trace import Evaluation, RuleAttempt, Shown, Trace, TurnOutcome
+from pointsman.turns.trace import Evaluation, RuleAttempt, Shown, TurnOutcome, TurnTrace
 
 MODELS = ("acme:a", "acme:b", "acme:c", "acme:d")
 ALWAYS = Condition()
 DEFAULT = Evaluation("global_default", "chose", "acme:d", "global default")
 
 
-def a_shown(outcome: TurnOutcome, trace: Trace, **changes: object) -> Shown:
+def a_shown(outcome: TurnOutcome, trace: TurnTrace, **changes: object) -> Shown:
     shown = Shown(
         turn_id="01M7QC9T8PBY5JDT157J6TAX7E",
         session_id="47a5a326110fa49a79fc155152586cf8",
@@ -71,7 +71,7 @@ def a_fallback(**changes: object) -> LaterDecision:
         "d-2",
         Instant(20),
         TurnOutcome("acme:d", 0, ()),
-        Trace((DEFAULT,)),
+        TurnTrace((DEFAULT,)),
         ("acme:a",),
     )
     return replace(later, **changes)
@@ -80,7 +80,9 @@ def a_fallback(**changes: object) -> LaterDecision:
 def three_lost() -> Shown:
     """Three rules that match and are rejected, each for a cause of its own."""
     rules = tuple(
-        Rule(f"the {name} rule, with a name that alone is longer than its column", ALWAYS, model)
+        RoutingRule(
+            f"the {name} rule, with a name that alone is longer than its column", ALWAYS, model
+        )
         for name, model in (("first", "acme:a"), ("second", "acme:b"), ("third", "acme:c"))
     )
     facts = some_facts(
@@ -119,7 +121,7 @@ def test_a_wide_terminal_takes_one_line_for_each_rule_that_lost() -> None:
 
 
 def test_rules_that_lost_before_a_rule_that_won_are_told_below_it() -> None:
-    rules = (Rule("one", ALWAYS, "acme:a"), Rule("two", ALWAYS, "acme:b"))
+    rules = (RoutingRule("one", ALWAYS, "acme:a"), RoutingRule("two", ALWAYS, "acme:b"))
     facts = some_facts(availability={"acme:a": "unavailable"})
     screen = to_screen(decided(a_policy("acme:d", *MODELS, rules=rules), facts), 200)
     assert 'chose           acme:b (rule "two" matched)' in screen
@@ -130,14 +132,14 @@ def test_rules_that_lost_before_a_rule_that_won_are_told_below_it() -> None:
 def test_a_default_that_lost_among_several_is_told_without_a_rules_name() -> None:
     lost = RuleAttempt("", "acme:a", "over_budget", "budget day has $0 left, acme:a needs more")
     chain = (replace(DEFAULT, rule_attempts=(lost,)),)
-    screen = to_screen(a_shown(TurnOutcome("acme:d", 0, ()), Trace(chain)), 200)
+    screen = to_screen(a_shown(TurnOutcome("acme:d", 0, ()), TurnTrace(chain)), 200)
     assert "chose           acme:d\n" in screen
     assert "lost: acme:a [over_budget] budget day has $0 left, acme:a needs more" in screen
 
 
 def test_a_default_taken_for_another_reason_says_that_reason() -> None:
     chain = (replace(DEFAULT, reason="placement keeps this turn here"),)
-    screen = to_screen(a_shown(TurnOutcome("acme:d", 0, ()), Trace(chain)), 200)
+    screen = to_screen(a_shown(TurnOutcome("acme:d", 0, ()), TurnTrace(chain)), 200)
     assert "acme:d (placement keeps this turn here)" in screen
 
 
@@ -160,11 +162,11 @@ def test_a_turn_that_fell_back_tells_each_call_and_why_it_was_decided_again() ->
     lost = RuleAttempt("b", "acme:b", "over_budget", "budget day has $0 left, acme:b needs more")
     again = RuleAttempt("a", "acme:a", "provider_unavailable", "acme:a failed earlier in this turn")
     chain = (Evaluation("rule", "rejected", "acme:b", "x", "b", (again, lost)), DEFAULT)
-    later = a_fallback(outcome=TurnOutcome("acme:d", 1, ()), trace=Trace(chain))
+    later = a_fallback(outcome=TurnOutcome("acme:d", 1, ()), trace=TurnTrace(chain))
     served = a_call(
         "d-2", "acme:d", number=2, cost_microusd=MicroUsd(19), input_tokens=12, output_tokens=7
     )
-    rules = (Rule("a", ALWAYS, "acme:a"),)
+    rules = (RoutingRule("a", ALWAYS, "acme:a"),)
     shown = decided(a_policy("acme:d", *MODELS, rules=rules), some_facts())
     story = TurnStory(shown, (later,), (FAILED, served))
     assert (story.state, story.served_model, story.cost_microusd) == ("fallback", "acme:d", 19)
@@ -294,7 +296,9 @@ def test_the_json_of_a_turn_keeps_every_field_of_the_decision() -> None:
 def test_no_line_is_wider_than_the_terminal_in_any_script(letter: str, width: int) -> None:
     reason = f"{letter * 150} {letter * 3} {letter * 90}"
     chain = (Evaluation("rule", "chose", "p:" + letter * 70, reason, rule_name="r"),)
-    shown = a_shown(TurnOutcome("p:" + letter * 90, 0, ()), Trace(chain), session_id=letter * 60)
+    shown = a_shown(
+        TurnOutcome("p:" + letter * 90, 0, ()), TurnTrace(chain), session_id=letter * 60
+    )
     screen = to_screen(TurnStory(shown, calls=(a_call(model=letter * 100),)), width)
     wide = max(sum(2 if east_asian_width(c) in "WF" else 1 for c in n) for n in screen.split("\n"))
     assert width - 2 <= wide <= width
@@ -312,11 +316,11 @@ def test_a_text_is_folded_between_words_and_indented() -> None:
 
 def test_who_would_have_taken_a_turn_is_told_by_slot_rule_and_model() -> None:
     rules = (
-        Rule("no", Condition(has_images=True), "acme:a"),
-        Rule("first", ALWAYS, "acme:a"),
-        Rule("second", ALWAYS, "acme:b"),
-        Rule("images", Condition(has_images=True), "acme:b"),
-        Rule("gone", ALWAYS, "acme:c"),
+        RoutingRule("no", Condition(has_images=True), "acme:a"),
+        RoutingRule("first", ALWAYS, "acme:a"),
+        RoutingRule("second", ALWAYS, "acme:b"),
+        RoutingRule("images", Condition(has_images=True), "acme:b"),
+        RoutingRule("gone", ALWAYS, "acme:c"),
     )
     workspaces = (Workspace("/w", default="acme:b", rules=(), pattern=None, tiers=None),)
     ready = a_policy("acme:d", *MODELS, rules=rules, workspaces=workspaces)
@@ -346,7 +350,7 @@ def test_who_would_have_taken_a_turn_is_told_by_slot_rule_and_model() -> None:
 def test_only_slots_behind_the_winner_are_told_as_not_asked(
     facts: dict[str, object], wanted: list[str]
 ) -> None:
-    rules = (Rule("first", ALWAYS, "acme:a"),)
+    rules = (RoutingRule("first", ALWAYS, "acme:a"),)
     ready = a_policy("acme:d", *MODELS, rules=rules, tiers={"fast": "acme:b"})
     asked = some_facts(**facts)
     found = unasked_candidates(ready, asked, *decide(ready, asked))
@@ -356,16 +360,16 @@ def test_only_slots_behind_the_winner_are_told_as_not_asked(
 def test_of_a_list_of_defaults_those_behind_the_one_taken_were_not_asked() -> None:
     ready = a_policy(("acme:a", "acme:b", "acme:c"), *MODELS)
     chain = (replace(DEFAULT, candidate_model="acme:b"),)
-    found = unasked_candidates(ready, some_facts(), TurnOutcome("acme:b", 0, ()), Trace(chain))
+    found = unasked_candidates(ready, some_facts(), TurnOutcome("acme:b", 0, ()), TurnTrace(chain))
     assert [each.model for each in found.candidates] == ["acme:c"]
 
 
 def test_rules_whose_text_is_gone_are_left_out_and_counted() -> None:
     rules = (
-        Rule("first", ALWAYS, "acme:a"),
-        Rule("reads", Condition(message_matches="hello"), "acme:b"),
-        Rule("reads too", Condition(message_contains_any=("hello",)), "acme:b"),
-        Rule("sees", Condition(has_images=False), "acme:c"),
+        RoutingRule("first", ALWAYS, "acme:a"),
+        RoutingRule("reads", Condition(message_matches="hello"), "acme:b"),
+        RoutingRule("reads too", Condition(message_contains_any=("hello",)), "acme:b"),
+        RoutingRule("sees", Condition(has_images=False), "acme:c"),
     )
     ready = a_policy(None, *MODELS, rules=rules)
     outcome, trace = decide(ready, some_facts("hello"))

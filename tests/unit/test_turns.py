@@ -12,15 +12,15 @@ from pointsman.testing import a_policy, some_facts
 from pointsman.turns.decide import DECIDER, decide
 from pointsman.turns.explain import to_screen
 from pointsman.turns.facts import FACTS_FORM, with_seal
-from pointsman.turns.policy import POLICY_FORM, Rule
+from pointsman.turns.policy import POLICY_FORM, RoutingRule
 from pointsman.turns.rules.condition import Condition
-from pointsman.turns.trace import Banner, Evaluation, Shown, Trace, TurnOutcome
+from pointsman.turns.trace import Banner, Evaluation, Shown, TurnOutcome, TurnTrace
 
 SEAL = Sealed("hmac-sha256:" + "0" * 64, 5)
 HEIGHT = 24
 
 
-def _shown(outcome: TurnOutcome, trace: Trace, **changes: object) -> Shown:
+def _shown(outcome: TurnOutcome, trace: TurnTrace, **changes: object) -> Shown:
     shown = Shown(
         turn_id="01HZ",
         session_id="",
@@ -133,7 +133,7 @@ def test_a_long_decision_is_told_whole_and_never_too_wide() -> None:
         for number in range(30)
     )
     outcome = TurnOutcome("", -1, (Banner("x", "tried " * 90),))
-    screen = to_screen(_shown(outcome, Trace(chain)))
+    screen = to_screen(_shown(outcome, TurnTrace(chain)))
     lines = screen.splitlines()
     assert len(lines) > HEIGHT
     assert max(map(len, lines)) <= WIDTH
@@ -146,7 +146,7 @@ def test_a_long_decision_is_told_whole_and_never_too_wide() -> None:
 
 def test_text_from_outside_cannot_move_the_cursor_of_the_why_screen() -> None:
     chain = (Evaluation("rule", "chose", "p:m", "x", rule_name="\x1b[2J\u202e"),)
-    screen = to_screen(_shown(TurnOutcome("p:\x1b[31m", 0, ()), Trace(chain)))
+    screen = to_screen(_shown(TurnOutcome("p:\x1b[31m", 0, ()), TurnTrace(chain)))
     assert "\x1b" not in screen
     assert "\u202e" not in screen
     assert "\\u001b" in screen
@@ -160,7 +160,9 @@ def test_facts_are_recorded_sealed() -> None:
 
 @pytest.mark.req(151, 152)
 def test_an_outage_has_a_banner_until_the_state_is_healthy_again() -> None:
-    policy = a_policy("acme:b", "acme:a", "acme:b", rules=(Rule("r", Condition(), "acme:a"),))
+    policy = a_policy(
+        "acme:b", "acme:a", "acme:b", rules=(RoutingRule("r", Condition(), "acme:a"),)
+    )
     during, _ = decide(policy, some_facts(availability={"acme:a": "unavailable"}))
     after, _ = decide(policy, some_facts(availability={"acme:a": "healthy"}))
     assert [each.code for each in during.banners] == ["turns.model_unavailable"]
@@ -171,7 +173,7 @@ def test_an_outage_has_a_banner_until_the_state_is_healthy_again() -> None:
 
 
 def test_a_limit_that_is_used_up_has_a_banner_of_its_own_words() -> None:
-    policy = a_policy("b:b", "acme:a", "b:b", rules=(Rule("r", Condition(), "acme:a"),))
+    policy = a_policy("b:b", "acme:a", "b:b", rules=(RoutingRule("r", Condition(), "acme:a"),))
     limited, _ = decide(policy, some_facts(availability={"acme": "rate_limited"}))
     tried, _ = decide(policy, some_facts(availability={"acme": "half_open"}))
     assert [each.code for each in limited.banners] == ["turns.provider_unavailable"]
@@ -189,7 +191,7 @@ def _columns(line: str) -> int:
 @pytest.mark.parametrize("letter", ["界", "é", "x", "\U0001f600"])
 def test_no_line_is_wider_than_the_screen_in_any_script(letter: str) -> None:
     chain = (Evaluation("rule", "chose", "p:" + letter * 70, letter * 200, rule_name="r"),)
-    screen = to_screen(_shown(TurnOutcome("p:" + letter * 90, 0, ()), Trace(chain)))
+    screen = to_screen(_shown(TurnOutcome("p:" + letter * 90, 0, ()), TurnTrace(chain)))
     widths = [_columns(line) for line in screen.splitlines()]
     assert max(widths) <= WIDTH
     assert max(widths) >= WIDTH - 2

@@ -5,7 +5,7 @@ import yaml
 
 from pointsman.errors import DocumentError
 from pointsman.kernel import yaml_text
-from pointsman.kernel.document import Limits
+from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.yaml_text import parse_yaml, read_yaml
 
 
@@ -17,7 +17,7 @@ def _parser(request, monkeypatch):
 
 def read(text, **limits):
     raw = text if isinstance(text, bytes) else text.encode("utf-8")
-    return read_yaml(raw, "s", Limits(**limits)).value
+    return read_yaml(raw, "s", DocumentLimits(**limits)).value
 
 
 def refusals(text, **limits):

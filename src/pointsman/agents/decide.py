@@ -15,8 +15,8 @@ from pointsman.agents.compiled import (
     CompiledAgents,
     CompiledAgentsPolicy,
     Misses,
-    ModuleRow,
     Roster,
+    RosterRow,
     Screening,
     compile_policy,
     sorted_rows,
@@ -158,7 +158,7 @@ class _Job:
         is_high_risk = bool(action) and action_key(action) in policy.high_risk
         return JobIntent(intent, source, action, is_high_risk=is_high_risk)
 
-    def _check_candidates(self, gate: Gate) -> Sequence[ModuleRow]:
+    def _check_candidates(self, gate: Gate) -> Sequence[RosterRow]:
         """Return the candidates that pass the checks, by trust; note the others."""
         pool = self._candidates()
         if isinstance(pool, Roster):
@@ -171,7 +171,7 @@ class _Job:
         self.checks = (_OPEN, _LEFT, *self.misses.checks(self.considered))
         return found
 
-    def _candidates(self) -> Roster | Sequence[ModuleRow]:
+    def _candidates(self) -> Roster | Sequence[RosterRow]:
         """Return the candidates by trust: those listed, of the intent, or all agents."""
         router, names = self.router, self.facts.candidate_list
         if names:
@@ -188,7 +188,7 @@ class _Job:
         self.considered = len(roster.rows)
         return roster
 
-    def _named_rows(self, names: tuple[str, ...]) -> list[ModuleRow]:
+    def _named_rows(self, names: tuple[str, ...]) -> list[RosterRow]:
         rows, kept, misses = self.router.rows, self.router.fallback_names, self.misses
         unknown, found = misses.by_check["known"], []
         for name in sorted(set(names)):

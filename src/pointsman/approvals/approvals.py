@@ -43,10 +43,10 @@ from pointsman.governance.action import (
     LONGEST_TEXT,
     LONGEST_WINDOW,
     SYSTEM,
+    ActionRefusal,
     ActionRequest,
     Actor,
 )
-from pointsman.governance.refusal import ActionRefusal
 from pointsman.governance.state import (
     ActionEvent,
     ActionState,

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pointsman.brainstate.consolidation import drop_expired, recompute_cwm, with_items
 from pointsman.brainstate.constants import Constants
 from pointsman.brainstate.events import Insertion, Referenced, TickInputs
 from pointsman.brainstate.journal import Journal
-from pointsman.brainstate.memory import TickMemory, age_items, split_promoted
+from pointsman.brainstate.memory import (
+    TickMemory,
+    age_items,
+    drop_expired,
+    recompute_cwm,
+    split_promoted,
+    with_items,
+)
 from pointsman.brainstate.reports import Reports, justify_wishes
 from pointsman.brainstate.seeded import seeded_instant
 from pointsman.brainstate.state import Attention, BrainState, Cwm, CwmItem

@@ -21,15 +21,21 @@ from pointsman.branches.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
     BranchOutcome,
+    BranchTrace,
     CaseResult,
     ReadValue,
     Reason,
-    Trace,
     Weighted,
 )
 from pointsman.errors import ValueRefused
 from pointsman.expressions import numbers
-from pointsman.expressions.evaluate import UNKNOWN, Answer, Names, Scope, Unknown
+from pointsman.expressions.evaluate import (
+    UNKNOWN,
+    EvaluationResult,
+    EvaluationScope,
+    RootNames,
+    Unknown,
+)
 from pointsman.expressions.syntax import Path
 from pointsman.expressions.values import MISSING, STEPS, Missing, NotKnown, Value, follow_path, same
 from pointsman.kernel.canonical import canonical_json, content_id
@@ -41,7 +47,7 @@ DECISION_VERSION = 1
 DEFAULT_LABEL = "default"
 
 _NULL = Raw(b"null")
-_NAMES = Names()
+_NAMES = RootNames()
 _SINGLE_TABLES = frozenset({"binary", "switch"})
 
 
@@ -55,13 +61,13 @@ class _Choice(NamedTuple):
     weighted: Weighted | None = None
 
 
-def decide(compiled: CompiledDecisions, facts: BranchFacts) -> tuple[BranchOutcome, Trace]:
+def decide(compiled: CompiledDecisions, facts: BranchFacts) -> tuple[BranchOutcome, BranchTrace]:
     """Decide, and let the guardrails judge the choice."""
     found = compiled.decision(facts.decision_id)
     decision = found.decision
     answer, recorded = _input(found, facts)
     given: Value | Missing = MISSING if isinstance(answer.value, Unknown) else answer.value
-    scope = Scope(facts.context, given)
+    scope = EvaluationScope(facts.context, given)
     wheel = found.wheel
     choice = (
         _choose_by_table(found, scope) if wheel is None else _choose_by_weight(found, wheel, given)
@@ -88,12 +94,12 @@ def decide(compiled: CompiledDecisions, facts: BranchFacts) -> tuple[BranchOutco
         approval_required=judgement.approval_required,
     )
     read = tuple(_read(path, scope) for path in found.reads)
-    return outcome, Trace(choice.results, read, answer.missing, answer.reason)
+    return outcome, BranchTrace(choice.results, read, answer.missing, answer.reason)
 
 
-def _input(found: CompiledDecision, facts: BranchFacts) -> tuple[Answer, Raw]:
+def _input(found: CompiledDecision, facts: BranchFacts) -> tuple[EvaluationResult, Raw]:
     """Evaluate the input once; one that has no exact form counts as unknown."""
-    answer = found.input.answer(Scope(facts.context))
+    answer = found.input.answer(EvaluationScope(facts.context))
     if isinstance(answer.value, Unknown):
         return answer, _NULL
     if answer.value is facts.context:
@@ -101,10 +107,10 @@ def _input(found: CompiledDecision, facts: BranchFacts) -> tuple[Answer, Raw]:
     try:
         return answer, Raw(canonical_json(answer.value))
     except ValueRefused as error:
-        return Answer(UNKNOWN, (), error.message), _NULL
+        return EvaluationResult(UNKNOWN, (), error.message), _NULL
 
 
-def _choose_by_table(found: CompiledDecision, scope: Scope) -> _Choice:
+def _choose_by_table(found: CompiledDecision, scope: EvaluationScope) -> _Choice:
     decision = found.decision
     policy = "first" if decision.type in _SINGLE_TABLES else decision.hit_policy
     hits = found.table.first(scope) if policy == "first" else found.table.every(scope)
@@ -225,13 +231,13 @@ def _result(found: CompiledDecision, number: int, hits: Hits) -> CaseResult:
     return found.yes[number] if number in hits.hits else found.no[number]
 
 
-def _unknown_text(unknown: Answer) -> str:
+def _unknown_text(unknown: EvaluationResult) -> str:
     missing = ", ".join(f"`{each}`" for each in unknown.missing)
     parts = [f"missing {missing}" if missing else "", unknown.reason]
     return "unknown: " + "; ".join(each for each in parts if each)
 
 
-def _read(path: Path, scope: Scope) -> ReadValue:
+def _read(path: Path, scope: EvaluationScope) -> ReadValue:
     found = follow_path(_NAMES.start(path.root, scope), path.steps)
     if isinstance(found, Missing):
         return ReadValue(path.text, _NULL, None, is_missing=True)

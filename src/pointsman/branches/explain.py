@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.branches.compiled import plain
-from pointsman.branches.trace import BranchOutcome, CaseResult, ReadValue, Trace
+from pointsman.branches.trace import BranchOutcome, BranchTrace, CaseResult, ReadValue
 from pointsman.kernel.columns import cut_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text
@@ -31,7 +31,7 @@ class ShownBranch(Struct, frozen=True):
     decision_version: int
     name: str
     outcome: BranchOutcome
-    trace: Trace
+    trace: BranchTrace
 
 
 def to_screen(shown: ShownBranch) -> str:
@@ -76,7 +76,7 @@ def _stop_lines(outcome: BranchOutcome) -> Iterator[str]:
         yield f"Slot {placed.slot} of {placed.total_weight} by {placed.method}, salt {placed.salt}"
 
 
-def _inputs(trace: Trace) -> Iterator[str]:
+def _inputs(trace: BranchTrace) -> Iterator[str]:
     if trace.input_missing:
         yield f"Input: missing {', '.join(trace.input_missing)}"
     elif trace.input_reason:
@@ -110,7 +110,7 @@ def _result(case: CaseResult) -> str:
     return {True: "true", False: "false", None: "unknown"}[case.result]
 
 
-def _fit(body: list[str], trace: Trace, outcome: BranchOutcome, room: int) -> list[str]:
+def _fit(body: list[str], trace: BranchTrace, outcome: BranchOutcome, room: int) -> list[str]:
     """Show all cases where they fit, else those that were true or unknown first."""
     if len(body) <= room:
         return body
@@ -147,7 +147,7 @@ def to_json(shown: ShownBranch, asked: Mapping[str, object] = {}) -> dict[str, o
     }
 
 
-def case_values(trace: Trace) -> list[dict[str, object]]:
+def case_values(trace: BranchTrace) -> list[dict[str, object]]:
     """Return the result of every case, in order."""
     return [_detail(each) for each in trace.cases]
 

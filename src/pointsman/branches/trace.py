@@ -97,7 +97,7 @@ class BranchOutcome(Struct, frozen=True, forbid_unknown_fields=True):
         return self.chosen_targets if self.verdict in HELD else ()
 
 
-class Trace(Struct, frozen=True, forbid_unknown_fields=True):
+class BranchTrace(Struct, frozen=True, forbid_unknown_fields=True):
     """Every case in order, and the values they looked at."""
 
     cases: tuple[CaseResult, ...]
@@ -107,4 +107,4 @@ class Trace(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 OUTCOME_FORM = Form(BranchOutcome)
-TRACE_FORM = Form(Trace)
+TRACE_FORM = Form(BranchTrace)

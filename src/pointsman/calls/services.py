@@ -14,7 +14,7 @@ from pointsman.kernel.canonical import Form
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.kernel.record import Names, Outcome
+from pointsman.kernel.record import Names, OutcomeRecord
 from pointsman.providers.port import Deadlines
 from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.decision_recorder import DecisionRecorder
@@ -66,9 +66,9 @@ END_FORM = Form(CallEnd)
 ABSURD_FORM = Form(AbsurdCharge)
 
 
-def outcome_of(end: CallEnd) -> Outcome:
+def outcome_of(end: CallEnd) -> OutcomeRecord:
     """Return an end as the ledger's outcome."""
-    return Outcome("failed" if end.error_class else "done", Raw(END_FORM.encode(end)))
+    return OutcomeRecord("failed" if end.error_class else "done", Raw(END_FORM.encode(end)))
 
 
 def charge_alarm_draft(names: Names, quote: Quote, end: CallEnd) -> Draft:

@@ -13,7 +13,7 @@ from pointsman.errors import NotFound
 from pointsman.jobs.agency import LOCAL
 from pointsman.jobs.request import JobRequest, freeze_job, read_job_request
 from pointsman.kernel.columns import table
-from pointsman.kernel.document import Limits, printable
+from pointsman.kernel.document import DocumentLimits, printable
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.nearest import nearest
@@ -88,7 +88,7 @@ def why(session: Session, name: str) -> None:
 
 def read_request(name: str) -> JobRequest:
     """Read a job from a file or standard input."""
-    limits = Limits(bytes=MOST_INPUT, nodes=2_000_000)
+    limits = DocumentLimits(bytes=MOST_INPUT, nodes=2_000_000)
     return read_job_request(read_json(*read_input(name), limits))
 
 

@@ -14,7 +14,7 @@ from pointsman.brainstate.trace import TickTrace
 from pointsman.brainstate.view import JSON, hints_view, state_view
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.kernel.columns import cut_line, pad_line
-from pointsman.kernel.document import Limits, printable
+from pointsman.kernel.document import DocumentLimits, printable
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import billionths_text
 
@@ -47,7 +47,7 @@ def show(session: Session, name: str) -> None:
 @command
 def tick(session: Session, name: str, given: str) -> None:
     """Advance a recorded state by one tick; what it wishes for is asked for, not done."""
-    inputs = read_inputs(read_json(*read_input(given), Limits(bytes=MOST_INPUT)))
+    inputs = read_inputs(read_json(*read_input(given), DocumentLimits(bytes=MOST_INPUT)))
     with session.open(create=True) as pointsman:
         made = pointsman.agency.tick(name, inputs)
     value = {

@@ -6,11 +6,11 @@ from pointsman.branches.facts import read_facts
 from pointsman.cli.terms import Session, read_input
 from pointsman.errors import InputError
 from pointsman.expressions.values import Value
-from pointsman.kernel.document import Limits
+from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.json_text import read_json
 from pointsman.storage.policies.decision_files import DecisionFiles, DecisionsInForce
 
-_CONTEXT_LIMITS = Limits(bytes=1 << 20, depth=60, nodes=200_000)
+_CONTEXT_LIMITS = DocumentLimits(bytes=1 << 20, depth=60, nodes=200_000)
 
 
 def read_context(given: str) -> dict[str, Value]:

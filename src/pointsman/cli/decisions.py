@@ -14,7 +14,7 @@ from pointsman.app import SystemClock
 from pointsman.branches.dmn.table_import import NO_MATCH
 from pointsman.branches.file.decisions_file import HitPolicy
 from pointsman.branches.policy import named_decisions
-from pointsman.branches.rules.review import Finding, review
+from pointsman.branches.rules.review import BranchFinding, review
 from pointsman.cli.decision_records import cache, distribution, lineage, log
 from pointsman.cli.decision_terms import decisions_in_force, read_context
 from pointsman.cli.terms import Session, command, count_text, read_input
@@ -252,13 +252,13 @@ def _value_at(document: Document, problem: Problem) -> str:
     return ""
 
 
-def _finding_lines(finding: Finding) -> Iterator[str]:
+def _finding_lines(finding: BranchFinding) -> Iterator[str]:
     yield f"warning: {finding.decision_id}: {finding.code}: {finding.message}"
     if finding.example is not None:
         yield f"  for example {_json(finding.example)}"
 
 
-def _finding_value(finding: Finding) -> dict[str, object]:
+def _finding_value(finding: BranchFinding) -> dict[str, object]:
     example = None if finding.example is None else msgspec.Raw(_json(finding.example).encode())
     return {**msgspec.structs.asdict(finding), "example": example}
 

@@ -17,7 +17,7 @@ from pointsman.cli.terms import MOST_INPUT, Session, command, count_text, read_i
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Document, Limits, printable
+from pointsman.kernel.document import Document, DocumentLimits, printable
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import (
@@ -44,7 +44,7 @@ from pointsman.turns.learning.fingerprint import Fingerprint, Surroundings, fing
 from pointsman.turns.registry.models import model_id
 
 SHORT_ID = 12
-_LIMITS = Limits(bytes=MOST_INPUT, nodes=1_000_000)
+_LIMITS = DocumentLimits(bytes=MOST_INPUT, nodes=1_000_000)
 
 
 class PatternImportRow(Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ import msgspec
 from pointsman.audit.egress import Egress, EgressReport, egress_value
 from pointsman.cli.terms import MOST_INPUT, Session, command, count_text, read_input
 from pointsman.errors import DocumentError
-from pointsman.kernel.document import Limits, printable
+from pointsman.kernel.document import DocumentLimits, printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.kernel.json_text import read_json
 from pointsman.placement.explain import to_json, to_screen
@@ -87,7 +87,7 @@ def egress(session: Session, since: str | None) -> None:
 def _read_given(session: Session, name: str) -> GivenPlacement:
     """Read the facts; their problems are an error of the table's own."""
     try:
-        return read_facts(read_json(*read_input(name), Limits(bytes=MOST_INPUT)))
+        return read_facts(read_json(*read_input(name), DocumentLimits(bytes=MOST_INPUT)))
     except DocumentError as error:
         if not session.as_json:
             raise

@@ -11,7 +11,7 @@ import click
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import InputError
 from pointsman.kernel.columns import WIDTH
-from pointsman.kernel.document import Limits
+from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.json_text import read_json
 from pointsman.turns.explain import story_to_json, to_json, to_screen
 from pointsman.turns.facts import GivenFacts, read_facts
@@ -74,7 +74,7 @@ def _read_facts(message: str | None, name: str | None) -> GivenFacts | str:
             "give either a message or --facts", hint="pointsman route 'hello', or --facts FILE"
         )
     if name is not None:
-        return read_facts(read_json(*read_input(name), Limits(bytes=MOST_INPUT)))
+        return read_facts(read_json(*read_input(name), DocumentLimits(bytes=MOST_INPUT)))
     return message or ""
 
 

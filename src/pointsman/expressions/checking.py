@@ -14,10 +14,10 @@ from pointsman.expressions.evaluate import INPUT, WHOLE
 from pointsman.expressions.functions import ANY, FUNCTIONS, Kinds
 from pointsman.expressions.syntax import (
     Arithmetic,
-    Call,
     Choice,
     Compare,
     ExpressionRefused,
+    FunctionCall,
     Item,
     Key,
     ListOf,
@@ -201,7 +201,7 @@ class _Check:
         self._need(node.condition, _BOOLEAN, "`?`")
         return _either(self.kinds(node.yes), self.kinds(node.no))
 
-    def call(self, node: Call) -> Kinds:
+    def call(self, node: FunctionCall) -> Kinds:
         function = FUNCTIONS.get(node.name)
         if function is None:
             near = nearest(node.name, FUNCTIONS)
@@ -252,5 +252,5 @@ _WAYS: Mapping[type, Callable[..., Kinds]] = {
     Test: _Check.test,
     Arithmetic: _Check.arithmetic,
     Choice: _Check.choice,
-    Call: _Check.call,
+    FunctionCall: _Check.call,
 }

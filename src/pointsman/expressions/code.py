@@ -17,12 +17,12 @@ from typing import TypeAlias, cast
 from pointsman.expressions import values
 from pointsman.expressions.evaluate import INPUT, WHOLE
 from pointsman.expressions.functions import FUNCTIONS, make_call
-from pointsman.expressions.patterns import Pattern
+from pointsman.expressions.patterns import CompiledPattern
 from pointsman.expressions.syntax import (
     Arithmetic,
-    Call,
     Choice,
     Compare,
+    FunctionCall,
     Item,
     ListOf,
     Literal,
@@ -80,7 +80,7 @@ def _soft(start: object, steps: tuple[str | int, ...]) -> Value:
     return None if found is MISSING else cast("Value", found)
 
 
-class Code:
+class CodeBuilder:
     """Builds Python expressions out of trees, and keeps the values they are bound to.
 
     `hoisted` names the variables that hold a path's value, or `MISSING`; the second of the two
@@ -268,7 +268,7 @@ class Code:
     def _matches(self, text: Node, pattern: Node) -> Python:
         self.is_metered = True
         assert isinstance(pattern, Literal)  # noqa: S101 - checked when the text was read
-        is_in = Pattern(str(pattern.value)).is_in
+        is_in = CompiledPattern(str(pattern.value)).is_in
         return ast.Call(self.constant(is_in), [self.value(text), _load("meter")], [])
 
     def arithmetic(self, node: Arithmetic) -> Python:
@@ -286,7 +286,7 @@ class Code:
     def _chosen(self, condition: Node, yes: Node, no: Node) -> Python:
         return ast.IfExp(self.truth(condition), self._present_value(yes), self._present_value(no))
 
-    def call(self, node: Call) -> Python:
+    def call(self, node: FunctionCall) -> Python:
         """Return code for a function of the table."""
         match node.name:
             case "if":
@@ -354,7 +354,7 @@ def _is_ordered(value: Value) -> bool:
 
 
 def _is_boolean(node: Node) -> bool:
-    if isinstance(node, Call):
+    if isinstance(node, FunctionCall):
         return node.name in _BOOLEAN_CALLS
     is_truth = isinstance(node, Literal) and isinstance(node.value, bool)
     return is_truth or isinstance(node, Not | Logic | Compare | Test)
@@ -373,17 +373,17 @@ def _plain_members(node: Node) -> list[Value] | None:
 
 
 _WAYS: Mapping[type, Callable[..., Python]] = {
-    Literal: Code.literal,
-    Path: Code.path,
-    Item: Code.item,
-    ListOf: Code.list_of,
-    MapOf: Code.map_of,
-    Not: Code.not_,
-    Minus: Code.minus,
-    Logic: Code.logic,
-    Compare: Code.compare,
-    Test: Code.test,
-    Arithmetic: Code.arithmetic,
-    Choice: Code.choice,
-    Call: Code.call,
+    Literal: CodeBuilder.literal,
+    Path: CodeBuilder.path,
+    Item: CodeBuilder.item,
+    ListOf: CodeBuilder.list_of,
+    MapOf: CodeBuilder.map_of,
+    Not: CodeBuilder.not_,
+    Minus: CodeBuilder.minus,
+    Logic: CodeBuilder.logic,
+    Compare: CodeBuilder.compare,
+    Test: CodeBuilder.test,
+    Arithmetic: CodeBuilder.arithmetic,
+    Choice: CodeBuilder.choice,
+    FunctionCall: CodeBuilder.call,
 }

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from pointsman.expressions import values
 from pointsman.expressions.functions import FUNCTIONS, make_call
-from pointsman.expressions.patterns import Pattern
+from pointsman.expressions.patterns import CompiledPattern
 from pointsman.expressions.syntax import (
     Arithmetic,
-    Call,
     Choice,
     Compare,
+    FunctionCall,
     Item,
     ListOf,
     Literal,
@@ -36,7 +36,7 @@ from pointsman.expressions.values import (
     Meter,
     Missing,
     NotKnown,
-    OverBudget,
+    StepsExhausted,
     Value,
     follow_path,
 )
@@ -45,7 +45,7 @@ INPUT = "input"
 WHOLE = "context"
 
 
-class Scope:
+class EvaluationScope:
     """What an expression may look at: the context, and the decision's input."""
 
     __slots__ = ("context", "input", "whole")
@@ -67,7 +67,7 @@ UNKNOWN: Final = Unknown()
 Found: TypeAlias = "Value | Unknown"
 
 
-class Answer(Struct, frozen=True):
+class EvaluationResult(Struct, frozen=True):
     """The result of an expression; where it is unknown, the missing paths and the reason."""
 
     value: Found
@@ -80,34 +80,34 @@ class Answer(Struct, frozen=True):
         return self.value is not UNKNOWN
 
 
-class Names(Struct, frozen=True):
+class RootNames(Struct, frozen=True):
     """How an expression's names are read: in a condition `input` is the decision's input."""
 
     has_input: bool = True
 
-    def start(self, root: str, scope: Scope) -> object:
+    def start(self, root: str, scope: EvaluationScope) -> object:
         """Return the value that a name stands for."""
         if root == INPUT and self.has_input:
             return scope.input
         return scope.whole if root == WHOLE else scope.context.get(root, MISSING)
 
 
-def evaluate(tree: Node, scope: Scope, names: Names) -> Answer:
+def evaluate(tree: Node, scope: EvaluationScope, names: RootNames) -> EvaluationResult:
     """Evaluate an expression; whatever goes wrong is an unknown value, never an error."""
     walk = _Walk(scope, names)
     try:
         value = walk.value(tree)
-    except OverBudget:
-        return Answer(UNKNOWN, (), f"it takes more than {STEPS} steps")
+    except StepsExhausted:
+        return EvaluationResult(UNKNOWN, (), f"it takes more than {STEPS} steps")
     if isinstance(value, Unknown):
-        return Answer(value, tuple(dict.fromkeys(walk.missing)), walk.reason)
-    return Answer(value)
+        return EvaluationResult(value, tuple(dict.fromkeys(walk.missing)), walk.reason)
+    return EvaluationResult(value)
 
 
 class _Walk:
     """One evaluation: the steps left, and the paths found missing on the way."""
 
-    def __init__(self, scope: Scope, names: Names) -> None:
+    def __init__(self, scope: EvaluationScope, names: RootNames) -> None:
         self._scope = scope
         self._names = names
         self._meter: Meter = [STEPS]
@@ -218,7 +218,7 @@ class _Walk:
         (found,) = self._all((text,))
         # INVARIANT: checked when the expression was read.
         assert isinstance(pattern, Literal)  # noqa: S101 - said to the type checker
-        return Pattern(str(pattern.value)).is_in(found, self._meter)
+        return CompiledPattern(str(pattern.value)).is_in(found, self._meter)
 
     def arithmetic(self, node: Arithmetic) -> Found:
         left, right = self._all((node.left, node.right))
@@ -240,7 +240,7 @@ class _Walk:
         found = self._truth(condition)
         return UNKNOWN if found is None else self.value(yes if found else no)
 
-    def call(self, node: Call) -> Found:
+    def call(self, node: FunctionCall) -> Found:
         match node.name:
             case "if":
                 return self._chosen(*node.arguments)
@@ -299,5 +299,5 @@ _WAYS: Mapping[type, Callable[..., Found]] = {
     Test: _Walk.test,
     Arithmetic: _Walk.arithmetic,
     Choice: _Walk.choice,
-    Call: _Walk.call,
+    FunctionCall: _Walk.call,
 }

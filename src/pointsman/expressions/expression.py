@@ -7,15 +7,15 @@ from collections.abc import Callable
 from functools import cached_property
 
 from pointsman.expressions.checking import FREE, Declared, check_condition, kinds_of
-from pointsman.expressions.code import ARGUMENTS, Code, function
-from pointsman.expressions.evaluate import Answer, Names, Scope, evaluate
+from pointsman.expressions.code import ARGUMENTS, CodeBuilder, function
+from pointsman.expressions.evaluate import EvaluationResult, EvaluationScope, RootNames, evaluate
 from pointsman.expressions.functions import Kinds
 from pointsman.expressions.grammar import parse_expression
 from pointsman.expressions.syntax import Node, Path, paths
 from pointsman.expressions.values import LACKS, STEPS, Missing, Value
 
-_IN_CONDITION = Names()
-_IN_INPUT = Names(has_input=False)
+_IN_CONDITION = RootNames()
+_IN_INPUT = RootNames(has_input=False)
 
 
 class Expression:
@@ -47,22 +47,22 @@ class Expression:
 
     @cached_property
     def _made(self) -> tuple[Callable[..., Value | Missing], bool]:
-        code = Code(has_input=self._names.has_input)
+        code = CodeBuilder(has_input=self._names.has_input)
         found = code.truth(self.tree) if self._is_condition else code.value(self.tree)
         return function([ast.Return(found)], code.bound, ARGUMENTS), code.is_metered
 
-    def answer(self, scope: Scope) -> Answer:
+    def answer(self, scope: EvaluationScope) -> EvaluationResult:
         """Return the value, or say why there is none. Never raises."""
         try:
             meter = [STEPS] if self.is_metered else None
             found = self.fast(scope.context, scope.whole, scope.input, meter)
             if not isinstance(found, Missing):
-                return Answer(found)
+                return EvaluationResult(found)
         except LACKS:
             pass
         return self.carefully(scope)
 
-    def carefully(self, scope: Scope) -> Answer:
+    def carefully(self, scope: EvaluationScope) -> EvaluationResult:
         """Return the answer of the careful way."""
         return evaluate(self.tree, scope, self._names)
 

@@ -14,11 +14,11 @@ from pointsman.expressions.syntax import (
     MAX_NODES,
     Arithmetic,
     ArithmeticSign,
-    Call,
     Choice,
     Compare,
     CompareSign,
     ExpressionRefused,
+    FunctionCall,
     Item,
     ListOf,
     Literal,
@@ -201,7 +201,7 @@ class _Parser:
             if token.text in _WORDS:
                 self._fail_at(token)
             self._take()
-            return Call(token.at, token.text, self._arguments(")"))
+            return FunctionCall(token.at, token.text, self._arguments(")"))
         if token.text in _LITERALS:
             return Literal(token.at, _LITERALS[token.text])
         if token.text in _WORDS or token.text in _TESTS:

@@ -8,7 +8,7 @@ from pointsman.expressions.values import NAMES, Meter, NotKnown, kind_of, spend_
 from pointsman.kernel.regex import options
 
 
-class Pattern:
+class CompiledPattern:
     """A pattern that was read when the expression was, and asks of texts whether they have it."""
 
     __slots__ = ("_found", "text")

@@ -168,7 +168,7 @@ class Choice(Struct, frozen=True):
     no: Node
 
 
-class Call(Struct, frozen=True):
+class FunctionCall(Struct, frozen=True):
     """A function of the table, called."""
 
     at: int
@@ -178,7 +178,7 @@ class Call(Struct, frozen=True):
 
 Node: TypeAlias = (
     Literal | Path | Item | ListOf | MapOf | Not | Minus | Logic | Compare | Test | Arithmetic
-    | Choice | Call
+    | Choice | FunctionCall
 )  # fmt: skip
 
 
@@ -200,7 +200,7 @@ def _children(node: Node) -> tuple[Node, ...]:
     match node:
         case Logic():
             return node.parts
-        case Call():
+        case FunctionCall():
             return node.arguments
         case ListOf():
             return node.items

@@ -67,11 +67,11 @@ class NotKnown(Exception):
         super().__init__(reason)
 
 
-class OverBudget(Exception):
+class StepsExhausted(Exception):
     """More steps than one evaluation may take."""
 
 
-LACKS = (KeyError, TypeError, IndexError, ArithmeticError, NotKnown, OverBudget)
+LACKS = (KeyError, TypeError, IndexError, ArithmeticError, NotKnown, StepsExhausted)
 """What compiled code raises where it meets something that only the careful way can judge."""
 
 
@@ -94,7 +94,7 @@ def spend(meter: Meter, steps: int) -> None:
     """Take steps off the meter; raise when none is left."""
     meter[0] -= steps
     if meter[0] < 0:
-        raise OverBudget
+        raise StepsExhausted
 
 
 def spend_text(meter: Meter, characters: int) -> None:

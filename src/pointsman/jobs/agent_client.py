@@ -16,14 +16,14 @@ from pointsman.agents.file.run_section import GivenRun, RunModel
 from pointsman.errors import InputError
 from pointsman.jobs.entries import job_ref
 from pointsman.jobs.log import CallStatus
-from pointsman.kernel.document import Json, Limits
+from pointsman.kernel.document import DocumentLimits, Json
 from pointsman.kernel.json_text import read_json
 from pointsman.storage.policies.action_written import Action, HttpCall
 from pointsman.storage.policies.settings import WorkflowSettings
 from pointsman.workflows.actions import MOST_OUTPUT, ActionResult, ActionRunner, check_allowed
 
 MILLISECONDS = 1000
-_LIMITS = Limits(bytes=MOST_OUTPUT, depth=40, nodes=50_000)
+_LIMITS = DocumentLimits(bytes=MOST_OUTPUT, depth=40, nodes=50_000)
 _NUMBERS = msgspec.json.Encoder(decimal_format="number")
 
 

@@ -19,13 +19,13 @@ from pointsman.governance.council import AgentOutput, CouncilQuestion, CouncilVo
 from pointsman.jobs.agent_client import AgentClient, AgentResult
 from pointsman.jobs.privacy import redact_findings
 from pointsman.kernel.canonical import canonical_json, untag
-from pointsman.kernel.document import Document, Json, Limits
+from pointsman.kernel.document import Document, DocumentLimits, Json
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import ONE, Billionths, billionths_text
 from pointsman.kernel.schema import conform
 
 MOST_SAID: Final = 4_000
-_ANY_SIZE: Final = Limits(bytes=2**31, nodes=2**31)
+_ANY_SIZE: Final = DocumentLimits(bytes=2**31, nodes=2**31)
 _NUMBERS: Final = msgspec.json.Encoder(decimal_format="number")
 
 

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple, Protocol
 from msgspec import Struct
 
 from pointsman.agents.facts import JobFacts, after_failure
-from pointsman.agents.modules.apt import EventType, TrustEvent, event_id
 from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
+from pointsman.agents.modules.trust import EventType, TrustEvent, event_id
 from pointsman.agents.trace import OUTCOME_FORM, AgentOutcome
 from pointsman.brainstate.events import (
     AttemptFailed,

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from pointsman.agents.actions.effects import GovernedAgents, apply_event
 from pointsman.agents.compiled import compile_policy
-from pointsman.agents.modules.apt import EVENT_FORM, TrustEvent
 from pointsman.agents.modules.event import SELFREP, SelfRepEvent, read_selfrep
 from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.selfrep import SelfRep, Tail
+from pointsman.agents.modules.trust import EVENT_FORM, TrustEvent
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.errors import InputError, PointsmanError
 from pointsman.jobs.entries import TRUST

@@ -16,8 +16,8 @@ from msgspec import Struct
 from pointsman.agents.compiled import CompiledAgents
 from pointsman.agents.facts import JobFacts
 from pointsman.agents.file.run_section import GivenCouncil, GivenRun
-from pointsman.agents.modules.apt import TrustEvent
 from pointsman.agents.modules.module import action_key
+from pointsman.agents.modules.trust import TrustEvent
 from pointsman.agents.trace import AgentOutcome
 from pointsman.approvals.approvals import Approvals
 from pointsman.approvals.proposal import ActionProposal

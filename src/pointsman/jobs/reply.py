@@ -17,13 +17,13 @@ from pointsman.brainstate.view import state_view
 from pointsman.errors import Problem
 from pointsman.governance.council import AgentOutput
 from pointsman.kernel.canonical import canonical_json, untag
-from pointsman.kernel.document import Document, Json, Limits
+from pointsman.kernel.document import Document, DocumentLimits, Json
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import Billionths
 from pointsman.kernel.schema import conform
 
 MOST_CLAIMS = 1_000_000
-_STORED = Limits(bytes=64 * 1024 * 1024, depth=64, nodes=2_000_000)
+_STORED = DocumentLimits(bytes=64 * 1024 * 1024, depth=64, nodes=2_000_000)
 
 Count = Annotated[int, Meta(ge=0, le=MOST_CLAIMS)]
 

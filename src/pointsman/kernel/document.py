@@ -25,7 +25,7 @@ Position: TypeAlias = tuple[int, int]
 START: Position = (1, 1)
 
 
-class Limits(msgspec.Struct, frozen=True):
+class DocumentLimits(msgspec.Struct, frozen=True):
     """How large a text may be: in bytes, in nested containers, and in values (keys not counted)."""
 
     bytes: int = 256 * 1024
@@ -33,7 +33,7 @@ class Limits(msgspec.Struct, frozen=True):
     nodes: int = 20_000
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = DocumentLimits()
 
 
 UNTOLD = Problem(Place("", 0, 0), "", "")

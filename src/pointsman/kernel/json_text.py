@@ -7,7 +7,14 @@ from typing import NoReturn
 
 from pointsman.kernel import literal
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import DEFAULT_LIMITS, Document, Json, Limits, Position, escape
+from pointsman.kernel.document import (
+    DEFAULT_LIMITS,
+    Document,
+    DocumentLimits,
+    Json,
+    Position,
+    escape,
+)
 from pointsman.kernel.source_text import Lines, decode
 from pointsman.kernel.tree import Tree
 
@@ -30,7 +37,7 @@ _ESCAPES = {
 }
 
 
-def read_json(text: bytes, source: str, limits: Limits = DEFAULT_LIMITS) -> Document:
+def read_json(text: bytes, source: str, limits: DocumentLimits = DEFAULT_LIMITS) -> Document:
     """Read one JSON value; raise `DocumentError` with all problems found, each with its place."""
     tree = Tree(source, limits)
     _Reader(decode(text, source, limits), tree).read()

@@ -43,7 +43,7 @@ class Aside(Struct, frozen=True, forbid_unknown_fields=True):
     product_version: str
 
 
-class Recorded(Struct, frozen=True, forbid_unknown_fields=True):
+class DecisionPayload(Struct, frozen=True, forbid_unknown_fields=True):
     """The payload of a decision's ledger entry."""
 
     decision: Raw
@@ -58,7 +58,7 @@ class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
     detail: Raw
 
 
-class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
+class OutcomeRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """How acting on a decision ended."""
 
     status: Literal["done", "failed", "unknown"]
@@ -67,9 +67,9 @@ class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
 
 ASIDE_FORM = Form(Aside)
 DECISION_FORM = Form(DecisionRecord)
-RECORDED_FORM = Form(Recorded)
+RECORDED_FORM = Form(DecisionPayload)
 ATTEMPT_FORM = Form(Attempt)
-OUTCOME_FORM = Form(Outcome)
+OUTCOME_FORM = Form(OutcomeRecord)
 
 
 class Names(Struct, frozen=True):
@@ -81,12 +81,12 @@ class Names(Struct, frozen=True):
 
 
 def recorded_bytes(record: DecisionRecord, aside: Aside) -> bytes:
-    """Return the canonical bytes of a `Recorded`, written in one go where no snapshot is named.
+    """Return the canonical bytes of a `DecisionPayload`, in one go where no snapshot is named.
 
     Three passes of the encoder less; a test holds this to the bytes of the forms.
     """
     if record.snapshot_ids:
-        return RECORDED_FORM.encode(Recorded(Raw(DECISION_FORM.encode(record)), aside))
+        return RECORDED_FORM.encode(DecisionPayload(Raw(DECISION_FORM.encode(record)), aside))
     code = (record.kind, record.decision_version, record.policy_id)
     return plain_bytes(code, record.facts_id, record.outcome, record.trace, aside)
 
@@ -131,7 +131,7 @@ def attempt_draft(names: Names, attempt: Attempt) -> Draft:
     return Draft(ATTEMPT, names.id, names.ref, names.at, ATTEMPT_FORM.encode(attempt))
 
 
-def outcome_draft(names: Names, outcome: Outcome) -> Draft:
+def outcome_draft(names: Names, outcome: OutcomeRecord) -> Draft:
     """Make the entry of an outcome; `ref` is the decision it ends."""
     return Draft(OUTCOME, names.id, names.ref, names.at, OUTCOME_FORM.encode(outcome))
 

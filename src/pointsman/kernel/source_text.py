@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from pointsman.errors import DocumentError, Place, Problem
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import START, Limits, Position
+from pointsman.kernel.document import START, DocumentLimits, Position
 
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -26,7 +26,7 @@ class Lines:
         return line, offset - self._starts[line - 1] + 1
 
 
-def decode(text: bytes, source: str, limits: Limits) -> str:
+def decode(text: bytes, source: str, limits: DocumentLimits) -> str:
     """Return the text of UTF-8 bytes within the size limit; raise `DocumentError` otherwise."""
     if len(text) > limits.bytes:
         _fail(source, START, Code.TOO_LARGE, too_large(limits.bytes), "split the file")

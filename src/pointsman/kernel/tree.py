@@ -11,8 +11,8 @@ from pointsman.errors import DocumentError, Place, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import (
     Document,
+    DocumentLimits,
     Json,
-    Limits,
     Path,
     Position,
     escape,
@@ -56,7 +56,7 @@ class _Open:
 class Tree:
     """Grows from calls in document order: `open`, `key`, `leaf`, `close`, then `document`."""
 
-    def __init__(self, source: str, limits: Limits) -> None:
+    def __init__(self, source: str, limits: DocumentLimits) -> None:
         self._source = source
         self._limits = limits
         self._root: list[Json] = []

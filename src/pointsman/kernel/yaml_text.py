@@ -18,7 +18,7 @@ from pointsman.kernel.document import (
     DEFAULT_LIMITS,
     START,
     Document,
-    Limits,
+    DocumentLimits,
     Position,
     escape,
     path_text,
@@ -48,7 +48,7 @@ _HINTS = {
 }
 
 
-def read_yaml(text: bytes, source: str, limits: Limits = DEFAULT_LIMITS) -> Document:
+def read_yaml(text: bytes, source: str, limits: DocumentLimits = DEFAULT_LIMITS) -> Document:
     """Read one YAML document; raise `DocumentError` with all problems found, each with its place.
 
     Only `true` and `false` (also `True`, `TRUE`) are truth values; `no` and `22:00` are texts.
@@ -60,7 +60,7 @@ def read_yaml(text: bytes, source: str, limits: Limits = DEFAULT_LIMITS) -> Docu
     return document
 
 
-def parse_yaml(text: bytes, source: str, limits: Limits = DEFAULT_LIMITS) -> Document:
+def parse_yaml(text: bytes, source: str, limits: DocumentLimits = DEFAULT_LIMITS) -> Document:
     """Read one YAML document as `read_yaml` does; what leaves the rest readable is not raised.
 
     It stands in the document's `problems` for `conform` to raise with all others.

@@ -5,7 +5,7 @@ Made once when a policy is loaded, used for every question under it.
 
 from __future__ import annotations
 
-from pointsman.placement.policy import PlacementPolicy, Rule
+from pointsman.placement.policy import PlacementPolicy, PlacementRule
 from pointsman.placement.rules.policy_rule import test_of
 
 
@@ -20,7 +20,7 @@ class CompiledPlacement:
         self.is_table_only = not policy.policy_rules and not policy.stays_local
         """Whether nothing but the table can decide: no policy rule, no kind of text that stays."""
         self.tests = tuple((rule, test_of(rule)) for rule in policy.policy_rules)
-        self.by_level: dict[str, tuple[Rule, ...]] = {
+        self.by_level: dict[str, tuple[PlacementRule, ...]] = {
             level: tuple(rule for rule in policy.rules if rule.privacy_level == level)
             for level in ("local", "cloud", "auto")
         }

@@ -22,7 +22,7 @@ from pointsman.placement.facts import (
     PlacementFacts,
     with_text,
 )
-from pointsman.placement.policy import POLICY_FORM, PlacementPolicy, Rule
+from pointsman.placement.policy import POLICY_FORM, PlacementPolicy, PlacementRule
 from pointsman.placement.rules.policy_rule import STRONGEST_FIRST, Action, PolicyRule, texts_of
 from pointsman.placement.rules.sensitivity import staying
 from pointsman.placement.rules.table import ErrorCode, Privacy, Route
@@ -322,7 +322,7 @@ def _by_table(case: Placement, step: StepName) -> Conclusion:
     return Conclusion(step, "NO_RULE", reason, error="E-ROUTE-001", gate="closed")
 
 
-def _holds(rule: Rule, inputs: Inputs) -> bool:
+def _holds(rule: PlacementRule, inputs: Inputs) -> bool:
     asked = rule.local_model_available
     if asked is not None and asked != inputs.is_local_available:
         return False

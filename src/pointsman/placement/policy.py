@@ -47,7 +47,7 @@ from pointsman.placement.rules.table import (
 from pointsman.placement.rules.totality import problems as totality_problems
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+class PlacementRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One row, exact; `says` is its condition in words, an `otherwise` written out."""
 
     id: str
@@ -80,7 +80,7 @@ class PlacementPolicy(Struct, frozen=True, forbid_unknown_fields=True):
 
     router_version: str
     token_threshold: int
-    rules: tuple[Rule, ...]
+    rules: tuple[PlacementRule, ...]
     failure_rules: tuple[FailureRule, ...]
     invariants: tuple[Invariant, ...]
     auto: Literal["advisory", "binding"]
@@ -192,12 +192,12 @@ def placement_policy(table: PlacementFile) -> PlacementPolicy:
     )
 
 
-def _rule(table: PlacementFile, index: int) -> Rule:
+def _rule(table: PlacementFile, index: int) -> PlacementRule:
     given = table.rules[index]
     condition, action = given.condition, given.action
     allowed = action.fallback_allowed
     tests = [] if condition.token_count is UNSET else operators(condition.token_count)
-    return Rule(
+    return PlacementRule(
         id=given.id,
         privacy_level=condition.privacy_level,
         token_count=tests[0] if tests else None,

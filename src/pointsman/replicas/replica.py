@@ -22,7 +22,7 @@ from pointsman.errors import LedgerError, PointsmanError, RedisEvicts, RedisUnav
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.entry import Draft, Entry
 from pointsman.kernel.instant import DAY, LATEST, SECOND, Clock, IdSource, Instant
-from pointsman.kernel.record import OUTCOME, Names, Outcome, outcome_draft
+from pointsman.kernel.record import OUTCOME, Names, OutcomeRecord, outcome_draft
 from pointsman.recording.recorder import Recorder
 from pointsman.replicas.epoch import EpochKeeper
 from pointsman.replicas.shared_health import SharedHealth
@@ -354,4 +354,4 @@ def _ignore_warning(message: str) -> None:
 def _lost_outcome_draft(name: str, spent: Spent | None, now: Instant) -> Draft:
     """Return the entry of a lost call end; only its charge is still known."""
     detail = LOST_FORM.encode(LostEnd(spent))
-    return outcome_draft(Names(name, "", now), Outcome("unknown", Raw(detail)))
+    return outcome_draft(Names(name, "", now), OutcomeRecord("unknown", Raw(detail)))

@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from pointsman.branches.policy import milliseconds
-from pointsman.expressions.evaluate import Scope
+from pointsman.expressions.evaluate import EvaluationScope
 from pointsman.expressions.expression import Expression, condition
 from pointsman.expressions.values import Value
 from pointsman.kernel.canonical import canonical_json, content_id
@@ -69,7 +69,7 @@ def passes(sensor: Sensor, event: SensorEvent) -> bool:
     """Tell whether a sensor's filter lets an event pass: only true does."""
     if sensor.trigger.filter is None:
         return True
-    return _condition(sensor.trigger.filter).answer(Scope(event.context)).value is True
+    return _condition(sensor.trigger.filter).answer(EvaluationScope(event.context)).value is True
 
 
 def fire_time(sensor: Sensor, event: SensorEvent) -> Instant:

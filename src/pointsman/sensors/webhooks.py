@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pointsman.errors import DocumentError, InputError
 from pointsman.expressions.values import Value
-from pointsman.kernel.document import Limits
+from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.json_text import read_json
 from pointsman.sensors.event import Observation
 from pointsman.sensors.sensors import SensorService
@@ -24,7 +24,7 @@ from pointsman.storage.policies.sensor_file import Sensor
 SIGNATURE = "x-hub-signature-256"
 MOST_BODY = 256 * 1024
 
-_LIMITS = Limits(bytes=MOST_BODY, depth=40, nodes=20_000)
+_LIMITS = DocumentLimits(bytes=MOST_BODY, depth=40, nodes=20_000)
 _SHOWN = ("content-type", "user-agent", "x-github-event", "x-gitlab-event", "x-event-type")
 """Headers that decisions may look at; others may hold secrets."""
 

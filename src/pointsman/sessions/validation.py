@@ -10,7 +10,7 @@ import jsonschema_rs
 import msgspec
 
 from pointsman.errors import DocumentError
-from pointsman.kernel.document import Limits, escape
+from pointsman.kernel.document import DocumentLimits, escape
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema_problems import problems
@@ -19,7 +19,7 @@ from pointsman.providers.messages import ToolUse
 from pointsman.sessions.tool import ToolDefinition
 
 MOST_TOLD = 8
-_LIMITS = Limits(bytes=8 * 1024 * 1024, depth=64, nodes=200_000)
+_LIMITS = DocumentLimits(bytes=8 * 1024 * 1024, depth=64, nodes=200_000)
 
 
 def unknown_tool(name: str, known: Iterable[str]) -> str:

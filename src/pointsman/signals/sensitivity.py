@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pointsman.kernel.content import seal_text
-from pointsman.placement.rules.sensitivity import Finding, Sensitivity
+from pointsman.placement.rules.sensitivity import Sensitivity, SensitivityFinding
 from pointsman.signals.detectors import DETECTOR, detect
 from pointsman.signals.hit import Hit
 
@@ -27,6 +27,6 @@ def sensitivity(text: str, key: bytes, find: Find = detect) -> Sensitivity:
     return Sensitivity(DETECTOR, False, len(hits), tuple(kinds), findings)  # noqa: FBT003 - a fact
 
 
-def _finding(text: str, hit: Hit, key: bytes) -> Finding:
+def _finding(text: str, hit: Hit, key: bytes) -> SensitivityFinding:
     digest = seal_text(text[hit.start : hit.end], key).digest
-    return Finding(hit.kind, hit.group, hit.start, hit.end, digest, hit.reason)
+    return SensitivityFinding(hit.kind, hit.group, hit.start, hit.end, digest, hit.reason)

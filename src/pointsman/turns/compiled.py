@@ -12,17 +12,24 @@ from msgspec import UNSET, Struct
 from pointsman.kernel.number import MicroUsd
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.learning.pattern import PatternSettings
-from pointsman.turns.policy import Default, Rule, TurnPolicy, Workspace, model_names, normal_path
+from pointsman.turns.policy import (
+    Default,
+    RoutingRule,
+    TurnPolicy,
+    Workspace,
+    model_names,
+    normal_path,
+)
 from pointsman.turns.registry.models import EMBEDDED_MODEL, aliases
 from pointsman.turns.rules.condition import Condition, Test, needed_patterns, reads_text, ready
-from pointsman.turns.rules.look import Look, Patterns
+from pointsman.turns.rules.look import FactsView, Patterns
 from pointsman.turns.rules.text_patterns import TextPatterns
 
 
 class CompiledRule(Struct, frozen=True):
     """A rule and its condition as a function."""
 
-    rule: Rule
+    rule: RoutingRule
     matches: Test
     needed: frozenset[int] | None
 
@@ -32,7 +39,7 @@ class CompiledRule(Struct, frozen=True):
         return self.needed is not None
 
 
-class Scope(Struct, frozen=True):
+class WorkspaceScope(Struct, frozen=True):
     """What holds for the turns of one workspace, or of none.
 
     `tiers` are those of the workspace, which names all of them or none, else the policy's. `always`
@@ -47,7 +54,7 @@ class Scope(Struct, frozen=True):
     always: tuple[CompiledRule, ...]
     by_pattern: Mapping[int, tuple[int, ...]]
 
-    def worth_asking(self, look: Look) -> Iterable[CompiledRule]:
+    def worth_asking(self, look: FactsView) -> Iterable[CompiledRule]:
         """Return the rules that can hold, in their order."""
         if not self.by_pattern or not look.hits:
             return self.always
@@ -86,11 +93,11 @@ class CompiledTurnPolicy:
             for rule in (*policy.rules, *(r for each in policy.workspaces for r in each.rules))
         )
 
-    def look(self, facts: TurnFacts) -> Look:
+    def look(self, facts: TurnFacts) -> FactsView:
         """Look at a turn's facts."""
-        return Look(facts, self._patterns)
+        return FactsView(facts, self._patterns)
 
-    def scope(self, workspace_path: str | None) -> Scope:
+    def scope(self, workspace_path: str | None) -> WorkspaceScope:
         """Return the scope of a workspace: of nested ones, the closest."""
         if workspace_path is not None and workspace_path.startswith("/"):
             normal = normal_path(workspace_path, "")
@@ -100,7 +107,9 @@ class CompiledTurnPolicy:
                     return scope
         return self._anywhere
 
-    def _workspace_scope(self, workspace: Workspace, shared: tuple[CompiledRule, ...]) -> Scope:
+    def _workspace_scope(
+        self, workspace: Workspace, shared: tuple[CompiledRule, ...]
+    ) -> WorkspaceScope:
         policy = self.policy
         return self._make_scope(
             workspace.default,
@@ -115,15 +124,15 @@ class CompiledTurnPolicy:
         pattern: PatternSettings,
         tiers: Mapping[str, str],
         rules: tuple[CompiledRule, ...],
-    ) -> Scope:
+    ) -> WorkspaceScope:
         always = tuple(each for each in rules if not each.needs_pattern)
         by_pattern: dict[int, tuple[int, ...]] = {}
         for number, each in enumerate(rules):
             for hit in sorted(each.needed or ()):
                 by_pattern[hit] = (*by_pattern.get(hit, ()), number)
-        return Scope(model_names(default), pattern, tiers, rules, always, by_pattern)
+        return WorkspaceScope(model_names(default), pattern, tiers, rules, always, by_pattern)
 
-    def _rules(self, rules: tuple[Rule, ...]) -> tuple[CompiledRule, ...]:
+    def _rules(self, rules: tuple[RoutingRule, ...]) -> tuple[CompiledRule, ...]:
         patterns = self._patterns
         return tuple(
             CompiledRule(

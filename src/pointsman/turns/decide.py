@@ -16,7 +16,7 @@ from pointsman.kernel.number import billionths_text
 from pointsman.kernel.replay import Decided, PureDecider
 from pointsman.turns.chain.banners import banners
 from pointsman.turns.chain.validation import Rejection, is_plain, rejection
-from pointsman.turns.compiled import CompiledTurnPolicy, Scope, compile_policy
+from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope, compile_policy
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 from pointsman.turns.learning.evidence import evidence_of_rows
 from pointsman.turns.learning.evidence_choice import Weighed, weigh
@@ -24,7 +24,7 @@ from pointsman.turns.learning.exploring import is_explored
 from pointsman.turns.learning.pattern import PatternSettings, Recommendation, recommend
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.registry.models import TIERS, model_id
-from pointsman.turns.rules.look import Look
+from pointsman.turns.rules.look import FactsView
 from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
@@ -33,8 +33,8 @@ from pointsman.turns.trace import (
     Neighbour,
     RuleAttempt,
     Slot,
-    Trace,
     TurnOutcome,
+    TurnTrace,
 )
 
 DECISION_VERSION = 1
@@ -56,8 +56,8 @@ class Turn:
     def __init__(self, ready: CompiledTurnPolicy, facts: TurnFacts) -> None:
         self.ready = ready
         self.facts = facts
-        self.look: Look = ready.look(facts)
-        self.scope: Scope = ready.scope(facts.workspace_path)
+        self.look: FactsView = ready.look(facts)
+        self.scope: WorkspaceScope = ready.scope(facts.workspace_path)
         self.local_choice = ""
         """A local model that was chosen by hand and rejected: no cloud model may replace it."""
 
@@ -99,11 +99,11 @@ class _ByHand(Struct, frozen=True):
     """A decision for the model that its caller chose, with its bytes."""
 
     outcome: TurnOutcome
-    trace: Trace
+    trace: TurnTrace
     written: Decided
 
 
-def decide(compiled: CompiledTurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]:
+def decide(compiled: CompiledTurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome, TurnTrace]:
     """Run the chain; a model chosen by hand that no veto looks at is taken without it."""
     named = facts.named_model
     chosen = facts.sticky_model if named is UNSET else named
@@ -115,7 +115,7 @@ def decide(compiled: CompiledTurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome,
     return run_chain(compiled, facts)
 
 
-def run_chain(ready: CompiledTurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome, Trace]:
+def run_chain(ready: CompiledTurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome, TurnTrace]:
     """Ask slot after slot, until one has a candidate that validates."""
     turn = Turn(ready, facts)
     chain: list[Evaluation] = []
@@ -131,7 +131,7 @@ def run_chain(ready: CompiledTurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome,
         chain += _deferred_pattern(turn)
     chosen = (chain[winner].candidate_model or "") if winner >= 0 else ""
     outcome = TurnOutcome(chosen, winner, banners(ready, facts, chain, winner))
-    return outcome, Trace(tuple(chain))
+    return outcome, TurnTrace(tuple(chain))
 
 
 def _is_last(turn: Turn, rejected: Evaluation) -> bool:
@@ -372,12 +372,12 @@ def _evidence(found: Recommendation | Weighed) -> str:
 def _chosen_by_hand(model: str, reason: str) -> _ByHand:
     """Return what the chain says when the model chosen by hand takes the turn."""
     chosen = Evaluation("manual_sticky", "chose", model, reason)
-    trace = Trace((_silent("per_message_override", _NO_OVERRIDE), chosen))
+    trace = TurnTrace((_silent("per_message_override", _NO_OVERRIDE), chosen))
     outcome = TurnOutcome(model, 1, ())
     return _ByHand(outcome, trace, _encode(outcome, trace))
 
 
-def encode_decision(outcome: TurnOutcome, trace: Trace) -> Decided:
+def encode_decision(outcome: TurnOutcome, trace: TurnTrace) -> Decided:
     """Return the canonical bytes of a decision; those of a choice by hand are there already."""
     if outcome.winner_index == 1:
         known = _chosen_by_hand(outcome.chosen_model, trace.chain[1].reason)
@@ -386,7 +386,7 @@ def encode_decision(outcome: TurnOutcome, trace: Trace) -> Decided:
     return _encode(outcome, trace)
 
 
-def _encode(outcome: TurnOutcome, trace: Trace) -> Decided:
+def _encode(outcome: TurnOutcome, trace: TurnTrace) -> Decided:
     return Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
 
 

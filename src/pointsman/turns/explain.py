@@ -31,8 +31,8 @@ from pointsman.turns.trace import (
     RuleAttempt,
     Shown,
     Slot,
-    Trace,
     TurnOutcome,
+    TurnTrace,
 )
 
 NARROWEST: Final = 24
@@ -85,13 +85,13 @@ def _title(shown: Shown) -> str:
     return f"Turn {shown.turn_id}{session} · {instant_text(shown.at)}{note}"
 
 
-def _choice_line(outcome: TurnOutcome, trace: Trace) -> str:
+def _choice_line(outcome: TurnOutcome, trace: TurnTrace) -> str:
     if not outcome.chosen_model:
         return "Chose: no model"
     return f"Chose: {outcome.chosen_model}   ({_slot_words(outcome, trace)})"
 
 
-def _slot_words(outcome: TurnOutcome, trace: Trace) -> str:
+def _slot_words(outcome: TurnOutcome, trace: TurnTrace) -> str:
     return trace.chain[outcome.winner_index].policy.replace("_", " ")
 
 

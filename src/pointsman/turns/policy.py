@@ -96,7 +96,7 @@ class RoutingFile(Struct, frozen=True, forbid_unknown_fields=True):
     budgets: tuple[GivenBudget, ...] = ()
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+class RoutingRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One rule, exact, with its name."""
 
     name: str
@@ -123,7 +123,7 @@ class Workspace(Struct, frozen=True, forbid_unknown_fields=True):
     default: Default | None
     pattern: PatternSettings | None
     tiers: dict[str, str] | None
-    rules: tuple[Rule, ...]
+    rules: tuple[RoutingRule, ...]
 
 
 class Budget(Struct, frozen=True, forbid_unknown_fields=True):
@@ -146,7 +146,7 @@ class TurnPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     pattern: PatternSettings
     pattern_disagreement: Disagreement
     trace_deferred: Literal["rule_only", "off"]
-    rules: tuple[Rule, ...]
+    rules: tuple[RoutingRule, ...]
     workspaces: tuple[Workspace, ...]
     budgets: tuple[Budget, ...]
     models: dict[str, Model]
@@ -230,10 +230,10 @@ def normal_path(path: str, home: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _rules(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> tuple[Rule, ...]:
+def _rules(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> tuple[RoutingRule, ...]:
     names = rule_names(given, taken)
     return tuple(
-        Rule(name, condition.condition(rule.when), model_id(rule.use))
+        RoutingRule(name, condition.condition(rule.when), model_id(rule.use))
         for name, rule in zip(names, given, strict=True)
     )
 

@@ -108,7 +108,7 @@ class TurnOutcome(Struct, frozen=True, forbid_unknown_fields=True):
     banners: tuple[Banner, ...]
 
 
-class Trace(Struct, frozen=True, forbid_unknown_fields=True):
+class TurnTrace(Struct, frozen=True, forbid_unknown_fields=True):
     """Every slot that ran, in order."""
 
     chain: tuple[Evaluation, ...]
@@ -127,9 +127,9 @@ class Shown(Struct, frozen=True):
     is_preview: bool
     elapsed_us: int
     outcome: TurnOutcome
-    trace: Trace
+    trace: TurnTrace
     placed: Placed | None = None
 
 
 OUTCOME_FORM = Form(TurnOutcome)
-TRACE_FORM = Form(Trace)
+TRACE_FORM = Form(TurnTrace)

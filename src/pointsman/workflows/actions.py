@@ -22,7 +22,7 @@ from msgspec import Struct
 from pointsman.branches.policy import milliseconds
 from pointsman.errors import InputError, PointsmanError
 from pointsman.expressions.values import Value
-from pointsman.kernel.document import Limits, escape
+from pointsman.kernel.document import DocumentLimits, escape
 from pointsman.kernel.json_text import read_json
 from pointsman.storage.policies.action_written import Action
 from pointsman.storage.policies.settings import WorkflowSettings
@@ -34,7 +34,7 @@ MOST_STDERR = 2_000
 WORKER = "pointsman.workflows.call_worker"
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "SYSTEMROOT")
-_LIMITS = Limits(bytes=MOST_OUTPUT, depth=40, nodes=50_000)
+_LIMITS = DocumentLimits(bytes=MOST_OUTPUT, depth=40, nodes=50_000)
 _NUMBERS = msgspec.json.Encoder(decimal_format="number")
 
 

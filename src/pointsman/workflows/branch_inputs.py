@@ -7,15 +7,15 @@ from collections.abc import Mapping
 
 from pointsman.branches.compiled import CompiledDecision
 from pointsman.branches.facts import BranchFacts
-from pointsman.expressions.evaluate import Names, Scope
+from pointsman.expressions.evaluate import EvaluationScope, RootNames
 from pointsman.expressions.syntax import Path
 from pointsman.expressions.values import Missing, Value, follow_path
 from pointsman.kernel.canonical import ContentId, canonical_json
 
 INPUT = "input"
 
-_IN_CONDITION = Names()
-_IN_INPUT = Names(has_input=False)
+_IN_CONDITION = RootNames()
+_IN_INPUT = RootNames(has_input=False)
 
 
 def cache_key(policy_id: ContentId, ready: CompiledDecision, facts: BranchFacts) -> bytes:
@@ -33,7 +33,7 @@ def input_artifacts(ready: CompiledDecision, facts: BranchFacts) -> tuple[str, .
     A mapping that the decision reads from and that has an `artifact_id` or `id` is an artifact, by
     that name and its `version`; without any, all values read are one, by their content.
     """
-    scope = Scope(facts.context)
+    scope = EvaluationScope(facts.context)
     roots = [path.root for path in (*ready.input.reads, *ready.reads) if path.root != INPUT]
     found = [_IN_INPUT.start(each, scope) for each in dict.fromkeys(roots)]
     named = [_artifact(each) for each in found if isinstance(each, dict)]
@@ -45,14 +45,14 @@ def input_artifacts(ready: CompiledDecision, facts: BranchFacts) -> tuple[str, .
 
 def _values(ready: CompiledDecision, facts: BranchFacts) -> list[bytes]:
     """Return every value that the input and the conditions read; the first determine the input."""
-    scope = Scope(facts.context)
+    scope = EvaluationScope(facts.context)
     read = [_encode_path(path, scope, _IN_INPUT) for path in ready.input.reads]
     return read + [
         _encode_path(path, scope, _IN_CONDITION) for path in ready.reads if path.root != INPUT
     ]  # fmt: skip
 
 
-def _encode_path(path: Path, scope: Scope, names: Names) -> bytes:
+def _encode_path(path: Path, scope: EvaluationScope, names: RootNames) -> bytes:
     found = follow_path(names.start(path.root, scope), path.steps)
     return b"" if isinstance(found, Missing) else canonical_json(found)
 

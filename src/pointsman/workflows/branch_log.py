@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from pointsman.branches.policy import POLICY_FORM, Decision
-from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
+from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, BranchTrace
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.record import DECISION, read_recorded
 from pointsman.storage.stores.entries import LedgerReader, Stored
@@ -29,7 +29,7 @@ class LogEntry(Struct, frozen=True):
     about: About
     decision: Decision
     outcome: BranchOutcome
-    trace: Trace
+    trace: BranchTrace
 
     @property
     def evaluated_at(self) -> Instant:

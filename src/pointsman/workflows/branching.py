@@ -19,7 +19,7 @@ from pointsman.branches.compiled import CompiledDecision, CompiledDecisions
 from pointsman.branches.decide import DECISION_VERSION, decide
 from pointsman.branches.facts import FACTS_FORM, Approval, BranchFacts, read_facts
 from pointsman.branches.policy import POLICY_FORM, Decision
-from pointsman.branches.trace import HELD, OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
+from pointsman.branches.trace import HELD, OUTCOME_FORM, TRACE_FORM, BranchOutcome, BranchTrace
 from pointsman.errors import ReplayError
 from pointsman.expressions.values import Value
 from pointsman.governance.action import Actor
@@ -92,7 +92,7 @@ class BranchEvaluation(Struct, frozen=True):
     decision: Decision
     request: EvaluationRequest
     outcome: BranchOutcome
-    trace: Trace
+    trace: BranchTrace
     elapsed_us: int = 0
 
 
@@ -101,7 +101,7 @@ class _DecidedAnswer(Struct, frozen=True):
 
     facts: BranchFacts
     outcome: BranchOutcome
-    trace: Trace
+    trace: BranchTrace
     used: tuple[Approval, ...] = ()
 
 
@@ -242,7 +242,9 @@ class Branching:
         at = _append(recorder, names, record, aside, linked, about)
         return replace(made, at=at, evaluated_at=made.evaluated_at if made.is_cached else at)
 
-    def _read_cache(self, key: bytes, now: Instant) -> tuple[BranchOutcome, Trace, _Source] | None:
+    def _read_cache(
+        self, key: bytes, now: Instant
+    ) -> tuple[BranchOutcome, BranchTrace, _Source] | None:
         kept = self.cache.get(key, now)
         if kept is None:
             return None
@@ -276,7 +278,7 @@ class _CachedAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     evaluation_id: str
     evaluated_at: int
     outcome: BranchOutcome
-    trace: Trace
+    trace: BranchTrace
 
 
 _ANSWER_FORM = Form(_CachedAnswer)

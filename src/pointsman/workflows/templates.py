@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from pointsman.errors import InputError
-from pointsman.expressions.evaluate import Scope, Unknown
+from pointsman.expressions.evaluate import EvaluationScope, Unknown
 from pointsman.expressions.expression import Expression, value
 from pointsman.expressions.texts import text_of
 from pointsman.expressions.values import NotKnown, Value
@@ -34,7 +34,7 @@ def fill_text(given: str, context: Mapping[str, Value]) -> str:
 
 
 def _answer(text: str, context: Mapping[str, Value]) -> Value:
-    answer = _expression(text).answer(Scope(context))
+    answer = _expression(text).answer(EvaluationScope(context))
     if isinstance(answer.value, Unknown):
         missing = ", ".join(f"`{each}`" for each in answer.missing)
         raise InputError(f"missing {missing}" if missing else answer.reason, where=text)

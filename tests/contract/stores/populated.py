@@ -16,7 +16,7 @@ from pointsman.bulk.reruns import ReplayGiven
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Instant, read_instant
 from pointsman.kernel.number import ONE, MicroUsd
-from pointsman.kernel.record import Names, Outcome, outcome_draft
+from pointsman.kernel.record import Names, OutcomeRecord, outcome_draft
 from pointsman.storage.home import Home
 from pointsman.storage.stores.access import AccessStore, KeyRow
 from pointsman.storage.stores.conversations import (
@@ -68,7 +68,7 @@ def a_spent(session: str) -> Spent:
 def an_outcome(name: str, spent: Spent, ref: str = "decision") -> Draft:
     """Give the entry of a call's end."""
     detail = Raw(b'{"spent":' + SPENT_FORM.encode(spent) + b"}")
-    return outcome_draft(Names(name, ref, NOW), Outcome("done", detail))
+    return outcome_draft(Names(name, ref, NOW), OutcomeRecord("done", detail))
 
 
 def _keys(home: Home) -> None:

@@ -29,7 +29,7 @@ from pointsman.errors import IntegrityFailure, LedgerUnavailable
 from pointsman.kernel.entry import Chain, Draft, Entry, empty_head, head_after, next_entry
 from pointsman.kernel.instant import DAY, SECOND, Instant, read_instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.kernel.record import Names, Outcome, outcome_draft
+from pointsman.kernel.record import Names, OutcomeRecord, outcome_draft
 from pointsman.providers.messages import Usage
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.sqlite.ledger import Place
@@ -69,7 +69,7 @@ def put(store: SpendStore, *many: Spent) -> None:
 def draft(spent: Spent | None, name: str = "o-1", at: int = NOW) -> Draft:
     part = b"null" if spent is None else SPENT_FORM.encode(spent)
     detail = Raw(b'{"more":[1],"spent":' + part + b"}")
-    return outcome_draft(Names(name, "decision", Instant(at)), Outcome("done", detail))
+    return outcome_draft(Names(name, "decision", Instant(at)), OutcomeRecord("done", detail))
 
 
 def chained(*drafts: Draft) -> list[Entry]:
@@ -276,9 +276,11 @@ def test_spending_is_read_from_outcome_entries() -> None:
     assert spent_of(none) is None
     assert spent_of(other) is None
     for detail in (b"7", b"{}", b"[]", b"null"):
-        plain = outcome_draft(Names("o", "", NOW), Outcome("done", Raw(detail)))
+        plain = outcome_draft(Names("o", "", NOW), OutcomeRecord("done", Raw(detail)))
         assert spent_of(chained(plain)[0]) is None
-    broken = outcome_draft(Names("o", "", NOW), Outcome("done", Raw(b'{"spent":{"model":1}}')))
+    broken = outcome_draft(
+        Names("o", "", NOW), OutcomeRecord("done", Raw(b'{"spent":{"model":1}}'))
+    )
     with pytest.raises(IntegrityFailure, match="stored spent"):
         spent_of(chained(broken)[0])
 

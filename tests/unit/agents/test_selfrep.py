@@ -9,9 +9,9 @@ from tests.models.agents_jobs import a_router, agents_text
 from pointsman.agents.file.agents_file import NO_AGENTS, read_selfrep_document
 from pointsman.agents.file.config import DEFAULT_CONFIG, GivenConfig, RouterConfig
 from pointsman.agents.file.make_selfrep import selfrep_of
-from pointsman.agents.modules.apt import DEFAULT_TRUST
 from pointsman.agents.modules.module import edge
 from pointsman.agents.modules.selfrep import SELFREP_FORM, selfrep_id
+from pointsman.agents.modules.trust import DEFAULT_TRUST
 from pointsman.agents.policy import POLICY_FORM, agents_policy
 from pointsman.errors import DocumentError, IntegrityFailure
 from pointsman.kernel.instant import read_instant

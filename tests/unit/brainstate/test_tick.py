@@ -16,7 +16,6 @@ from tests.models import brainstate_runs as runs
 
 import pointsman.brainstate
 from pointsman.brainstate.constants import DEFAULTS
-from pointsman.brainstate.creation import StartingAttention, create_state
 from pointsman.brainstate.events import (
     INPUTS_FORM,
     NOTHING,
@@ -26,17 +25,17 @@ from pointsman.brainstate.events import (
     TokensUsed,
 )
 from pointsman.brainstate.hints import Shallow
-from pointsman.brainstate.reading import read_inputs
+from pointsman.brainstate.reading import StartingAttention, create_state, read_inputs
 from pointsman.brainstate.state import BrainState, ResourceBudget
 from pointsman.brainstate.tick import insert_items, tick_state
 from pointsman.brainstate.trace import Why
 from pointsman.errors import DocumentError
 from pointsman.kernel.canonical import MAX_INT
-from pointsman.kernel.document import Limits
+from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.json_text import read_json
 
 FOLDER = Path(pointsman.brainstate.__file__).parent
-RULES = ("consolidation", "goals", "hints", "memory", "reports", "tick")
+RULES = ("goals", "hints", "memory", "reports", "tick")
 # Not rules of document 004: how a topic is written, and how many bytes make a token.
 OTHER_NUMBERS = {"TOPIC_WORDS", "LONGEST_TOPIC", "BYTES_A_TOKEN"}
 
@@ -192,7 +191,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_hostile_inputs_are_refused_with_a_place(name: str) -> None:
     with pytest.raises(DocumentError) as caught:
-        read_inputs(read_json(HOSTILE[name], "inputs", Limits()))
+        read_inputs(read_json(HOSTILE[name], "inputs", DocumentLimits()))
     assert all(problem.place.source == "inputs" for problem in caught.value.problems)
     assert all(len(line) < 400 for line in str(caught.value).splitlines())
 

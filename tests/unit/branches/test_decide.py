@@ -20,7 +20,7 @@ from pointsman.branches.policy import (
     read_document,
     read_policy,
 )
-from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, Trace
+from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, BranchTrace
 from pointsman.errors import DocumentError, InputError, NotFound, ValueRefused
 from pointsman.kernel.content import no_texts
 from pointsman.kernel.document import Document
@@ -42,7 +42,7 @@ def a_policy(**fields: Any) -> BranchPolicy:
     return branch_policy([read_document(document)])
 
 
-def decided(context: dict[str, Any], **fields: Any) -> tuple[BranchOutcome, Trace]:
+def decided(context: dict[str, Any], **fields: Any) -> tuple[BranchOutcome, BranchTrace]:
     return decide(compile_policy(a_policy(**fields)), read_facts("d", context))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pointsman.expressions.evaluate import UNKNOWN, Answer, Scope
+from pointsman.expressions.evaluate import UNKNOWN, EvaluationResult, EvaluationScope
 from pointsman.expressions.expression import condition, value
 from pointsman.expressions.functions import FUNCTIONS
 from pointsman.expressions.operators import OPERATORS
@@ -27,8 +27,8 @@ CONTEXT: dict[str, Any] = {
 }
 
 
-def answer(text: str, given: Any = None) -> Answer:
-    return value(text, has_input=True).answer(Scope(CONTEXT, given))
+def answer(text: str, given: Any = None) -> EvaluationResult:
+    return value(text, has_input=True).answer(EvaluationScope(CONTEXT, given))
 
 
 def refused(text: str) -> ExpressionRefused:
@@ -43,7 +43,7 @@ def test_every_example_of_the_reference_page_is_true(row) -> None:
     example, result = row.example
     wanted = answer(result)
     assert wanted.is_known
-    for found in (answer(example), value(example).carefully(Scope({}))):
+    for found in (answer(example), value(example).carefully(EvaluationScope({}))):
         assert found.is_known
         assert same(found.value, wanted.value)
 
@@ -85,7 +85,7 @@ def test_every_example_of_the_reference_page_is_true(row) -> None:
 )  # fmt: skip
 @pytest.mark.req(345)
 def test_expressions_mean_what_they_say(text: str, wanted: bool) -> None:
-    assert value(text, has_input=True).answer(Scope(CONTEXT, CONTEXT)).value is wanted
+    assert value(text, has_input=True).answer(EvaluationScope(CONTEXT, CONTEXT)).value is wanted
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_hostile_expressions_are_refused_or_bounded(text: str) -> None:
     """The 22 of the field study and some more: no crash, no escape, no long wait."""
     start = time.process_time()
     try:
-        found = condition(text).answer(Scope(CONTEXT, "a" * 20_000 + "!"))
+        found = condition(text).answer(EvaluationScope(CONTEXT, "a" * 20_000 + "!"))
     except ExpressionRefused as refusal:
         said = refusal.caret().endswith("^")
     else:
@@ -257,9 +257,9 @@ def test_hostile_expressions_are_refused_or_bounded(text: str) -> None:
     ],
 )
 def test_a_step_budget_bounds_what_texts_can_cost(text: str) -> None:
-    found = condition(text).answer(Scope({}, "a" * 700_000))
-    assert found == Answer(UNKNOWN, (), "it takes more than 10000 steps")
-    assert condition(text).answer(Scope({}, "a" * 60)).is_known
+    found = condition(text).answer(EvaluationScope({}, "a" * 700_000))
+    assert found == EvaluationResult(UNKNOWN, (), "it takes more than 10000 steps")
+    assert condition(text).answer(EvaluationScope({}, "a" * 60)).is_known
 
 
 @pytest.mark.parametrize("text", ["sort(input) == 1", "distinct(input) == 1", "sum(input) > 1",
@@ -268,13 +268,15 @@ def test_a_step_budget_bounds_what_texts_can_cost(text: str) -> None:
 def test_a_step_budget_bounds_what_lists_can_cost(text: str) -> None:
     if "== 1" in text:
         text = f"size({text.partition(' ==')[0]}) > 1"
-    found = condition(text).answer(Scope({}, [3] * 20_000))
+    found = condition(text).answer(EvaluationScope({}, [3] * 20_000))
     assert found.reason == "it takes more than 10000 steps"
-    assert condition(text).answer(Scope({}, [3] * 20)).is_known
+    assert condition(text).answer(EvaluationScope({}, [3] * 20)).is_known
 
 
 def test_an_unknown_part_does_not_hide_an_exhausted_budget() -> None:
-    found = condition("default(size(split(input, 'a')), 0) == 0").answer(Scope({}, "a" * 900_000))
+    found = condition("default(size(split(input, 'a')), 0) == 0").answer(
+        EvaluationScope({}, "a" * 900_000)
+    )
     assert found.reason == "it takes more than 10000 steps"
 
 
@@ -336,7 +338,7 @@ def test_numbers_do_not_depend_on_the_decimal_context_of_the_host() -> None:
     ],
 )  # fmt: skip
 def test_values_at_the_edges(text: str, wanted: Any) -> None:
-    for found in (answer(text), value(text).carefully(Scope(CONTEXT))):
+    for found in (answer(text), value(text).carefully(EvaluationScope(CONTEXT))):
         if wanted is UNKNOWN:
             assert not found.is_known
         else:
@@ -349,5 +351,5 @@ def test_evaluation_never_changes_what_it_looks_at() -> None:
     context = {"l": [[2], 1], "m": {"x": [1]}}
     before = repr(context)
     for text in ("flatten(l)", "sort(flatten(l))", "distinct(l)", "[l, m]", "context", "m.x"):
-        value(text).answer(Scope(context))
+        value(text).answer(EvaluationScope(context))
     assert repr(context) == before

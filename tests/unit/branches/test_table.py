@@ -8,7 +8,7 @@ from tests.models import expression_model
 from tests.property.test_expressions_against_model import Draw
 
 from pointsman.branches.rules.table import Table
-from pointsman.expressions.evaluate import Scope
+from pointsman.expressions.evaluate import EvaluationScope
 from pointsman.expressions.expression import condition
 from pointsman.expressions.syntax import ExpressionRefused
 from pointsman.expressions.values import MISSING
@@ -61,10 +61,10 @@ def test_random_tables_agree_with_the_model_row_by_row() -> None:
             wanted = [expression_model.evaluate(tree, context, given) for tree in trees]
             true = tuple(row for row, each in enumerate(wanted) if each is True)
             unknown = [row for row, each in enumerate(wanted) if not isinstance(each, bool)]
-            every = table.every(Scope(context, given))
+            every = table.every(EvaluationScope(context, given))
             assert every.hits == true
             assert sorted(every.unknown) == unknown
-            first = table.first(Scope(context, given))
+            first = table.first(EvaluationScope(context, given))
             seen = true[0] + 1 if true else len(trees)
             assert (first.hits, first.seen) == (true[:1], seen)
             assert sorted(first.unknown) == [row for row in unknown if row < seen]
@@ -83,26 +83,26 @@ def test_an_index_is_made_where_most_conditions_ask_for_one_value() -> None:
 def test_the_index_takes_nothing_for_something_else(kind: Any) -> None:
     table = rows(*(f"input.kind == {n}" for n in range(2, 12)))
     given = {} if kind is MISSING else {"kind": kind}
-    found = table.first(Scope({}, given))
+    found = table.first(EvaluationScope({}, given))
     assert table.is_indexed
     assert found.hits == ((0,) if kind in ([Decimal(2)] if kind is not MISSING else []) else ())
 
 
 def test_rules_behind_a_missing_value_still_fire() -> None:
     table = rows("input.a > 1", "input.b == 2", "input.a < 5")
-    found = table.first(Scope({}, {"b": 2}))
+    found = table.first(EvaluationScope({}, {"b": 2}))
     assert found.hits == (1,)
     assert found.unknown[0].missing == ("input.a",)
-    assert table.every(Scope({}, {"b": 2})).hits == (1,)
+    assert table.every(EvaluationScope({}, {"b": 2})).hits == (1,)
 
 
 def test_every_condition_has_a_step_budget_of_its_own() -> None:
     table = rows(*["input.t contains 'x'"] * 3, "input.t contains 'a'")
-    found = table.first(Scope({}, {"t": "a" * 300_000}))
+    found = table.first(EvaluationScope({}, {"t": "a" * 300_000}))
     assert (found.hits, found.unknown) == ((3,), {})
 
 
 def test_a_condition_that_is_no_truth_value_is_unknown() -> None:
-    found = rows("input.a", "input.b").every(Scope({}, {"a": 3, "b": True}))
+    found = rows("input.a", "input.b").every(EvaluationScope({}, {"a": 3, "b": True}))
     assert found.hits == (1,)
     assert found.unknown[0].reason == "it is neither true nor false"

@@ -13,7 +13,7 @@ from pointsman.providers.http.address import addresses_of, is_public
 from pointsman.providers.http.pool import ConnectionPool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.upstream import ScriptedUpstream
-from pointsman.turns.registry.upstream import Origin, read_base_url
+from pointsman.turns.registry.upstream import UpstreamOrigin, read_base_url
 
 PRIVATE = [
     "127.0.0.1", "127.8.8.8", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254",
@@ -39,11 +39,15 @@ def test_outer_addresses_are_public(address):
 @pytest.mark.parametrize(
     ("url", "origin", "path"),
     [
-        ("https://api.openai.com/v1", Origin(True, "api.openai.com", 443), "/v1"),
-        ("https://API.example.com:8443/a/b/", Origin(True, "api.example.com", 8443), "/a/b"),
-        ("http://127.0.0.1:11434", Origin(False, "127.0.0.1", 11434), ""),
-        ("http://[::1]:80/", Origin(False, "::1", 80), ""),
-        ("http://vllm_server:8000/v1", Origin(False, "vllm_server", 8000), "/v1"),
+        ("https://api.openai.com/v1", UpstreamOrigin(True, "api.openai.com", 443), "/v1"),
+        (
+            "https://API.example.com:8443/a/b/",
+            UpstreamOrigin(True, "api.example.com", 8443),
+            "/a/b",
+        ),
+        ("http://127.0.0.1:11434", UpstreamOrigin(False, "127.0.0.1", 11434), ""),
+        ("http://[::1]:80/", UpstreamOrigin(False, "::1", 80), ""),
+        ("http://vllm_server:8000/v1", UpstreamOrigin(False, "vllm_server", 8000), "/v1"),
     ],
 )
 def test_an_address_is_read(url, origin, path):
@@ -84,7 +88,7 @@ def gives(*addresses):
 
 
 def found(host, *addresses, allow_private=False):
-    origin = Origin(True, host, 443)
+    origin = UpstreamOrigin(True, host, 443)
     return run(lambda: addresses_of(origin, gives(*addresses), allow_private=allow_private))
 
 
@@ -124,7 +128,9 @@ def request(resolve, port=1, **settings):
 
     async def work():
         pool = ConnectionPool(
-            Origin(False, "api.example.com", port), PoolSettings(**settings), resolve=resolve
+            UpstreamOrigin(False, "api.example.com", port),
+            PoolSettings(**settings),
+            resolve=resolve,
         )
         try:
             deadlines = Deadlines(connect_s=0.3)
@@ -168,7 +174,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to():
     async def work():
         async with ScriptedUpstream() as upstream:
             pool = ConnectionPool(
-                Origin(False, "api.example.com", upstream.port), resolve=rebinding
+                UpstreamOrigin(False, "api.example.com", upstream.port), resolve=rebinding
             )
             for _ in range(2):
                 try:
@@ -187,7 +193,7 @@ def test_a_second_address_is_tried_when_the_first_leads_nowhere():
     async def work():
         async with ScriptedUpstream() as upstream, ScriptedUpstream(listens=False) as _other:
             pool = ConnectionPool(
-                Origin(False, "api.example.com", upstream.port),
+                UpstreamOrigin(False, "api.example.com", upstream.port),
                 PoolSettings(allow_private=True),
                 resolve=gives("127.0.0.2", "127.0.0.1"),
             )

@@ -12,8 +12,8 @@ from tests.unit.providers.pooled import BOTH, HANGS, PATIENT, message, scripted
 from pointsman.providers.http.pool import ConnectionPool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.upstream import ScriptedUpstream
-from pointsman.testing.upstream_replies import Close, Pause, Reset, Send, does, plain, says
-from pointsman.turns.registry.upstream import Origin
+from pointsman.testing.upstream_replies import Close, Pause, Reset, SendBytes, does, plain, says
+from pointsman.turns.registry.upstream import UpstreamOrigin
 
 
 @BOTH
@@ -31,7 +31,7 @@ def test_an_answer_closed_unread_takes_its_connection_with_it(loop):
     async def work(calls, upstream):
         answer = await calls.ask()
         await answer.close()
-        await upstream.drained()
+        await upstream.wait_for_disconnects()
         with pytest.raises(UpstreamError, match="let go"):
             await anext(aiter(answer))
 
@@ -47,7 +47,7 @@ def test_a_kept_connection_that_died_is_replaced(loop, end):
         assert await answer.read() == b"{}"
         return [request.connection for request in upstream.requests]
 
-    replies = (says("x"), does(end), does(Send(plain(b"{}"))))
+    replies = (says("x"), does(end), does(SendBytes(plain(b"{}"))))
     assert scripted(work, *replies, loop=loop) == [1, 1, 2]
 
 
@@ -69,7 +69,7 @@ def test_a_port_where_nothing_listens_is_a_provider_that_was_not_reached():
     async def work():
         with socket.socket() as bound:
             bound.bind(("127.0.0.1", 0))
-            pool = ConnectionPool(Origin(False, "127.0.0.1", bound.getsockname()[1]), SMALL)
+            pool = ConnectionPool(UpstreamOrigin(False, "127.0.0.1", bound.getsockname()[1]), SMALL)
             with pytest.raises(UpstreamError) as caught:
                 await pool.request(message(), PATIENT, asyncio.get_running_loop().time() + 9)
         return caught.value
@@ -86,22 +86,22 @@ def test_a_kept_connection_that_dies_after_a_byte_is_an_error_not_a_retry(loop):
             await calls.ask()
         return len(upstream.requests)
 
-    assert scripted(work, says("x"), does(Send(b"HTTP/1.1 2"), Close()), loop=loop) == 2
+    assert scripted(work, says("x"), does(SendBytes(b"HTTP/1.1 2"), Close()), loop=loop) == 2
 
 
 def test_bytes_nobody_asked_for_end_a_kept_connection():
     async def work(calls, upstream):
         await (await calls.ask()).read()
-        await upstream.drained()
+        await upstream.wait_for_disconnects()
 
-    scripted(work, does(Send(plain(b"{}")), Pause(0.01), Send(plain(b"injected"))))
+    scripted(work, does(SendBytes(plain(b"{}")), Pause(0.01), SendBytes(plain(b"injected"))))
 
 
 def test_a_connection_that_rests_too_long_is_closed():
     async def work(calls, upstream):
         await (await calls.ask()).read()
         assert calls.pool.open_connections == 1
-        await upstream.drained()
+        await upstream.wait_for_disconnects()
 
     scripted(work, settings=replace(SMALL, idle_s=0.05))
 
@@ -113,7 +113,7 @@ def test_no_more_connections_rest_than_allowed():
         await asyncio.sleep(0)
         return calls.pool.open_connections
 
-    slow = does(Pause(0.02), Send(plain(b"{}")))
+    slow = does(Pause(0.02), SendBytes(plain(b"{}")))
     assert scripted(work, otherwise=slow, settings=replace(SMALL, max_idle=2)) == 2
 
 
@@ -128,7 +128,7 @@ def test_callers_wait_in_line_for_a_connection(loop):
         return upstream.connections_made
 
     settings = replace(SMALL, max_connections=3)
-    made = scripted(work, otherwise=does(Send(plain(b"{}"))), settings=settings, loop=loop)
+    made = scripted(work, otherwise=does(SendBytes(plain(b"{}"))), settings=settings, loop=loop)
     assert made == 3
 
 
@@ -190,7 +190,7 @@ def test_cancelling_closes_the_socket_at_once(loop, place):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await upstream.drained()
+        await upstream.wait_for_disconnects()
 
     scripted(work, does(Pause()) if place == "head" else HANGS, loop=loop)
 
@@ -199,7 +199,7 @@ def test_cancelling_closes_the_socket_at_once(loop, place):
 def test_cancelling_while_connecting_leaves_nothing(loop):
     async def work():
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            pool = ConnectionPool(Origin(True, "127.0.0.1", silent.getsockname()[1]))
+            pool = ConnectionPool(UpstreamOrigin(True, "127.0.0.1", silent.getsockname()[1]))
             ends_at = asyncio.get_running_loop().time() + 9
             task = asyncio.ensure_future(pool.request(message(), Deadlines(), ends_at))
             await asyncio.sleep(0.05)  # in the middle of the TLS handshake
@@ -255,7 +255,7 @@ def test_a_pool_closed_while_it_connects_opens_nothing():
 
             settings = PoolSettings(allow_private=True)
             pool = ConnectionPool(
-                Origin(False, "api.example.com", upstream.port), settings, resolve=resolve
+                UpstreamOrigin(False, "api.example.com", upstream.port), settings, resolve=resolve
             )
             task = asyncio.ensure_future(pool.request(message(), PATIENT, 1e12))
             await asyncio.sleep(0)
@@ -263,7 +263,7 @@ def test_a_pool_closed_while_it_connects_opens_nothing():
             gate.set()
             with pytest.raises(UpstreamError, match="was closed"):
                 await task
-            await upstream.drained()
+            await upstream.wait_for_disconnects()
 
     run(work)
 

@@ -12,7 +12,7 @@ from pointsman.providers.http.pool import ConnectionPool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.certificates import TestAuthority
 from pointsman.testing.upstream import ScriptedUpstream
-from pointsman.turns.registry.upstream import Origin
+from pointsman.turns.registry.upstream import UpstreamOrigin
 
 
 def tls_outcome(context, origin_host, tmp_path, ca_file, *, loop="asyncio", resolve=None):
@@ -20,7 +20,9 @@ def tls_outcome(context, origin_host, tmp_path, ca_file, *, loop="asyncio", reso
         async with ScriptedUpstream(tls=context) as upstream:
             more = {"resolve": resolve} if resolve else {}
             settings = replace(SMALL, ca_file=ca_file, allow_private=True)
-            pool = ConnectionPool(Origin(True, origin_host, upstream.port), settings, **more)
+            pool = ConnectionPool(
+                UpstreamOrigin(True, origin_host, upstream.port), settings, **more
+            )
             ends_at = asyncio.get_running_loop().time() + 5
             try:
                 answer = await pool.request(message(), Deadlines(connect_s=1), ends_at)
@@ -31,7 +33,7 @@ def tls_outcome(context, origin_host, tmp_path, ca_file, *, loop="asyncio", reso
                 return answer.status
             finally:
                 await pool.close()
-                await upstream.drained()
+                await upstream.wait_for_disconnects()
 
     return run(work, loop)
 
@@ -70,4 +72,4 @@ def test_a_file_without_certificates_is_refused(tmp_path):
     path = tmp_path / "ca.pem"
     path.write_text("nothing")
     with pytest.raises(InputError, match="no certificates"):
-        ConnectionPool(Origin(True, "127.0.0.1", 1), PoolSettings(ca_file=path))
+        ConnectionPool(UpstreamOrigin(True, "127.0.0.1", 1), PoolSettings(ca_file=path))

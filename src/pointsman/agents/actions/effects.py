@@ -30,7 +30,7 @@ from pointsman.agents.modules.module import (
     edge,
 )
 from pointsman.agents.modules.selfrep import SelfRep
-from pointsman.agents.modules.status import status_after
+from pointsman.agents.modules.trust import status_after
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy
 from pointsman.errors import InputError, NotFound
 from pointsman.kernel.canonical import untag

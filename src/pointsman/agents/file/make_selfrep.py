@@ -13,7 +13,6 @@ from pointsman.agents.file.agents_file import (
     GivenTrust,
     sorted_names,
 )
-from pointsman.agents.modules.apt import DEFAULT_TRUST, TrustConstants
 from pointsman.agents.modules.module import (
     Edge,
     Metrics,
@@ -23,7 +22,7 @@ from pointsman.agents.modules.module import (
     edge,
 )
 from pointsman.agents.modules.selfrep import NO_EVENTS, SCHEMA_VERSION, SelfRep
-from pointsman.agents.modules.status import status_after
+from pointsman.agents.modules.trust import DEFAULT_TRUST, TrustConstants, status_after
 from pointsman.kernel.instant import EPOCH, Instant, read_instant
 from pointsman.kernel.number import Billionths, billionths, billionths_text
 

@@ -13,7 +13,7 @@ from pointsman.kernel.number import MicroUsd, divide, microusd_text
 from pointsman.turns.policy import TurnPolicy
 from pointsman.turns.registry.models import Model
 from pointsman.turns.registry.prices import PER_TOKENS
-from pointsman.turns.trace import Trace, TurnOutcome
+from pointsman.turns.trace import TurnOutcome, TurnTrace
 
 MOST_LISTED = 10_000
 ESTIMATE = "an estimate of input cost alone: recorded token counts, list prices, no output"
@@ -80,8 +80,8 @@ class RedecidedTurn(Struct, frozen=True):
 
     turn_id: str
     at: Instant
-    before: tuple[TurnOutcome, Trace]
-    after: tuple[TurnOutcome, Trace]
+    before: tuple[TurnOutcome, TurnTrace]
+    after: tuple[TurnOutcome, TurnTrace]
     before_model: Model | None
     after_model: Model | None
     before_tokens: int
@@ -274,7 +274,7 @@ def _change(decision: RedecidedTurn) -> TurnChange:
     )
 
 
-def _winner(outcome: TurnOutcome, trace: Trace) -> tuple[str, str | None]:
+def _winner(outcome: TurnOutcome, trace: TurnTrace) -> tuple[str, str | None]:
     if outcome.winner_index < 0:
         return "", None
     winner = trace.chain[outcome.winner_index]

@@ -10,13 +10,20 @@ import csv
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 
-from pointsman.branches.dmn.table_import import NO_MATCH, Row, Sheet, document_of
+from pointsman.branches.dmn.table_import import NO_MATCH, ImportedRule, Sheet, document_of
 from pointsman.branches.file.decisions_file import HitPolicy
 from pointsman.errors import DocumentError, Place, Problem
 from pointsman.expressions.syntax import ExpressionRefused
 from pointsman.expressions.unary import path_of
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import DEFAULT_LIMITS, Document, Json, Limits, Position, in_order
+from pointsman.kernel.document import (
+    DEFAULT_LIMITS,
+    Document,
+    DocumentLimits,
+    Json,
+    Position,
+    in_order,
+)
 from pointsman.kernel.source_text import decode
 
 _SAYS = ("target", "label", "priority", "output")
@@ -29,7 +36,7 @@ def csv_decision(
     *,
     hit_policy: HitPolicy = "first",
     default: str = NO_MATCH,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: DocumentLimits = DEFAULT_LIMITS,
 ) -> Document:
     """Read a table as a document with one decision, or raise with every problem at its line."""
     problems: list[Problem] = []
@@ -50,7 +57,7 @@ def csv_decision(
             problems.append(_problem(source, (line, 1), message))
             continue
         rest = {key: _cell_value(key, cells[at]) for key, at in says.items() if cells[at].strip()}
-        found.append(Row(tuple(cells[at] for at in tested), rest, (line, 1)))
+        found.append(ImportedRule(tuple(cells[at] for at in tested), rest, (line, 1)))
     rules = Sheet(source, paths, tuple(found), is_bare=True).rules(problems)
     if problems:
         raise DocumentError(in_order(problems))

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pointsman.branches.dmn.table_import import NO_MATCH, Row, Sheet, document_of, literal_value
+from pointsman.branches.dmn.table_import import (
+    NO_MATCH,
+    ImportedRule,
+    Sheet,
+    document_of,
+    literal_value,
+)
 from pointsman.branches.dmn.xml_reader import Element, read_elements
 from pointsman.errors import DocumentError, Place, Problem
 from pointsman.expressions.syntax import ExpressionRefused
@@ -96,17 +102,19 @@ class _Table:
             self._problem(column, refusal.message, refusal.hint)
             return "context"
 
-    def _row(self, rule: Element) -> Row:
+    def _row(self, rule: Element) -> ImportedRule:
         cells = [each.content("text") for each in rule.all("inputEntry")]
         entries = [each.content("text") for each in rule.all("outputEntry")]
         if len(cells) != len(self._inputs) or len(entries) != len(self._outputs):
             self._problem(rule, "a rule must have one entry for every input and output")
-            return Row(("-",) * len(self._inputs), {"target": NO_MATCH, "output": None}, rule.at)
+            return ImportedRule(
+                ("-",) * len(self._inputs), {"target": NO_MATCH, "output": None}, rule.at
+            )
         values = [self._literal(each, rule) for each in entries]
         target = _text(values[0]) if values else NO_MATCH
         rest: dict[str, Json] = {"target": target or NO_MATCH, "output": self._output(values)}
         label = rule.content("description") or rule.content("annotationEntry", "text")
-        return Row(tuple(cells), rest | ({"label": label} if label else {}), rule.at)
+        return ImportedRule(tuple(cells), rest | ({"label": label} if label else {}), rule.at)
 
     def _output(self, values: Sequence[Value]) -> Value:
         if len(values) == 1:
@@ -132,7 +140,7 @@ class _Table:
         value = self._literal(texts[0], self._outputs[0]) if texts and texts[0] else None
         return _text(value)
 
-    def _sort_outputs(self, rows: Sequence[Row]) -> list[Json]:
+    def _sort_outputs(self, rows: Sequence[ImportedRule]) -> list[Json]:
         """Return the outputs of the rules from the most important down, column by column.
 
         A column without a list of its values does not count; of equals the first written leads.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from pointsman.errors import Place, Problem
-from pointsman.expressions.evaluate import Scope, Unknown
+from pointsman.expressions.evaluate import EvaluationScope, Unknown
 from pointsman.expressions.expression import value
 from pointsman.expressions.syntax import ExpressionRefused
 from pointsman.expressions.unary import condition_of
@@ -21,7 +21,7 @@ from pointsman.kernel.document import START, Document, Json, Path, Position
 NO_MATCH = "no-match"
 
 
-class Row(Struct, frozen=True):
+class ImportedRule(Struct, frozen=True):
     """One rule: its cells, the fields it adds to the decision's row, and its place."""
 
     cells: tuple[str, ...]
@@ -34,14 +34,14 @@ class Sheet(Struct, frozen=True):
 
     source: str
     paths: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ImportedRule, ...]
     is_bare: bool
 
     def rules(self, problems: list[Problem]) -> list[Json]:
         """Return the rules as they would be written; note a problem for each that cannot be."""
         return [self._rule(row, problems) for row in self.rows]
 
-    def _rule(self, row: Row, problems: list[Problem]) -> Json:
+    def _rule(self, row: ImportedRule, problems: list[Problem]) -> Json:
         parts: list[str] = []
         for number, (path, cell) in enumerate(zip(self.paths, row.cells, strict=True)):
             try:
@@ -58,7 +58,7 @@ class Sheet(Struct, frozen=True):
 
 def literal_value(text: str) -> Value:
     """Return the value of a literal written in our language."""
-    found = value(text).answer(Scope({})).value
+    found = value(text).answer(EvaluationScope({})).value
     return None if isinstance(found, Unknown) else found
 
 

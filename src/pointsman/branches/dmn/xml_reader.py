@@ -8,9 +8,9 @@ from xml.parsers import expat
 
 from pointsman.errors import DocumentError, Place, Problem
 from pointsman.kernel.codes import Code
-from pointsman.kernel.document import Limits, Position, escape
+from pointsman.kernel.document import DocumentLimits, Position, escape
 
-LIMITS = Limits(bytes=1024 * 1024, depth=32, nodes=20_000)
+LIMITS = DocumentLimits(bytes=1024 * 1024, depth=32, nodes=20_000)
 NAMESPACES = {
     "https://www.omg.org/spec/DMN/20191111/MODEL/": "1.3",
     "https://www.omg.org/spec/DMN/20211108/MODEL/": "1.4",
@@ -49,13 +49,13 @@ class Element:
             yield from each.every(name)
 
 
-def read_elements(text: bytes, source: str, limits: Limits = LIMITS) -> Element:
+def read_elements(text: bytes, source: str, limits: DocumentLimits = LIMITS) -> Element:
     """Read a DMN file of version 1.3 to 1.5, or raise with the place of the problem."""
     return _Reader(source, limits).read(text)
 
 
 class _Reader:
-    def __init__(self, source: str, limits: Limits) -> None:
+    def __init__(self, source: str, limits: DocumentLimits) -> None:
         self._source = source
         self._limits = limits
         self._parser = expat.ParserCreate(namespace_separator=" ")

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from pointsman.branches.compiled import CompiledDecision, plain
 from pointsman.expressions.checking import Declared
-from pointsman.expressions.evaluate import INPUT, Scope
+from pointsman.expressions.evaluate import INPUT, EvaluationScope
 from pointsman.expressions.syntax import (
     Compare,
     Key,
@@ -36,7 +36,7 @@ MOST_CELLS = 20_000
 OTHER = "other"
 
 
-class Asked(Struct, frozen=True):
+class LiteralComparison(Struct, frozen=True):
     """A path, and a literal it is compared with; `is_ordered` where it is more than equality."""
 
     keys: Keys
@@ -86,9 +86,9 @@ class Cell(Struct, frozen=True):
     context: dict[str, Value]
     is_open: bool
 
-    def scope(self, ready: CompiledDecision) -> Scope:
+    def scope(self, ready: CompiledDecision) -> EvaluationScope:
         """Return the scope that the conditions read."""
-        return Scope(self.context, self._input(ready))
+        return EvaluationScope(self.context, self._input(ready))
 
     def _input(self, ready: CompiledDecision) -> Value | Missing:
         if ready.declared.input_keys is None:
@@ -96,14 +96,14 @@ class Cell(Struct, frozen=True):
         return follow_path(self.context, ready.declared.input_keys)
 
 
-def asked_by(ready: CompiledDecision, row: int) -> tuple[Asked, ...] | None:
+def asked_by(ready: CompiledDecision, row: int) -> tuple[LiteralComparison, ...] | None:
     """Return the comparisons of a condition; None where it does more than compare with literals."""
-    found: list[Asked] = []
+    found: list[LiteralComparison] = []
     tree = ready.conditions[row].tree
     return tuple(found) if _collect(tree, ready.declared, found) else None
 
 
-def _collect(node: Node, declared: Declared, found: list[Asked]) -> bool:
+def _collect(node: Node, declared: Declared, found: list[LiteralComparison]) -> bool:
     match node:
         case Literal():
             return isinstance(node.value, bool)
@@ -116,7 +116,7 @@ def _collect(node: Node, declared: Declared, found: list[Asked]) -> bool:
     return _collect_comparison(node, declared, found)
 
 
-def _collect_comparison(node: Node, declared: Declared, found: list[Asked]) -> bool:
+def _collect_comparison(node: Node, declared: Declared, found: list[LiteralComparison]) -> bool:
     if isinstance(node, Compare):
         is_ordered = node.sign not in {"==", "!="}
         for one, other in ((node.left, node.right), (node.right, node.left)):
@@ -131,16 +131,21 @@ def _collect_comparison(node: Node, declared: Declared, found: list[Asked]) -> b
 
 
 def _add_question(
-    path: Path, values: list[Value], declared: Declared, found: list[Asked], *, is_ordered: bool
+    path: Path,
+    values: list[Value],
+    declared: Declared,
+    found: list[LiteralComparison],
+    *,
+    is_ordered: bool,
 ) -> bool:
     keys = declared.resolve(path.keys) if declared.input_keys is not None else path.keys
     if not keys or not all(isinstance(key, str) for key in keys):
         return False
-    found += [Asked(keys, each, is_ordered) for each in values]
+    found += [LiteralComparison(keys, each, is_ordered) for each in values]
     return True
 
 
-def fits_together(asked: Sequence[Asked]) -> bool:
+def fits_together(asked: Sequence[LiteralComparison]) -> bool:
     """Tell whether all paths can be in one context: none leads through another's value."""
     keys = {each.keys for each in asked}
     return not any(each[:end] in keys for each in keys for end in range(1, len(each)))
@@ -156,7 +161,7 @@ def _declared_values(ready: CompiledDecision) -> Mapping[Keys, list[Value]]:
     return found
 
 
-def _domain(asked: Sequence[Asked]) -> list[Value]:
+def _domain(asked: Sequence[LiteralComparison]) -> list[Value]:
     """Return one value for each way in which literals can tell values of a path apart."""
     kinds = {kind_of(each.value) for each in asked}
     found: list[Value] = []
@@ -171,7 +176,7 @@ def _domain(asked: Sequence[Asked]) -> list[Value]:
     return found
 
 
-def _texts(asked: Sequence[Asked]) -> list[Value]:
+def _texts(asked: Sequence[LiteralComparison]) -> list[Value]:
     literals = sorted({str(each.value) for each in asked})
     other = OTHER
     while other in literals:

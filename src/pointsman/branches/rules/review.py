@@ -20,7 +20,7 @@ MOST_COMPARED = 256
 """Earlier rules that one is compared with where there are too many inputs to try all."""
 
 
-class Concern(Meaning):
+class BranchConcern(Meaning):
     """One kind of finding; `meaning` is the sentence the documentation shows."""
 
     NEVER = "branches.rule_never_matches", "what the condition asks for cannot all be true"
@@ -32,10 +32,10 @@ class Concern(Meaning):
     GUARDED = "branches.guardrail_always_fails", "the weights break a guardrail of the decision"
 
 
-class Finding(Struct, frozen=True):
+class BranchFinding(Struct, frozen=True):
     """One finding about a decision; `example` is a context that shows it."""
 
-    code: Concern
+    code: BranchConcern
     decision_id: str
     message: str
     rule: int | None = None
@@ -43,7 +43,7 @@ class Finding(Struct, frozen=True):
     example: dict[str, Value] | None = None
 
 
-def review(policy: BranchPolicy) -> tuple[Finding, ...]:
+def review(policy: BranchPolicy) -> tuple[BranchFinding, ...]:
     """Return the findings about valid decisions, in their order."""
     ready = compile_policy(policy)
     return tuple(
@@ -64,14 +64,14 @@ class _Review:
         self._asked = [row if is_sound else None for row in asked]
         self._rows = [row for row, each in enumerate(self._asked) if each is not None]
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[BranchFinding]:
         """Return all findings of the decision."""
         if self._decision.type == "weighted":
             yield from self._weights()
             return
         for row, asked in enumerate(self._asked):
             if asked is None:
-                yield self._finding(Concern.OPAQUE, f"{self._name(row)} is not analysed", row)
+                yield self._finding(BranchConcern.OPAQUE, f"{self._name(row)} is not analysed", row)
         cells = Cells(self._ready, self._rows)
         tried = list(cells)
         masks = self._masks(tried)
@@ -93,12 +93,12 @@ class _Review:
                     masks[row] |= 1 << number
         return masks
 
-    def _never(self, masks: dict[int, int]) -> Iterator[Finding]:
+    def _never(self, masks: dict[int, int]) -> Iterator[BranchFinding]:
         for row, mask in masks.items():
             if not mask:
-                yield self._finding(Concern.NEVER, f"{self._name(row)} is never true", row)
+                yield self._finding(BranchConcern.NEVER, f"{self._name(row)} is never true", row)
 
-    def _shadows(self, masks: dict[int, int], cells: Sequence[Cell]) -> Iterator[Finding]:
+    def _shadows(self, masks: dict[int, int], cells: Sequence[Cell]) -> Iterator[BranchFinding]:
         order = self._precedence()
         before = 0
         for at, row in enumerate(order or ()):
@@ -121,7 +121,7 @@ class _Review:
             return sorted(rows, key=lambda row: self._ready.ranks[row])
         return None
 
-    def _pairwise_shadows(self) -> Iterator[Finding]:
+    def _pairwise_shadows(self) -> Iterator[BranchFinding]:
         """Compare rules two by two where there are too many inputs for all at once."""
         order = [row for row in self._precedence() or () if self._asked[row] is not None]
         for at, row in enumerate(order):
@@ -144,14 +144,14 @@ class _Review:
                 example = example or cell
         return example
 
-    def _shadow(self, row: int, by: tuple[int, ...], cell: Cell) -> Finding:
+    def _shadow(self, row: int, by: tuple[int, ...], cell: Cell) -> BranchFinding:
         names = ", ".join(self._name(each) for each in by)
         message = f"{self._name(row)} never decides: {names} go{'es' if len(by) == 1 else ''} first"
-        return self._finding(Concern.SHADOWED, message, row, by, cell)
+        return self._finding(BranchConcern.SHADOWED, message, row, by, cell)
 
     def _overlaps(
         self, masks: dict[int, int], cells: Sequence[Cell], told: set[int | None]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[BranchFinding]:
         rows = [row for row in self._rows if row not in told]
         for at, row in enumerate(rows):
             for earlier in rows[:at]:
@@ -161,33 +161,33 @@ class _Review:
                     message = f"{self._name(earlier)} and {self._name(row)} can both be true"
                     yield self._finding(code, message, row, (earlier,), cells[_lowest(both)])
 
-    def _clash(self, earlier: int, row: int, masks: dict[int, int]) -> Concern | None:
+    def _clash(self, earlier: int, row: int, masks: dict[int, int]) -> BranchConcern | None:
         decision = self._decision
         one, two = decision.cases[earlier], decision.cases[row]
         outputs = self._ready.outputs
         is_same = one.target == two.target and same(outputs[earlier], outputs[row])
         policy = decision.hit_policy if decision.type == "rule_table" else "first"
         if policy == "unique" or (policy == "any" and not is_same):
-            return Concern.CONFLICT
+            return BranchConcern.CONFLICT
         is_tie = policy == "first" or (policy == "priority" and one.priority == two.priority)
         # An exception written before its rule overlaps with all of itself: that is no accident.
         is_partial = bool(masks[earlier] & ~masks[row]) and bool(masks[row] & ~masks[earlier])
-        return Concern.OVERLAP if is_tie and is_partial and not is_same else None
+        return BranchConcern.OVERLAP if is_tie and is_partial and not is_same else None
 
-    def _gaps(self, masks: dict[int, int], cells: Sequence[Cell]) -> Iterator[Finding]:
+    def _gaps(self, masks: dict[int, int], cells: Sequence[Cell]) -> Iterator[BranchFinding]:
         covered = 0
         for mask in masks.values():
             covered |= mask
         for number, cell in enumerate(cells):
             if not covered >> number & 1 and not cell.is_open:
                 message = f"no rule is true: goes to `{self._decision.default_target}`"
-                yield self._finding(Concern.GAP, message, None, (), cell)
+                yield self._finding(BranchConcern.GAP, message, None, (), cell)
                 return
 
-    def _weights(self) -> Iterator[Finding]:
+    def _weights(self) -> Iterator[BranchFinding]:
         for check in judge_choice(self._decision, (), NO_APPROVALS).checks:
             if not check.passed:
-                yield self._finding(Concern.GUARDED, check.message)
+                yield self._finding(BranchConcern.GUARDED, check.message)
 
     def _name(self, row: int) -> str:
         case: Case = self._decision.cases[row]
@@ -195,14 +195,14 @@ class _Review:
 
     def _finding(
         self,
-        code: Concern,
+        code: BranchConcern,
         message: str,
         row: int | None = None,
         by: tuple[int, ...] = (),
         cell: Cell | None = None,
-    ) -> Finding:
+    ) -> BranchFinding:
         example = None if cell is None else cell.context
-        return Finding(code, self._decision.id, message, row, by, example)
+        return BranchFinding(code, self._decision.id, message, row, by, example)
 
 
 def _lowest(mask: int) -> int:

@@ -13,8 +13,8 @@ from decimal import Decimal
 from functools import cached_property
 from typing import NamedTuple, TypeAlias, cast
 
-from pointsman.expressions.code import ARGUMENTS, Code, function
-from pointsman.expressions.evaluate import UNKNOWN, Answer, Scope
+from pointsman.expressions.code import ARGUMENTS, CodeBuilder, function
+from pointsman.expressions.evaluate import UNKNOWN, EvaluationResult, EvaluationScope
 from pointsman.expressions.expression import Expression
 from pointsman.expressions.syntax import Compare, Key, ListOf, Literal, Logic, Node, Path, Test
 from pointsman.expressions.values import LACKS, STEPS
@@ -31,10 +31,10 @@ class Hits(NamedTuple):
 
     hits: tuple[int, ...]
     seen: int
-    unknown: Mapping[int, Answer]
+    unknown: Mapping[int, EvaluationResult]
 
 
-_NONE: Mapping[int, Answer] = {}
+_NONE: Mapping[int, EvaluationResult] = {}
 
 
 class Table:
@@ -57,7 +57,7 @@ class Table:
         """Whether a value is looked up before conditions are asked."""
         return self._index is not None
 
-    def first(self, scope: Scope) -> Hits:
+    def first(self, scope: EvaluationScope) -> Hits:
         """Return the first condition that is true; those behind it are not looked at."""
         if self._index is not None:
             rows = self._index.rows(scope)
@@ -69,7 +69,7 @@ class Table:
             (found,), found + 1, careful.unknown
         )  # fmt: skip
 
-    def every(self, scope: Scope) -> Hits:
+    def every(self, scope: EvaluationScope) -> Hits:
         """Return all conditions that are true."""
         hits: list[int] = []
         careful = _Careful(self._conditions, scope)
@@ -80,7 +80,7 @@ class Table:
             hits = [row for row in rows if careful.is_true(row)]
         return Hits(tuple(hits), len(self._conditions), careful.unknown)
 
-    def _first_of(self, rows: tuple[int, ...], scope: Scope) -> Hits:
+    def _first_of(self, rows: tuple[int, ...], scope: EvaluationScope) -> Hits:
         careful: _Careful | None = None
         for row in rows:
             condition = self._conditions[row]
@@ -100,15 +100,15 @@ class _Careful:
 
     __slots__ = ("_conditions", "_scope", "unknown")
 
-    def __init__(self, conditions: tuple[Expression, ...], scope: Scope) -> None:
+    def __init__(self, conditions: tuple[Expression, ...], scope: EvaluationScope) -> None:
         self._conditions = conditions
         self._scope = scope
-        self.unknown: dict[int, Answer] = {}
+        self.unknown: dict[int, EvaluationResult] = {}
 
     def __call__(self, row: int) -> bool:
         answer = self._conditions[row].carefully(self._scope)
         if answer.is_known and not isinstance(answer.value, bool):
-            answer = Answer(UNKNOWN, (), "it is neither true nor false")
+            answer = EvaluationResult(UNKNOWN, (), "it is neither true nor false")
         if not answer.is_known:
             self.unknown[row] = answer
         return answer.value is True
@@ -124,7 +124,7 @@ class _Careful:
 
 
 def _compile(conditions: Sequence[Expression], *, is_first: bool) -> Callable[..., int]:
-    code = Code()
+    code = CodeBuilder()
     loads = _hoist(conditions, code)
     rows: list[ast.stmt] = []
     for number, condition in enumerate(conditions):
@@ -148,7 +148,7 @@ def _hit(number: int, *, is_first: bool) -> ast.stmt:
     return ast.Expr(_call("hit", number))
 
 
-def _hoist(conditions: Sequence[Expression], code: Code) -> list[ast.stmt]:
+def _hoist(conditions: Sequence[Expression], code: CodeBuilder) -> list[ast.stmt]:
     """Return statements that read, once, each path several conditions share; tell the code."""
     counts = Counter(path.keys for each in conditions for path in each.reads)
     shared = {
@@ -188,7 +188,7 @@ class _Index:
             for value in values:
                 rows.setdefault(value, []).append(row)
         self._rows = {value: tuple(sorted({*found, *self._rest})) for value, found in rows.items()}
-        code = Code()
+        code = CodeBuilder()
         self._read = function([ast.Return(code.path_code(path))], code.bound, ARGUMENTS)
 
     @classmethod
@@ -210,7 +210,7 @@ class _Index:
         """The most conditions that are asked for any one value."""
         return max(map(len, (*self._rows.values(), self._rest)))
 
-    def rows(self, scope: Scope) -> tuple[int, ...] | None:
+    def rows(self, scope: EvaluationScope) -> tuple[int, ...] | None:
         """Return the conditions that can be true; None where the value is not there.
 
         INVARIANT: keys are texts and numbers other than 0 and 1, so that Python, to which true

@@ -11,7 +11,7 @@ from pointsman.access.keys import Principal
 from pointsman.errors import InputError
 from pointsman.gateway.serving.http import Asked
 from pointsman.gateway.serving.route import Route
-from pointsman.kernel.document import Document, Limits
+from pointsman.kernel.document import Document, DocumentLimits
 from pointsman.kernel.instant import Instant, read_instant
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.schema import conform
@@ -37,7 +37,9 @@ class ApiRequest(Struct, frozen=True):
 
     def document(self) -> Document:
         """Read the body as JSON, or raise saying where it is none."""
-        return read_json(self.asked.body, "the body", Limits(bytes=max(len(self.asked.body), 1)))
+        return read_json(
+            self.asked.body, "the body", DocumentLimits(bytes=max(len(self.asked.body), 1))
+        )
 
     def body_as(self, kind: type[T]) -> T:
         """Read the body as a `kind`, or raise with all that is wrong with it."""

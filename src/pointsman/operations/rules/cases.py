@@ -18,7 +18,7 @@ from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import GivenFacts, TurnFacts
 from pointsman.turns.registry.models import model_id
-from pointsman.turns.trace import Evaluation, Slot, Trace, TurnOutcome, ValidationFailure
+from pointsman.turns.trace import Evaluation, Slot, TurnOutcome, TurnTrace, ValidationFailure
 
 NO_MODEL = "no model"
 
@@ -150,7 +150,7 @@ def _compare_error(case: RuleCase, error: InputError) -> _Comparison:
 
 
 def _compare_decision(
-    want: Want, ready: CompiledTurnPolicy, outcome: TurnOutcome, trace: Trace
+    want: Want, ready: CompiledTurnPolicy, outcome: TurnOutcome, trace: TurnTrace
 ) -> Iterator[tuple[str, str, str]]:
     winner = trace.chain[outcome.winner_index] if outcome.winner_index >= 0 else None
     if want.chosen_model is not None:

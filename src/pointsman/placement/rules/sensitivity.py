@@ -12,7 +12,7 @@ Group = Literal["pii", "secret"]
 GROUPS: Final[tuple[Group, ...]] = ("pii", "secret")
 
 
-class Finding(Struct, frozen=True, forbid_unknown_fields=True):
+class SensitivityFinding(Struct, frozen=True, forbid_unknown_fields=True):
     """One thing found: where, of which kind, why; `digest` is keyed and equal for equal finds."""
 
     kind: str
@@ -30,7 +30,7 @@ class Sensitivity(Struct, frozen=True, forbid_unknown_fields=True):
     has_failed: bool
     total: int
     kinds: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[SensitivityFinding, ...]
 
 
 def staying(found: Sensitivity, stays_local: Sequence[str]) -> tuple[str, ...]:

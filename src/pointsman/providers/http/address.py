@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from pointsman.providers.port import UpstreamError
-from pointsman.turns.registry.upstream import Origin, literal_address
+from pointsman.turns.registry.upstream import UpstreamOrigin, literal_address
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Gives the network addresses of a host name, those to try first in front."""
@@ -33,7 +33,9 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
     return [str(address[0]) for _family, _kind, _protocol, _name, address in found]
 
 
-async def addresses_of(origin: Origin, resolve: Resolve, *, allow_private: bool) -> Sequence[str]:
+async def addresses_of(
+    origin: UpstreamOrigin, resolve: Resolve, *, allow_private: bool
+) -> Sequence[str]:
     """Return the addresses to connect to; a name that leads inside is refused unless allowed."""
     if literal_address(origin.host) is not None:
         return [origin.host]

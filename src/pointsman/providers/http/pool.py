@@ -20,7 +20,7 @@ from pointsman.providers.http.address import Resolve, addresses_of, resolve_host
 from pointsman.providers.http.connection import UpstreamConnection
 from pointsman.providers.http.exchange import AnswerLimits, Exchange, RequestBytes
 from pointsman.providers.port import Deadlines, UpstreamError
-from pointsman.turns.registry.upstream import Origin
+from pointsman.turns.registry.upstream import UpstreamOrigin
 
 
 class PoolSettings(Struct, frozen=True):
@@ -39,7 +39,7 @@ class ConnectionPool:
 
     def __init__(
         self,
-        origin: Origin,
+        origin: UpstreamOrigin,
         settings: PoolSettings = PoolSettings(),  # noqa: B008 - it is frozen
         *,
         resolve: Resolve = resolve_host,

@@ -29,7 +29,12 @@ from pointsman.providers.port import (
 from pointsman.providers.vendors import Vendor, default_dialects
 from pointsman.turns.registry.models import Provider as Configured
 from pointsman.turns.registry.models import SecretRef
-from pointsman.turns.registry.upstream import HEADER_VALUE, Origin, read_base_url, read_headers
+from pointsman.turns.registry.upstream import (
+    HEADER_VALUE,
+    UpstreamOrigin,
+    read_base_url,
+    read_headers,
+)
 from pointsman.version import VERSION
 
 
@@ -39,7 +44,7 @@ class HeadTemplate:
     __slots__ = ("_fixed", "_names", "_own", "_ready", "_vendor")
 
     def __init__(
-        self, vendor: Vendor, origin: Origin, target: str, headers: Mapping[str, str]
+        self, vendor: Vendor, origin: UpstreamOrigin, target: str, headers: Mapping[str, str]
     ) -> None:
         lines = {
             "host": origin.host_header,

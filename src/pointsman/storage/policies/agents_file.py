@@ -18,12 +18,12 @@ from pointsman.agents.modules.selfrep import SelfRep
 from pointsman.agents.policy import POLICY_FORM, AgentsPolicy, agents_policy, read_policy
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import ContentId
-from pointsman.kernel.document import Limits
+from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.storage.policies.policy_file import Loaded, PolicyFile
 
 AGENTS = "agents.yaml"
-LIMITS = Limits(bytes=8 * 1024 * 1024, depth=16, nodes=500_000)
+LIMITS = DocumentLimits(bytes=8 * 1024 * 1024, depth=16, nodes=500_000)
 """Modules may be many: some thousands of them, each with a dozen values."""
 
 

@@ -14,10 +14,10 @@ from msgspec import UNSET, UnsetType
 from pointsman.kernel.number import SCALE, Billionths
 from pointsman.kernel.wb1 import Salted, unit_bytes
 from pointsman.turns.chain.validation import rejection
-from pointsman.turns.compiled import CompiledTurnPolicy, Scope
+from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.learning.pattern import PatternSettings
-from pointsman.turns.trace import Trace, TurnOutcome
+from pointsman.turns.trace import TurnOutcome, TurnTrace
 
 _EXPLORE: Final = Salted("pattern.explore")
 _SHADOW: Final = Salted("pattern.shadow")
@@ -39,7 +39,7 @@ def is_explored(facts: TurnFacts, settings: PatternSettings) -> bool:
     return draw < share
 
 
-def was_explored(outcome: TurnOutcome, trace: Trace) -> bool:
+def was_explored(outcome: TurnOutcome, trace: TurnTrace) -> bool:
     """Tell whether a decision sent its turn to the runner-up on purpose."""
     place = outcome.winner_index
     return place >= 0 and trace.chain[place].is_exploring not in (UNSET, False)
@@ -83,7 +83,7 @@ def _is_here(ready: CompiledTurnPolicy, name: str) -> bool:
     return known is not None and known.location == "local"
 
 
-def _models_in_use(ready: CompiledTurnPolicy, scope: Scope) -> Sequence[str]:
+def _models_in_use(ready: CompiledTurnPolicy, scope: WorkspaceScope) -> Sequence[str]:
     """Name the models a policy sends turns to, in the order it names them."""
     rules = (each.rule.use for each in scope.rules)
     named = (*scope.tiers.values(), *rules, *scope.defaults, *ready.defaults)

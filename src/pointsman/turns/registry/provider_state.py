@@ -56,8 +56,8 @@ class ModelState(Struct, frozen=True, forbid_unknown_fields=True):
     outage: Outage | None = None
 
 
-class Hit(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a model went out."""
+class ModelOutage(Struct, frozen=True, forbid_unknown_fields=True):
+    """A model and when it went out."""
 
     model: str
     at: Instant
@@ -68,7 +68,7 @@ class ProviderState(Struct, frozen=True, forbid_unknown_fields=True):
 
     latest: Instant
     models: dict[str, ModelState] = {}
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[ModelOutage, ...] = ()
     network_errors: tuple[Instant, ...] = ()
     outage: Outage | None = None
 
@@ -230,14 +230,14 @@ def _count_strike(provider: ProviderState, event: CallEvent, thresholds: Thresho
     provider = replace(
         provider,
         models={**provider.models, event.model: ModelState((), outage)},
-        hits=(*_hits_of_others(provider, event.model), Hit(event.model, event.at)),
+        hits=(*_hits_of_others(provider, event.model), ModelOutage(event.model, event.at)),
     )
     scope: Scope = "model_specific"
     payload = ProviderUnavailable(event.provider, scope, outage.models, outage.cause)
     return provider, ((event.at, payload),)
 
 
-def _hits_of_others(provider: ProviderState, model: str) -> tuple[Hit, ...]:
+def _hits_of_others(provider: ProviderState, model: str) -> tuple[ModelOutage, ...]:
     return tuple(hit for hit in provider.hits if hit.model != model)
 
 

@@ -50,7 +50,7 @@ SPOKEN: Final[Mapping[str, tuple[str, ...]]] = {
 """The wire formats that each kind of provider can speak."""
 
 
-class Origin(Struct, frozen=True):
+class UpstreamOrigin(Struct, frozen=True):
     """Scheme, host and port. One pool of connections belongs to one of these."""
 
     is_tls: bool
@@ -73,7 +73,7 @@ class Origin(Struct, frozen=True):
         return f"{'https' if self.is_tls else 'http'}://{self.host_header}"
 
 
-def read_base_url(text: str) -> tuple[Origin, str]:
+def read_base_url(text: str) -> tuple[UpstreamOrigin, str]:
     """Return the origin of a configured address and its path without a slash at the end."""
     try:
         parts = urlsplit(text)
@@ -91,7 +91,7 @@ def read_base_url(text: str) -> tuple[Origin, str]:
         raise _refusal("names no host: letters, digits, `-` and `.`, in ascii")
     if not _PATH.fullmatch(parts.path):
         raise _refusal("has a path with characters that an address cannot hold")
-    origin = Origin(parts.scheme == "https", host, port or _PORTS[parts.scheme])
+    origin = UpstreamOrigin(parts.scheme == "https", host, port or _PORTS[parts.scheme])
     return origin, parts.path.rstrip("/")
 
 

@@ -19,7 +19,7 @@ from pointsman.kernel.regex import refusal
 from pointsman.kernel.text import ascii_lower
 from pointsman.kernel.written_numbers import ClockTime, Count, Usd
 from pointsman.turns.facts import minutes
-from pointsman.turns.rules.look import Look, Patterns
+from pointsman.turns.rules.look import FactsView, Patterns
 from pointsman.turns.rules.text_patterns import literal_pattern
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class Condition(Struct, frozen=True, forbid_unknown_fields=True):
     not_: Condition | None = field(default=None, name="not")
 
 
-Test = Callable[[Look], bool]
+Test = Callable[[FactsView], bool]
 
 
 def condition(when: When) -> Condition:
@@ -259,7 +259,7 @@ def _every(tests: list[Test]) -> Test:
         first, second = tests
         return lambda look: first(look) and second(look)
 
-    def test(look: Look) -> bool:
+    def test(look: FactsView) -> bool:
         for each in tests:  # noqa: SIM110 - a generator would cost more than most tests
             if not each(look):
                 return False
@@ -269,7 +269,7 @@ def _every(tests: list[Test]) -> Test:
 
 
 def _some(tests: list[Test]) -> Test:
-    def test(look: Look) -> bool:
+    def test(look: FactsView) -> bool:
         for each in tests:  # noqa: SIM110 - see above
             if each(look):
                 return True

@@ -16,7 +16,7 @@ class Patterns(Struct, frozen=True):
     path: TextPatterns
 
 
-class Look:
+class FactsView:
     """The facts of a turn, and the patterns that match them, found when first asked."""
 
     __slots__ = ("_hits", "_path_hits", "_patterns", "facts")

@@ -13,9 +13,9 @@ from pointsman.kernel.document import quote
 from pointsman.kernel.meaning import Meaning
 from pointsman.kernel.number import microusd_text
 from pointsman.turns.chain.validation import Rejection, rejection
-from pointsman.turns.compiled import CompiledTurnPolicy, Scope, compile_policy
+from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope, compile_policy
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.policy import Rule, TurnPolicy
+from pointsman.turns.policy import RoutingRule, TurnPolicy
 from pointsman.turns.registry.models import TIERS, Model
 from pointsman.turns.rules.ascii_classes import ascii_only
 from pointsman.turns.rules.condition import Condition, TimeWindow
@@ -78,11 +78,11 @@ class Scoped(Struct, frozen=True):
     """What holds in one workspace; the first `own` rules are its own, the others are global."""
 
     workspace: str | None
-    scope: Scope
+    scope: WorkspaceScope
     own: int
 
     @property
-    def rules(self) -> list[Rule]:
+    def rules(self) -> list[RoutingRule]:
         """The rules in the order in which they are tried."""
         return [each.rule for each in self.scope.rules]
 
@@ -139,7 +139,7 @@ def _rule_findings(
             yield _covering(rules[later], rules[earlier], scoped.workspace, is_always=is_always)
 
 
-def _second_choice(rule: Rule, by: Rule, workspace: str | None) -> Finding:
+def _second_choice(rule: RoutingRule, by: RoutingRule, workspace: str | None) -> Finding:
     """Tell of a second rule for every turn: it works, and a list of defaults says it better."""
     message = (
         f"`{rule.name}` serves only where {by.use} of `{by.name}` is rejected or fails:"
@@ -148,7 +148,9 @@ def _second_choice(rule: Rule, by: Rule, workspace: str | None) -> Finding:
     return Finding(Concern.SECOND_CHOICE, message, workspace, rule.name, by.name)
 
 
-def _covering(rule: Rule, by: Rule, workspace: str | None, *, is_always: bool) -> Finding:
+def _covering(
+    rule: RoutingRule, by: RoutingRule, workspace: str | None, *, is_always: bool
+) -> Finding:
     code = Concern.UNREACHABLE if is_always else Concern.SHADOWED
     what = "every turn" if is_always else f"all that `{rule.name}` does"
     # After a rejected model the next rule that matches is tried (companion D-002-1).
@@ -183,7 +185,7 @@ def _covered_pairs(asked: Sequence[_Asked], own: int) -> Iterator[tuple[int, int
 
 
 def _unfit(
-    model: Model, rule: Rule, asked: Parts, workspace: str | None
+    model: Model, rule: RoutingRule, asked: Parts, workspace: str | None
 ) -> Iterator[Finding]:  # fmt: skip
     can = model.capabilities
     if Condition(has_images=True) in asked and not can.supports_images:
@@ -198,7 +200,7 @@ def _unfit(
         yield Finding(Concern.UNFIT, message, workspace, rule.name)
 
 
-def _ascii_only(rule: Rule, workspace: str | None) -> Iterator[Finding]:
+def _ascii_only(rule: RoutingRule, workspace: str | None) -> Iterator[Finding]:
     for pattern in _patterns(rule.when):
         sign, letter = ascii_only(pattern)
         is_edge = sign.lower() == "\\b"

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.turns.trace import Shown, Slot, Trace, TurnOutcome, ValidationFailure
+from pointsman.turns.trace import Shown, Slot, TurnOutcome, TurnTrace, ValidationFailure
 
 TurnState = Literal["open", "done", "failed", "fallback", "refused", "preview"]
 """What became of a turn; `open` is one whose call has not ended, or not on record."""
@@ -66,7 +66,7 @@ class LaterDecision(Struct, frozen=True):
     decision_id: str
     at: Instant
     outcome: TurnOutcome
-    trace: Trace
+    trace: TurnTrace
     excluded_models: tuple[str, ...] = ()
 
 

@@ -11,17 +11,17 @@ from msgspec import UNSET
 
 from pointsman.errors import MissingSnapshot
 from pointsman.turns.chain.validation import rejection
-from pointsman.turns.compiled import CompiledRule, CompiledTurnPolicy, Scope
+from pointsman.turns.compiled import CompiledRule, CompiledTurnPolicy, WorkspaceScope
 from pointsman.turns.facts import TurnFacts, with_placement
 from pointsman.turns.story.turn_story import TurnStory, UnaskedCandidate, UnaskedCandidates
-from pointsman.turns.trace import Evaluation, Shown, Trace, TurnOutcome
+from pointsman.turns.trace import Evaluation, Shown, TurnOutcome, TurnTrace
 
 
 def unasked_candidates(
     ready: CompiledTurnPolicy,
     facts: TurnFacts,
     outcome: TurnOutcome,
-    trace: Trace,
+    trace: TurnTrace,
     missing: str = "",
 ) -> UnaskedCandidates:
     """Return the rules and defaults behind the winner that match and whose model validates.
@@ -52,7 +52,7 @@ def preview_story(ready: CompiledTurnPolicy, facts: TurnFacts, shown: Shown) -> 
     return TurnStory(shown, unasked=unasked_candidates(ready, facts, shown.outcome, shown.trace))
 
 
-def _rules_behind(winner: Evaluation, scope: Scope) -> Sequence[CompiledRule]:
+def _rules_behind(winner: Evaluation, scope: WorkspaceScope) -> Sequence[CompiledRule]:
     if winner.policy in {"per_message_override", "manual_sticky"}:
         return scope.rules
     if winner.policy != "rule":
@@ -63,7 +63,7 @@ def _rules_behind(winner: Evaluation, scope: Scope) -> Sequence[CompiledRule]:
 
 
 def _defaults_behind(
-    winner: Evaluation, scope: Scope, shared: tuple[str, ...], facts: TurnFacts
+    winner: Evaluation, scope: WorkspaceScope, shared: tuple[str, ...], facts: TurnFacts
 ) -> Iterator[UnaskedCandidate]:
     if facts.delegate_tier is not None:
         # The planner asked for a tier: no default may stand in for it (companion D-002-20).
