@@ -55,7 +55,7 @@ def a_mind(given: Plain | None = None) -> MindView:
         ),
         prefer_high_apt=attention >= 6 * ONE // 10,
         allow_explore=explore >= 2 * ONE // 10,
-        quick_answer_below=billionths("0.2"),
+        quick_answer_below=_exact(plain.get("quick_answer_below", "0.2")),
         min_token_threshold=plain.get("min_token_threshold", 128),
     )
 
