@@ -187,7 +187,7 @@ def _report_crash(
 def _worker_order(
     preparer: TurnPreparer, scope: TurnScope, state: SessionState, work: Delegation, policy_id: str
 ) -> WorkerOrder:
-    """Return the order for a delegation's worker (002 §6.2); it gets none of its planner's history."""
+    """Return the order for a delegation's worker (002 §6.2); it gets no history."""
     given = work.given
     offered, dropped = worker_tools(work.tools, given.allowed_tools)
     tools = (*offered, CONTEXT_TOOL)
