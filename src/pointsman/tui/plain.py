@@ -1,4 +1,4 @@
-"""Text from elsewhere made fit to be shown: nothing in it can move a cursor or turn the line."""
+"""Text made safe to show: nothing in it can move the cursor or reverse the line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNSAFE: Final = re.compile(
 
 
 def plain(text: str) -> str:
-    """Escape what a terminal would obey; lines and tabs stay."""
+    """Escape the characters that a terminal would obey; lines and tabs stay."""
     return _UNSAFE.sub(_escape, text)
 
 
@@ -24,7 +24,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def problem_line(error: Exception) -> str:
-    """Tell an error in one line: what is wrong, and what to do about it."""
+    """Return an error in one line: the fault, and the next step."""
     if isinstance(error, DocumentError) and error.problems:
         more = len(error.problems) - 1
         return printable(f"{error.problems[0]}{f', and {more} more' if more else ''}")
