@@ -19,7 +19,7 @@ from pointsman.brainstate.memory import (
     split_promoted,
     with_items,
 )
-from pointsman.brainstate.reports import Reports, justify_wishes
+from pointsman.brainstate.reports import TickEvents, justify_wishes
 from pointsman.brainstate.seeded import seeded_instant
 from pointsman.brainstate.state import Attention, BrainState, Cwm, CwmItem
 from pointsman.brainstate.trace import ModulatorChange, Reward, TickTrace, Why
@@ -39,8 +39,8 @@ def tick_state(state: BrainState, inputs: TickInputs) -> tuple[BrainState, TickT
     held = drop_expired(memory.cwm, tick, journal)
     reward = weigh_reward(limits, council=inputs.council_approval, user=inputs.user_upvote)
     attention = update_attention(state.attention, reward.value, limits)
-    reports = Reports(state, journal)
-    reports.take(inputs.events)
+    reports = TickEvents(state, journal)
+    reports.apply(inputs.events)
     goals = reports.goals.settle(is_exhausted=reports.is_exhausted)
     cwm = _consolidate(state, held, leaving, journal, has_new_goal=reports.goals.has_new)
     wishes = justify_wishes(reports.wishes, goals, attention, tick, journal)

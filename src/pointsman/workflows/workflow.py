@@ -152,7 +152,7 @@ class WorkflowRunner:
             log = RunLog(self._desk, lease, name, self._clock, self._ids)
             self._begin(log, record, given, workflow, inputs)
             acting = ActionRunner(settings, given.folder, {})
-            return _Run(self, log, workflow, record, acting, approved).go()
+            return _Run(self, log, workflow, record, acting, approved).run()
         finally:
             lease.release()
 
@@ -172,10 +172,10 @@ class WorkflowRunner:
         made = self._branching.evaluate(decision_id, context, request)
         return made.evaluation_id, made.outcome
 
-    def has_news(self, decided: StageDecision, approved: Sequence[str]) -> bool:
+    def has_changed(self, decided: StageDecision, approved: Sequence[str]) -> bool:
         """Tell whether a decision that waits for approval may have it by now."""
         waits_for = set(decided.outcome.approval_required)
-        return waits_for <= set(approved) or self._branching.has_news(decided.evaluation_id)
+        return waits_for <= set(approved) or self._branching.has_changed(decided.evaluation_id)
 
     def _record(self, run_id: str) -> RunRecord:
         if not self._home.database.exists():
@@ -237,7 +237,7 @@ class _Run:
         own: dict[str, Value] = {"inputs": self._record.inputs, "stages": self._stages}
         return {**self._record.inputs, **self._set, **own, "run": about}
 
-    def go(self) -> RunReport:
+    def run(self) -> RunReport:
         """Take step after step until all paths end, or one must stop."""
         waiting: deque[tuple[str, str]] = deque([(self._workflow.first, "")])
         is_blocked = False
@@ -353,7 +353,7 @@ class _Run:
             return None
         decided = self._record.decided.get(number)
         if decided is not None and not (
-            decided.outcome.approval_required and self._runner.has_news(decided, self._approved)
+            decided.outcome.approval_required and self._runner.has_changed(decided, self._approved)
         ):
             name, outcome = decided.evaluation_id, decided.outcome
         else:

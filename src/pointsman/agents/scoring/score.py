@@ -201,7 +201,7 @@ def depth_of(config: RouterConfig, mind: MindView) -> DepthTrace:
     return DepthTrace(base, attention, multiplied, depth, reason)
 
 
-def shallow(depth: DepthTrace, reason: DepthReason) -> DepthTrace:
+def without_depth(depth: DepthTrace, reason: DepthReason) -> DepthTrace:
     """Return a depth of 0, regardless of attention."""
     return DepthTrace(depth.base_depth, depth.attention_gain, depth.depth_multiplier, 0, reason)
 
