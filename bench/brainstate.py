@@ -18,7 +18,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from decide import RESULTS, _rounded, times
 
-from pointsman.brainstate.creation import StartingAttention, create_state
 from pointsman.brainstate.events import (
     NOTHING,
     Insertion,
@@ -28,6 +27,7 @@ from pointsman.brainstate.events import (
     TokensUsed,
 )
 from pointsman.brainstate.hints import routing_hints
+from pointsman.brainstate.reading import StartingAttention, create_state
 from pointsman.brainstate.state import BRAINSTATE_FORM, BrainState, ResourceBudget
 from pointsman.brainstate.tick import insert_items, tick_state
 from pointsman.brainstate.view import state_view

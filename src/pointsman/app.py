@@ -90,7 +90,7 @@ Given = tuple[bytes, str]
 
 
 def home_path(given: str | None = None) -> Path:
-    """Give the home folder: the one given, else POINTSMAN_HOME, else ~/.pointsman."""
+    """Return the home folder: the one given, else POINTSMAN_HOME, else ~/.pointsman."""
     return Path(given or os.environ.get("POINTSMAN_HOME") or DEFAULT_HOME).expanduser().absolute()
 
 
@@ -128,12 +128,12 @@ class Pointsman:
         self._taints = Taints(self.home.database)
         self._placements = PlacementGathering(self.home, self._taints)
         self.gather_placement = self._placements.gather
-        """Gather what the placement of a turn may look at; each turn asks, so it is one call."""
+        """Gather the facts of the placement of a turn; each turn asks, so it is one call."""
         self.desk = DecisionRecorder(
             self.home, self.files, writer, (self.clock, self.ids), self._taints
         )
         self.calls: CallServices | None = None
-        """What model calls share, where a gateway has opened it; else conversations open theirs."""
+        """Services of model calls where a gateway opened them; else conversations open theirs."""
         self._agents: AgentServices | None = None
         self._opening = threading.Lock()
 
@@ -149,7 +149,7 @@ class Pointsman:
         self.close()
 
     def close(self) -> None:
-        """Write and sign what was handed in, and let go of the home."""
+        """Write and sign all entries handed in, and close the home."""
         if "jobs" in self.__dict__:
             self.jobs.close()
         if "conversations" in self.__dict__:
@@ -165,12 +165,12 @@ class Pointsman:
 
     @property
     def effects(self) -> Effects:
-        """What is done in the world for agents, once each."""
+        """The actions carried out for agents, once each."""
         return self._agent_services().effects
 
     @property
     def approvals(self) -> Approvals:
-        """What waits for a human's yes."""
+        """The requests that wait for a human's approval."""
         return self._agent_services().approvals
 
     @property
@@ -184,7 +184,7 @@ class Pointsman:
         return self._agent_services().branching
 
     def _agent_services(self) -> AgentServices:
-        """Open what agents need at its first use; several threads may ask at once."""
+        """Open the services of agents at their first use; several threads may ask at once."""
         if self._agents is None:
             # Imported here: turns are routed without it, and should not wait for it.
             from pointsman.jobs.agent_services import open_agent_services  # noqa: PLC0415
@@ -216,7 +216,7 @@ class Pointsman:
         provider, model = _named_scope(self.in_force(), name)
         changes = self.health.clear(provider, model)
         if changes and self.health.trouble:
-            # Cleared in this process alone: the operator must know that others did not hear of it.
+            # Cleared in this process alone: the operator must know that others do not know of it.
             raise LedgerUnavailable(self.health.trouble)
         for each in changes:
             self.desk.recorder().append(transition_draft(self.ids.new_id(), each)).result()
@@ -245,7 +245,7 @@ class Pointsman:
         return open_jobs(*opened, conversations=lambda: self.conversations)
 
     def in_force(self) -> InForce:
-        """Give the policy in force and what is wrong with the files it came from."""
+        """Return the policy in force, with the problems of its files."""
         return self.files.in_force()
 
     def reload(self) -> InForce:
@@ -253,13 +253,13 @@ class Pointsman:
         return self.files.reload()
 
     def publishing(self) -> LedgerPolicies:
-        """Give the published policies of a home that follows them, or raise that it does not."""
+        """Return the published policies of a home that follows them, or raise `NotPublishing`."""
         if isinstance(self.files, LedgerPolicies):
             return self.files
         raise NotPublishing(hint="say `policy: {source: ledger}` in pointsman.yaml")
 
     def publish(self, given: Candidate, by: str) -> PublishResult:
-        """Publish a policy for all who follow this ledger; durable when this returns."""
+        """Publish a policy for all replicas of this ledger; durable when this returns."""
         from pointsman.operations.rules.publishing import publish  # noqa: PLC0415 - as above
 
         files = self.publishing()
@@ -284,7 +284,7 @@ class Pointsman:
         return run_on_files(self.files, table)
 
     def facts(self, message: str, *, in_force: InForce | None = None) -> TurnFacts:
-        """Gather what a decision about this message may look at, here and now.
+        """Gather the facts of a decision about this message, here and now.
 
         `in_force` here and below is the policy to go by, so that a caller of several of these goes
         by one; without it, the one in force now.
@@ -293,11 +293,11 @@ class Pointsman:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What could not be looked at when facts were gathered last."""
+        """The sources that could not be read when facts were gathered last."""
         return self.gathering.warnings
 
     def given_facts(self, given: GivenFacts, *, in_force: InForce | None = None) -> TurnFacts:
-        """Return the exact facts of what a caller wrote; neither clock nor records are read."""
+        """Return the exact facts of a caller's own; neither clock nor records are read."""
         return self.gathering.given_facts(in_force or self.in_force(), given)
 
     def route(
@@ -366,14 +366,14 @@ class Pointsman:
         )
 
     def tainted(self) -> list[TaintedSession]:
-        """Give the sessions that stay on this machine because of what they held."""
+        """Return the sessions that stay on this machine because of their content."""
         if not self.home.database.exists():
             return []
         with told_errors(self.home.database), closing(LedgerReader(self.home.database)) as ledger:
             return tainted_sessions(ledger)
 
     def look_at_taints(self) -> None:
-        """See what other processes recorded about sessions that stay, before the next decision."""
+        """Read the taints that other processes recorded, before the next decision."""
         self._taints.look()
 
     def clear_taint(self, session_id: str, reason: str) -> Taint:
@@ -402,7 +402,7 @@ class Pointsman:
         return read_story(self.home, name)
 
     def recent(self, most: int, before: Instant = LATEST) -> list[Shown]:
-        """Give the latest turn decisions before an instant, the newest first."""
+        """Return the latest turn decisions before an instant, the newest first."""
         return recent_turns(self.home, most, before)
 
     def has_recorded(self, kind: str) -> bool:
@@ -449,7 +449,7 @@ class Pointsman:
         return verify_ledger(self.home, progress)
 
     def egress(self, since: Instant = EPOCH) -> EgressReport:
-        """Tell what left this machine since an instant, and verify the ledger that says so."""
+        """Report the turns that left this machine since an instant, and verify the ledger."""
         from pointsman.audit.egress import egress  # noqa: PLC0415 - as above
 
         check_recorded(self.home)

@@ -46,8 +46,8 @@ class Unusable(Exception):
     """The input is not a bundle."""
 
 
-class Bad(Exception):
-    """Something is not what was recorded; `seq` where it is not the entry at hand."""
+class BundleBroken(Exception):
+    """The bundle differs from the record; `seq` names an entry other than the one at hand."""
 
     def __init__(self, message: str, seq: int | None = None) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class Bad(Exception):
 
 def _need(is_right: object, message: str, seq: int | None = None) -> None:
     if not is_right:
-        raise Bad(message, seq)
+        raise BundleBroken(message, seq)
 
 
 # Ed25519 of RFC 8032, strict: there is one encoding of every point and number.
@@ -127,7 +127,7 @@ def verifies(public: bytes, message: bytes, signature: bytes) -> bool:
 
 
 def sha256(data: bytes) -> bytes:
-    """Give the SHA-256 digest."""
+    """Return the SHA-256 digest."""
     return hashlib.sha256(data).digest()
 
 
@@ -157,7 +157,7 @@ def parse(line: bytes) -> dict[str, Any]:
         value = DECODER.decode(text)
         is_exact = ENCODER.encode(value) + "\n" == text
     except (ValueError, RecursionError) as error:
-        raise Bad(f"the line cannot be read: {str(error)[:80]}") from None
+        raise BundleBroken(f"the line cannot be read: {str(error)[:80]}") from None
     _need(is_exact and isinstance(value, dict), "the line is not written in its one allowed form")
     return dict(value)
 
@@ -172,7 +172,7 @@ def _bytes(value: dict[str, Any], text: str, hexed: str) -> bytes:
     """Read bytes that are written as text where they are UTF-8, as hex where they are not."""
     given = value.get(text, value.get(hexed))
     if not isinstance(given, str):
-        raise Bad(f"`{text}` is not text")
+        raise BundleBroken(f"`{text}` is not text")
     if text in value:
         return given.encode("utf-8")
     data = _unhex(given, len(given) // 2)
@@ -211,10 +211,10 @@ class Audit:
             try:
                 if self._take(line):
                     return None
-            except Bad as bad:
+            except BundleBroken as bad:
                 return self._fault(bad, line)
 
-    def _fault(self, bad: Bad, line: bytes) -> dict[str, Any]:
+    def _fault(self, bad: BundleBroken, line: bytes) -> dict[str, Any]:
         seq = bad.seq
         if seq is None and self.chain and (self.wanted or not line.startswith(NO_ENTRY)):
             seq = self.size - 1 if self.wanted else self.size
@@ -233,7 +233,7 @@ class Audit:
                 raise Unusable("not a bundle: its first line is not a header")
             self.ledger = _unhex(value["ledger"], 16).hex()
             self.keys = [_unhex(key, 32) for key in value["keys"]]
-        except Bad as bad:
+        except BundleBroken as bad:
             raise Unusable(f"not a bundle: {bad}") from None
         self.digest.update(line)
 
@@ -256,7 +256,7 @@ class Audit:
         elif self.chain and keys == {"end", "entries", "head"}:
             self._end(value)
         else:
-            raise Bad("the line is out of place")
+            raise BundleBroken("the line is out of place")
         self.digest.update(line)
         return False
 
@@ -336,7 +336,7 @@ class Audit:
         origin = f"pointsman/{self.ledger}/{self.chain}"
         note = re.fullmatch(NOTE % (origin, origin), text) if isinstance(text, str) else None
         if note is None:
-            raise Bad("it is not a checkpoint of this chain")
+            raise BundleBroken("it is not a checkpoint of this chain")
         texts = [note[3], note[4], *re.findall("peak (.*)", note[5])]
         size, signature = int(note[2]), base64.b64decode(note[6])
         hashed, short = f"{origin}\n\x01".encode(), signature[:4]
@@ -399,7 +399,7 @@ def expected_key(text: str) -> str:
     return text
 
 
-def described(report: dict[str, Any]) -> Iterator[str]:
+def report_lines(report: dict[str, Any]) -> Iterator[str]:
     """Tell a report in lines of text."""
     fault = report["fault"]
     counts = "{entries} entries in {chains} chains, {checkpoints} checkpoints".format(**report)
@@ -427,7 +427,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, ValueError, Unusable) as error:
         sys.stderr.write(f"cannot verify {options.bundle!a}: {error}\n")
         return 2
-    text = json.dumps(report, sort_keys=True) if options.json else "\n".join(described(report))
+    text = json.dumps(report, sort_keys=True) if options.json else "\n".join(report_lines(report))
     sys.stdout.write(text + "\n")
     return 0 if report["is_intact"] else 1
 

@@ -151,7 +151,7 @@ async def test_a_suggestion_is_offered_and_taken_or_dismissed(
         assert [each.kind for each in story.later] == ["override"] * (answer == "override")
         assert story.state == "done"
         with closing(TurnCatalog(parlour.pointsman.home)) as catalog:
-            (row,) = catalog.looked()[0].turns(Wanted(), 10)
+            (row,) = catalog.look()[0].turns(Wanted(), 10)
         assert (row.state, row.served, row.calls, row.fallbacks) == ("done", model, 1, 0)
         types = parlour.types(conversation.id)
         assert event in types

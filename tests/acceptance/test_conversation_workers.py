@@ -115,7 +115,7 @@ async def test_two_delegations_one_upgraded_and_what_all_of_it_cost(tmp_path: Pa
         (nested,) = parlour.conversations.list_sessions(include_workers=True)
         assert {each.id for each in nested.workers} == {each.worker_session_id for each in started}
         with closing(TurnCatalog(parlour.pointsman.home)) as catalog:
-            index, _ = catalog.looked()
+            index, _ = catalog.look()
             shown = session_rows(parlour.pointsman, {}, index, 10)
         assert [each.session_id for each in shown] == [conversation.id]
         cost = conversation.cost()

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.models.brainstate_start import read_start
 
 from pointsman.brainstate.hints import routing_hints
 from pointsman.brainstate.read_state import read_state
-from pointsman.brainstate.reading import read_inputs, read_start, start_state
+from pointsman.brainstate.reading import read_inputs, start_state
 from pointsman.brainstate.state import BrainState
 from pointsman.brainstate.tick import insert_items, tick_state
 from pointsman.brainstate.trace import TickTrace

@@ -93,7 +93,7 @@ async def _outcome(upstream, dialect, deadlines, *, is_stream):
         return await _of(it, deadlines, dialect, is_stream=is_stream)
     finally:
         await it.close()
-        await upstream.drained()
+        await upstream.wait_for_disconnects()
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
@@ -118,7 +118,7 @@ def test_twenty_at_once_have_the_same_outcome(name):
             it = provider(upstream)
             outcomes = await asyncio.gather(*(_of(it, deadlines) for _ in range(20)))
             await it.close()
-            await upstream.drained()
+            await upstream.wait_for_disconnects()
             return outcomes
 
     assert run(work, "uvloop") == [OUTCOMES.get(name, ANSWER)] * 20

@@ -13,8 +13,7 @@ from pointsman.errors import (
 )
 from pointsman.gateway.api.agents.call import refusal_value
 from pointsman.gateway.route_table import ROUTES
-from pointsman.governance.action import ACTIONS, QUORUM, VOTE_WINDOW
-from pointsman.governance.refusal import ActionRefusal
+from pointsman.governance.action import ACTIONS, QUORUM, VOTE_WINDOW, ActionRefusal
 from pointsman.kernel.instant import SECOND
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "governance.md").read_text("utf-8")

@@ -31,7 +31,7 @@ from pointsman.testing import FrozenClock
 from pointsman.testing.upstream_replies import (
     Received,
     Reset,
-    Send,
+    SendBytes,
     Step,
     calls,
     fails,
@@ -57,7 +57,7 @@ class Script:
 
     def __call__(self, request: Received) -> Sequence[Step]:  # noqa: PLR0911 - one a fault
         if request.operation == "embeddings":
-            return [Send(json_answer(embedding(request)))]
+            return [SendBytes(json_answer(embedding(request)))]
         roll = self._random.random()
         if self._down or roll < 0.04:
             self._down = (self._down or 4) - 1

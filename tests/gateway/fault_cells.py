@@ -19,18 +19,18 @@ from tests.gateway.house import eventually, running, upstream, write_home
 from tests.open_files import open_files
 
 from pointsman.testing import FAULTS, says
-from pointsman.testing.upstream_faults import _SAID
+from pointsman.testing.upstream_faults import _RESPONSE
 from pointsman.testing.upstream_replies import (
     LAST_CHUNK,
     STREAM_HEAD,
     Pause,
     Received,
-    Send,
+    SendBytes,
     Step,
+    answer_events,
     chunk,
     head,
-    said_events,
-    said_whole,
+    whole_answer,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "faults.md"
@@ -119,21 +119,25 @@ def placed(cell: Cell, request: Received) -> Sequence[Step]:
     if cell.position == "before head":
         return steps
     if request.is_stream:
-        pieces = said_events(request, _SAID)
+        pieces = answer_events(request, _RESPONSE)
         first = next(at for at, each in enumerate(pieces) if b"one two" in each)
         before = [STREAM_HEAD, *map(chunk, pieces[:1])]
         content = [STREAM_HEAD, *map(chunk, pieces[: first + 1])]
     else:
-        whole = json.dumps(said_whole(request, _SAID)).encode()
+        whole = json.dumps(whole_answer(request, _RESPONSE)).encode()
         before = [head(headers={"transfer-encoding": "chunked"})]
         content = [*before, chunk(whole[: len(whole) // 2])]
     begun = before if cell.position == "before content" else content
     later = [
-        Send(_without_head(each.data), each.times) if isinstance(each, Send) else each
+        SendBytes(_without_head(each.data), each.times) if isinstance(each, SendBytes) else each
         for each in steps
     ]
     # The pause lets what was begun arrive as a piece of its own.
-    return [*map(Send, begun), Pause(0.05), *(each for each in later if each != Send(b""))]
+    return [
+        *map(SendBytes, begun),
+        Pause(0.05),
+        *(each for each in later if each != SendBytes(b"")),
+    ]
 
 
 def _reply(request: Received) -> Sequence[Step]:

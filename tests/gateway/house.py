@@ -34,11 +34,11 @@ from pointsman.testing.upstream_replies import (
     Received,
     Reply,
     Reset,
-    Send,
+    SendBytes,
     Step,
     a_response,
+    answer_events,
     chunk,
-    said_events,
 )
 from pointsman.turns.facts import FACTS_FORM, TurnFacts
 
@@ -231,9 +231,9 @@ def running(home: Path, surroundings: ProviderEnvironment = PATIENT) -> Iterator
     server = msgspec.structs.replace(given.server, port=0)
     os.environ.setdefault(gateway.ADMIN_TOKEN, ADMIN_TOKEN)
     with ExitStack() as stack:
-        listening = stack.enter_context(gateway.bound(server))
+        listening = stack.enter_context(gateway.bind_socket(server))
         parts, application = stack.enter_context(
-            gateway.opened(home, server=server, surroundings=surroundings)
+            gateway.open_gateway(home, server=server, surroundings=surroundings)
         )
         serving = gateway.serving(parts, application)
         thread = threading.Thread(target=lambda: serving.run(sockets=[listening]), daemon=True)
@@ -250,17 +250,21 @@ def stalls(text: str) -> Reply:
     """Stream the first half of a text, and then nothing any more."""
 
     def reply(request: Received) -> list[Step]:
-        pieces = said_events(request, a_response(Text(text)))
+        pieces = answer_events(request, a_response(Text(text)))
         half = text[: (len(text) + 1) // 2].encode()
         first = next(at for at, each in enumerate(pieces) if half in each)
-        return [Send(STREAM_HEAD), *(Send(chunk(each)) for each in pieces[: first + 1]), Pause()]
+        return [
+            SendBytes(STREAM_HEAD),
+            *(SendBytes(chunk(each)) for each in pieces[: first + 1]),
+            Pause(),
+        ]
 
     return reply
 
 
 def breaks_off(text: str, ending: str) -> Reply:
     """Stream the first half of a text; then `reset`, `close`, or `end` as HTTP wants it."""
-    last: dict[str, Step] = {"reset": Reset(), "close": Close(), "end": Send(LAST_CHUNK)}
+    last: dict[str, Step] = {"reset": Reset(), "close": Close(), "end": SendBytes(LAST_CHUNK)}
 
     def reply(request: Received) -> list[Step]:
         steps = [*stalls(text)(request)][:-1]

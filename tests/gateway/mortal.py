@@ -117,8 +117,8 @@ def live(home: Path, name: str, count: int) -> None:
     server = Server(port=0)
     arm = lay(POINTS[name], count)
     with (
-        gateway.bound(server) as listening,
-        gateway.opened(home, server=server, surroundings=PATIENT) as (parts, application),
+        gateway.bind_socket(server) as listening,
+        gateway.open_gateway(home, server=server, surroundings=PATIENT) as (parts, application),
     ):
         arm()
         listening.listen(100)

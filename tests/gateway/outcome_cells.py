@@ -52,13 +52,13 @@ from pointsman.testing.upstream_replies import (
     Pause,
     Received,
     Reply,
-    Send,
+    SendBytes,
     Step,
     a_response,
     does,
     head,
     json_answer,
-    said_whole,
+    whole_answer,
 )
 from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of
 
@@ -328,15 +328,15 @@ def _messages(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _cut_early(request: Received) -> Sequence[Step]:
     if request.is_stream:
-        return [Send(STREAM_HEAD), Close()]
-    return [Send(head(headers={"content-length": "100"})), Close()]
+        return [SendBytes(STREAM_HEAD), Close()]
+    return [SendBytes(head(headers={"content-length": "100"})), Close()]
 
 
 def _cut_late(request: Received) -> Sequence[Step]:
     if request.is_stream:
         return breaks_off("alpha beta gamma", "close")(request)
-    whole = json_answer(said_whole(request, a_response(Text("alpha beta gamma"))))
-    return [Send(whole[: len(whole) - 20]), Close()]
+    whole = json_answer(whole_answer(request, a_response(Text("alpha beta gamma"))))
+    return [SendBytes(whole[: len(whole) - 20]), Close()]
 
 
 PROVIDERS: dict[object, Reply] = {

@@ -22,7 +22,7 @@ from tests.gateway.house import (
 
 from pointsman.providers.http.provider import ProviderEnvironment
 from pointsman.testing import FAULTS, TestAuthority, fails, says
-from pointsman.testing.upstream_replies import Close, Send, does, plain
+from pointsman.testing.upstream_replies import Close, SendBytes, does, plain
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def assert_fails(
 def test_a_redirect_is_not_followed_and_takes_no_key_along(town: Town, status: int) -> None:
     with upstream() as elsewhere:
         target = {"location": f"{elsewhere.url}/v1/chat/completions"}
-        town.openai.then(does(Send(plain(b"", status, target)), Close()))
+        town.openai.then(does(SendBytes(plain(b"", status, target)), Close()))
         with running(town.home) as live:
             assert live.chat("hello", model="open:big").status_code == 502
         assert elsewhere.scripted.connections_made == 0

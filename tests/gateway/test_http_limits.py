@@ -17,11 +17,11 @@ from pointsman.providers.messages import Text
 from pointsman.testing.upstream_replies import (
     STREAM_HEAD,
     Received,
-    Send,
+    SendBytes,
     Step,
     a_response,
+    answer_events,
     chunk,
-    said_events,
 )
 
 BODY = b'{"model":"big","messages":[{"role":"user","content":"hi"}]}'
@@ -269,8 +269,12 @@ def test_a_client_that_does_not_read_is_cut_and_its_call_ended(town: Town) -> No
     """The provider would send for ever; nobody reads."""
 
     def endless(asked: Received) -> list[Step]:
-        pieces = said_events(asked, a_response(Text("x" * 20_000)))[:2]
-        return [Send(STREAM_HEAD), Send(chunk(pieces[0])), Send(chunk(pieces[1]), times=0)]
+        pieces = answer_events(asked, a_response(Text("x" * 20_000)))[:2]
+        return [
+            SendBytes(STREAM_HEAD),
+            SendBytes(chunk(pieces[0])),
+            SendBytes(chunk(pieces[1]), times=0),
+        ]
 
     town.openai.then(endless)
     write_home(town.home, pointsman={"server": LIMITS})

@@ -15,8 +15,8 @@ from pointsman.storage.policies import decision_files
 _LOADED = """
 import sys
 from pathlib import Path
-from pointsman.gateway.server import opened
-with opened(Path(sys.argv[1])):
+from pointsman.gateway.server import open_gateway
+with open_gateway(Path(sys.argv[1])):
     print(*sorted(sys.modules))
 """
 

@@ -17,13 +17,13 @@ from pointsman.testing.upstream_replies import (
     LAST_CHUNK,
     STREAM_HEAD,
     Received,
-    Send,
+    SendBytes,
     Step,
     a_response,
+    answer_events,
     chunk,
-    said_events,
+    stream_answer,
 )
-from pointsman.testing.upstream_replies import streamed as as_stream
 from pointsman.testing.upstream_wire import events
 
 SAID = a_response(Text("one two three four"), usage=Usage(120, 34))
@@ -49,18 +49,22 @@ def sent(body: bytes) -> bytes:
 
 def in_bits(request: Received) -> Sequence[Step]:
     """Answer in pieces that end anywhere."""
-    whole = b"".join(said_events(request, SAID))
+    whole = b"".join(answer_events(request, SAID))
     bits = [whole[at : at + 7] for at in range(0, len(whole), 7)]
-    return [Send(STREAM_HEAD), *(Send(chunk(each)) for each in bits), Send(LAST_CHUNK)]
+    return [
+        SendBytes(STREAM_HEAD),
+        *(SendBytes(chunk(each)) for each in bits),
+        SendBytes(LAST_CHUNK),
+    ]
 
 
 def at_once(request: Received) -> Sequence[Step]:
-    return [Send(as_stream([b"".join(said_events(request, SAID))]))]
+    return [SendBytes(stream_answer([b"".join(answer_events(request, SAID))]))]
 
 
 def silent(_request: Received) -> Sequence[Step]:
     """Answer as a provider does that does not know the option."""
-    return [Send(as_stream(events("chat", SAID, "big", has_usage=False)))]
+    return [SendBytes(stream_answer(events("chat", SAID, "big", has_usage=False)))]
 
 
 def spent(live: Running) -> dict[str, Any]:

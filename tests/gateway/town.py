@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from tests.gateway.house import ADMIN_TOKEN
 
-from pointsman.testing.upstream_replies import Received, Send, Step, json_answer, says, streamed
+from pointsman.testing.upstream_replies import (
+    Received,
+    SendBytes,
+    Step,
+    json_answer,
+    says,
+    stream_answer,
+)
 
 ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
@@ -15,12 +22,12 @@ USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 def anything(request: Received) -> Sequence[Step]:
     """Answer whatever is asked for."""
     if request.operation == "embeddings":
-        return [Send(json_answer(embedding(request)))]
+        return [SendBytes(json_answer(embedding(request)))]
     if request.operation == "completions":
         whole = completion(request)
         if request.is_stream:
-            return [Send(streamed([event(whole), b"data: [DONE]\n\n"]))]
-        return [Send(json_answer(whole))]
+            return [SendBytes(stream_answer([event(whole), b"data: [DONE]\n\n"]))]
+        return [SendBytes(json_answer(whole))]
     return says("hello from the script")(request)
 
 

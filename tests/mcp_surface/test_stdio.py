@@ -155,11 +155,11 @@ def test_lines_that_are_no_messages_do_not_end_it(depot: Depot) -> None:
 
 def test_what_others_print_does_not_get_among_the_messages(depot: Depot) -> None:
     noisy = (
-        "import os, pointsman.turns.screen as e\n"
-        "real = e.why_screen\n"
+        "import os, pointsman.turns.explain as e\n"
+        "real = e.to_screen\n"
         "def loud(shown):\n"
         "    print('LOUD'); os.system('echo LOUDER'); return real(shown)\n"
-        "import pointsman.mcp.turn_tools as t; t.why_screen = loud\n"
+        "import pointsman.mcp.turn_tools as t; t.to_screen = loud\n"
         "from pointsman.cli.main import main; main()"
     )
     command = [sys.executable, "-c", noisy, "mcp", "--home", str(depot.home)]

@@ -15,10 +15,10 @@ import pytest
 from mcp import MCPError
 from tests.gateway.house import entries, eventually, stalls
 from tests.mcp_surface.depot import QUESTION, SIZE, Depot, done, inside, read, refused, written
+from tests.models.brainstate_start import read_start
 
 from pointsman.agents.file.agents_file import read_selfrep_document
 from pointsman.app import Pointsman
-from pointsman.brainstate.reading import read_start
 from pointsman.errors import LedgerUnavailable
 from pointsman.kernel.document import Document
 from pointsman.kernel.json_text import read_json

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 from tests.models import brainstate_jobs as jobs
+from tests.models.brainstate_start import read_start
 
 from pointsman.brainstate.events import INPUTS_FORM, TickInputs
-from pointsman.brainstate.reading import read_inputs, read_start, start_state
+from pointsman.brainstate.reading import read_inputs, start_state
 from pointsman.brainstate.state import BRAINSTATE_FORM, BrainState
 from pointsman.brainstate.tick import tick_state
 from pointsman.brainstate.trace import TickTrace

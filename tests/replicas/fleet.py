@@ -51,8 +51,8 @@ def live(home: Path, store: str, redis: str, port: int) -> None:
     server = msgspec.structs.replace(given, port=port)
 
     with (
-        gateway.bound(server) as listening,
-        gateway.opened(home, server=server, surroundings=PATIENT) as (parts, application),
+        gateway.bind_socket(server) as listening,
+        gateway.open_gateway(home, server=server, surroundings=PATIENT) as (parts, application),
     ):
         say("serving", home.name, os.getpid(), listening.getsockname()[1])
         gateway.serve(parts, application, listening)

@@ -25,11 +25,11 @@ from pointsman.testing.upstream_replies import (
     STREAM_HEAD,
     Pause,
     Received,
-    Send,
+    SendBytes,
     Step,
     a_response,
+    answer_events,
     chunk,
-    said_events,
 )
 
 PRICE = {"input": "0", "output": "1000"}
@@ -47,11 +47,11 @@ def answered(request: Received) -> Sequence[Step]:
         return calls(("weather", {}), usage=usage)(request)
     said = says("so it is, and more of it is to come", usage=usage)(request)
     if "slowly" in text and request.is_stream:
-        pieces = said_events(request, a_response(Text("so it is, in the end"), usage=usage))
-        steps: list[Step] = [Send(STREAM_HEAD)]
+        pieces = answer_events(request, a_response(Text("so it is, in the end"), usage=usage))
+        steps: list[Step] = [SendBytes(STREAM_HEAD)]
         for each in pieces:
-            steps += [Send(chunk(each)), Pause(0.3)]
-        return [*steps, Send(LAST_CHUNK)]
+            steps += [SendBytes(chunk(each)), Pause(0.3)]
+        return [*steps, SendBytes(LAST_CHUNK)]
     return said
 
 

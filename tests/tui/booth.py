@@ -18,7 +18,7 @@ from pointsman.conversations.conversations import Conversations, open_conversati
 from pointsman.conversations.equipment import equip_from_home
 from pointsman.conversations.services import Kit, OpenHome
 from pointsman.testing import CountedIds, FrozenClock, ScriptedUpstream
-from pointsman.tui.app import ChatApp, ChatOptions
+from pointsman.tui.app import AppOptions, ChatApp
 from pointsman.tui.turn_view import TurnView
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -130,7 +130,7 @@ async def a_booth(
         stack.push_async_callback(conversations.close)
         if kit is None and not equipped:
             kit = Kit(Bench(), is_interactive=True)
-        app = ChatApp(pointsman, ChatOptions(kit=kit, grace_s=0, **visit), conversations)
+        app = ChatApp(pointsman, AppOptions(kit=kit, grace_s=0, **visit), conversations)
         app.animation_level = "none"
         app.composer.cursor_blink = False
         pilot = await stack.enter_async_context(app.run_test(size=size))

@@ -240,7 +240,7 @@ async def test_the_list_of_commands_is_for_arrows_and_the_mouse_too(tmp_path: Pa
     async with a_booth(tmp_path) as booth:
         await booth.pilot.press("/", "r")
         await booth.pilot.pause()
-        assert booth.app.suggestions.shown_lines == ("/route", "/rules")
+        assert booth.app.suggestions._found == ("/route", "/rules")
         await booth.pilot.press("down", "down", "enter")
         assert booth.app.composer.text == "/rules"
         booth.app.composer.set_text("/rules ")
@@ -248,7 +248,7 @@ async def test_the_list_of_commands_is_for_arrows_and_the_mouse_too(tmp_path: Pa
         assert await booth.pilot.click(booth.app.suggestions, offset=(4, 2))
         await booth.until(lambda: booth.app.composer.text == "/rules show")
         await booth.pilot.press("escape")
-        assert booth.app.suggestions.shown_lines == ()
+        assert booth.app.suggestions._found == ()
 
 
 async def test_pictures_go_with_the_next_message(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from textual.widgets import Button
 from pointsman.conversations.services import Kit
 from pointsman.sessions.tool import ConfirmationRequest
 from pointsman.testing import calls, says
+from pointsman.tui.blocks import WorkerBlock
 from pointsman.turns.registry.models import EMBEDDED_MODEL
 
 pytestmark = pytest.mark.anyio
@@ -180,7 +181,7 @@ async def test_workers_are_nested_hidden_until_asked_for_and_counted(tmp_path: P
     script = (calls(("delegate", task)), says("green"), says("it is green"))
     async with a_booth(tmp_path, *script) as booth:
         view = await booth.says("which colour?")
-        (worker,) = view.worker_blocks
+        (worker,) = view.query(WorkerBlock)
         assert worker.line == f"✓ worker → {HAIKU}  $0.000019"
         assert f"worker → {HAIKU}" not in booth.screen
         await booth.pilot.press("f3")

@@ -201,10 +201,11 @@ def test_a_model_the_request_names_has_no_fallback() -> None:
     ("facts", "goes_on"),
     [
         (some_facts(named_model="c:small"), False),
+        (some_facts(named_model="c:small", sticky_model="c:big"), False),
         (some_facts(sticky_model="c:small"), True),
         (some_facts(override=Override("small", "c:small"), named_model="c:big"), True),
     ],
-    ids=["named", "sticky", "override of another name"],
+    ids=["named", "named beside a pin", "sticky", "override of another name"],
 )
 def test_the_chain_ends_at_a_named_model_before_anything_is_decided_again(
     facts: TurnFacts, goes_on: bool

@@ -15,7 +15,7 @@ from pointsman.audit.export import export_bundle
 from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
-from pointsman.offline_verifier import Bad, Unusable, audit, expected_key, main, parse
+from pointsman.offline_verifier import BundleBroken, Unusable, audit, expected_key, main, parse
 from pointsman.storage.home import open_home
 from pointsman.storage.sqlite.ledger import Place
 from pointsman.storage.writer.ledger import LedgerWriter
@@ -92,7 +92,7 @@ def test_a_bundle_is_verified_without_any_package(summary):
     ],
 )  # fmt: skip
 def test_a_line_that_is_not_written_in_the_one_form_is_refused(line):
-    with pytest.raises(Bad):
+    with pytest.raises(BundleBroken):
         parse(line)
 
 

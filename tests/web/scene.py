@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.gateway.house import Running, Upstream, eventually, model, provider, running, upstream
 
-from pointsman.agents.modules.apt import TrustEvent, event_id
+from pointsman.agents.modules.trust import TrustEvent, event_id
 from pointsman.cli.main import main
 from pointsman.jobs.entries import trust_draft
 from pointsman.kernel.record import Names

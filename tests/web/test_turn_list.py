@@ -137,12 +137,12 @@ def test_a_long_ledger_is_read_in_steps_and_says_what_is_left(live: Running) -> 
     (live.home / TURNS_FILE).unlink(missing_ok=True)
     late = itertools.count(0.0, 1000.0).__next__
     with closing(TurnCatalog(open_home(live.home), late, batch=2)) as catalog:
-        left = [catalog.looked()[1] for _ in range(3)]
+        left = [catalog.look()[1] for _ in range(3)]
         assert left == sorted(left, reverse=True)
         assert left[0] > 0
-        while catalog.looked()[1]:
+        while catalog.look()[1]:
             pass
-        assert len(catalog.looked()[0].turns(Wanted(), 10)) == 5
+        assert len(catalog.look()[0].turns(Wanted(), 10)) == 5
 
 
 def test_counts_over_time_and_hits_of_rules_are_those_of_the_turns(live: Running) -> None:

@@ -27,7 +27,7 @@ GivenRole = Literal["", "viewer", "operator", "admin", "council", "auditor"]
 """A key's role; empty where none was given."""
 
 Scope = Literal["models", "read", "act", "admin"]
-"""What a key may do: call models; read what was decided; preview, evaluate, replay and give
+"""The calls a key may make: models; reading records; preview, evaluate, replay and give
 feedback; everything, with keys, budgets and policies."""
 
 RouteKey = tuple[str, str]

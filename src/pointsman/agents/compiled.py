@@ -94,7 +94,7 @@ Miss = tuple[str, Excluded, str]
 """An excluded module: its name, the reason, and the detail."""
 
 
-class ModuleRow:
+class RosterRow:
     """A module with its values under both snapshots. `barred` is why it can never be scored."""
 
     __slots__ = (
@@ -202,7 +202,7 @@ class Roster:
 
     __slots__ = ("barred", "beyond", "first", "forbidden", "has_allowed", "rows", "screening")
 
-    def __init__(self, rows: Sequence[ModuleRow], config: RouterConfig) -> None:
+    def __init__(self, rows: Sequence[RosterRow], config: RouterConfig) -> None:
         self.rows = rows
         free = [row for row in rows if row.barred is None]
         self.first = free[: config.top_n]
@@ -241,7 +241,7 @@ class CompiledAgents:
         unhealthy = _unhealthy(selfrep)
         config = policy.config
         self.rows = {
-            each.node_id: ModuleRow(each, config, unhealthy.get(each.node_id, ()))
+            each.node_id: RosterRow(each, config, unhealthy.get(each.node_id, ()))
             for each in selfrep.modules
         }
         self.fallbacks = _fallbacks(self.rows)
@@ -252,14 +252,14 @@ class CompiledAgents:
             if row.module.type == "agent" and row.node_id not in kept
         )
         self.agents = Roster(agents, config)
-        able: dict[str, list[ModuleRow]] = {}
+        able: dict[str, list[RosterRow]] = {}
         for row in agents:
             for each in row.module.capabilities:
                 able.setdefault(each, []).append(row)
         self.by_capability = {name: Roster(rows, config) for name, rows in able.items()}
 
 
-def sorted_rows(rows: Iterable[ModuleRow]) -> list[ModuleRow]:
+def sorted_rows(rows: Iterable[RosterRow]) -> list[RosterRow]:
     """Sort rows by trust, the highest first, then by name: the order of the prefilter."""
     return sorted(rows, key=_RANK)
 
@@ -277,7 +277,7 @@ def _unhealthy(selfrep: SelfRep) -> dict[str, tuple[str, ...]]:
     return {node_id: tuple(sorted(names)) for node_id, names in found.items()}
 
 
-def _fallbacks(rows: dict[str, ModuleRow]) -> list[ModuleRow]:
+def _fallbacks(rows: dict[str, RosterRow]) -> list[RosterRow]:
     named = [row for row in rows.values() if row.module.is_fallback]
     generic = rows.get(GENERIC_AGENT)
     return sorted_rows(named) if named or generic is None else [generic]

@@ -28,7 +28,7 @@ class Intent(Struct, frozen=True, forbid_unknown_fields=True):
     candidates: tuple[str, ...]
 
 
-class RoleAccess(Struct, frozen=True, forbid_unknown_fields=True):
+class RoleModules(Struct, frozen=True, forbid_unknown_fields=True):
     """Which modules a role may use: all but the denied ones where `modules` is None."""
 
     role: str
@@ -45,7 +45,7 @@ class AgentsPolicy(Struct, frozen=True, forbid_unknown_fields=True):
 
     router_config: RouterConfig
     intents: tuple[Intent, ...]
-    roles: tuple[RoleAccess, ...]
+    roles: tuple[RoleModules, ...]
     warnings: tuple[str, ...]
 
 
@@ -68,7 +68,7 @@ def agents_policy(file: AgentsFile) -> AgentsPolicy:
             for each in file.intents
         ),
         roles=tuple(
-            RoleAccess(
+            RoleModules(
                 role,
                 None if each.modules is None else sorted_names(each.modules),
                 sorted_names(each.denied),

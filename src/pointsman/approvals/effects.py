@@ -22,8 +22,7 @@ from pointsman.agents.actions.payload import (
 from pointsman.agents.modules.event import SELFREP, SelfRepEvent, selfrep_payload
 from pointsman.approvals.record import ActionRecord, read_action
 from pointsman.errors import ActionRefused
-from pointsman.governance.action import ActionRequest
-from pointsman.governance.refusal import ActionRefusal
+from pointsman.governance.action import ActionRefusal, ActionRequest
 from pointsman.governance.state import ActionState
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.entry import Draft

@@ -59,8 +59,8 @@ class TurnCatalog:
         if index is not None:
             index.close()
 
-    def looked(self, limit_s: float = LOOK_S) -> tuple[TurnIndex, int]:
-        """Give the rows, and how many entries of the ledger they do not know yet."""
+    def look(self, limit_s: float = LOOK_S) -> tuple[TurnIndex, int]:
+        """Return the rows, and how many entries of the ledger they do not know yet."""
         with self._lock:
             if self._index is None:
                 self._index = opened_index(self._home.path / TURNS_FILE)
@@ -88,7 +88,7 @@ class TurnCatalog:
         mark: Mark | None,
         deadline: float,
     ) -> int:
-        """Read what a chain gained, and give how much is left."""
+        """Read the new entries of a chain; return how many are left."""
         number = ledger.chains()[name]
         first, size = mark.next if mark else 0, ledger.size(number)
         is_first = True

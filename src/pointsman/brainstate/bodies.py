@@ -150,7 +150,7 @@ class GivenReturn(_GivenEvent, frozen=True, tag="tokens_returned"):
     tokens: Tokens
 
 
-class GivenAction(_GivenEvent, frozen=True, tag="action"):
+class ActionWishBody(_GivenEvent, frozen=True, tag="action"):
     """A module wishes for a persistent effect."""
 
     action_type: ActionType
@@ -169,7 +169,7 @@ GivenEvent: TypeAlias = (
     | GivenFailure
     | GivenUse
     | GivenReturn
-    | GivenAction
+    | ActionWishBody
 )
 
 

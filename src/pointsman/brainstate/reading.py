@@ -1,15 +1,16 @@
-"""Reads a caller's bodies into exact values: a job's start, the inputs of a tick."""
+"""Reads a caller's bodies into exact values: the first state of a job, the inputs of a tick."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
 from pointsman.brainstate.bodies import (
     LONGEST_VALUE,
-    GivenAction,
+    ActionWishBody,
     GivenAttempt,
     GivenEvent,
     GivenFailure,
@@ -25,8 +26,7 @@ from pointsman.brainstate.bodies import (
     GivenStart,
     GivenUse,
 )
-from pointsman.brainstate.constants import DefaultUsed, read_constants
-from pointsman.brainstate.creation import StartingAttention, create_state
+from pointsman.brainstate.constants import Constants, DefaultUsed, fill_defaults, read_constants
 from pointsman.brainstate.events import (
     ActionWished,
     AttemptFailed,
@@ -43,19 +43,74 @@ from pointsman.brainstate.events import (
     TokensReturned,
     TokensUsed,
 )
-from pointsman.brainstate.state import BrainState, ResourceBudget
+from pointsman.brainstate.goals import defaults_of, open_goal
+from pointsman.brainstate.seeded import brainstate_id, seeded_instant
+from pointsman.brainstate.state import EMPTY_CWM, Attention, BrainState, ResourceBudget
 from pointsman.errors import InputError, Problem, ValueRefused
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Json, Path
 from pointsman.kernel.instant import Instant, read_instant
-from pointsman.kernel.number import Billionths, billionths
+from pointsman.kernel.number import Billionths, billionths, billionths_text
 from pointsman.kernel.schema import conform
 
 
-def read_start(document: Document) -> GivenStart:
-    """Read the start of a job, or raise with every problem at its place."""
-    return conform(document, GivenStart, start_problems)
+class StartingAttention(NamedTuple):
+    """The modulators a job starts with; None takes the default."""
+
+    attention_gain: Billionths | None = None
+    explore_bias: Billionths | None = None
+    reward_signal: Billionths | None = None
+
+
+def create_state(
+    job_seed: str,
+    goals: Sequence[NewGoal],
+    attention: StartingAttention,
+    resource_budget: ResourceBudget,
+    constants: Mapping[str, int],
+    counter: int = 0,
+) -> tuple[BrainState, tuple[DefaultUsed, ...]]:
+    """Make the first state of a job, and a warning for each default (004 §8, §11).
+
+    `counter` tells several states of one seed apart. The warnings are in the state as well.
+    """
+    limits, missing = fill_defaults(constants)
+    mind, unsaid = _attention(attention, limits)
+    unstated = [each for goal in goals for each in defaults_of(goal, limits)]
+    warnings = (*missing, *unsaid, *unstated)
+    first = counter + 1
+    state = BrainState(
+        brainstate_id=brainstate_id(job_seed, counter),
+        job_seed=job_seed,
+        timestamp=seeded_instant(counter),
+        tick=0,
+        sequence=first + len(goals),
+        goals=tuple(open_goal(goal, limits, 0, first + place) for place, goal in enumerate(goals)),
+        wm=(),
+        cwm=EMPTY_CWM,
+        attention=mind,
+        resource_budget=resource_budget,
+        tokens_consumed=0,
+        recent_failures=(),
+        constants=limits,
+        warnings=warnings,
+        last_updated=seeded_instant(first + len(goals) - 1),
+    )
+    return state, warnings
+
+
+def _attention(given: StartingAttention, limits: Constants) -> tuple[Attention, list[DefaultUsed]]:
+    defaults = Attention(
+        limits.default_attention_gain, limits.default_explore_bias, limits.default_reward_signal
+    )
+    warnings: list[DefaultUsed] = []
+    values: dict[str, Billionths] = {}
+    for name, value in given._asdict().items():
+        values[name] = getattr(defaults, name) if value is None else value
+        if value is None:
+            warnings.append(DefaultUsed(f"attention.{name}", billionths_text(values[name])))
+    return Attention(**values), warnings
 
 
 def start_state(given: GivenStart, counter: int = 0) -> tuple[BrainState, tuple[DefaultUsed, ...]]:
@@ -108,7 +163,7 @@ def inputs_problems(given: GivenInputs, document: Document, at: Path = ()) -> It
         path = (*at, "events", index)
         if isinstance(event, GivenNewGoal):
             yield from goal_problems(event.goal, document, (*path, "goal"))
-        elif isinstance(event, GivenAction):
+        elif isinstance(event, ActionWishBody):
             yield from value_problems(event.payload, document, (*path, "payload"))
 
 
@@ -202,7 +257,7 @@ def _event(given: GivenEvent) -> Event:  # noqa: C901, PLR0911 - one line an eve
             return TokensUsed(tokens)
         case GivenReturn(tokens):
             return TokensReturned(tokens)
-        case GivenAction(action_type, origin, payload, goal_id):
+        case ActionWishBody(action_type, origin, payload, goal_id):
             return ActionWished(action_type, origin, canonical_text(payload), goal_id)
 
 

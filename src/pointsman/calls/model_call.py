@@ -272,14 +272,11 @@ class ModelCall:
         status = 200 if error is None else error.status
         failed = "" if result == "success" else result
         end = self._note(failed, status, stop_reason, attempts, spent, name)
-        if reservation is not None and self._is_absurd(reservation.quote, spent):
-            self._raise_alarm(reservation.quote, end)
+        if reservation is not None and spent is not None and self.progress is not None:
+            usage, quote = self.progress.usage, reservation.quote
+            if is_absurd(quote, usage, spent.cost_microusd):
+                self._raise_alarm(quote, end)
         return end
-
-    def _is_absurd(self, quote: Quote, spent: Spent | None) -> bool:
-        if spent is None or self.progress is None:
-            return False
-        return is_absurd(quote, self.progress.usage, spent.cost_microusd)
 
     def _settle(self, reservation: Reservation, result: Result) -> Spent | None:
         """Charge the usage; a call that failed before its first word costs nothing."""

@@ -136,14 +136,14 @@ def _talk(session: Session, pointsman: Pointsman, options: ChatOptions) -> int:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError("the terminal app needs a terminal", hint="give a --message for scripts")
     # Imported here: scripts should not wait for it.
-    from pointsman.tui.app import ChatApp, ChatOptions  # noqa: PLC0415
+    from pointsman.tui.app import AppOptions, ChatApp  # noqa: PLC0415
 
     be_frugal()
     for name in ("COLUMNS", "LINES"):
         # The terminal reports its size and every change; the variables of a shell do not change.
         os.environ.pop(name, None)
     resume = _session_to_resume(pointsman.conversations, options.resume)
-    visit = ChatOptions(options.workspace, resume=resume, theme=options.theme)
+    visit = AppOptions(options.workspace, resume=resume, theme=options.theme)
     app = ChatApp(pointsman, visit)
     app.run()
     return app.return_code or 0

@@ -31,11 +31,11 @@ def serve(session: Session, host: str | None, port: int | None) -> None:
     wanted = _read_settings(session)
     wanted = replace(wanted, host=host or wanted.host, port=wanted.port if port is None else port)
     try:
-        listening = gateway.bound(wanted)
+        listening = gateway.bind_socket(wanted)
     except OSError as error:
         where = f"{wanted.host}:{wanted.port}"
         raise InputError(f"cannot listen: {error.strerror}", where=where) from error
-    opened = gateway.opened(session.home, store=session.store, server=wanted)
+    opened = gateway.open_gateway(session.home, store=session.store, server=wanted)
     with listening, opened as (parts, application):
         address = f"http://{_host_text(wanted.host)}:{listening.getsockname()[1]}"
         text = gateway.greeting(parts, address)

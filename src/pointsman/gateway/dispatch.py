@@ -59,11 +59,11 @@ class Gateway:
             begin()
 
     def drain(self) -> None:
-        """Be ready no more; what comes all the same is served."""
+        """Report not ready from now on; requests that still come are served."""
         self._parts.stopping.append(True)
 
     def stop(self) -> None:
-        """End the live feed: whoever follows it would keep the server from stopping."""
+        """End the live feed: its readers would keep the server from stopping."""
         self._parts.feed.end()
 
     async def end(self) -> None:
@@ -75,7 +75,7 @@ class Gateway:
         await self._parts.providers.close()
 
     def admit(self, method: str, path: str, headers: dict[bytes, bytes]) -> Handler:
-        """Give what serves a request, by its head alone, or raise why it is refused."""
+        """Return the handler of a request, by its head alone, or raise why it is refused."""
         if headers.get(b"host") not in self._known_hosts:
             self._check_host(headers)
         if b"origin" in headers:
@@ -94,7 +94,7 @@ class Gateway:
                 self._parts.metrics.refused_key(error)
             await self._tell(asked, reply, error)
         except Exception as error:  # noqa: BLE001 - see below
-            # The outermost edge: what nobody foresaw is logged here and told without details.
+            # The outermost edge: unforeseen errors are logged here and answered without details.
             self._parts.log.unforeseen(error)
             told = PointsmanError("something went wrong here; it is logged")
             await self._tell(asked, reply, told)
@@ -128,7 +128,7 @@ class Gateway:
         """Tell an error: on the vendors' routes as they do, elsewhere in our own shape."""
         if send.has_begun:
             return
-        # What is left of a refused body is not read, so nothing can follow it.
+        # The rest of a refused body is not read, so nothing can follow it.
         closing = [] if asked.method == "GET" else [CLOSE]
         if asked.path.startswith("/v1/"):
             body = _vendor_error(asked.path, error)

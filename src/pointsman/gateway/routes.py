@@ -19,7 +19,7 @@ HOOKS = f"{API}.workflows.hooks.HookApi"
 
 
 def make_handlers(parts: GatewayServices) -> dict[RouteKey, Handler]:
-    """Return what serves each route."""
+    """Return the handler of each route."""
     objects = HandlerObjects(parts)
     ActionUpkeep(parts)
     # Made now, not with the first hook: it goes on with what a crash left undone.

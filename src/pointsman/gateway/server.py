@@ -56,7 +56,7 @@ ADMIN_TOKEN = "POINTSMAN_ADMIN_TOKEN"  # noqa: S105 - the name of a variable
 
 
 @contextmanager
-def opened(
+def open_gateway(
     home: Path,
     *,
     store: str = "",
@@ -82,7 +82,7 @@ def opened(
         kept_in = shared_store(pointsman.home.store)
         sharing = None
         if kept_in is not None:
-            sharing = _shared(stack, pointsman, kept_in, settings, keyring)
+            sharing = _open_sharing(stack, pointsman, kept_in, settings, keyring)
             pointsman.health = sharing.health
         pointsman.health.prepare()
         metrics, tracing, deadlines = GatewayMetrics(), open_tracing(), deadlines_of(settings)
@@ -125,7 +125,7 @@ def opened(
             deadlines=deadlines,
         )
         stack.callback(_let_go, parts)
-        recorder.listen(lambda entries, seconds: _committed(parts, entries, seconds))
+        recorder.listen(lambda entries, seconds: _report_commit(parts, entries, seconds))
         parts.health.listener = lambda changes: _record_changes(parts, changes)
         parts.health.rates.follow(pointsman.in_force().models)
         parts.providers.listener = parts.health.rates.follow
@@ -141,7 +141,7 @@ def _budgets(stack: ExitStack, pointsman: Pointsman) -> Budgets:
     return Budgets(book)
 
 
-def _shared(
+def _open_sharing(
     stack: ExitStack,
     pointsman: Pointsman,
     store: PostgresStore,
@@ -156,16 +156,16 @@ def _shared(
     return sharing
 
 
-def _committed(parts: GatewayServices, entries: Sequence[Entry], seconds: float) -> None:
-    """Count and tell what was made durable; from the ledger's thread."""
+def _report_commit(parts: GatewayServices, entries: Sequence[Entry], seconds: float) -> None:
+    """Count and publish durable entries; from the ledger's thread."""
     parts.metrics.observe("pointsman_ledger_commit_seconds", (), seconds)
-    parts.feed.committed(entries)
+    parts.feed.publish(entries)
     if parts.sharing is not None:
         parts.sharing.replica.enqueue_outcomes(entries)
 
 
 def _record_changes(parts: GatewayServices, changes: Sequence[Transition]) -> None:
-    """Record what went out or came back."""
+    """Record the models that went out or came back."""
     recorder = parts.pointsman.desk.recorder()
     for each in changes:
         recorder.hand_in(transition_draft(parts.pointsman.ids.new_id(), each), UNWATCHED)
@@ -188,20 +188,20 @@ def application(parts: GatewayServices) -> Gateway:
     return Gateway(parts, RouteTable(make_handlers(parts)), frozenset(hosts))
 
 
-def bound(server: Server) -> socket.socket:
-    """Bind the address, so that nobody is told to connect before it can be done."""
+def bind_socket(server: Server) -> socket.socket:
+    """Bind the address, so that no client is told to connect before it can."""
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     bound_to = socket.socket(family, socket.SOCK_STREAM)
     bound_to.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound_to.bind((server.host, server.port))
-    # Whoever is told the address may connect at once; it waits in line until we serve.
+    # A client that is told the address may connect at once; it waits in line until we serve.
     bound_to.listen(BACKLOG)
     bound_to.setblocking(False)  # noqa: FBT003 - the socket's own signature
     return bound_to
 
 
 def greeting(parts: GatewayServices, address: str) -> str:
-    """Say where the gateway is, how to try it, and what was made at its first start."""
+    """Say where the gateway is, how to try it, and the admin token of its first start."""
     body = '{"model": "auto", "messages": [{"role": "user", "content": "hello"}]}'
     lines = [
         f"listening on {address}   (home {parts.pointsman.home.path})",
@@ -218,8 +218,8 @@ def greeting(parts: GatewayServices, address: str) -> str:
 
 
 def serve(parts: GatewayServices, gateway: Gateway, listening: socket.socket) -> None:
-    """Serve until told to stop; what is in flight gets time to end."""
-    # What is loaded now stays: neither the first request nor the collector should pay for it.
+    """Serve until told to stop; requests in flight get time to end."""
+    # Loaded modules stay: neither the first request nor the collector should pay for them.
     count_tokens("")
     gc.collect()
     gc.freeze()
@@ -236,5 +236,5 @@ def _allow_files() -> None:
 
 
 def serving(parts: GatewayServices, gateway: Gateway) -> Serving:
-    """Give the server of a gateway."""
+    """Return the server of a gateway."""
     return Serving(gateway, parts.settings.server)

@@ -13,8 +13,7 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.governance.action import ActionRequest, Actor, action_hash, subject_of
-from pointsman.governance.refusal import ActionRefusal
+from pointsman.governance.action import ActionRefusal, ActionRequest, Actor, action_hash, subject_of
 from pointsman.governance.votes import Choice, Vote, VoteTally, tally, vote_refusal
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.instant import Instant

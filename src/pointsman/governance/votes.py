@@ -14,8 +14,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pointsman.governance.action import ActionRequest, Actor, Approval
-from pointsman.governance.refusal import ActionRefusal
+from pointsman.governance.action import ActionRefusal, ActionRequest, Actor, Approval
 
 Choice = Literal["approve", "reject", "abstain"]
 Result = Literal["open", "approved", "rejected"]

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple, Protocol
 from msgspec import Struct
 
 from pointsman.agents.facts import JobFacts, after_failure
-from pointsman.agents.modules.apt import EventType, TrustEvent, event_id
 from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
+from pointsman.agents.modules.trust import EventType, TrustEvent, event_id
 from pointsman.agents.trace import OUTCOME_FORM, AgentOutcome
 from pointsman.brainstate.events import (
     AttemptFailed,
@@ -39,8 +39,8 @@ from pointsman.jobs.log import (
     ReflectiveLog,
     RouterOutput,
     VoteCast,
-    cast_vote,
     iteration_name,
+    short_vote,
 )
 from pointsman.jobs.reply import AgentReply
 from pointsman.kernel.number import ZERO, Billionths
@@ -233,7 +233,7 @@ class _JobRun:
             "done",
             answered=answered,
             approval=approval,
-            votes=tuple(cast_vote(*each) for each in judged.votes),
+            votes=tuple(short_vote(*each) for each in judged.votes),
             before=before,
             trust=trust,
             requests=thought.action_requests,

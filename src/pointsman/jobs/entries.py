@@ -11,8 +11,8 @@ from msgspec import Raw, Struct
 from pointsman.agents.compiled import CompiledAgents
 from pointsman.agents.decide import DECISION_VERSION, Decision, artifacts
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal
-from pointsman.agents.modules.apt import EVENT_FORM, TrustEvent
 from pointsman.agents.modules.selfrep import SELFREP_FORM
+from pointsman.agents.modules.trust import EVENT_FORM, TrustEvent
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
 from pointsman.governance.action import Actor

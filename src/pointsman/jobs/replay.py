@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal, with_text
-from pointsman.agents.modules.apt import EVENT_FORM, TrustEvent
 from pointsman.agents.modules.selfrep import SELFREP_FORM
+from pointsman.agents.modules.trust import EVENT_FORM, TrustEvent
 from pointsman.agents.trace import AgentOutcome
 from pointsman.audit.replay import HomeReplayer
 from pointsman.brainstate.events import INPUTS_FORM, TickInputs

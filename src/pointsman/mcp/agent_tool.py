@@ -19,7 +19,7 @@ TOLD: Final = (
 
 
 def agent_tool(pointsman: Pointsman) -> Tool[GivenJob]:
-    """Give the tool."""
+    """Return the tool."""
 
     async def decide(call: Call[GivenJob]) -> Answer:
         caller = Caller(call.by.actor, call.given.trace_id or pointsman.ids.new_id())

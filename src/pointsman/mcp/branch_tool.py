@@ -22,11 +22,11 @@ TOLD: Final = (
 
 
 def branch_tool(pointsman: Pointsman) -> Tool[EvaluateInput]:
-    """Give the tool."""
+    """Return the tool."""
     branching = pointsman.branching
 
     async def evaluate(call: Call[EvaluateInput]) -> Answer:
-        made = await in_thread(lambda: _made(branching, call, pointsman))
+        made = await in_thread(lambda: _evaluate(branching, call, pointsman))
         value = dry_run_value(made) if made.is_dry_run else evaluation_value(made)
         return Answer(value, evaluation_screen(made))
 
@@ -42,7 +42,7 @@ def branch_tool(pointsman: Pointsman) -> Tool[EvaluateInput]:
     )
 
 
-def _made(
+def _evaluate(
     branching: Branching, call: Call[EvaluateInput], pointsman: Pointsman
 ) -> BranchEvaluation:
     given, context = call.given, _context(call.document)
@@ -57,7 +57,7 @@ def _made(
 
 
 def _context(document: Document) -> dict[str, Value]:
-    """Give the context as it was read: its numbers are exact there."""
+    """Return the context as it was read: its numbers are exact there."""
     value = document.value
     if not isinstance(value, dict) or not isinstance(value.get("input"), dict):
         raise InputError("a context is a mapping of names to values")

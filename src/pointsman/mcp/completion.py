@@ -1,4 +1,4 @@
-"""What a half-written name may become: ids of turns and of decisions, for whoever may read them."""
+"""Completion of half-written names: ids of turns and of decisions that the caller may read."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Completed(NamedTuple):
 NOTHING: Final = Completed([], has_more=False)
 
 
-def needed(of: str, argument: str) -> RouteKey | None:
-    """Say what it takes to have an argument of a prompt or a template completed."""
+def route_needed(of: str, argument: str) -> RouteKey | None:
+    """Return the route whose access allows completing an argument of a prompt or a template."""
     if (of, argument) in _TURNS:
         return READ_TURNS
     return READ_DECISION if (of, argument) in _DECISIONS else None
 
 
-def completed(pointsman: Pointsman, route: RouteKey, begun: str) -> Completed:
-    """Complete what was begun: turns with the newest first, decisions as they stand."""
+def complete(pointsman: Pointsman, route: RouteKey, begun: str) -> Completed:
+    """Return the names that begin so: turns with the newest first, decisions as they stand."""
     if route == READ_TURNS:
         names = ["last", *(each.turn_id for each in pointsman.recent(LOOKED_AT))]
     else:

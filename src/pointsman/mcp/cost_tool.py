@@ -1,4 +1,4 @@
-"""`cost`: what was spent, by model, session, key and day."""
+"""`cost`: the money spent, by model, session, key and day."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Part = Literal["model", "session", "key", "day"]
 
 
 def cost_tool(pointsman: Pointsman) -> Tool[CostInput]:
-    """Give the tool."""
+    """Return the tool."""
 
     async def cost(call: Call[CostInput]) -> Answer:
-        found = await in_thread(lambda: _found(pointsman, call.given))
+        found = await in_thread(lambda: _read_cost(pointsman, call.given))
         return Answer(found, _text(found))
 
     return Tool(
@@ -46,7 +46,7 @@ def cost_tool(pointsman: Pointsman) -> Tool[CostInput]:
     )
 
 
-def _found(pointsman: Pointsman, given: CostInput) -> CostAnswer:
+def _read_cost(pointsman: Pointsman, given: CostInput) -> CostAnswer:
     place = pointsman.home.place(SPEND)
     first_day = 0 if given.since is None else read_instant(given.since) // DAY
     asked = Asked(session_id=given.session_id, key_id=given.key_id, first_day=first_day)

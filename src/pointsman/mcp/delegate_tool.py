@@ -23,7 +23,7 @@ TOLD: Final = (
 
 
 def delegate_tool(delegations: Delegations) -> Tool[DelegateInput]:
-    """Give the tool."""
+    """Return the tool."""
 
     async def delegate(call: Call[DelegateInput]) -> Answer:
         done = await delegations.run(_order(call.given, call.by), call.by)
@@ -73,10 +73,10 @@ def _answer(done: Delegated) -> Answer:
     if result.success:
         text = bytes(output).decode() if isinstance(output, Raw) else output
         return Answer(value, text)
-    return Answer(value, _failed(done), is_error=True)
+    return Answer(value, _failure(done), is_error=True)
 
 
-def _failed(done: Delegated) -> str:
+def _failure(done: Delegated) -> str:
     """Say in one line why there is no answer, and where to look."""
     result = done.result
     mode, error = result.failure_mode or "worker_error", result.error or ""

@@ -44,7 +44,7 @@ NO_DECISION: Final = ""
 
 
 class Order(Struct, frozen=True):
-    """What is delegated, as `sessions.delegate_call` writes it, and within which bounds."""
+    """The delegated task, as `sessions.delegate_call` writes it, and its bounds."""
 
     written: dict[str, object]
     privacy: Privacy
@@ -52,7 +52,7 @@ class Order(Struct, frozen=True):
 
 
 class Delegated(Struct, frozen=True):
-    """What came of it, and the names it is recorded under."""
+    """The result, and the names it is recorded under."""
 
     result: DelegateResult
     session_id: str
@@ -86,29 +86,29 @@ class Delegations:
         planner = await self._planner(house, order, by)
         work = Delegation(use, given, handed, (), planner.event_id)
         try:
-            result = await self._worked(house, planner, work, order)
+            result = await self._run_worker(house, planner, work, order)
         finally:
             if not self._service.keeps_session:
                 with anyio.CancelScope(shield=True):
-                    await _ended(house, planner)
+                    await _end(house, planner)
         decision_id = await asyncio.to_thread(_decision_id, house, result.worker_session_id)
         return Delegated(result, planner.row.id, decision_id)
 
     async def close(self) -> None:
         """End the session of an agent that is gone."""
         if self._kept is not None:
-            await _ended(self._service.house(), self._kept)
+            await _end(self._service.house(), self._kept)
             self._kept = None
 
     async def _planner(self, house: ConversationServices, order: Order, by: Admitted) -> _Planner:
         if not self._service.keeps_session:
-            return await _begun(house, order.privacy, by.workspace)
+            return await _begin(house, order.privacy, by.workspace)
         async with self._lock:
             if self._kept is None:
-                self._kept = await _begun(house, "auto", by.workspace)
+                self._kept = await _begin(house, "auto", by.workspace)
             return self._kept
 
-    async def _worked(
+    async def _run_worker(
         self, house: ConversationServices, planner: _Planner, work: Delegation, order: Order
     ) -> DelegateResult:
         ground = house.opened
@@ -130,7 +130,7 @@ class Delegations:
         return result
 
 
-async def _begun(house: ConversationServices, privacy: Privacy, workspace: str | None) -> _Planner:
+async def _begin(house: ConversationServices, privacy: Privacy, workspace: str | None) -> _Planner:
     ground = house.opened
     now, name = ground.clock.now(), ground.ids.new_id()
     row = SessionRow(name, "", "", workspace, privacy, None, now, now, None)
@@ -140,7 +140,7 @@ async def _begun(house: ConversationServices, privacy: Privacy, workspace: str |
     return _Planner(row, event_id, time.monotonic())
 
 
-async def _ended(house: ConversationServices, planner: _Planner) -> None:
+async def _end(house: ConversationServices, planner: _Planner) -> None:
     seconds = f"{time.monotonic() - planner.began:.3f}"
     told = SessionEnded("completed", planner.turns, microusd_text(planner.spent), seconds)
     await SessionEventRecorder(house).record(told, (planner.row.id, "", ""), planner.event_id)

@@ -18,7 +18,7 @@ TOLD: Final = (
 
 
 def place_tool(pointsman: Pointsman) -> Tool[GivenPlacement]:
-    """Give the tool."""
+    """Return the tool."""
 
     async def place(call: Call[GivenPlacement]) -> Answer:
         facts = await in_thread(lambda: pointsman.placement_facts(call.given))

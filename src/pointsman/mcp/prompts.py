@@ -81,7 +81,7 @@ class Prompts:
         self._pointsman = pointsman
         self._resources = resources
 
-    def filled(self, name: str, given: Mapping[str, str], visitor: Visitor) -> list[Part]:
+    def fill(self, name: str, given: Mapping[str, str], visitor: Visitor) -> list[Part]:
         """Fill a prompt, with what its reader may see."""
         if name == WHY.name:
             visitor.admit(READ_TURN)
@@ -101,7 +101,7 @@ class Prompts:
             raise InputError(f"`wish` is longer than {LONGEST} characters")
         starter = starter_text("routing.yaml").decode()
         parts = [Part(_RULE.format(wish=wish)), Part(f"The starter file:\n\n{starter}")]
-        found = self._resources.found(POLICY + "routing")
+        found = self._resources.find(POLICY + "routing")
         try:
             visitor.admit(found.route)
         except AccessError:

@@ -13,7 +13,7 @@ UNFORESEEN: Final = "error: something went wrong here; it is logged"
 
 
 def line_of(error: PointsmanError) -> str:
-    """Give an error as one line."""
+    """Return an error as one line."""
     text = _problems(error) if isinstance(error, DocumentError) else str(error)
     if error.hint:
         text = f"{text} (next: {error.hint})"

@@ -57,7 +57,7 @@ class Read(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """What an address leads to: what it takes to read it, and how."""
+    """The resource at an address: the route whose access allows reading it, and its reader."""
 
     route: RouteKey
     read: Callable[[], Read]
@@ -80,7 +80,7 @@ class Resources:
         return [Listed(POLICY + name, f"{name}.yaml", told, YAML) for name, told in FILES.items()]
 
     def models(self) -> list[Listed]:
-        """List what is known of models."""
+        """List the models."""
         return [Listed(POLICY + "models", "models", "models, their tiers and prices", JSON)]
 
     def decisions(self) -> list[Listed]:
@@ -97,12 +97,12 @@ class Resources:
         return [
             whole,
             *(
-                Listed(TURN + each.turn_id, each.turn_id, _told(each.chosen_model, each.at), JSON)
+                Listed(TURN + each.turn_id, each.turn_id, _line(each.chosen_model, each.at), JSON)
                 for each in rows
             ),
         ]
 
-    def found(self, uri: str) -> Found:
+    def find(self, uri: str) -> Found:
         """Find out what an address leads to, or raise that it leads nowhere."""
         if uri == f"{SCHEME}turns":
             return Found(READ_TURNS, self._turns)
@@ -126,7 +126,7 @@ class Resources:
         return _json(turn_answer(self._pointsman.read_turn(name)))
 
     def _models(self) -> Read:
-        """Give the models without their providers' addresses, headers and keys."""
+        """Return the models without their providers' addresses, headers and keys."""
         ready = self._pointsman.in_force().ready
         models = [{"id": name, **structs.asdict(each)} for name, each in ready.models.items()]
         return _json({"models": models})
@@ -146,7 +146,7 @@ class Resources:
         return Read(_without_secrets(text.decode("utf-8", "replace")), YAML)
 
 
-def _told(model: str, at: str) -> str:
+def _line(model: str, at: str) -> str:
     return f"{model or 'no model'} at {at}"
 
 

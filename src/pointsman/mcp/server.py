@@ -20,7 +20,7 @@ from pointsman.access.roles import RouteKey
 from pointsman.errors import AccessError, PointsmanError
 from pointsman.mcp.agent_tool import agent_tool
 from pointsman.mcp.branch_tool import branch_tool
-from pointsman.mcp.completion import NOTHING, completed, needed
+from pointsman.mcp.completion import NOTHING, complete, route_needed
 from pointsman.mcp.cost_tool import cost_tool
 from pointsman.mcp.delegate_tool import delegate_tool
 from pointsman.mcp.delegation import Delegations
@@ -79,7 +79,7 @@ class McpServer:
             on_get_prompt=self._get_prompt,
             on_completion=self._complete,
         )
-        # Its spans would name tools and addresses to whoever exports them; ours tell what we chose.
+        # Its spans would export the names of tools and addresses; ours hold chosen attributes.
         self.server.middleware.clear()
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
@@ -103,11 +103,11 @@ class McpServer:
             call = tool.call(params.arguments or {}, by, _reporting(context))
             return _result(await tool.run(call))
         except PointsmanError as error:
-            return _refused(line_of(error))
+            return _refuse(line_of(error))
         except Exception:
-            # The outermost edge: what nobody foresaw is logged here and told without details.
+            # The outermost edge: unforeseen errors are logged here and answered without details.
             LOG.exception("the tool `%s` failed", tool.name)
-            return _refused(UNFORESEEN)
+            return _refuse(UNFORESEEN)
 
     async def _list_resources(self, context: Context, _page: Page) -> types.ListResourcesResult:
         """List what the caller may read."""
@@ -138,7 +138,7 @@ class McpServer:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         async def read() -> types.ReadResourceResult:
-            found = self._resources.found(params.uri)
+            found = self._resources.find(params.uri)
             self._visitor(context.request).admit(found.route)
             body = await in_thread(found.read)
             content = types.TextResourceContents(
@@ -155,21 +155,19 @@ class McpServer:
         self, context: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
         visitor, given = self._visitor(context.request), params.arguments or {}
-        parts = await _protocol(
-            in_thread(lambda: self._prompts.filled(params.name, given, visitor))
-        )
+        parts = await _protocol(in_thread(lambda: self._prompts.fill(params.name, given, visitor)))
         messages = [types.PromptMessage(role="user", content=_content(each)) for each in parts]
         return types.GetPromptResult(messages=messages)
 
     async def _complete(
         self, context: Context, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
-        """Complete a name, where the caller may read what goes by it."""
+        """Complete a name, where the caller may read the things so named."""
         ref, argument = params.ref, params.argument
-        route = needed(ref.name if ref.type == "ref/prompt" else ref.uri, argument.name)
+        route = route_needed(ref.name if ref.type == "ref/prompt" else ref.uri, argument.name)
         found = NOTHING
         if route is not None and _is_admitted(self._visitor(context.request), route):
-            work = in_thread(lambda: completed(self._pointsman, route, argument.value))
+            work = in_thread(lambda: complete(self._pointsman, route, argument.value))
             found = await _protocol(work)
         completion = types.Completion(values=found.names, has_more=found.has_more)
         return types.CompleteResult(completion=completion)
@@ -219,7 +217,7 @@ def _result(answer: Answer) -> types.CallToolResult:
     return types.CallToolResult(content=[text], structured_content=value, is_error=answer.is_error)
 
 
-def _refused(line: str) -> types.CallToolResult:
+def _refuse(line: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=line)], is_error=True)
 
 

@@ -24,6 +24,6 @@ class Service(Struct, frozen=True):
     keeps_session: bool = False
 
     def house_for(self, caller: Principal) -> ConversationServices:
-        """Give what calls models for a caller: within its key's models and budgets."""
+        """Return the conversations of a caller, within its key's models and budgets."""
         key_limits = KeyLimits(caller.key_id, caller.allowed_models, caller.caps)
         return replace(self.house(), key_limits=key_limits)

@@ -205,7 +205,7 @@ class CostRow(Amounts, frozen=True, kw_only=True):
 
 
 class CostAnswer(Struct, frozen=True):
-    """What was spent; of each list the dearest, of days the newest."""
+    """The money spent; of each list the dearest, of days the newest."""
 
     total: Amounts
     by_model: tuple[CostRow, ...]

@@ -31,7 +31,7 @@ from pointsman.mcp.visitor import HomeOwner
 WRITER: Final = "mcp"
 LONGEST_LINE: Final = 16 * 1024 * 1024
 LAST_WORDS_S: Final = 2.0
-"""How long a client may take to read what was said before the end."""
+"""How long a client may take to read the last messages."""
 _PIECE: Final = 1 << 16
 
 Incoming = SessionMessage | Exception
@@ -39,11 +39,11 @@ Incoming = SessionMessage | Exception
 
 def serve(pointsman: Pointsman, workspace: str | None = None) -> None:
     """Serve until the client closes standard input, or a signal tells to stop."""
-    with _claimed() as (source, target):
-        asyncio.run(_served(pointsman, workspace, source, target))
+    with _claim_standard_streams() as (source, target):
+        asyncio.run(_serve(pointsman, workspace, source, target))
 
 
-async def _served(pointsman: Pointsman, workspace: str | None, source: int, target: int) -> None:
+async def _serve(pointsman: Pointsman, workspace: str | None, source: int, target: int) -> None:
     owner = HomeOwner(workspace)
     service = Service(pointsman, lambda: pointsman.conversations.services, keeps_session=True)
     made = McpServer(service, lambda _request: owner)
@@ -51,7 +51,7 @@ async def _served(pointsman: Pointsman, workspace: str | None, source: int, targ
     write, out_of = anyio.create_memory_object_stream[SessionMessage](0)
     loop = asyncio.get_running_loop()
     threading.Thread(target=_read_on, args=(source, into, loop), daemon=True).start()
-    writing = asyncio.ensure_future(_written(target, out_of))
+    writing = asyncio.ensure_future(_write(target, out_of))
     running = asyncio.ensure_future(
         made.server.run(read, write, made.server.create_initialization_options())
     )
@@ -89,7 +89,7 @@ def _read_on(
     """
     with suppress(RuntimeError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         for line in _lines(source):
-            asyncio.run_coroutine_threadsafe(into.send(_understood(line)), loop).result()
+            asyncio.run_coroutine_threadsafe(into.send(_parse(line)), loop).result()
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(into.close)
 
@@ -108,15 +108,15 @@ def _lines(source: int) -> Iterator[bytes]:
         yield bytes(held)
 
 
-def _understood(line: bytes) -> Incoming:
+def _parse(line: bytes) -> Incoming:
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
         return error
 
 
-async def _written(target: int, out_of: MemoryObjectReceiveStream[SessionMessage]) -> None:
-    """Write what comes, in a thread: a client that does not read must not hold up the others."""
+async def _write(target: int, out_of: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    """Write messages in a thread: a client that does not read must not hold up the others."""
     todo: SimpleQueue[tuple[bytes, Future[None]]] = SimpleQueue()
     threading.Thread(target=_write_on, args=(target, todo), daemon=True).start()
     with suppress(OSError):
@@ -142,7 +142,7 @@ def _write_on(target: int, todo: SimpleQueue[tuple[bytes, Future[None]]]) -> Non
 
 
 @contextmanager
-def _claimed() -> Iterator[tuple[int, int]]:
+def _claim_standard_streams() -> Iterator[tuple[int, int]]:
     """Take standard input and output for the protocol alone."""
     sys.stdout.flush()
     source, target = os.dup(0), os.dup(1)

@@ -1,4 +1,4 @@
-"""A tool as an agent sees it: what it takes and gives, what it needs, and what does the work."""
+"""A tool as an agent sees it: its arguments, its value, the route it needs, and its function."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ARGUMENTS: Final = "the arguments"
 _REF: Final = "#/$defs/"
 
 Report = Callable[[int, int], Awaitable[None]]
-"""Tells whoever waits how much is done, and of how much."""
+"""Reports to the client how much is done, and of how much."""
 
 
 class Hints(Struct, frozen=True):
-    """What a client may tell its user before a call. What is recorded changes nothing else."""
+    """Hints that a client may show its user before a call. Recording counts as no change."""
 
     is_read_only: bool
     is_idempotent: bool = True
@@ -44,7 +44,7 @@ class Call(Struct, Generic[T], frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """What came of a call: a value for programs, and the same as text."""
+    """The result of a call: a value for programs, and the same as text."""
 
     value: object
     text: str
@@ -66,13 +66,13 @@ class Tool(Struct, Generic[T], frozen=True):
     """Reads the arguments where a schema cannot say all there is to check."""
 
     def input_schema(self) -> Schema:
-        """Give the schema of the arguments, an object at its root."""
-        return _rooted(json_schema(self.takes))
+        """Return the schema of the arguments, an object at its root."""
+        return _inline_root(json_schema(self.takes))
 
     def output_schema(self) -> Schema:
-        """Give the schema of the value, an object at its root; other keys may be added."""
+        """Return the schema of the value, an object at its root; other keys may be added."""
         found, shared = json_schemas([self.gives], _REF + "{name}")
-        return _rooted({**found[self.gives], "$defs": shared})
+        return _inline_root({**found[self.gives], "$defs": shared})
 
     def call(self, arguments: Mapping[str, Any], by: Admitted, report: Report) -> Call[T]:
         """Read the arguments, or raise with all that is wrong with them."""
@@ -92,7 +92,7 @@ def _document(arguments: Mapping[str, Any]) -> Document:
     return read_json(text, ARGUMENTS, DocumentLimits(bytes=MOST_BYTES))
 
 
-def _rooted(schema: Schema) -> Schema:
+def _inline_root(schema: Schema) -> Schema:
     """Put what the root refers to in its place: clients want an object there."""
     shared = dict(schema.get("$defs", {}))
     reference = schema.get("$ref", "")

@@ -61,7 +61,7 @@ class TurnTools:
         self._pointsman = service.pointsman
 
     def tools(self) -> tuple[Tool[PreviewInput], Tool[ExplainInput], Tool[ReplayInput]]:
-        """Give them."""
+        """Return the tools."""
         preview = ("POST", "/api/route/preview")
         replay = ("POST", "/api/replay")
         return (
@@ -80,7 +80,7 @@ class TurnTools:
         )  # fmt: skip
 
     async def preview(self, call: Call[PreviewInput]) -> Answer:
-        """Decide a turn; calls nobody."""
+        """Decide a turn; no model is called."""
         story = await in_thread(lambda: self._preview(call.given, call.by))
         return Answer(to_json(story.first), to_screen(story))
 
@@ -90,7 +90,7 @@ class TurnTools:
         return Answer(turn_answer(story), to_screen(story))
 
     async def replay(self, call: Call[ReplayInput]) -> Answer:
-        """Re-run what was recorded."""
+        """Re-run recorded decisions."""
         given, pointsman = call.given, self._pointsman
         if given.ids and given.since is not None:
             raise InputError("give `ids` or `since`, not both")
@@ -101,7 +101,7 @@ class TurnTools:
             report = await with_progress(
                 lambda progress: pointsman.replay_all(since, progress=progress), call.report
             )
-        return Answer(_replayed(report), _replay_text(report))
+        return Answer(_replay(report), _replay_text(report))
 
     def _preview(self, given: PreviewInput, by: Admitted) -> TurnStory:
         if (given.facts is None) == (not given.message):
@@ -134,7 +134,7 @@ class TurnTools:
 
 
 def turn_row(shown: Shown) -> TurnRow:
-    """Give a turn as a row of a list."""
+    """Return a turn as a row of a list."""
     winner = shown.outcome.winner_index
     won = shown.trace.chain[winner] if winner >= 0 else None
     return TurnRow(
@@ -149,7 +149,7 @@ def turn_row(shown: Shown) -> TurnRow:
     )
 
 
-def _replayed(report: ReplayReport) -> ReplayAnswer:
+def _replay(report: ReplayReport) -> ReplayAnswer:
     others = tuple(_row(each) for each in report.others)
     return ReplayAnswer(report.total, report.identical, report.diverged, report.unable, others)
 

@@ -1,4 +1,4 @@
-"""Who asks over MCP, and what they may do: the scopes and roles that hold over HTTP."""
+"""The caller over MCP, admitted by the scopes and roles that hold over HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pointsman.turns.facts import Privacy
 
 
 class Admitted(Struct, frozen=True):
-    """Somebody who may do what they asked for; `privacy` holds for all that is said to models."""
+    """A caller that was admitted; `privacy` holds for all that is sent to models."""
 
     caller: Principal
     actor: Actor
@@ -23,7 +23,7 @@ class Admitted(Struct, frozen=True):
 
 
 class Visitor(Protocol):
-    """Somebody who asks."""
+    """The caller of one request."""
 
     def admit(self, route: RouteKey) -> Admitted:
         """Return the caller, or raise why they may not use what the route does over HTTP."""
@@ -31,7 +31,7 @@ class Visitor(Protocol):
 
 
 class HomeOwner:
-    """Whoever started the server on the home itself: its files are theirs."""
+    """The user who started the server on the home itself: its files are theirs."""
 
     def __init__(self, workspace: str | None = None) -> None:
         self._workspace = workspace

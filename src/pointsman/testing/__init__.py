@@ -1,8 +1,7 @@
-"""The test kit: what the product's own tests use, for users' tests too."""
+"""The test kit of the product's own tests, for users' tests too."""
 
-from pointsman.testing.builders import a_home, a_policy, a_turn, some_facts
+from pointsman.testing.builders import a_home, a_policy, a_turn, assert_replays, some_facts
 from pointsman.testing.certificates import TestAuthority
-from pointsman.testing.replaying import assert_replays
 from pointsman.testing.time import CountedIds, FrozenClock
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_faults import FAULTS

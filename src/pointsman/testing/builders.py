@@ -1,4 +1,4 @@
-"""Values that are complete and valid, for tests that care about one part of them."""
+"""Complete and valid values for tests that care about one part of them, and the replay check."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pointsman.turns.trace import Shown
 def a_policy(
     default: str | None = EMBEDDED_MODEL, *others: str, **changes: object
 ) -> CompiledTurnPolicy:
-    """Give a policy with a global default; the models named are known, and run in the cloud.
+    """Return a policy with a global default; the models named are known, and run in the cloud.
 
     Further keywords replace parts of the policy: `rules`, `tiers`, `models`, …
     """
@@ -36,7 +36,7 @@ def a_policy(
 
 
 def some_facts(message: str = "hello", **changes: object) -> TurnFacts:
-    """Give the facts of a turn; keywords replace parts of them."""
+    """Return the facts of a turn; keywords replace parts of them."""
     return replace(TurnFacts(message, estimated_input_tokens={"*": 2}), **changes)
 
 
@@ -48,3 +48,11 @@ def a_home(path: Path, *, writer: str = "cli") -> Pointsman:
 def a_turn(pointsman: Pointsman, message: str = "hello") -> Shown:
     """Record one turn."""
     return pointsman.route(some_facts(message))
+
+
+def assert_replays(pointsman: Pointsman) -> int:
+    """Assert that every recorded decision re-runs to the same bytes; return how many there are."""
+    report = pointsman.replay_all()
+    lines = [f"{each.decision_id}: {each.code} {each.reason}" for each in report.others]
+    assert report.is_clean, "\n".join(["not every decision replays:", *lines])  # noqa: S101 - an assertion is the purpose
+    return report.total

@@ -30,7 +30,7 @@ _SIGNS = x509.KeyUsage(
 
 
 class TestAuthority:
-    """Signs certificates; who trusts `ca_file` trusts them."""
+    """Signs certificates; a client that trusts `ca_file` trusts them."""
 
     __test__ = False  # pytest takes the name for a test
 
@@ -49,7 +49,7 @@ class TestAuthority:
         self.ca_file.write_bytes(certificate.public_bytes(Encoding.PEM))
 
     def server(self, host: str = "127.0.0.1", *, is_expired: bool = False) -> ssl.SSLContext:
-        """Give what a server of this name needs to speak TLS."""
+        """Return the TLS context of a server of this name."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "server")])
         until = _LONG_AGO + timedelta(days=1) if is_expired else _FAR_AHEAD

@@ -14,7 +14,7 @@ class FrozenClock:
         self._at = at
 
     def now(self) -> Instant:
-        """Give the instant it was set to."""
+        """Return the instant it was set to."""
         return self._at
 
     def advance(self, *, seconds: int = 0, microseconds: int = 0) -> None:
@@ -30,6 +30,6 @@ class CountedIds:
         self._count = 0
 
     def new_id(self) -> str:
-        """Give the next id."""
+        """Return the next id."""
         self._count += 1
         return f"{self._prefix}-{self._count:06d}"

@@ -19,7 +19,7 @@ from pointsman.testing.upstream_replies import (
     Received,
     Reply,
     Reset,
-    Send,
+    SendBytes,
     Step,
     fails,
     says,
@@ -36,8 +36,8 @@ class ScriptedUpstream:
     """Speaks the wire formats of OpenAI (chat, responses) and Anthropic (messages).
 
     `async with ScriptedUpstream(says("hello")) as upstream:` listens on `upstream.base_url`. The
-    replies are used one after the other; when none is left, `otherwise` answers. What came in
-    stands in `requests`. With `listens=False` connections are refused.
+    replies are used one after the other; when none is left, `otherwise` answers. Received requests
+    stand in `requests`. With `listens=False` connections are refused.
     """
 
     def __init__(
@@ -60,19 +60,19 @@ class ScriptedUpstream:
 
     @property
     def port(self) -> int:
-        """Give the port it listens on."""
+        """The port it listens on."""
         if self._socket is None:
             raise RuntimeError("the upstream was not started")
         return int(self._socket.getsockname()[1])
 
     @property
     def base_url(self) -> str:
-        """Give its address, without a path."""
+        """Its address, without a path."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     @property
     def open_connections(self) -> int:
-        """Tell how many connections are open."""
+        """How many connections are open."""
         return len(self._open)
 
     def then(self, *replies: Reply) -> None:
@@ -107,30 +107,30 @@ class ScriptedUpstream:
         while self._open:
             await asyncio.sleep(0)
 
-    async def drained(self, timeout_s: float = 10.0) -> None:
+    async def wait_for_disconnects(self, timeout_s: float = 10.0) -> None:
         """Wait until every client has closed its connections."""
         async with asyncio.timeout(timeout_s):
             while self._open:
                 await asyncio.sleep(0.001)
 
-    # What a connection calls.
+    # Called by connections.
 
-    def opened(self, connection: _ServedConnection) -> int:
+    def add_connection(self, connection: _ServedConnection) -> int:
         """Count a connection."""
         self._open.add(connection)
         self.connections_made += 1
         return self.connections_made
 
-    def closed(self, connection: _ServedConnection) -> None:
+    def remove_connection(self, connection: _ServedConnection) -> None:
         """Forget a connection."""
         self._open.discard(connection)
 
     def steps_for(self, request: Received) -> Sequence[Step]:
-        """Record a request and give what the script says to it."""
+        """Record a request and return the script's steps for it."""
         self.requests.append(request)
-        wrong = _what_is_wrong(request)
-        if wrong is not None:
-            return wrong(request)
+        refusal = _find_refusal(request)
+        if refusal is not None:
+            return refusal(request)
         reply = self._replies.popleft() if self._replies else self._otherwise
         return reply(request)
 
@@ -142,8 +142,8 @@ class ScriptedUpstream:
         return task
 
 
-def _what_is_wrong(request: Received) -> Reply | None:
-    """Refuse what the vendor's server would refuse."""
+def _find_refusal(request: Received) -> Reply | None:
+    """Return the error for a request that the vendor's server would refuse."""
     if request.operation:
         is_named = isinstance(request.json.get("model"), str)
         return None if is_named else fails(400, "invalid_request_error", "model: Field required")
@@ -174,13 +174,13 @@ class _ServedConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._number = self._upstream.opened(self)
+        self._number = self._upstream.add_connection(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
         self._transport = None
         if self._task is not None:
             self._task.cancel()
-        self._upstream.closed(self)
+        self._upstream.remove_connection(self)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -215,15 +215,15 @@ class _ServedConnection(asyncio.Protocol):
             self._number,
         )
         steps = self._upstream.steps_for(request)
-        if all(isinstance(step, Send) and step.times == 1 for step in steps):
-            self._write(b"".join(step.data for step in steps if isinstance(step, Send)))
+        if all(isinstance(step, SendBytes) and step.times == 1 for step in steps):
+            self._write(b"".join(step.data for step in steps if isinstance(step, SendBytes)))
         else:
             self._task = self._upstream.run(self, steps)
 
     async def follow(self, steps: Sequence[Step]) -> None:
         for step in steps:
             match step:
-                case Send(data, times):
+                case SendBytes(data, times):
                     await self._send(data, times)
                 case Pause(seconds):
                     await asyncio.sleep(86_400 if seconds is None else seconds)

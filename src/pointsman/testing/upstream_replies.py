@@ -1,4 +1,4 @@
-"""What a scripted upstream does with a request, as steps on the wire."""
+"""Replies of a scripted upstream to a request, as steps on the wire."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Received(Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Give the path without its query."""
+        """The path without its query."""
         return self.target.partition("?")[0]
 
     @property
     def dialect(self) -> Dialect:
-        """Give the wire format that the path stands for."""
+        """The wire format that the path stands for."""
         if self.path.endswith("/messages"):
             return "messages"
         return "responses" if self.path.endswith("/responses") else "chat"
 
     @property
     def operation(self) -> Operation:
-        """Give which of OpenAI's other endpoints the path stands for."""
+        """Which of OpenAI's other endpoints the path stands for."""
         if self.path.endswith("/embeddings"):
             return "embeddings"
         is_other = self.path.endswith("/completions") and not self.path.endswith(
@@ -49,7 +49,7 @@ class Received(Struct, frozen=True):
 
     @property
     def json(self) -> Json:
-        """Give the body; empty when it is no JSON object."""
+        """The body; empty when it is no JSON object."""
         try:
             value: object = msgspec.json.decode(self.body)
         except msgspec.DecodeError:
@@ -62,11 +62,11 @@ class Received(Struct, frozen=True):
         return self.json.get("stream") is True
 
     def header(self, name: str) -> str | None:
-        """Give the last value of a header."""
+        """Return the last value of a header."""
         return dict(self.headers).get(name)
 
 
-class Send(Struct, frozen=True):
+class SendBytes(Struct, frozen=True):
     """Write bytes; `times` times, or for ever when it is 0."""
 
     data: bytes
@@ -87,18 +87,18 @@ class Reset(Struct, frozen=True):
     """Break the connection off."""
 
 
-Step = Send | Pause | Close | Reset
+Step = SendBytes | Pause | Close | Reset
 Reply = Callable[[Received], Sequence[Step]]
-"""What is done with a request."""
+"""Returns the steps to take on a request."""
 
 
 def answers(response: Response, *, model: str | None = None) -> Reply:
-    """Answer with what a model says, whole or streamed, in the words of the path's vendor."""
+    """Answer with a model's response, whole or stream_answer, in the words of the path's vendor."""
 
     def reply(request: Received) -> Sequence[Step]:
         if request.is_stream:
-            return [Send(streamed(said_events(request, response, model)))]
-        return [Send(json_answer(said_whole(request, response, model)))]
+            return [SendBytes(stream_answer(answer_events(request, response, model)))]
+        return [SendBytes(json_answer(whole_answer(request, response, model)))]
 
     return reply
 
@@ -127,7 +127,7 @@ def fails(
 ) -> Reply:
     """Answer with an error in the words of the path's vendor."""
     return lambda request: [
-        Send(json_answer(error_body(request.dialect, kind, message, code), status, headers))
+        SendBytes(json_answer(error_body(request.dialect, kind, message, code), status, headers))
     ]
 
 
@@ -137,17 +137,17 @@ def does(*steps: Step) -> Reply:
 
 
 def a_response(*content: Block, usage: Usage = USAGE, stop_reason: StopReason = "end") -> Response:
-    """Give what a model says."""
+    """Return a model's response."""
     return Response("scripted_1", content, stop_reason, usage)
 
 
-def said_whole(request: Received, response: Response, model: str | None = None) -> Json:
-    """Give a whole answer to a request; it names the model that was asked for."""
+def whole_answer(request: Received, response: Response, model: str | None = None) -> Json:
+    """Return a whole answer to a request; it names the model that was asked for."""
     return whole(request.dialect, response, model or str(request.json.get("model", "")))
 
 
-def said_events(request: Received, response: Response, model: str | None = None) -> list[bytes]:
-    """Give the events of an answer to a request."""
+def answer_events(request: Received, response: Response, model: str | None = None) -> list[bytes]:
+    """Return the events of an answer to a request."""
     options = request.json.get("stream_options")
     has_usage = isinstance(options, dict) and options.get("include_usage") is True
     name = model or str(request.json.get("model", ""))
@@ -160,7 +160,7 @@ def head(
     *,
     content_type: str = "application/json",
 ) -> bytes:
-    """Give the head of an answer, without a word on its length unless `headers` has one."""
+    """Return the head of an answer, without a word on its length unless `headers` has one."""
     lines = {"content-type": content_type, "x-request-id": "req_1", **(headers or {})}
     shown = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value)
     phrase = HTTPStatus(status).phrase if status in HTTPStatus.__members__.values() else "Other"
@@ -174,13 +174,13 @@ def plain(
     *,
     content_type: str = "application/json",
 ) -> bytes:
-    """Give a whole answer with its length."""
+    """Return a whole answer with its length."""
     length = {"content-length": str(len(body)), **(headers or {})}
     return head(status, length, content_type=content_type) + body
 
 
 def json_answer(value: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> bytes:
-    """Give a JSON value as a whole answer."""
+    """Write a JSON value as a whole answer."""
     return plain(msgspec.json.encode(value), status, headers)
 
 
@@ -189,10 +189,10 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 def chunk(data: bytes) -> bytes:
-    """Give bytes as one chunk."""
+    """Write bytes as one chunk."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def streamed(pieces: Iterable[bytes]) -> bytes:
-    """Give events as a whole streamed answer, each in a chunk of its own."""
+def stream_answer(pieces: Iterable[bytes]) -> bytes:
+    """Write events as a whole stream_answer answer, each in a chunk of its own."""
     return b"".join((STREAM_HEAD, *map(chunk, pieces), LAST_CHUNK))

@@ -1,6 +1,6 @@
 """Answers in the words of each vendor, whole and streamed, written without the product's own code.
 
-What a model says is a `Response`; what comes out is what the vendor's server would send.
+A `Response` goes in; the bytes that the vendor's server would send come out.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ _MESSAGES_STOPS: dict[StopReason, str] = {
 
 
 def whole(dialect: Dialect, response: Response, model: str) -> Json:
-    """Give a whole answer."""
+    """Return a whole answer."""
     return _WHOLE[dialect](response, model)
 
 
 def events(dialect: Dialect, response: Response, model: str, *, has_usage: bool) -> list[bytes]:
-    """Give a streamed answer as the vendor's events, each with its blank line."""
+    """Return a streamed answer as the vendor's events, each with its blank line."""
     if dialect == "chat":
         return [*_chat_events(response, model, has_usage=has_usage), b"data: [DONE]\n\n"]
     told = _messages_events if dialect == "messages" else _responses_events
-    return [_named(each) for each in told(response, model)]
+    return [_event_bytes(each) for each in told(response, model)]
 
 
 def error_body(dialect: Dialect, kind: str, message: str, code: str | None = None) -> Json:
-    """Give an error as the vendor words it."""
+    """Return an error as the vendor words it."""
     if dialect == "messages":
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def _named(event: Json) -> bytes:
+def _event_bytes(event: Json) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), msgspec.json.encode(event))
 
 
@@ -64,7 +64,7 @@ def _halves(text: str) -> Iterator[str]:
     return (part for part in (text[:middle], text[middle:]) if part)
 
 
-def _joined(response: Response, kind: type[Text | Thinking]) -> str:
+def _join_text(response: Response, kind: type[Text | Thinking]) -> str:
     return "".join(block.text for block in response.content if isinstance(block, kind))
 
 
@@ -97,11 +97,11 @@ def _chat_call(tool: ToolUse) -> Json:
 
 
 def _chat_whole(response: Response, model: str) -> Json:
-    said = _joined(response, Text)
+    said = _join_text(response, Text)
     message: Json = {"role": "assistant", "content": said or None, "refusal": None}
     if tools := _tools(response):
         message["tool_calls"] = [_chat_call(tool) for tool in tools]
-    if thought := _joined(response, Thinking):
+    if thought := _join_text(response, Thinking):
         message["reasoning_content"] = thought
     stop = _CHAT_STOPS[response.stop_reason]
     return {
@@ -117,9 +117,9 @@ def _chat_whole(response: Response, model: str) -> Json:
 
 def _chat_deltas(response: Response) -> Iterator[Json]:
     yield {"role": "assistant", "content": "", "refusal": None}
-    for part in _halves(_joined(response, Thinking)):
+    for part in _halves(_join_text(response, Thinking)):
         yield {"reasoning_content": part}
-    for part in _halves(_joined(response, Text)):
+    for part in _halves(_join_text(response, Text)):
         yield {"content": part}
     for index, tool in enumerate(_tools(response)):
         begun = _chat_call(tool)
@@ -185,7 +185,7 @@ def _messages_whole(response: Response, model: str) -> Json:
 
 
 def _messages_deltas(block: object) -> tuple[Json, list[Json]]:
-    """Give a block as it begins, and what follows."""
+    """Return a block as it begins, and its deltas."""
     match block:
         case Text(text):
             deltas: list[Json] = [{"type": "text_delta", "text": part} for part in _halves(text)]
@@ -327,14 +327,14 @@ def _part_events(part: str, words: str, at: Json, text: str) -> Iterator[Json]:
     where: Json = {**at, ("content_index" if is_text else "summary_index"): 0}
     more: Json = {"logprobs": []} if is_text else {}
 
-    def shown(text: str) -> Json:
+    def part_value(text: str) -> Json:
         return _text_part(text) if is_text else {"type": "summary_text", "text": text}
 
-    yield {"type": f"response.{part}.added", **where, "part": shown("")}
+    yield {"type": f"response.{part}.added", **where, "part": part_value("")}
     for piece in _halves(text):
         yield {"type": f"response.{words}.delta", **where, "delta": piece, **more}
     yield {"type": f"response.{words}.done", **where, "text": text, **more}
-    yield {"type": f"response.{part}.done", **where, "part": shown(text)}
+    yield {"type": f"response.{part}.done", **where, "part": part_value(text)}
 
 
 _WHOLE: dict[Dialect, Callable[[Response, str], Json]] = {

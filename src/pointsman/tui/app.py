@@ -50,11 +50,11 @@ from pointsman.tui.turn_follower import TurnFollower
 from pointsman.tui.turn_view import RouteLabel
 
 REFRESH_S: Final = 1.0
-"""How often what changes by itself is looked at: outages that clear, files that were edited."""
+"""How often the app checks for outages that cleared and files that were edited."""
 
 
-class ChatOptions(Struct, frozen=True):
-    """What the app is opened for: a new session in a workspace, or one that is resumed."""
+class AppOptions(Struct, frozen=True):
+    """The options of the app: a new session in a workspace, or one to resume."""
 
     workspace: Path | None = None
     resume: str = ""
@@ -85,7 +85,7 @@ class ChatApp(App[int]):
     ]
 
     def __init__(
-        self, pointsman: Pointsman, options: ChatOptions, conversations: Conversations | None = None
+        self, pointsman: Pointsman, options: AppOptions, conversations: Conversations | None = None
     ) -> None:
         super().__init__()
         self.register_theme(DARK)
@@ -114,7 +114,7 @@ class ChatApp(App[int]):
         self.composer = Composer(self.suggestions)
 
     def compose(self) -> ComposeResult:
-        """Lay the screen out."""
+        """Lay out the screen."""
         yield self.top
         yield self.banners
         yield self.transcript
@@ -177,7 +177,7 @@ class ChatApp(App[int]):
         await self._refresh_status()
 
     def panic(self, *renderables: RenderableType) -> None:
-        """Tell what broke; where the terminal itself is gone, close the session instead."""
+        """Report a crash; where the terminal itself is gone, close the session instead."""
         if not self.is_headless and self._session_end.is_hung_up:
             self._session_end.hang_up(self._driver)
         else:
@@ -192,17 +192,17 @@ class ChatApp(App[int]):
         self.run_worker(self.leave(disposition, reason), exit_on_error=False)
 
     async def leave(self, disposition: Disposition, reason: CancelReason = "user_cancel") -> None:
-        """Cancel the turn under way, close the session, and go; what failed is told at the end."""
+        """Cancel the turn under way, close the session, and exit with the failure, if any."""
         if self._session_end.has_begun:
             return
         self.composer.border_subtitle = "closing the session"
         message = await self._session_end.close(disposition, reason)
         self.exit(1 if message else 0, return_code=1 if message else 0, message=message)
 
-    # What is typed.
+    # Messages and commands.
 
     async def on_composer_sent(self, event: Composer.Sent) -> None:
-        """Take a message or a command."""
+        """Send a message or run a command."""
         self._is_warned = False
         read = parse_line(event.text, self._rule_words())
         if isinstance(read, SlashCommand):
@@ -235,7 +235,7 @@ class ChatApp(App[int]):
         await self._send_text(text)
 
     async def _follow_turn(self, text: str, images: tuple[Image, ...]) -> None:
-        """Follow a turn to its end. Whatever goes wrong is told in a line of the turn."""
+        """Follow a turn to its end. A failure becomes a line of the turn."""
         conversation, clock = self.conversation, self._pointsman.clock
         if conversation is None:
             return
@@ -264,7 +264,7 @@ class ChatApp(App[int]):
         await self._refresh_status()
 
     def elapsed_text(self) -> str:
-        """Say how long the turn has taken."""
+        """Return how long the turn has taken."""
         return span_text(self._pointsman.clock.now() - self._began)
 
     @property
@@ -319,7 +319,7 @@ class ChatApp(App[int]):
             self.composer.focus()
 
     def action_interrupt(self) -> None:
-        """Copy what is selected, else cancel; a second time in a row, quit."""
+        """Copy the selection, else cancel; a second time in a row, quit."""
         if selected := self.screen.get_selected_text() or self.composer.selected_text:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
@@ -332,7 +332,7 @@ class ChatApp(App[int]):
             self.notify(f"{told}: Ctrl+C again quits", timeout=3)
 
     async def action_help(self) -> None:
-        """Print what can be typed."""
+        """Print the help."""
         await self._execute_command(SlashCommand("help"), "/help")
 
     async def action_why(self) -> None:
@@ -345,7 +345,7 @@ class ChatApp(App[int]):
         return self.size.width - (self.size.width > WIDTH)
 
     def action_workers(self) -> None:
-        """Show or hide what workers did."""
+        """Show or hide the blocks of workers."""
         self.transcript.toggle_class("-workers")
 
     def action_look(self) -> None:
@@ -369,7 +369,7 @@ class ChatApp(App[int]):
                 await self.transcript.report("why", problem_line(error), "problem")
 
     def on_suggestions_taken(self, event: Suggestions.Taken) -> None:
-        """Take the line that was clicked."""
+        """Put the clicked line into the message."""
         self.composer.take(event.line)
 
     async def on_earlier_turns_show_requested(self, _event: EarlierTurns.ShowRequested) -> None:
@@ -377,10 +377,10 @@ class ChatApp(App[int]):
         if self.conversation is not None:
             await self.transcript.show_earlier(split_turns(self.conversation.history))
 
-    # What changes by itself.
+    # State that changes by itself.
 
     async def _refresh_status(self) -> None:
-        """Look at what changes by itself, and say what the session does now."""
+        """Refresh outages, policy problems and the state of the session."""
         if self.conversations is None or self.conversation is None or self._session_end.has_begun:
             return
         services, in_force = self.conversations.services, self._pointsman.in_force()
@@ -403,17 +403,17 @@ class ChatApp(App[int]):
             )
 
     def set_last_turn(self, turn_id: str) -> None:
-        """Note which turn `/model show` tells about."""
+        """Set the turn that `/model show` explains."""
         if self.commands is not None:
             self.commands.last_turn_id = turn_id
 
     def set_model(self, model: str) -> None:
-        """Say which model takes the turn."""
+        """Show the model that takes the turn."""
         self._update_top(model=model)
         self._show_activity()
 
     def set_cost(self, cost_usd: str) -> None:
-        """Say what the session has cost so far."""
+        """Show the cost of the session so far."""
         self._update_top(cost=usd_text(cost_usd))
 
     def _update_top(self, **parts: str) -> None:

@@ -1,4 +1,4 @@
-"""Banners: what the user must know now, gone again once it is no longer so. 002 §4.5.4."""
+"""Banners: news that the user must see, removed once it is outdated. 002 §4.5.4."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class BannerLine(Static):
 
 
 class BannerStrip(Vertical):
-    """The banners that hold."""
+    """The banners now in force."""
 
     def __init__(self) -> None:
         super().__init__(id="banners")
 
     @property
     def texts(self) -> list[str]:
-        """What the banners say."""
+        """The texts of the banners."""
         return [each.text for each in self.query(BannerLine)]
 
     async def show_banner(self, code: str, text: str, now: Instant = EPOCH) -> None:
-        """Show a banner; of those that can be there once, the latest counts."""
+        """Show a banner; except for outages, it replaces an earlier one of its code."""
         if text in self.texts:
             return
         if code not in OUTAGES:
@@ -49,7 +49,7 @@ class BannerStrip(Vertical):
         await self.mount(BannerLine(code, text, now // DAY))
 
     async def show_policy(self, invalid: Sequence[InvalidFile]) -> None:
-        """Show which file cannot be used and what stands in for it; nothing where all can."""
+        """Show which file cannot be used and its replacement; nothing where all can."""
         broken = [each for each in invalid if each.problems]
         if not broken:
             await self.remove_banners(POLICY)
@@ -59,14 +59,14 @@ class BannerStrip(Vertical):
         await self.show_banner(POLICY, text)
 
     async def remove_banners(self, *codes: str) -> None:
-        """Take banners away."""
+        """Remove banners by their codes."""
         await self._remove_lines(each for each in self.query(BannerLine) if each.code in codes)
 
     async def refresh_state(self, reports: Iterable[Report], now: Instant) -> None:
-        """Take away what is no longer so: who is back, and yesterday's budget."""
+        """Remove outdated banners: cleared outages, and yesterday's budget."""
         out = {
             each.model or each.provider for each in reports if each.clears_at is not None
-        }  # what a banner of an outage begins with
+        }  # the first word of an outage's banner
         await self._remove_lines(
             each
             for each in self.query(BannerLine)

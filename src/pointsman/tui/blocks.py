@@ -1,4 +1,4 @@
-"""A tool call: one line that says how it stands, and behind it what was asked and came back."""
+"""The blocks of a turn on the screen: tool calls, workers, and answers as growing markdown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MARKS: Final[dict[str, str]] = {
 
 
 class Fold(Collapsible):
-    """A line with something behind it. Closed until somebody opens it."""
+    """A line that opens by a click or Enter and shows its content; closed at first."""
 
     def __init__(self, *children: Widget, classes: str = "") -> None:
         super().__init__(
@@ -35,7 +35,7 @@ class Fold(Collapsible):
         self.line = ""
 
     def tell(self, line: str) -> None:
-        """Say something else on the line; words of tools and models are never markup."""
+        """Replace the line; words of tools and models are never markup."""
         self.line = plain(line)
         self._title.label = Content(self.line)
 
@@ -55,20 +55,20 @@ class ToolBlock(Fold):
         self._refresh_line()
 
     def give(self, text: str) -> None:
-        """Show what the tool was asked for."""
+        """Show the tool's input."""
         self._given.update(Content(plain(_shorten(text))))
         self._brief = _one_line(text)
         self._refresh_line()
 
     def stand(self, state: ToolProgress, detail: str = "", latency_ms: int = 0) -> None:
-        """Show how the call stands."""
+        """Show the state of the call."""
         self.state = state
         took = f"{latency_ms} ms" if state == "done" and latency_ms else ""
         self._detail = took or ("" if state == "waiting" else _one_line(detail))
         self._refresh_line()
 
     def answer(self, text: str) -> None:
-        """Show what came back."""
+        """Show the tool's result."""
         self._result.update(Content(plain(_shorten(text))))
 
     def _refresh_line(self) -> None:
@@ -85,7 +85,7 @@ def _shorten(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Give a text on one short line; the braces of a JSON object say nothing."""
+    """Return a text on one short line, without the braces of a JSON object."""
     line = " ".join(text.strip().removeprefix("{").removesuffix("}").split())
     return cut_line(line, MOST_BRIEF)
 
@@ -106,7 +106,7 @@ class WorkerBlock(Fold):
         self._steps: dict[str, str] = {}
 
     def stand(self, update: WorkerState) -> None:
-        """Show how the worker stands."""
+        """Show the state of the worker."""
         self.state = update.state
         self._model = update.model or self._model
         self.worker_session_id = update.worker_session_id or self.worker_session_id
@@ -130,7 +130,7 @@ REST: Final = 3
 
 
 class StreamedMarkdown(Markdown):
-    """Markdown that grows; what arrives faster than it can be drawn is drawn together."""
+    """Growing markdown; text that arrives faster than it can be drawn is drawn together."""
 
     def __init__(self, text: str = "", classes: str = "") -> None:
         super().__init__(plain(text) or None, classes=classes, open_links=False)
@@ -139,7 +139,7 @@ class StreamedMarkdown(Markdown):
         self._hurry = asyncio.Event()
 
     def write(self, text: str) -> None:
-        """Take more of it."""
+        """Add text."""
         self._waiting.append(text)
         if self._drawing is None:
             self._drawing = asyncio.get_running_loop().create_task(self._draw())

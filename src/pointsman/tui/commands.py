@@ -1,4 +1,4 @@
-"""What each slash command does to a session. 002 §9.1."""
+"""The slash commands of a session. 002 §9.1."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pointsman.turns.explain import to_screen
 
 
 class CommandOutput(Struct, frozen=True):
-    """What a command printed; `notice` is a banner to show."""
+    """The output of a command; `notice` is a banner to show."""
 
     text: str
     kind: Literal["report", "done"] = "report"
@@ -38,7 +38,7 @@ class CommandOutput(Struct, frozen=True):
 
 
 class ChatCommands:
-    """Carries commands out; those that change only the screen are the app's."""
+    """Runs commands; the app runs those that change only the screen."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class ChatCommands:
         self._conversations = conversations
         self._conversation = conversation
         self.last_turn_id = ""
-        """The turn `/model show` tells about, where it never began."""
+        """The turn that `/model show` explains, where it never began."""
 
     async def carry_out(self, command: SlashCommand) -> CommandOutput:  # noqa: PLR0911 - one for each command
-        """Do what a command says; raises where that cannot be done."""
+        """Run a command; raises where it fails."""
         match command.name:
             case "model":
                 return await self._model(command.argument)
@@ -84,7 +84,7 @@ class ChatCommands:
         return to_screen(self._pointsman.read_turn(turn_id), self._width())
 
     def active_text(self) -> str:
-        """Say which model the session is bound to, or that rules count."""
+        """Return the model the session is bound to, or that rules choose."""
         sticky = self._conversation.sticky_model
         return (
             f"active model: {sticky} (sticky)" if sticky else "active model: by rules and defaults"

@@ -1,4 +1,4 @@
-"""Where a message is written: several lines, what was sent before, commands completed."""
+"""The message editor: several lines, a history of sent messages, completion of commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEW_LINE: Final = ("ctrl+j", "shift+enter", "alt+enter")
 
 
 class Composer(TextArea):
-    """The message that is being written."""
+    """The editor of the next message."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pageup", "app.page(-1)", "page up", show=False),
@@ -46,17 +46,17 @@ class Composer(TextArea):
         self._draft = ""
 
     def remember(self, *texts: str) -> None:
-        """Keep what was sent, to be called up again."""
+        """Add sent texts to the history."""
         self._sent = [*self._sent, *(text for text in texts if text.strip())][-MOST_REMEMBERED:]
         self._at = len(self._sent)
 
     def set_text(self, text: str) -> None:
-        """Replace what is written."""
+        """Replace the text."""
         self.load_text(text)
         self.move_cursor(self.document.end)
 
     def on_text_area_changed(self) -> None:
-        """Offer what the line can become."""
+        """Offer completions of the line."""
         self._suggestions.offer(self.text)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -95,7 +95,7 @@ class Composer(TextArea):
         self.post_message(self.Sent(text))
 
     def _complete(self) -> bool:
-        """Complete the line as far as it is clear; Tab does something else where nothing is."""
+        """Complete the line as far as it is unambiguous; return whether there was a completion."""
         line = self._suggestions.complete(self.text)
         if line is None:
             return False
@@ -124,6 +124,6 @@ class Composer(TextArea):
         return True
 
     def take(self, line: str) -> None:
-        """Take a line that was clicked."""
+        """Replace the text by a clicked line."""
         self._accept(line)
         self.focus()

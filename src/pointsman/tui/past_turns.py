@@ -1,4 +1,4 @@
-"""Turns that are over, drawn again from what is kept of them."""
+"""Past turns, drawn again from their stored messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def split_turns(history: Sequence[SessionMessage]) -> list[PastTurn]:
 
 
 def past_turn_view(past: PastTurn) -> TurnView:
-    """Give the view of a turn that is over; `draw_turn` fills it once it is on the screen."""
+    """Return the view of a past turn; `draw_turn` fills it once it is on the screen."""
     first = past[0]
     view = TurnView(first.text if first.role == "user" else "", pictures_in(first))
     view.set_route(_line(past), first.turn_id)
@@ -31,7 +31,7 @@ def past_turn_view(past: PastTurn) -> TurnView:
 
 
 async def draw_turn(view: TurnView, past: PastTurn) -> None:
-    """Fill a view with what was said and done."""
+    """Fill a view with the answers and tools of its turn."""
     for message in past:
         if message.role != "assistant":
             continue

@@ -1,4 +1,4 @@
-"""Text from elsewhere made fit to be shown: nothing in it can move a cursor or turn the line."""
+"""Text made safe to show: nothing in it can move the cursor or reverse the line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Final
 
 from pointsman.errors import DocumentError, PointsmanError
 from pointsman.kernel.document import printable
-from pointsman.kernel.number import MicroUsd, microusd, microusd_text
+from pointsman.kernel.number import MicroUsd, microusd
+from pointsman.sessions.rollup import dollars_text
 
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -15,7 +16,7 @@ _UNSAFE: Final = re.compile(
 
 
 def plain(text: str) -> str:
-    """Escape what a terminal would obey; lines and tabs stay."""
+    """Escape the characters that a terminal would obey; lines and tabs stay."""
     return _UNSAFE.sub(_escape, text)
 
 
@@ -24,7 +25,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def problem_line(error: Exception) -> str:
-    """Tell an error in one line: what is wrong, and what to do about it."""
+    """Return an error in one line: the fault, and the next step."""
     if isinstance(error, DocumentError) and error.problems:
         more = len(error.problems) - 1
         return printable(f"{error.problems[0]}{f', and {more} more' if more else ''}")
@@ -40,8 +41,7 @@ def problem_line(error: Exception) -> str:
 def usd_text(amount: str | MicroUsd) -> str:
     """Write dollars with at least two decimals."""
     exact = microusd(amount) if isinstance(amount, str) else amount
-    whole, _, part = microusd_text(exact).partition(".")
-    return f"${whole}.{part.ljust(2, '0')}"
+    return f"${dollars_text(exact)}"
 
 
 def span_text(microseconds: int) -> str:

@@ -20,17 +20,17 @@ from pointsman.tui.plain import plain
 
 
 class AnswerChoice(Struct, frozen=True):
-    """One answer: its key, what the button says, and what it does."""
+    """One answer: its key, its label, and its action."""
 
     key: str
     label: str
     take: Callable[[], None]
     is_safe: bool = False
-    """Whether nothing happens that would not happen without an answer."""
+    """Whether it changes nothing, as if no answer were given."""
 
 
 class UserQuestion(Struct, frozen=True):
-    """What is asked; `name` tells questions apart."""
+    """A question to the user; `name` identifies it."""
 
     name: str
     title: str
@@ -128,14 +128,14 @@ class QuestionPanel(Vertical):
             self._title()
 
     async def withdraw(self, name: str = "") -> None:
-        """Take a question back that was answered elsewhere or by time; all without a name."""
+        """Withdraw a question that was answered elsewhere or timed out; all without a name."""
         before = self.current
         self._waiting = [each for each in self._waiting if name and each.name != name]
         if self.current is not before:
             await self._show()
 
     def seize(self) -> None:
-        """Take the focus; on the answer that lets nothing happen."""
+        """Take the focus, on the answer that changes nothing."""
         buttons = [*self.query(Button)]
         if self.current is not None and buttons:
             safe = [n for n, each in enumerate(self.current.choices) if each.is_safe]
@@ -146,7 +146,7 @@ class QuestionPanel(Vertical):
         self.display = question is not None
         choices = self.query_one("#question-choices", Horizontal)
         if self.has_focus_within:
-            # The next question does not inherit the focus: what is typed now is text again.
+            # The next question does not inherit the focus: typing is text again.
             self.screen.focus_next("#composer")
         await choices.remove_children()
         if question is None:
@@ -166,7 +166,7 @@ class QuestionPanel(Vertical):
             self.border_subtitle = f"F5 answers · {more} more" if more else "F5 answers"
 
     async def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Take the answer that was pressed."""
+        """Take the pressed answer."""
         event.stop()
         await self._take(event.button.name or "")
 
@@ -180,7 +180,7 @@ class QuestionPanel(Vertical):
             await self._take(event.key)
 
     async def _take(self, key: str) -> None:
-        """Answer; what was typed before the question could be read is no answer."""
+        """Answer; keys typed before the question could be read do not count."""
         question = self.current
         if question is None or time.monotonic() - self._shown_at < self._grace_s:
             return

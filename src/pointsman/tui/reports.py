@@ -1,4 +1,4 @@
-"""What commands print, as text: sessions, costs, providers. The same as the command line prints."""
+"""The output of commands as text: sessions, costs, providers; as the command line prints it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _row(session: SessionSummary, mark: str = "") -> tuple[str, ...]:
 
 
 def cost_text(found: Rollup) -> str:
-    """Draw what a session cost as a tree, then by model and role."""
+    """Draw the cost of a session as a tree, then by model and role."""
     rows = [(each.model, "planner", each.cost_microusd, each.turns) for each in found.planner]
     for model in dict.fromkeys(each.model for each in found.workers):
         shares = [each for each in found.workers if each.model == model]

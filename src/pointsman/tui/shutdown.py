@@ -1,4 +1,4 @@
-"""How the app ends: when it is left, when somebody ends the process, when the terminal is gone."""
+"""The end of the app: on request, by a signal, or because the terminal is gone."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ MOST_S: Final = 10.0
 
 
 class Shutdown:
-    """Closes a session in good order, whatever ends the app."""
+    """Closes a session in order, whatever ends the app."""
 
     def __init__(self, pointsman: Pointsman) -> None:
         self._pointsman = pointsman
         self._task: asyncio.Task[None] | None = None
         self.conversation: Conversation | None = None
         self.owned: Conversations | None = None
-        """What the app opened itself, and closes."""
+        """The conversations that the app opened itself, and closes."""
         self.wait_drawn: Callable[[], Awaitable[None]] | None = None
         """Waits for the turn under way to be drawn to its end."""
         self.has_begun = False
 
     def listen(self, driver: Driver | None, leave: Callable[[], None]) -> None:
-        """Take notice of a terminal that is closed, and of somebody who ends the process."""
+        """Listen for a closed terminal and for SIGTERM."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self.hang_up, driver)
         loop.add_signal_handler(signal.SIGTERM, leave)
 
     async def close(self, disposition: Disposition, reason: CancelReason) -> str | None:
-        """Cancel the turn under way and end the session; gives what could not be done."""
+        """Cancel the turn under way and end the session; return the failure, if any."""
         self.has_begun = True
         try:
             if self.conversation is not None:
@@ -58,11 +58,11 @@ class Shutdown:
         return None
 
     def hang_up(self, driver: Driver | None) -> None:
-        """Close the session, then go at once: there is nothing left to draw on or to restore."""
+        """Close the session, then exit at once: the terminal is gone."""
         if self._task is not None:
             return
         if driver is not None:
-            # Nobody takes what is drawn any more: waiting for that would be waiting for ever.
+            # No terminal reads the output any more: a write would wait for ever.
             driver.write = _discard  # type: ignore[method-assign] # it has no other switch
         self._task = asyncio.get_running_loop().create_task(self._close_and_exit())
 
@@ -72,8 +72,7 @@ class Shutdown:
                 await self.close("abandoned", "client_disconnect")
             self._pointsman.close()
         finally:
-            # Whatever stood in the way: there is nobody to tell, and an app that nobody sees or
-            # ends would stay for ever.
+            # Exit even after a failure: an app without a terminal would run for ever.
             os._exit(HUNG_UP)
 
     @property
@@ -83,7 +82,7 @@ class Shutdown:
 
 
 def is_terminal_gone() -> bool:
-    """Tell whether nobody is at the other end of standard input."""
+    """Return whether standard input has lost its terminal."""
     try:
         termios.tcgetattr(0)
     except (OSError, termios.error):

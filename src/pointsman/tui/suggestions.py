@@ -1,4 +1,4 @@
-"""What a begun line can become: a list above the message, for Tab, arrows and the mouse."""
+"""Completions of a line: a list above the message, for Tab, arrows and the mouse."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _HELP: Final = {
 }
 
 Offer = Callable[[str], tuple[str, ...]]
-"""Gives what a line can become."""
+"""Returns the completions of a line."""
 
 
 class Suggestions(OptionList, can_focus=False):
-    """The lines that a begun line can become."""
+    """The list of completions."""
 
     class Taken(Message):
-        """One of them was clicked."""
+        """A completion was clicked."""
 
         def __init__(self, line: str) -> None:
             self.line = line
@@ -46,22 +46,17 @@ class Suggestions(OptionList, can_focus=False):
 
     @property
     def is_open(self) -> bool:
-        """Whether something is offered."""
+        """Whether the list is shown."""
         return bool(self.display)
 
     @property
-    def shown_lines(self) -> tuple[str, ...]:
-        """What is offered."""
-        return self._found if self.is_open else ()
-
-    @property
     def chosen(self) -> str | None:
-        """The line the arrows chose."""
+        """The completion that the arrows chose."""
         index = self.highlighted
         return self._found[index] if self.is_open and index is not None else None
 
     def offer(self, line: str) -> None:
-        """Offer what a line can become; nothing where it is that already."""
+        """Show the completions of a line; hide the list where there are none."""
         found = tuple(each for each in self._offer(line) if each != line)
         if found == self._found and self.is_open == bool(found):
             return
@@ -73,7 +68,7 @@ class Suggestions(OptionList, can_focus=False):
         self.display = bool(found)
 
     def complete(self, line: str) -> str | None:
-        """Give the line as far as it is clear; None where nothing can be added."""
+        """Return the line completed as far as it is unambiguous; None without completions."""
         if not self.is_open:
             return None
         if self.chosen is not None:
@@ -87,27 +82,27 @@ class Suggestions(OptionList, can_focus=False):
         return line
 
     def move(self, step: int) -> None:
-        """Choose the next one, or the one before."""
+        """Choose the next or the previous completion."""
         count = len(self._found)
         start = -1 if step > 0 else count
         at = start if self.highlighted is None else self.highlighted
         self.highlighted = (at + step) % count
 
     def close(self) -> bool:
-        """Offer nothing more; tells whether something was offered."""
+        """Hide the list; return whether it was shown."""
         was_open, self.display = self.is_open, False
         self._found = ()
         return was_open
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take what was clicked."""
+        """Report the clicked completion."""
         event.stop()
         if event.option_index < len(self._found):
             self.post_message(self.Taken(self._found[event.option_index]))
 
 
 def _common_prefix(lines: tuple[str, ...]) -> str:
-    """Give the letters with which all lines begin; between the least and the greatest is all."""
+    """Return the common prefix: the least and the greatest line decide it for all."""
     first, last = min(lines), max(lines)
     same = next((n for n, letter in enumerate(first) if last[n : n + 1] != letter), len(first))
     return first[:same]
@@ -122,7 +117,7 @@ def _option(line: str, width: int) -> Content:
 def slash_offer(
     aliases: Callable[[], tuple[str, ...]], files: Callable[[str], tuple[str, ...]]
 ) -> Offer:
-    """Give what completes commands, models and files, and `@alias` before a message."""
+    """Return the completer of commands, models, files, and `@alias` before a message."""
 
     def offer(line: str) -> tuple[str, ...]:
         if line.startswith("@") and " " not in line and "\n" not in line:

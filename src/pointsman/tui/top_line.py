@@ -1,4 +1,4 @@
-"""The line at the top: where this session works, with which model, at which cost."""
+"""The line at the top: the session's workspace, model and cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pointsman.tui.plain import plain
 
 
 class SessionStatus(Struct, frozen=True):
-    """What the line says."""
+    """The content of the line."""
 
     session_id: str = ""
     workspace: str = ""
@@ -24,12 +24,12 @@ class SessionStatus(Struct, frozen=True):
 
     @property
     def left_text(self) -> str:
-        """What may be cut."""
+        """The part that may be cut."""
         return f" {self.workspace or 'no workspace'}"
 
     @property
     def right_text(self) -> str:
-        """What must be seen."""
+        """The part that is always shown."""
         model = f"{self.mode} · {self.model}" if self.model else self.mode
         if self.pending:
             model += f" ⇢ {self.pending}"
@@ -45,12 +45,12 @@ class TopLine(Widget):
         self.status = SessionStatus()
 
     def show_status(self, status: SessionStatus) -> None:
-        """Say something else."""
+        """Show another status."""
         self.status = status
         self.refresh()
 
     def render(self) -> Content:
-        """Draw the line: the right side first, the left in what is left."""
+        """Draw the line: the right part whole, the left part in the remaining width."""
         width, right = self.size.width, plain(self.status.right_text)
         room = max(0, width - cell_len(right))
         left = plain(self.status.left_text)
@@ -66,7 +66,7 @@ def _tail(text: str, width: int) -> str:
 
 
 def place_text(workspace: str | None) -> str:
-    """Write a folder as people do: with `~` for their own."""
+    """Return a folder with `~` for the user's home."""
     if workspace is None:
         return ""
     home = str(Path.home())

@@ -26,7 +26,7 @@ STEP: Final = 10
 
 
 class ReportView(Vertical):
-    """What a command printed, under its name."""
+    """The output of a command, under its name."""
 
     def __init__(self, title: str, text: str, kind: str = "report") -> None:
         body = Static(Content(plain(text)), classes="report-text")
@@ -43,16 +43,16 @@ class EarlierTurns(Static, can_focus=True):
     """Stands for the turns that are not drawn; a click or Enter draws some of them."""
 
     class ShowRequested(Message):
-        """Somebody wants to see earlier turns."""
+        """The user asked for earlier turns."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "want", "show earlier turns")]
 
     def on_click(self) -> None:
-        """Want earlier turns."""
+        """Ask for earlier turns."""
         self.post_message(self.ShowRequested())
 
     def action_want(self) -> None:
-        """Want earlier turns."""
+        """Ask for earlier turns."""
         self.post_message(self.ShowRequested())
 
 
@@ -61,16 +61,16 @@ class Transcript(VerticalScroll, can_focus=False):
 
     def __init__(self) -> None:
         self._earlier = EarlierTurns("", classes="earlier")
-        # As high as the screen at least: what is anchored would sink to the bottom of it.
+        # As high as the screen at least: an anchored page would sink to its bottom.
         self._page = Vertical(self._earlier, id="page")
         super().__init__(self._page, id="transcript")
         self._earlier.display = False
         self.hidden = 0
-        """How many turns of before are not drawn."""
+        """How many resumed turns are not drawn."""
         self._unseen = 0
 
     def on_mount(self) -> None:
-        """Stay at the bottom until somebody scrolls up."""
+        """Stay at the bottom until the user scrolls up."""
         self.anchor()
 
     @property
@@ -90,7 +90,7 @@ class Transcript(VerticalScroll, can_focus=False):
         return view
 
     async def report(self, title: str, text: str, kind: str = "report") -> None:
-        """Draw what a command printed."""
+        """Draw the output of a command."""
         await self._add(ReportView(title, text, kind))
 
     async def restore(self, turns: Sequence[PastTurn]) -> None:
@@ -119,7 +119,7 @@ class Transcript(VerticalScroll, can_focus=False):
         self._count()
 
     async def welcome(self, text: str) -> None:
-        """Say something on the empty screen; whatever comes takes its place."""
+        """Show a text on the empty screen; the first turn or report replaces it."""
         await self._page.mount(Welcome(text))
 
     async def _add(self, widget: Widget) -> None:
@@ -129,7 +129,7 @@ class Transcript(VerticalScroll, can_focus=False):
         self.anchor()
 
     async def _trim(self) -> None:
-        """Let go of what is far above."""
+        """Remove the widgets far above."""
         shown = [each for each in self._page.children if each is not self._earlier]
         far = shown[: max(0, len(shown) - MOST_DRAWN)]
         if far:
@@ -158,7 +158,7 @@ ONLY_EMBEDDED = (
 
 
 class Welcome(Static):
-    """Stands on the empty screen; the first turn takes its place."""
+    """The text of the empty screen; the first turn takes its place."""
 
     def __init__(self, text: str) -> None:
         super().__init__(Content(plain(text)), classes="welcome")
@@ -166,7 +166,7 @@ class Welcome(Static):
 
 
 def welcome_text(pointsman: Pointsman) -> str:
-    """Say who can answer in a home, and how to begin."""
+    """Return the welcome: the models of the home, and how to begin."""
     names = pointsman.gathering.configured_models(pointsman.in_force())
     lines = [_ready(names), *HINTS]
     if all(provider_of(name) == EMBEDDED_PROVIDER for name in names):

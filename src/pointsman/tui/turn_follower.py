@@ -1,4 +1,4 @@
-"""Follows a turn: each thing that happens finds its place on the screen."""
+"""Follows a turn: shows each update in its place on the screen."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from pointsman.tui.app import ChatApp
 
 INLINE = ("turns.no_model", NO_TOOLS.code)
-"""What belongs to one turn, and not above all of them."""
+"""Notices that belong to one turn, and not above all of them."""
 ASKED = ("turns.pattern_disagreement",)
-"""What a question of its own tells."""
+"""Notices that a question already shows."""
 
 
 class TurnFollower:
-    """Shows what happens in one turn."""
+    """Shows the updates of one turn."""
 
     def __init__(self, app: ChatApp, view: TurnView, conversation: Conversation) -> None:
         self._app = app
@@ -51,7 +51,7 @@ class TurnFollower:
         self._conversation = conversation
 
     async def take(self, update: Update) -> None:  # noqa: C901, PLR0912 - one line for each kind
-        """Show one thing that happened."""
+        """Show one update."""
         view = self.view
         match update:
             case RouteUpdate():
@@ -89,7 +89,7 @@ class TurnFollower:
 
     async def _show_route(self, update: RouteUpdate) -> None:
         if update.kind == "turn":
-            # What was said of the last turn holds no longer; this one says its own.
+            # Banners of the last turn are outdated; this turn shows its own.
             await self._app.banners.remove_banners("turns.choice_rejected", "turns.budget_breaker")
         self.view.show_route(update)
         self._app.set_last_turn(update.turn_id)

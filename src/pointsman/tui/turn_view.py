@@ -1,4 +1,4 @@
-"""One turn on the screen: what was asked, who took it and why, what was said and done."""
+"""One turn on the screen: the question, the model and why, the answers and tools."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _PROGRESS: dict[str, ToolProgress] = {
 
 
 class RouteLabel(Static):
-    """The line that says who took the turn; a click asks why."""
+    """The line with the model of the turn; a click asks why."""
 
     class WhyRequested(Message):
-        """Somebody wants to know why."""
+        """The user asked why."""
 
         def __init__(self, turn_id: str) -> None:
             self.turn_id = turn_id
@@ -81,13 +81,8 @@ class TurnView(Vertical):
         """The tools it called."""
         return tuple(self._tools.values())
 
-    @property
-    def worker_blocks(self) -> tuple[WorkerBlock, ...]:
-        """The workers it sent out."""
-        return tuple(self._workers.values())
-
     def show_route(self, update: RouteUpdate) -> None:
-        """Show who takes the turn."""
+        """Show the model that takes the turn."""
         self._route.turn_id = update.turn_id
         self._update_route(model=update.model, why=reason_text(update), state="")
 
@@ -108,7 +103,7 @@ class TurnView(Vertical):
         self._thinking.write(text)
 
     async def tool(self, tool_use_id: str, name: str) -> ToolBlock:
-        """Show a call; what is said afterwards stands below it."""
+        """Show a call; later answers stand below it."""
         found = self._tools.get(tool_use_id)
         if found is None:
             await self._settle()
@@ -117,7 +112,7 @@ class TurnView(Vertical):
         return found
 
     async def tool_stands(self, update: ToolState) -> None:
-        """Show how a call stands; a worker's stands with the worker."""
+        """Show the state of a call; a worker's call stands with the worker."""
         if update.worker_session_id:
             for worker in self._workers.values():
                 if worker.worker_session_id == update.worker_session_id:
@@ -127,7 +122,7 @@ class TurnView(Vertical):
         block.stand(update.state, update.detail, update.latency_ms)
 
     async def worker_stands(self, update: WorkerState) -> None:
-        """Show how a worker stands."""
+        """Show the state of a worker."""
         found = self._workers.get(update.tool_use_id)
         if found is None:
             await self._settle()
@@ -144,7 +139,7 @@ class TurnView(Vertical):
         await self._place(Static(Content(plain(text)), classes=f"line -{kind}"))
 
     def results(self, messages: Sequence[SessionMessage]) -> None:
-        """Show what the tools gave back."""
+        """Show the inputs and results of tools."""
         for message in messages:
             for use in message.tool_uses:
                 self.tool_asked(use)
@@ -153,12 +148,12 @@ class TurnView(Vertical):
                     self.tool_answered(block)
 
     def tool_asked(self, use: ToolUse) -> None:
-        """Show what one tool was asked for."""
+        """Show the input of one tool."""
         if use.id in self._tools:
             self._tools[use.id].give(bytes(use.input).decode("utf-8", "replace"))
 
     def tool_answered(self, result: ToolResult) -> None:
-        """Show what one tool gave back."""
+        """Show the result of one tool."""
         if result.tool_use_id in self._tools:
             self._tools[result.tool_use_id].answer(_result_text(result))
 
@@ -173,19 +168,19 @@ class TurnView(Vertical):
             await self.note(update.error, "problem")
 
     async def show_failure(self, line: str) -> None:
-        """Show why there is no turn, or no more of it."""
+        """Show why the turn failed, or never began."""
         await self.finish()
         self._update_route(state="" if not self.turn_id else "failed")
         await self.note(line, "problem")
 
     async def finish(self) -> None:
-        """Draw what is still to be drawn."""
+        """Draw the rest of the answers."""
         for each in (self._answer, self._thinking):
             if each is not None:
                 await each.finish()
 
     def set_route(self, line: RouteLine, turn_id: str) -> None:
-        """Show the line of a turn that is over."""
+        """Show the route line of a past turn."""
         self._route.turn_id, self.route_line = turn_id, line
         self._draw_route()
 
@@ -242,7 +237,7 @@ _KINDS: Final = {"turn": "", "fallback": "took over", "override": "your choice"}
 
 
 class RouteLine(Struct, frozen=True):
-    """What the line says; parts that are not known yet are left out."""
+    """The route line: model · slot or rule · cost · time; unknown parts are left out."""
 
     model: str = ""
     why: str = ""
@@ -256,17 +251,17 @@ class RouteLine(Struct, frozen=True):
 
 
 def reason_text(routed: RouteUpdate) -> str:
-    """Give why a model takes a turn, in a few words."""
+    """Return why a model takes a turn, in a few words."""
     kind = _KINDS[routed.kind]
     slot = slot_text(routed.policy, routed.rule_name)
     return f"{slot}, {kind}" if kind else slot
 
 
 def recorded_reason(record: RoutingRecord) -> str:
-    """Give the same of a turn that is over."""
+    """Return why a model took a past turn."""
     return slot_text(record.mode, record.rule_name)
 
 
 def slot_text(slot: str, rule_name: str | None) -> str:
-    """Name a slot, or its rule."""
+    """Return the name of a slot, or of its rule."""
     return f'rule "{rule_name}"' if rule_name else _SLOTS.get(slot, slot)

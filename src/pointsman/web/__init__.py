@@ -57,7 +57,7 @@ def _asset(path: Path) -> Asset:
 
 
 def docs_folder() -> Path | None:
-    """Give where the documentation is, if it is there."""
+    """Return the folder of the documentation, if it is there."""
     return next((each for each in _DOCS if (each / "README.md").is_file()), None)
 
 
@@ -79,7 +79,7 @@ def _entries(folder: Path) -> Iterator[HelpEntry]:
 
 
 def help_text(name: str) -> str | None:
-    """Give a page by its path; none where there is no such page."""
+    """Return a page by its path; none where there is no such page."""
     folder = docs_folder()
     if folder is None or name not in {each.name for each in help_pages()}:
         return None
@@ -87,7 +87,7 @@ def help_text(name: str) -> str | None:
 
 
 def help_picture(name: str) -> bytes | None:
-    """Give a picture by its name; none where there is no such picture."""
+    """Return a picture by its name; none where there is no such picture."""
     folder = docs_folder()
     known = {} if folder is None else {each.name: each for each in folder.glob("screenshots/*.png")}
     found = known.get(name)

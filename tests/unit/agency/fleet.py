@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from tests.models.brainstate_start import read_start
+
 from pointsman.agents.facts import GivenJob
 from pointsman.app import Pointsman
 from pointsman.brainstate.events import ActionWished, TickInputs
-from pointsman.brainstate.reading import read_start
 from pointsman.governance.action import Actor
 from pointsman.jobs.agency import Agency
 from pointsman.jobs.entries import Caller

@@ -2,7 +2,7 @@
 
 from tests.unit.agency.fleet import Fleet
 
-from pointsman.agents.modules.apt import TrustEvent, event_id
+from pointsman.agents.modules.trust import TrustEvent, event_id
 from pointsman.jobs.entries import CALL, CALL_FORM, trust_draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Names

@@ -2,7 +2,7 @@
 
 from tests.unit.agency.fleet import Fleet
 
-from pointsman.agents.modules.apt import EVENT_FORM
+from pointsman.agents.modules.trust import EVENT_FORM
 from pointsman.jobs.entries import TRUST
 
 GOAL = {"goals": [{"goal_id": "g1", "type": "plan", "priority": "0.5"}]}

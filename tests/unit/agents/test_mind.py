@@ -8,9 +8,9 @@ from tests.models.agents_jobs import a_router
 
 from pointsman.agents.decide import decide
 from pointsman.agents.facts import GoalView, PrivacyVerdict, facts_of, mind_view, read_facts
-from pointsman.brainstate.creation import StartingAttention, create_state
 from pointsman.brainstate.events import NewGoal
 from pointsman.brainstate.hints import routing_hints
+from pointsman.brainstate.reading import StartingAttention, create_state
 from pointsman.brainstate.state import BrainState, ResourceBudget
 from pointsman.errors import DocumentError
 from pointsman.kernel.json_text import read_json

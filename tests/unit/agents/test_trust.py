@@ -9,11 +9,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.models.agents_jobs import a_router
 
-from pointsman.agents.modules.apt import DEFAULT_TRUST, EventType, TrustEvent, apt_after, event_id
 from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.module import Metrics
 from pointsman.agents.modules.selfrep import SelfRep
-from pointsman.agents.modules.status import status_after
+from pointsman.agents.modules.trust import (
+    DEFAULT_TRUST,
+    EventType,
+    TrustEvent,
+    apt_after,
+    event_id,
+    status_after,
+)
 from pointsman.errors import InputError, IntegrityFailure, NotFound, PermissionDenied
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ONE, SCALE, Billionths, billionths

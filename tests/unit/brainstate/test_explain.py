@@ -1,8 +1,8 @@
 """What people read about a tick."""
 
-from pointsman.brainstate.creation import StartingAttention, create_state
 from pointsman.brainstate.events import ActionWished, Insertion, RepairLooped, TickInputs
 from pointsman.brainstate.explain import to_screen
+from pointsman.brainstate.reading import StartingAttention, create_state
 from pointsman.brainstate.state import ResourceBudget
 from pointsman.brainstate.tick import tick_state
 

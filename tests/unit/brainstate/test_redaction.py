@@ -2,9 +2,8 @@
 
 import pytest
 
-from pointsman.brainstate.creation import StartingAttention, create_state
 from pointsman.brainstate.events import Insertion, NewGoal, NodeFailed, TickInputs
-from pointsman.brainstate.reading import canonical_text
+from pointsman.brainstate.reading import StartingAttention, canonical_text, create_state
 from pointsman.brainstate.redaction import find_sensitive, redacted_view
 from pointsman.brainstate.state import BRAINSTATE_FORM, BrainState, ResourceBudget
 from pointsman.brainstate.tick import insert_items, tick_state

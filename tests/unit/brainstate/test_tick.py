@@ -16,7 +16,6 @@ from tests.models import brainstate_runs as runs
 
 import pointsman.brainstate
 from pointsman.brainstate.constants import DEFAULTS
-from pointsman.brainstate.creation import StartingAttention, create_state
 from pointsman.brainstate.events import (
     INPUTS_FORM,
     NOTHING,
@@ -26,7 +25,7 @@ from pointsman.brainstate.events import (
     TokensUsed,
 )
 from pointsman.brainstate.hints import Shallow
-from pointsman.brainstate.reading import read_inputs
+from pointsman.brainstate.reading import StartingAttention, create_state, read_inputs
 from pointsman.brainstate.state import BrainState, ResourceBudget
 from pointsman.brainstate.tick import insert_items, tick_state
 from pointsman.brainstate.trace import Why
@@ -36,7 +35,7 @@ from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.json_text import read_json
 
 FOLDER = Path(pointsman.brainstate.__file__).parent
-RULES = ("consolidation", "goals", "hints", "memory", "reports", "tick")
+RULES = ("goals", "hints", "memory", "reports", "tick")
 # Not rules of document 004: how a topic is written, and how many bytes make a token.
 OTHER_NUMBERS = {"TOPIC_WORDS", "LONGEST_TOPIC", "BYTES_A_TOKEN"}
 

@@ -40,9 +40,9 @@ def test_nothing_in_time_is_nothing():
 def test_entries_of_another_thread_reach_every_reader():
     async def scenario() -> list[bytes]:
         feed = Feed(lambda each: None if each.kind == "quiet" else each.id.encode())
-        feed.committed([entry()])
+        feed.publish([entry()])
         readers = [feed.join(), feed.join()]
-        await asyncio.to_thread(feed.committed, [entry(name="a"), entry("quiet"), entry(name="b")])
+        await asyncio.to_thread(feed.publish, [entry(name="a"), entry("quiet"), entry(name="b")])
         found = [await each.next(1) for each in readers]
         feed.leave(readers[0])
         assert feed.readers == 1
@@ -68,7 +68,7 @@ def test_an_entry_that_cannot_be_read_does_not_end_the_feed_of_the_rest():
         feed = Feed(event_of)
         reader = feed.join()
         good = Entry(0, Instant(0), "event.placement.cleared", "b", "s1", b"{}", b"", b"", b"")
-        feed.committed([entry("event.policy.refused"), entry("decision.turn"), good])
+        feed.publish([entry("event.policy.refused"), entry("decision.turn"), good])
         return await reader.next(1)
 
     told = asyncio.run(scenario()).decode()

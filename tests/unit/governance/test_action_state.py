@@ -13,13 +13,13 @@ from pointsman.governance.action import (
     BY_USER,
     REQUEST_FORM,
     VOTE_WINDOW,
+    ActionRefusal,
     ActionType,
     Actor,
     RequestOrigin,
     action_hash,
     approval_of,
 )
-from pointsman.governance.refusal import ActionRefusal
 from pointsman.governance.state import fold_action, refusal
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant

@@ -31,8 +31,7 @@ from pointsman.errors import (
     SemNotFound,
     VoteDenied,
 )
-from pointsman.governance.action import QUORUM, VOTE_WINDOW, Actor, RequestOrigin
-from pointsman.governance.refusal import ActionRefusal
+from pointsman.governance.action import QUORUM, VOTE_WINDOW, ActionRefusal, Actor, RequestOrigin
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import SECOND, Instant

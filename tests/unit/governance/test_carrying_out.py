@@ -12,8 +12,7 @@ from tests.unit.governance.chamber import ANN, NOTE, ROOT, Chamber
 from pointsman.agents.modules.event import SELFREP
 from pointsman.app import Pointsman
 from pointsman.errors import ActionRefused, PermissionDenied, SemWriteFail
-from pointsman.governance.action import VOTE_WINDOW
-from pointsman.governance.refusal import ActionRefusal
+from pointsman.governance.action import VOTE_WINDOW, ActionRefusal
 from pointsman.governance.state import ActionState
 from pointsman.testing import CountedIds, FrozenClock
 

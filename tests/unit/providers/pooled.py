@@ -9,12 +9,12 @@ from pointsman.providers.http.exchange import RequestBytes
 from pointsman.providers.http.pool import ConnectionPool
 from pointsman.providers.port import Deadlines
 from pointsman.testing.upstream import ScriptedUpstream
-from pointsman.testing.upstream_replies import STREAM_HEAD, Pause, Send, chunk, does
+from pointsman.testing.upstream_replies import STREAM_HEAD, Pause, SendBytes, chunk, does
 from pointsman.turns.registry.upstream import UpstreamOrigin
 
 BOTH = pytest.mark.parametrize("loop", LOOPS)
 PATIENT = Deadlines()
-HANGS = does(Send(STREAM_HEAD + chunk(b"begun")), Pause())
+HANGS = does(SendBytes(STREAM_HEAD + chunk(b"begun")), Pause())
 
 
 def message(body=BODIES["chat"] % ""):
@@ -36,7 +36,7 @@ class Calls:
 
     async def __aexit__(self, *_error):
         await self.pool.close()
-        await self.upstream.drained()
+        await self.upstream.wait_for_disconnects()
         assert self.pool.open_connections == 0
 
     async def ask(self, deadlines=PATIENT, **more):

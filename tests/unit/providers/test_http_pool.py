@@ -12,7 +12,7 @@ from tests.unit.providers.pooled import BOTH, HANGS, PATIENT, message, scripted
 from pointsman.providers.http.pool import ConnectionPool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.upstream import ScriptedUpstream
-from pointsman.testing.upstream_replies import Close, Pause, Reset, Send, does, plain, says
+from pointsman.testing.upstream_replies import Close, Pause, Reset, SendBytes, does, plain, says
 from pointsman.turns.registry.upstream import UpstreamOrigin
 
 
@@ -31,7 +31,7 @@ def test_an_answer_closed_unread_takes_its_connection_with_it(loop):
     async def work(calls, upstream):
         answer = await calls.ask()
         await answer.close()
-        await upstream.drained()
+        await upstream.wait_for_disconnects()
         with pytest.raises(UpstreamError, match="let go"):
             await anext(aiter(answer))
 
@@ -47,7 +47,7 @@ def test_a_kept_connection_that_died_is_replaced(loop, end):
         assert await answer.read() == b"{}"
         return [request.connection for request in upstream.requests]
 
-    replies = (says("x"), does(end), does(Send(plain(b"{}"))))
+    replies = (says("x"), does(end), does(SendBytes(plain(b"{}"))))
     assert scripted(work, *replies, loop=loop) == [1, 1, 2]
 
 
@@ -86,22 +86,22 @@ def test_a_kept_connection_that_dies_after_a_byte_is_an_error_not_a_retry(loop):
             await calls.ask()
         return len(upstream.requests)
 
-    assert scripted(work, says("x"), does(Send(b"HTTP/1.1 2"), Close()), loop=loop) == 2
+    assert scripted(work, says("x"), does(SendBytes(b"HTTP/1.1 2"), Close()), loop=loop) == 2
 
 
 def test_bytes_nobody_asked_for_end_a_kept_connection():
     async def work(calls, upstream):
         await (await calls.ask()).read()
-        await upstream.drained()
+        await upstream.wait_for_disconnects()
 
-    scripted(work, does(Send(plain(b"{}")), Pause(0.01), Send(plain(b"injected"))))
+    scripted(work, does(SendBytes(plain(b"{}")), Pause(0.01), SendBytes(plain(b"injected"))))
 
 
 def test_a_connection_that_rests_too_long_is_closed():
     async def work(calls, upstream):
         await (await calls.ask()).read()
         assert calls.pool.open_connections == 1
-        await upstream.drained()
+        await upstream.wait_for_disconnects()
 
     scripted(work, settings=replace(SMALL, idle_s=0.05))
 
@@ -113,7 +113,7 @@ def test_no_more_connections_rest_than_allowed():
         await asyncio.sleep(0)
         return calls.pool.open_connections
 
-    slow = does(Pause(0.02), Send(plain(b"{}")))
+    slow = does(Pause(0.02), SendBytes(plain(b"{}")))
     assert scripted(work, otherwise=slow, settings=replace(SMALL, max_idle=2)) == 2
 
 
@@ -128,7 +128,7 @@ def test_callers_wait_in_line_for_a_connection(loop):
         return upstream.connections_made
 
     settings = replace(SMALL, max_connections=3)
-    made = scripted(work, otherwise=does(Send(plain(b"{}"))), settings=settings, loop=loop)
+    made = scripted(work, otherwise=does(SendBytes(plain(b"{}"))), settings=settings, loop=loop)
     assert made == 3
 
 
@@ -190,7 +190,7 @@ def test_cancelling_closes_the_socket_at_once(loop, place):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await upstream.drained()
+        await upstream.wait_for_disconnects()
 
     scripted(work, does(Pause()) if place == "head" else HANGS, loop=loop)
 
@@ -263,7 +263,7 @@ def test_a_pool_closed_while_it_connects_opens_nothing():
             gate.set()
             with pytest.raises(UpstreamError, match="was closed"):
                 await task
-            await upstream.drained()
+            await upstream.wait_for_disconnects()
 
     run(work)
 

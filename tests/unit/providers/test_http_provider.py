@@ -13,7 +13,7 @@ from pointsman.providers.port import Deadlines, NotConfigured, UpstreamError
 from pointsman.providers.registry.providers import open_providers
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_faults import FAULTS
-from pointsman.testing.upstream_replies import Send, does, fails, plain, says
+from pointsman.testing.upstream_replies import SendBytes, does, fails, plain, says
 from pointsman.turns.registry.models import ModelsFile, SecretRef, read_models
 from pointsman.turns.registry.models import Provider as Configured
 
@@ -43,7 +43,7 @@ def called(*replies, dialect="chat", headers=(), calls=1, otherwise=None, **conf
                 except UpstreamError as error:
                     result = error
             await it.close()
-            await upstream.drained()
+            await upstream.wait_for_disconnects()
         return upstream, result, sleeps
 
     return run(work)
@@ -257,7 +257,7 @@ def test_a_cancelled_pause_ends_the_call():
 def test_an_error_whose_body_never_ends_is_told_by_its_status(monkeypatch):
     monkeypatch.setattr("pointsman.providers.http.provider._ERROR_BODY_S", 0.05)
     cut = plain(b"x" * 50, 400)[:-20]
-    _upstream, error, _ = called(does(Send(cut), FAULTS["accept_then_silence"].reply(None)[0]))
+    _upstream, error, _ = called(does(SendBytes(cut), FAULTS["accept_then_silence"].reply(None)[0]))
     assert (error.error_class, error.status) == ("invalid_request", 400)
 
 
@@ -276,7 +276,7 @@ def test_no_error_shows_a_key(name, monkeypatch):
                 return error
             finally:
                 await it.close()
-                await upstream.drained()
+                await upstream.wait_for_disconnects()
 
     error = run(work)
     if error is None:
@@ -296,7 +296,7 @@ def test_a_key_that_the_provider_repeats_is_taken_out():
 def test_redirects_take_no_key_anywhere(status):
     async def work():
         async with ScriptedUpstream() as other:
-            moved = does(Send(plain(b"", status, {"location": other.base_url + "/v1"})))
+            moved = does(SendBytes(plain(b"", status, {"location": other.base_url + "/v1"})))
             async with ScriptedUpstream(otherwise=moved) as upstream:
                 it = provider(upstream, api_key=KEYS[0])
                 with pytest.raises(UpstreamError, match="redirects are not followed") as caught:

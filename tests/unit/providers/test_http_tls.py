@@ -33,7 +33,7 @@ def tls_outcome(context, origin_host, tmp_path, ca_file, *, loop="asyncio", reso
                 return answer.status
             finally:
                 await pool.close()
-                await upstream.drained()
+                await upstream.wait_for_disconnects()
 
     return run(work, loop)
 

@@ -16,7 +16,7 @@ from pointsman.testing.upstream_replies import (
     STREAM_HEAD,
     Close,
     Pause,
-    Send,
+    SendBytes,
     chunk,
     does,
     head,
@@ -37,7 +37,7 @@ def test_one_who_reads_slowly_slows_the_provider_down(loop):
         return held, total
 
     big = [chunk(b"x" * 65_536)] * 256
-    reply = does(Send(STREAM_HEAD), *map(Send, big), Send(LAST_CHUNK))
+    reply = does(SendBytes(STREAM_HEAD), *map(SendBytes, big), SendBytes(LAST_CHUNK))
     held, total = scripted(work, reply, loop=loop)
     assert total == 16 * MIB
     assert held < MIB
@@ -51,7 +51,10 @@ def test_many_small_pieces_are_bounded_too():
         return len(b"".join([piece async for piece in answer]))
 
     tiny = chunk(b"x") * 100_000
-    assert scripted(work, does(Send(STREAM_HEAD), Send(tiny), Send(LAST_CHUNK))) == 100_000
+    assert (
+        scripted(work, does(SendBytes(STREAM_HEAD), SendBytes(tiny), SendBytes(LAST_CHUNK)))
+        == 100_000
+    )
 
 
 @BOTH
@@ -72,7 +75,7 @@ def test_deadlines_hold(loop, reply, deadlines, said):
         with pytest.raises(UpstreamError, match=said) as caught:
             await (await calls.ask(deadlines)).read()
         assert caught.value.error_class == "timeout"
-        await upstream.drained()
+        await upstream.wait_for_disconnects()
         return asyncio.get_running_loop().time() - begun
 
     assert scripted(work, reply, loop=loop) < 1
@@ -87,8 +90,8 @@ def test_a_busy_program_does_not_take_its_own_slowness_for_the_providers(loop):
             await asyncio.sleep(0.02)  # the next word arrives
             time.sleep(0.5)
 
-    words = [step for _ in range(4) for step in (Send(chunk(b"word")), Pause(0.015))]
-    scripted(work, does(Send(STREAM_HEAD), *words, Send(LAST_CHUNK)), loop=loop)
+    words = [step for _ in range(4) for step in (SendBytes(chunk(b"word")), Pause(0.015))]
+    scripted(work, does(SendBytes(STREAM_HEAD), *words, SendBytes(LAST_CHUNK)), loop=loop)
 
 
 def test_a_shorter_deadline_after_a_longer_one_holds():
@@ -107,14 +110,14 @@ def test_what_came_before_a_break_is_given_out_first():
         with pytest.raises(UpstreamError, match="before its end"):
             await anext(answer)
 
-    scripted(work, does(Send(STREAM_HEAD + chunk(b"begun")), Close()))
+    scripted(work, does(SendBytes(STREAM_HEAD + chunk(b"begun")), Close()))
 
 
 def test_a_body_without_a_length_ends_with_its_connection():
     async def work(calls, _upstream):
         return await (await calls.ask()).read()
 
-    assert scripted(work, does(Send(head() + b"all of it"), Close())) == b"all of it"
+    assert scripted(work, does(SendBytes(head() + b"all of it"), Close())) == b"all of it"
 
 
 def test_limits_hold_at_their_byte():
@@ -128,7 +131,7 @@ def test_limits_hold_at_their_byte():
 
     limits = PoolSettings(limits=AnswerLimits(body_bytes=10, stream_bytes=12))
     bodies = (b"x" * 10, b"x" * 11, b"x" * 13)
-    scripted(work, *(does(Send(plain(body))) for body in bodies), settings=limits)
+    scripted(work, *(does(SendBytes(plain(body))) for body in bodies), settings=limits)
 
 
 def test_a_large_request_goes_out_whole():

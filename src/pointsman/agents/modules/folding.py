@@ -10,18 +10,20 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pointsman.agents.modules.apt import (
+from pointsman.agents.modules.module import Metrics, Module
+from pointsman.agents.modules.selfrep import SelfRep, Tail
+from pointsman.agents.modules.trust import (
     FAILING,
+    GOVERNORS,
     JUDGING,
     EventType,
     TrustConstants,
     TrustEvent,
     apt_after,
+    check_set_by_hand,
     event_id,
+    status_after,
 )
-from pointsman.agents.modules.module import Metrics, Module
-from pointsman.agents.modules.selfrep import SelfRep, Tail
-from pointsman.agents.modules.status import GOVERNORS, check_set_by_hand, status_after
 from pointsman.errors import InputError, IntegrityFailure, NotFound, PermissionDenied
 from pointsman.kernel.number import ONE, ZERO
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.agents.modules.apt import TrustConstants
 from pointsman.agents.modules.module import Edge, Module
+from pointsman.agents.modules.trust import TrustConstants
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.snapshot import SnapshotForm
 

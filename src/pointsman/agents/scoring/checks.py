@@ -13,15 +13,15 @@ from pointsman.agents.compiled import (
     CompiledAgentsPolicy,
     Miss,
     Misses,
-    ModuleRow,
     Roster,
+    RosterRow,
 )
 from pointsman.agents.facts import JobFacts
 from pointsman.agents.modules.module import action_key
 from pointsman.agents.trace import CheckName
 
 
-class Gate:
+class JobChecks:
     """The checks of one job."""
 
     __slots__ = (
@@ -43,7 +43,7 @@ class Gate:
             self.role_modules, self.denied = policy.roles.get(facts.user_role, ((), ()))
         self.is_narrow = bool(policy.roles or facts.excluded or facts.permitted is not None)
 
-    def miss(self, row: ModuleRow) -> tuple[CheckName, Miss] | None:
+    def miss(self, row: RosterRow) -> tuple[CheckName, Miss] | None:
         """Return the first check that a module fails, the prefilter apart."""
         if self.is_narrow:
             name = row.node_id
@@ -65,7 +65,7 @@ class Gate:
             return False
         return name not in self.denied
 
-    def _policy_miss(self, row: ModuleRow) -> Miss | None:
+    def _policy_miss(self, row: RosterRow) -> Miss | None:
         action, intent, forbidden = self.action, self.intent, row.forbidden
         for each in (EVERY_ACTION, action, intent):
             if each and each in forbidden:
@@ -75,17 +75,17 @@ class Gate:
             return row.node_id, Excluded.ACTION_NOT_ALLOWED, action
         return None
 
-    def is_silent(self, roster: Roster) -> bool:
+    def excludes_none_of(self, roster: Roster) -> bool:
         """Whether neither this job nor any policy excludes a module of the roster."""
         if self.is_narrow or self.intent in roster.forbidden:
             return False
         return not self.action or not (roster.has_allowed or self.action in roster.forbidden)
 
     def passing_rows(
-        self, rows: Sequence[ModuleRow], top_n: int, misses: Misses
-    ) -> list[ModuleRow]:
+        self, rows: Sequence[RosterRow], top_n: int, misses: Misses
+    ) -> list[RosterRow]:
         """Return the first `top_n` of rows by trust that pass every check; note the others."""
-        found: list[ModuleRow] = []
+        found: list[RosterRow] = []
         out, miss, is_narrow = misses.by_check, self.miss, self.is_narrow
         beyond = out["top_n"]
         for row in rows:

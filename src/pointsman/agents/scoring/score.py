@@ -11,9 +11,10 @@ from operator import attrgetter
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pointsman.agents.codes import DepthReason, ReasonTag
-from pointsman.agents.compiled import ModuleRow
+from pointsman.agents.compiled import RosterRow
 from pointsman.agents.facts import GoalType, GoalView, MindView
 from pointsman.agents.file.config import RouterConfig
 from pointsman.agents.trace import DepthTrace, Ranked, Scored, TieBreak, TokenTrace
@@ -71,7 +72,7 @@ def _urgency(goal: GoalView) -> tuple[int, str]:
 class ScoredCandidate(Struct, frozen=True, gc=False):
     """One candidate with its score; `explored` is its explore term before rounding."""
 
-    row: ModuleRow
+    row: RosterRow
     goal: GoalTerm | None
     explored: int
     raw: Billionths
@@ -79,7 +80,7 @@ class ScoredCandidate(Struct, frozen=True, gc=False):
     tag: ReasonTag
 
 
-def candidates(rows: Iterable[ModuleRow], scoring: Scoring) -> list[ScoredCandidate]:
+def candidates(rows: Iterable[RosterRow], scoring: Scoring) -> list[ScoredCandidate]:
     """Score rows sorted by trust and name; return them by score, trust, name (D-000-8)."""
     goals, explore, least = scoring.goals, scoring.explore, scoring.min_score
     found = []
@@ -115,7 +116,7 @@ _FINAL: Final = attrgetter("final")
 
 
 def with_fallback(
-    scored: Iterable[ScoredCandidate], row: ModuleRow, scoring: Scoring
+    scored: Iterable[ScoredCandidate], row: RosterRow, scoring: Scoring
 ) -> list[ScoredCandidate]:
     """Return the candidates with a fallback that takes the job, at its place among them."""
     (found,) = candidates([row], scoring)
@@ -201,9 +202,9 @@ def depth_of(config: RouterConfig, mind: MindView) -> DepthTrace:
     return DepthTrace(base, attention, multiplied, depth, reason)
 
 
-def shallow(depth: DepthTrace, reason: DepthReason) -> DepthTrace:
+def without_depth(depth: DepthTrace, reason: DepthReason) -> DepthTrace:
     """Return a depth of 0, regardless of attention."""
-    return DepthTrace(depth.base_depth, depth.attention_gain, depth.depth_multiplier, 0, reason)
+    return replace(depth, depth=0, reason=reason)
 
 
 def tokens_of(config: RouterConfig, mind: MindView) -> TokenTrace:
@@ -220,11 +221,4 @@ def tokens_of(config: RouterConfig, mind: MindView) -> TokenTrace:
 
 def without_tokens(tokens: TokenTrace) -> TokenTrace:
     """Return the budget where no agent takes the job."""
-    return TokenTrace(
-        tokens.token_budget,
-        tokens.share,
-        tokens.computed,
-        tokens.min_token_floor,
-        0,
-        tokens.is_budget_below_floor,
-    )
+    return replace(tokens, allocated=0)

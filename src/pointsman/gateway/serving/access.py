@@ -41,11 +41,11 @@ def caller_of(
 
 
 def _logged_in(parts: GatewayServices, asked: Asked, scope: Scope) -> Principal | None:
-    """Give who asks through the dashboard."""
+    """Return the caller who is logged in at the dashboard, if any."""
     if PAGE_HEADER not in asked.headers or credential_of(asked) is not None:
         return None
     now = parts.pointsman.clock.now()
-    login = parts.logins.found(asked, now)
+    login = parts.logins.find(asked, now)
     if login is None:
         return None
     check_same_page(asked)
@@ -81,7 +81,7 @@ def check_reader(
 
 
 def credential_of(asked: Asked) -> str | None:
-    """Give the key of a request: as OpenAI's clients send it, or as Anthropic's do."""
+    """Return the key of a request: as OpenAI's clients send it, or as Anthropic's do."""
     given = asked.headers.get(b"authorization", b"")
     if given[:7].lower() == _BEARER:
         return given[7:].decode("latin-1").strip()

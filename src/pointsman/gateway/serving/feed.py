@@ -1,6 +1,6 @@
-"""The live feed: what the ledger takes in, told to whoever follows it, once it is durable.
+"""The live feed: durable entries of the ledger, sent to its readers.
 
-A reader that is too slow loses the oldest events, and is told how many; nobody waits for it.
+A reader that is too slow loses the oldest events, and is told how many; the feed never waits.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Reader:
         self._bell.set()
 
     def end(self) -> None:
-        """Nothing comes after what waits."""
+        """End the feed after the waiting events."""
         self.has_ended = True
         self._bell.set()
 
     async def next(self, timeout_s: float) -> bytes:
-        """Give everything that waits; nothing when nothing came in time."""
+        """Return all waiting events; nothing if none came in time."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._bell.wait()
@@ -86,8 +86,8 @@ class Feed:
         """Follow no more."""
         self._readers.remove(reader)
 
-    def committed(self, entries: Sequence[Entry]) -> None:
-        """Take what was made durable; from the commit thread."""
+    def publish(self, entries: Sequence[Entry]) -> None:
+        """Publish durable entries; from the commit thread."""
         loop = self._loop
         if self._readers and loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._tell, entries)

@@ -1,10 +1,10 @@
-"""Requests and answers as those see them who serve: no sockets, no framing."""
+"""Requests and answers as handlers see them: no sockets, no framing."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -20,20 +20,16 @@ class Receive(Protocol):
     """The caller's side of a request: tells when it hangs up."""
 
     def when_left(self, told: Callable[[], None] | None) -> None:
-        """Have somebody told once when the caller hangs up; at once if it did."""
+        """Call back once when the caller hangs up; at once if it did."""
         ...
 
 
 class Send(Protocol):
-    """Where an answer goes. A call takes a message as ASGI writes it."""
+    """Where an answer goes."""
 
     @property
     def status(self) -> int:
         """The status that was sent; 0 before."""
-        ...
-
-    def __call__(self, message: MutableMapping[str, Any], /) -> Awaitable[None]:
-        """Take a head, or a piece of a body."""
         ...
 
     def whole(self, status: int, headers: Headers, body: bytes) -> None:
@@ -74,7 +70,7 @@ class Asked(Struct, frozen=True):
     client: str
 
     def header(self, name: bytes) -> str:
-        """Give a header as text, empty where it is absent."""
+        """Return a header as text, empty where it is absent."""
         return self.headers.get(name, b"").decode("latin-1")
 
 
@@ -102,7 +98,7 @@ class JsonAnswer(Struct, frozen=True):
     headers: Headers = ()
 
 
-class StreamedAnswer(Struct, frozen=True):
+class AnswerWriter(Struct, frozen=True):
     """An answer of pieces, written by `write` as they come."""
 
     write: Callable[[Receive, Send], Awaitable[None]]
@@ -110,7 +106,7 @@ class StreamedAnswer(Struct, frozen=True):
 
 async def write_answer(result: object, status: int, receive: Receive, send: Send) -> None:
     """Write the answer that a handler returned: one of the above, or a value for JSON."""
-    if isinstance(result, StreamedAnswer):
+    if isinstance(result, AnswerWriter):
         await result.write(receive, send)
     elif isinstance(result, Answer):
         await answer(send, result.status, result.body, result.headers)
@@ -131,7 +127,7 @@ async def answer_value(send: Send, value: object, status: int = 200, headers: He
 
 
 def error_value(error: PointsmanError, trace_id: str, timestamp: str) -> dict[str, object]:
-    """Give an error in the product's own shape."""
+    """Return an error in the product's own shape."""
     severity = "error" if error.http_status >= 500 else "warning"
     return {
         "error_code": error.code,

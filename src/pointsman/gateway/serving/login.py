@@ -32,7 +32,7 @@ _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 
 
 class Login(Struct, frozen=True):
-    """Somebody who logged in, until when, and by which key: without one, by the admin token."""
+    """A login: until when, and by which key; without one, by the admin token."""
 
     key_id: str
     expires_at: Instant
@@ -56,21 +56,21 @@ class Logins:
         return len(self._known)
 
     def begin(self, who: Principal, now: Instant) -> tuple[Halves, Login]:
-        """Log somebody in."""
+        """Log a principal in."""
         self._forget_old(now)
         halves = Halves(self._random(ENTROPY), self._random(ENTROPY))
         login = Login(who.key_id, Instant(now + LASTS_S * SECOND))
         self._known[_digest(halves)] = login
         return halves, login
 
-    def found(self, asked: Asked, now: Instant) -> Login | None:
-        """Give who a request comes from, if it carries both halves of a login."""
+    def find(self, asked: Asked, now: Instant) -> Login | None:
+        """Return the login of a request that carries both halves of one."""
         halves = halves_of(asked)
         login = None if halves is None else self._known.get(_digest(halves))
         return login if login is not None and login.expires_at > now else None
 
     def end(self, asked: Asked) -> None:
-        """Log out whoever a request comes from."""
+        """End the login of a request."""
         halves = halves_of(asked)
         if halves is not None:
             self._known.pop(_digest(halves), None)
@@ -82,7 +82,7 @@ class Logins:
 
 
 def halves_of(asked: Asked) -> Halves | None:
-    """Give both halves of a login; none where one is lacking."""
+    """Return both halves of a login; none where one is lacking."""
     page = asked.header(PAGE_HEADER)
     try:
         morsel = SimpleCookie(asked.header(b"cookie")).get(COOKIE)
@@ -92,7 +92,7 @@ def halves_of(asked: Asked) -> Halves | None:
 
 
 def logged_in(login: Login, keyring: Keyring, scope: Scope, now: Instant) -> Principal:
-    """Give what somebody who logged in may do now: a key that was ended since is worth nothing."""
+    """Return the principal of a login; a key that was ended since admits no one."""
     if not login.key_id:
         return ADMIN
     known = keyring.keys(now).known.get(login.key_id)
@@ -120,7 +120,7 @@ def check_same_page(asked: Asked) -> None:
 
 
 def set_cookie(value: str, *, is_secure: bool, lasts_s: int = LASTS_S) -> tuple[bytes, bytes]:
-    """Give the header that keeps or, empty and at once over, forgets the cookie's half."""
+    """Return the header that sets the cookie's half or, empty and with `lasts_s=0`, removes it."""
     secure = "; Secure" if is_secure else ""
     text = f"{COOKIE}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Strict{secure}"
     return b"set-cookie", text.encode()

@@ -1,4 +1,4 @@
-"""A route as one value: how it is called, who may call it, what it takes and what it answers.
+"""A route as one value: how it is called, who may call it, its body and its answer.
 
 Each folder of `gateway/api` declares its routes in `routes.py`, beside the handlers. Dispatch, the
 access matrix, OpenAPI, the reference pages and the log are derived from these values. Handlers and

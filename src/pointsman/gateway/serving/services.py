@@ -45,7 +45,7 @@ class ReplicaRow(Struct, frozen=True):
 
 
 class SharedReport(Struct, frozen=True):
-    """How what is shared with other replicas stands; `redis` is null where none is used."""
+    """The state shared with other replicas; `redis` is null where none is used."""
 
     replica: str
     chain: str
@@ -77,14 +77,14 @@ class GatewayServices(Struct, frozen=True):
     new_admin_token: str = ""
     loops: list[LoopBridge] = []
     starting: list[Callable[[], None]] = []
-    """What begins with the first moment of serving, in the event loop."""
+    """Called in the event loop when serving begins."""
     finishing: list[Callable[[], None]] = []
-    """What is done in the event loop when nobody is served any more."""
+    """Called in the event loop when the last request is served."""
     ending: list[Callable[[], None]] = []
-    """What is let go of when the gateway closes."""
+    """Called when the gateway closes."""
     logins: Logins = field(default_factory=Logins)
     sharing: Sharing | None = None
-    """What is shared with other replicas; none where the home is a folder of files."""
+    """The state shared with other replicas; none where the home is a folder of files."""
     stopping: list[bool] = []
     """Holds something once the gateway was told to stop."""
     fallback: Fallback = Fallback()
@@ -111,7 +111,7 @@ class GatewayServices(Struct, frozen=True):
         return self.metrics.in_flight <= 1 and self.sharing is None
 
     def bridge(self) -> LoopBridge:
-        """Give the way from the ledger's threads into this event loop."""
+        """Return the bridge from the ledger's threads into this event loop."""
         if not self.loops:
             bridge = LoopBridge(asyncio.get_running_loop())
             self.pointsman.desk.recorder().serve_loop(
@@ -122,7 +122,7 @@ class GatewayServices(Struct, frozen=True):
 
 
 def fallback_of(settings: Settings) -> Fallback:
-    """Give when another model may take over."""
+    """Return when another model may take over."""
     given = settings.fallback
     return Fallback(
         given.mode == "on", given.most_attempts, given.for_named_models, given.max_price_ratio
@@ -138,7 +138,7 @@ def check_own_files(parts: GatewayServices) -> None:
 
 
 def stored_lock(sessions: SessionStore, session_id: str) -> TurnLock | None:
-    """Give the lock that a session had before this process began, if its turn waited for a tool."""
+    """Return a session's lock from before this process began, if its turn waited for a tool."""
     kept = sessions.found(session_id)
     if not kept.locked_model:
         return None

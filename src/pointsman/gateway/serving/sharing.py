@@ -82,7 +82,7 @@ class Sharing:
         self._feeding: _Feeding | None = None
 
     def begin(self, feed: Feed, log: Log) -> None:
-        """Join the others, and follow what they do."""
+        """Join the other replicas, and follow their entries."""
         if log.is_on:
             self.replica.warn = log.shared_warning
         self._keyring.look(self._pointsman.clock.now())
@@ -105,7 +105,7 @@ class Sharing:
             self._feeding.close()
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do what waits for the network in a thread."""
+        """Run work that waits for the network in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def ahead(
@@ -118,11 +118,11 @@ class Sharing:
             return Ahead(lock=lock)
         self._pointsman.look_at_taints()
         budgets = self.budgets.left(owners, caps, now) if caps else ()
-        claims, denied = self._claimed()
+        claims, denied = self._claim()
         return Ahead(known.pinned_model, lock, budgets, denied, claims)
 
-    def _claimed(self) -> tuple[tuple[str, ...], dict[str, Health]]:
-        """Claim the right to try what was out, one request at a time over all replicas."""
+    def _claim(self) -> tuple[tuple[str, ...], dict[str, Health]]:
+        """Claim the right to try models that were out, one request at a time over all replicas."""
         claims: list[str] = []
         denied: dict[str, Health] = {}
         for scope in self.health.half_open():
@@ -149,14 +149,14 @@ class Sharing:
         )
         self.shared.state.hold_turn(session_id, told, now)
 
-    def changed(self) -> None:
+    def announce_change(self) -> None:
         """Tell the others that keys or pins changed, so that they look at once; does not wait."""
         redis = self.shared.redis
         if redis is not None:
             self._executor.submit(_quietly, redis.notify)
 
     def report(self) -> SharedReport:
-        """Tell how what is shared stands: who lives, and what fails; asks nobody."""
+        """Return the shared state: live replicas and failures; asks no other process."""
         quick, trouble = self.shared.quick, dict(sorted(self.replica.trouble.items()))
         is_counted = quick is None or bool(quick.epoch)
         rows = (
@@ -193,7 +193,7 @@ class Sharing:
 
 
 class _Feeding:
-    """Tells the live feed what other replicas recorded, as long as somebody follows it."""
+    """Publishes the entries of other replicas, as long as the feed has readers."""
 
     def __init__(self, pointsman: Pointsman, feed: Feed) -> None:
         self._feed = feed
@@ -203,7 +203,7 @@ class _Feeding:
         self._seen: dict[str, int] = {}
 
     def look(self) -> None:
-        """Tell what was recorded elsewhere since the last look; the first one tells nothing."""
+        """Publish the entries of other replicas since the last look; the first publishes none."""
         if not self._feed.readers:
             self.close()
             return
@@ -217,7 +217,7 @@ class _Feeding:
             if name != self._own:
                 found += self._since(name, number)
         if found:
-            self._feed.committed(sorted(found, key=lambda entry: entry.at))
+            self._feed.publish(sorted(found, key=lambda entry: entry.at))
 
     def _since(self, name: str, number: int) -> list[Entry]:
         if self._reader is None:

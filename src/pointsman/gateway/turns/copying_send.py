@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, MutableMapping
-from typing import Any, Final
+from typing import Final
 
 from pointsman.errors import InputError
 from pointsman.gateway.serving.http import Headers, Send
@@ -29,10 +28,6 @@ class CopyingSend:
     def status(self) -> int:
         """The status that was sent; 0 before."""
         return self._send.status
-
-    def __call__(self, message: MutableMapping[str, Any], /) -> Awaitable[None]:
-        """Pass an ASGI message on uncopied: it is no model's answer."""
-        return self._send(message)
 
     def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """Answer in one write."""

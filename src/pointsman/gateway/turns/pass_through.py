@@ -39,7 +39,6 @@ from pointsman.providers.failures import failure_inside
 from pointsman.providers.http.provider import HttpProvider
 from pointsman.providers.port import Operation, Outgoing, UpstreamAnswer, UpstreamError
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.chain.override import Mode
 
 
 class _Body(Struct):
@@ -59,14 +58,10 @@ _BODY = msgspec.json.Decoder(_Body)
 class _NamedTurn(LiveTurn):
     """A turn for its named model only; an `@` in its text is text."""
 
-    @property
-    def inline_mode(self) -> Mode:
-        """How an `@alias` is taken."""
-        return "off"
-
-    def fallback(self) -> Fallback:
-        """Return the fallback settings: no other model may take over."""
-        return Fallback(is_on=False)
+    def __init__(self, parts: GatewayServices, request: TurnRequest, in_force: InForce) -> None:
+        super().__init__(parts, request, in_force)
+        self.inline_mode = "off"
+        self.fallback = Fallback(is_on=False)
 
 
 class PassThroughEndpoint(ModelEndpoint):
@@ -178,7 +173,7 @@ class PassThroughCall:
         body, is_stream = with_model(request.asked.body, name), request.look.is_stream
         outgoing = Outgoing(request.dialect, name, body, is_stream, operation=self._operation)
         try:
-            answer = await provider.send(outgoing, live.deadlines())
+            answer = await provider.send(outgoing, live.parts.deadlines)
         except UpstreamError as error:
             return self._fail(error)
         self._call.answer_headers = answer.headers
@@ -196,8 +191,8 @@ class PassThroughCall:
         inside = failure_inside(name, body)
         if inside is not None:
             raise inside
-        await self._begin([JSON, (b"content-length", str(len(body)).encode())])
-        await self.send({"type": "http.response.body", "body": body})
+        length = (b"content-length", str(len(body)).encode())
+        self.send.whole(200, await self._head([JSON, length]), body)
         usage = usage_of("chat", body)
         if self._operation == "embeddings":
             # Embeddings have no output tokens, and providers do not report any.
@@ -212,9 +207,12 @@ class PassThroughCall:
                 if not self.has_begun:
                     self._call.stop_waiting()
                     self._call.progress = StreamedAnswer(seen)
-                    await self._begin([EVENTS, (b"cache-control", b"no-cache")])
+                    head = await self._head([EVENTS, (b"cache-control", b"no-cache")])
+                    seen.feed(piece)
+                    await self.send.begin(200, head, piece)
+                    continue
                 seen.feed(piece)
-                await self.send({"type": "http.response.body", "body": piece, "more_body": True})
+                await self.send.more(piece)
         except asyncio.CancelledError:
             if seen.stop_reason is not None:
                 self._call.complete(StreamedAnswer(seen), seen.stop_reason, answer.attempts)
@@ -222,17 +220,16 @@ class PassThroughCall:
         seen.end()
         if not self.has_begun:
             raise UpstreamError("the stream ended before it began", error_class="network")
-        await self.send({"type": "http.response.body", "body": b""})
+        self.send.end()
         self._call.complete(StreamedAnswer(seen), seen.stop_reason or "end", answer.attempts)
 
-    async def _begin(self, headers: list[tuple[bytes, bytes]]) -> None:
-        """Let the head out, once the decision is durable."""
+    async def _head(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """Return the headers of the answer, once the decision is durable."""
         live = self.live
         await live.durability.wait()
         self._call.first_byte_ns = time.perf_counter_ns()
         self.has_begun = True
-        told = [*headers, *live.headers(self._call.answer_headers)]
-        await self.send({"type": "http.response.start", "status": 200, "headers": told})
+        return [*headers, *live.headers(self._call.answer_headers)]
 
     def _fail(self, error: UpstreamError) -> CallResult:
         self.error = error

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from operator import itemgetter
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pointsman.gateway.serving.http import CLOSE, Headers
 
@@ -37,13 +37,10 @@ class ReplyConnection(Protocol):
 
 
 class Reply:
-    """The answer to one request, and word of its caller.
-
-    A call takes the messages of ASGI. `whole`, `begin`, `more` and `end` say the same with less.
-    """
+    """The answer to one request, and word of its caller."""
 
     __slots__ = (
-        "_begun", "_connection", "_is_bare", "_is_chunked", "_keeps", "_left", "_told_left",
+        "_connection", "_is_bare", "_is_chunked", "_keeps", "_left", "_told_left",
         "has_begun", "is_whole", "status",
     )  # fmt: skip
 
@@ -54,7 +51,6 @@ class Reply:
         """Whether only the head is asked for."""
         self._is_chunked = is_chunked
         """Whether the caller understands chunks; else a length that is not known ends it all."""
-        self._begun: tuple[int, Headers] | None = None
         self._left = False
         self._told_left: Callable[[], None] | None = None
         self.has_begun = False
@@ -107,25 +103,6 @@ class Reply:
                 self._connection.write(written)
         self._end()
 
-    async def __call__(self, message: MutableMapping[str, Any]) -> None:
-        """Take a message of ASGI; a head waits for the next one, so that both go out at once."""
-        if message["type"] == "http.response.start":
-            self._begun = (message["status"], message["headers"])
-            return
-        body: bytes = message.get("body", b"")
-        more = message.get("more_body", False)
-        begun, self._begun = self._begun, None
-        if begun is None:
-            await self.more(body)
-        elif more:
-            await self.begin(*begun, body)
-            return
-        else:
-            self.whole(begun[0], _with_length(begun[1], body), body)
-            return
-        if not more:
-            self.end()
-
     def when_left(self, told: Callable[[], None] | None) -> None:
         """Call back once when the caller hangs up; at once if it did."""
         self._told_left = told
@@ -172,9 +149,3 @@ class Reply:
     def _end(self) -> None:
         self.is_whole = True
         self._connection.end_reply(self._keeps)
-
-
-def _with_length(headers: Headers, body: bytes) -> Headers:
-    if _LENGTH in map(_NAME, headers):
-        return headers
-    return [*headers, (_LENGTH, str(len(body)).encode())]

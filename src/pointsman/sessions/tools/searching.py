@@ -95,7 +95,7 @@ class _Search:
         self.missed: list[str] = []
 
     def notes(self) -> Iterator[str]:
-        """Yield what was skipped, and why."""
+        """Yield notes on skipped files, with the reason."""
         yield from self.missed
         if self._large:
             yield f"{self._large} files above {LARGEST_FILE} bytes not searched"

@@ -1,4 +1,4 @@
-"""Requests for actions over HTTP: asked for, voted on, called off; and what they wrote."""
+"""Action requests over HTTP: requested, voted on, cancelled; and the values they wrote."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ActionApi:
 
     def request_action(self, call: Call) -> Told:
         """Ask for an action; it is recorded, and nothing is done."""
-        given = call.given(ActionBody)
+        given = call.read_body(ActionBody)
         value = call.body.value
         payload = value["payload"] if isinstance(value, dict) else None
         state = self._approvals.request(to_proposal(given, payload, call.trace_id), call.by)
-        return self._told(call, state.request.request_id)
+        return self._answer(call, state.request.request_id)
 
     def list_actions(self, call: Call) -> Told:
         """List the latest requests."""
@@ -45,33 +45,33 @@ class ActionApi:
 
     def show_action(self, call: Call) -> Told:
         """Tell about one request."""
-        return self._told(call, call.part("id"))
+        return self._answer(call, call.part("id"))
 
     def vote(self, call: Call) -> Told:
         """Vote on a request; the vote that carries it has it carried out."""
-        name, given = call.part("id"), call.given(VoteBody)
+        name, given = call.part("id"), call.read_body(VoteBody)
         self._approvals.vote(name, given.vote, given.action_hash, call.by, given.note)
         return self.show_action(call)
 
     def cancel(self, call: Call) -> Told:
         """Call a request off."""
-        name, given = call.part("id"), call.given(NoteBody)
+        name, given = call.part("id"), call.read_body(NoteBody)
         self._approvals.cancel(name, call.by, given.note)
         return self.show_action(call)
 
     def execute(self, call: Call) -> Told:
-        """Carry out what was approved and nobody carried out."""
-        call.given(NoteBody)
+        """Execute an approved request that was not executed."""
+        call.read_body(NoteBody)
         self._approvals.execute(call.part("id"), call.by)
         return self.show_action(call)
 
     def settle(self, call: Call) -> Told:
         """End a request whose executor died."""
-        name, given = call.part("id"), call.given(SettleBody)
+        name, given = call.part("id"), call.read_body(SettleBody)
         self._approvals.settle(name, call.by, given.how, given.note)
         return self.show_action(call)
 
-    def _told(self, call: Call, name: str) -> Told:
+    def _answer(self, call: Call, name: str) -> Told:
         return Told({**self._value(call, name), "trace_id": call.trace_id}, subject=name)
 
     def _value(self, call: Call, name: str) -> dict[str, object]:
@@ -80,7 +80,7 @@ class ActionApi:
 
     def list_namespace(self, call: Call) -> Told:
         """List what a namespace of semantic memory holds."""
-        name = _named(call, "namespace")
+        name = _printable_part(call, "namespace")
         with closing(self._memory()) as memory:
             found, snapshot_id = memory.listed(name), memory.snapshot_id(name)
         value = {
@@ -94,7 +94,7 @@ class ActionApi:
 
     def show_value(self, call: Call) -> Told:
         """Tell what a key of semantic memory holds, and where it came from."""
-        namespace, key = _named(call, "namespace"), _named(call, "key")
+        namespace, key = _printable_part(call, "namespace"), _printable_part(call, "key")
         with closing(self._memory()) as memory:
             found = memory.get(namespace, key)
         value = {**self._entry(call, found), "trace_id": call.trace_id}
@@ -119,7 +119,7 @@ class ActionApi:
         }
 
     def _shown_value(self, call: Call, value: Json) -> Json:
-        """Give a value; what was kept by opt-in is still not for everybody."""
+        """Return a value, redacted unless the caller may read all of it."""
         if call.is_full:
             return value
         return Withholding(self._pointsman.home.content_key()).value(value, "value").value
@@ -128,8 +128,8 @@ class ActionApi:
         return SemanticMemory(self._pointsman.home.place(SEMANTIC))
 
 
-def _named(call: Call, part: str) -> str:
-    """Give a part of the path that names something kept."""
+def _printable_part(call: Call, part: str) -> str:
+    """Return a part of the path, which must be printable."""
     found = call.part(part)
     if not found.isprintable():
         raise InputError(f"a {part} is printable text")

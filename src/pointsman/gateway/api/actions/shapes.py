@@ -62,7 +62,7 @@ class VoteRow(Struct, frozen=True):
 
 
 class WithheldRow(Struct, frozen=True):
-    """What was taken out of a request before it was recorded."""
+    """A value taken out of a request before it was recorded."""
 
     place: str
     type: str

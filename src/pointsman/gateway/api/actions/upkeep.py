@@ -1,4 +1,4 @@
-"""What requests need of a gateway that nobody asked for: going on after a crash, and expiring."""
+"""Upkeep of action requests: resume execution after a crash, and expire old ones."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class ActionUpkeep:
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     async def _keep(self) -> None:
-        await self._done(self._carry_on)
+        await self._try(self._carry_on)
         while True:
             await asyncio.sleep(EXPIRED_EVERY_S)
-            await self._done(self._expire)
+            await self._try(self._expire)
 
     def _carry_on(self) -> None:
         if self._has_requests():
@@ -45,7 +45,7 @@ class ActionUpkeep:
         """Look before approvals are loaded: most homes have none."""
         return self._pointsman.has_recorded(REQUESTED)
 
-    async def _done(self, work: Callable[[], object]) -> None:
+    async def _try(self, work: Callable[[], object]) -> None:
         """Do it; what fails is told in the log and tried again the next time."""
         try:
             await in_thread(work)

@@ -34,14 +34,14 @@ class BrainStateApi:
 
     def create_snapshot(self, call: Call) -> Told:
         """Keep the first state of a job."""
-        given = call.given(StartBody, start_problems)
-        kept = self._agency.record_brainstate(given, call.handed_on())
+        given = call.read_body(StartBody, start_problems)
+        kept = self._agency.record_brainstate(given, call.hand_on())
         return Told(StartAnswer(kept.id, kept.state.brainstate_id, kept.warnings, call.trace_id))
 
     def show_snapshot(self, call: Call) -> Told:
-        """Give a state: in full, or redacted."""
+        """Return a state: in full, or redacted."""
         name = call.part("id")
-        state = self._agency.brainstate(name, call.handed_on())
+        state = self._agency.brainstate(name, call.hand_on())
         view = structs.asdict(_view(call, state))
         return Told(
             SnapshotAnswer(
@@ -53,10 +53,12 @@ class BrainStateApi:
         )
 
     def tick(self, call: Call) -> Told:
-        """Take one step from a state; what it wishes for is asked for, and not done."""
-        given = call.given(TickBody, lambda body, at: inputs_problems(body.inputs, at, ("inputs",)))
+        """Take one step from a state; its wishes become action requests."""
+        given = call.read_body(
+            TickBody, lambda body, at: inputs_problems(body.inputs, at, ("inputs",))
+        )
         inputs = exact_inputs(given.inputs)
-        made = self._agency.tick(given.brainstate_snapshot_id, inputs, call.handed_on())
+        made = self._agency.tick(given.brainstate_snapshot_id, inputs, call.hand_on())
         return Told(
             TickAnswer(
                 brainstate_snapshot_id=made.id,
@@ -70,9 +72,9 @@ class BrainStateApi:
         )
 
     def query(self, call: Call) -> Told:
-        """Give what a state advises."""
-        name = call.given(QueryBody).brainstate_snapshot_id
-        hints = structs.asdict(hints_view(self._agency.query(name, call.handed_on())))
+        """Return the advice of a state."""
+        name = call.read_body(QueryBody).brainstate_snapshot_id
+        hints = structs.asdict(hints_view(self._agency.query(name, call.hand_on())))
         return Told(HintsAnswer(**hints, brainstate_snapshot_id=name, trace_id=call.trace_id))
 
     def _action(self, request_id: str) -> TickedAction:

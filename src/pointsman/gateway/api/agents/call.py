@@ -51,7 +51,7 @@ MOST_NODES: Final = 2_000_000
 """A snapshot may hold tens of thousands of modules; the server bounds the bytes."""
 LONGEST_TRACE_ID: Final = 200
 LOCAL: Final = replace(OWNER, role="operator")
-"""Whoever asks on this machine while there is no key."""
+"""A caller on this machine while there is no key."""
 
 DONE: Final = "done"
 
@@ -71,8 +71,8 @@ class Call:
         self.body = body
         self.is_handed_on = False
 
-    def handed_on(self) -> Caller:
-        """Give who asks to a service that leaves the call's entry itself, however it ends."""
+    def hand_on(self) -> Caller:
+        """Return the caller for a service that records the call's entry itself, however it ends."""
         self.is_handed_on = True
         return Caller(self.by, self.trace_id)
 
@@ -85,12 +85,12 @@ class Call:
         """Return the part of the path that a name in the route stands for."""
         return self.request.part(name)
 
-    def given(self, kind: type[T], *checks: Check[T]) -> T:
+    def read_body(self, kind: type[T], *checks: Check[T]) -> T:
         """Read the body, or raise with all that is wrong with it."""
         return conform(self.body, kind, *checks)
 
     def without_trace(self) -> Document:
-        """Give the body as those read it who know of no trace."""
+        """Return the body without its trace id."""
         value = self.body.value
         if isinstance(value, dict):
             value = {key: each for key, each in value.items() if key != "trace_id"}
@@ -142,13 +142,13 @@ class AgentCalls:
             call = Call(request, (by, access), trace_id, body)
             told = work(call)
         except PointsmanError as error:
-            told = self._refused(error, trace_id)
+            told = self._refuse(error, trace_id)
         if call is None or not call.is_handed_on:
             self._record(CallEntry(request.route.call_name, by, trace_id, told.subject, told.code))
         return told
 
     def _admit(self, request: ApiRequest) -> tuple[Actor, Access | PermissionDenied]:
-        """Return the caller, and what they may see or why they may not.
+        """Return the caller, with their access or the reason it is denied.
 
         While there is no key, this machine may work; where something is governed it needs a name.
         """
@@ -160,18 +160,18 @@ class AgentCalls:
         except NotAuthenticated:
             raise
         except AccessError as error:
-            return self._known(asked), PermissionDenied(error.message, hint=error.hint)
+            return self._key_owner(asked), PermissionDenied(error.message, hint=error.hint)
         if not route.is_keyless:
             raise NotAuthenticated(hint="this needs the admin token, or a key made for a role")
         return LOCAL, route.roles.of("operator")
 
-    def _known(self, asked: Asked) -> Actor:
-        """Give whose key a call carries that was found good, but not for this."""
+    def _key_owner(self, asked: Asked) -> Actor:
+        """Return the owner of a valid key that does not allow this call."""
         name = (credential_of(asked) or "")[len(PREFIX) : ID_END]
         known = self._parts.keyring.keys(self._parts.pointsman.clock.now()).known.get(name)
         return _UNNAMED if known is None else actor_of(known.principal)
 
-    def _refused(self, error: PointsmanError, trace_id: str) -> Told:
+    def _refuse(self, error: PointsmanError, trace_id: str) -> Told:
         now = instant_text(self._parts.pointsman.clock.now())
         return Told(refusal_value(error, trace_id, now), "", error.http_status, error.code)
 
@@ -184,7 +184,7 @@ class AgentCalls:
 
 
 def refusal_value(error: PointsmanError, trace_id: str, timestamp: str) -> dict[str, object]:
-    """Give an error in companion §4.5's shape: one fixed sentence a code, details beside it."""
+    """Return an error in companion §4.5's shape: one fixed sentence a code, details beside it."""
     severity = "error" if error.http_status >= 500 else "warning"
     if error.code in _INFORMING:
         severity = "info"
@@ -207,7 +207,7 @@ def _body(asked: Asked) -> Document:
 
 
 def _body_trace(body: Document) -> str:
-    """Give the trace a body names; one that cannot be used is refused where the body is read."""
+    """Return the trace that a body names; an unusable one is refused where the body is read."""
     found = body.value.get("trace_id") if isinstance(body.value, dict) else None
     return found if isinstance(found, str) and len(found) <= LONGEST_TRACE_ID else ""
 

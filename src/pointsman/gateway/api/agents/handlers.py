@@ -7,9 +7,9 @@ from msgspec import structs
 from pointsman.agents.explain import ShownRoute, number, to_json
 from pointsman.agents.facts import read_facts
 from pointsman.agents.file.agents_file import GivenSelfRep, read_selfrep_document
-from pointsman.agents.modules.apt import TrustConstants
 from pointsman.agents.modules.module import Edge, Module
 from pointsman.agents.modules.selfrep import SelfRep, selfrep_id
+from pointsman.agents.modules.trust import TrustConstants
 from pointsman.errors import JobPrivacyBlocked, RouterNoMatch
 from pointsman.gateway.api.agents.call import Call, Told, refusal_value
 from pointsman.gateway.api.agents.shapes import (
@@ -36,13 +36,13 @@ class AgentApi:
     def decide(self, call: Call) -> Told:
         """Choose the agent that takes a job."""
         given = structs.replace(read_facts(call.body), trace_id=call.trace_id)
-        route = self._agency.decide(given, call.handed_on())
-        return self._refused(route) if route.outcome.error_code else Told(to_json(route))
+        route = self._agency.decide(given, call.hand_on())
+        return self._refuse(route) if route.outcome.error_code else Told(to_json(route))
 
     def create_snapshot(self, call: Call) -> Told:
         """Keep a snapshot of the modules that are sent, or, where none are, of the live ones."""
         given = _modules(call)
-        kept = self._agency.record_selfrep(given, call.handed_on())
+        kept = self._agency.record_selfrep(given, call.hand_on())
         return Told(SelfRepKept(kept.id, kept.warnings, call.trace_id))
 
     def show_live(self, call: Call) -> Told:
@@ -52,12 +52,12 @@ class AgentApi:
         return Told(_selfrep(call, name, found), name)
 
     def show_snapshot(self, call: Call) -> Told:
-        """Give a snapshot of the modules."""
+        """Return a snapshot of the modules."""
         name = call.part("id")
-        return Told(_selfrep(call, name, self._agency.selfrep(name, call.handed_on())))
+        return Told(_selfrep(call, name, self._agency.selfrep(name, call.hand_on())))
 
-    def _refused(self, route: ShownRoute) -> Told:
-        """Tell that nobody takes a job: the error, and the recorded decision it comes from."""
+    def _refuse(self, route: ShownRoute) -> Told:
+        """Return the refusal of a job that no agent takes: the error, and the recorded decision."""
         outcome = route.outcome
         kind = JobPrivacyBlocked if outcome.error_code == "PRIVACY_BLOCKED" else RouterNoMatch
         cause = f"{outcome.cause.value}: {outcome.cause.meaning}"
@@ -89,7 +89,7 @@ def _selfrep(call: Call, name: str, found: SelfRep) -> SelfRepAnswer:
 
 
 def _module(call: Call, module: Module) -> ModuleRow:
-    """Give a module; redacted, the texts that people wrote are looked through."""
+    """Return a module; where redacted, with personal data taken out of its texts."""
     said = str if call.is_full else redact
     by = module.registration
     return ModuleRow(

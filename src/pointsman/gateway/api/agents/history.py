@@ -1,4 +1,4 @@
-"""How the trust in agents went, and which jobs ran: read from the ledger for whoever looks on."""
+"""The history of trust in agents and of jobs, read from the ledger for the dashboard."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.agents.explain import number
-from pointsman.agents.modules.apt import EVENT_FORM
 from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.module import Status
 from pointsman.agents.modules.selfrep import Tail
+from pointsman.agents.modules.trust import EVENT_FORM
 from pointsman.app import Pointsman
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import PointsmanError
@@ -46,7 +46,7 @@ class AptPoint(Struct, frozen=True):
 
 
 class IterationLine(Struct, frozen=True):
-    """One choice of an agent in a job, and what came of it."""
+    """One choice of an agent in a job, and its result."""
 
     number: int
     decision_id: str
@@ -104,7 +104,7 @@ def _history(pointsman: Pointsman) -> AgentHistory:
 
 
 def _points(pointsman: Pointsman, ledger: LedgerReader) -> Iterator[AptPoint]:
-    """Fold what was recorded onto the modules as they are written; what cannot be is left out."""
+    """Fold the recorded events onto the modules as they are written; skip those that do not fit."""
     selfrep = AgentsFiles(pointsman.home.path, is_kept=False).current().selfrep
     known: set[str] = set()
     begun: set[str] = set()

@@ -30,7 +30,7 @@ class StartBody(GivenStart, frozen=True, forbid_unknown_fields=True):
 
 
 class TickBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """The state to go on from, and what came up."""
+    """The state to go on from, and the new inputs."""
 
     brainstate_snapshot_id: SnapshotId
     inputs: GivenInputs = GivenInputs()
@@ -80,7 +80,7 @@ class TickHappening(Struct, frozen=True):
 
 
 class TickAnswer(Struct, frozen=True):
-    """The state after a tick, what happened in it, and what it asks for."""
+    """The state after a tick, its happenings, and its action requests."""
 
     brainstate_snapshot_id: str
     brainstate: ShownState
@@ -99,7 +99,7 @@ class HintsAnswer(ShownHints, frozen=True):
 
 
 class SelfRepBody(GivenSelfRep, frozen=True, forbid_unknown_fields=True):
-    """Modules and what they need; their statuses stand as given. Nothing at all: the live ones."""
+    """Modules and their edges; their statuses stand as given. Nothing at all: the live ones."""
 
     modules: dict[str, GivenModule] = field(default_factory=dict)
     trace_id: TraceId = ""

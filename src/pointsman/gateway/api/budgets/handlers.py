@@ -41,7 +41,7 @@ class BudgetBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BudgetRow(Struct, frozen=True):
-    """A budget; what is left is told where it is counted over all calls or belongs to a key."""
+    """A budget; the rest is told where it is counted over all calls or belongs to a key."""
 
     name: str
     limit_usd: str
@@ -59,7 +59,7 @@ class BudgetsAnswer(Struct, frozen=True):
 
 
 class CostAnswer(Struct, frozen=True):
-    """What was spent, in millionths of a dollar."""
+    """The money spent, in millionths of a dollar."""
 
     by_all: tuple[Total, ...] = ()
     by_model: tuple[Total, ...] = ()
@@ -106,7 +106,7 @@ class BudgetApi:
         return BudgetsAnswer(tuple(budget_rows(self._parts)))
 
     async def show_cost(self, _request: ApiRequest) -> dict[str, list[Total]]:
-        """Tell what was spent, by model, key, session and day."""
+        """Return the money spent, by model, key, session and day."""
         place = self._parts.pointsman.home.place(SPEND)
         return await in_thread(lambda: _read_cost(place))
 
@@ -114,19 +114,19 @@ class BudgetApi:
         text = self._parts.pointsman.files.text(_FILE)
         if text is None:
             return "", NO_ROUTING
-        return text.decode("utf-8"), self._checked(text)
+        return text.decode("utf-8"), self._parse(text)
 
-    def _checked(self, text: bytes) -> RoutingFile:
+    def _parse(self, text: bytes) -> RoutingFile:
         files = self._parts.pointsman.files
         return read_policy(text, _FILE, files.known(files.in_force().models), "/")
 
     async def _replace(
         self, text: str, budgets: tuple[GivenBudget, ...], caller: Principal
     ) -> None:
-        """Write the file anew, if what comes out is valid."""
+        """Write the file anew, if the result is valid."""
         check_own_files(self._parts)
         changed = with_budgets(text, budgets).encode("utf-8", "surrogatepass")
-        self._checked(changed)
+        self._parse(changed)
         await write_policy(self._parts, _FILE, changed, caller)
 
 

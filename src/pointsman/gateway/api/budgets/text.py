@@ -13,21 +13,21 @@ _KEY = "budgets"
 
 
 def with_budgets(text: str, budgets: Sequence[GivenBudget]) -> str:
-    """Give a valid `routing.yaml` with other budgets; comments among the old ones are lost."""
+    """Return a valid `routing.yaml` with other budgets; comments among the old ones are lost."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):
-        return f"{_ended(text)}schema_version: 1\n{_block(budgets)}"
+        return f"{_end_line(text)}schema_version: 1\n{_block(budgets)}"
     for key, value in root.value:
         if key.value == _KEY:
-            return _replaced(text, root, (key, value), budgets)
+            return _replace(text, root, (key, value), budgets)
     if root.flow_style:
         at = root.start_mark.index + 1
         comma = ", " if root.value else ""
         return f'{text[:at]}"{_KEY}": {_list(budgets)}{comma}{text[at:]}'
-    return f"{_ended(text)}{_block(budgets)}"
+    return f"{_end_line(text)}{_block(budgets)}"
 
 
-def _replaced(
+def _replace(
     text: str,
     root: yaml.MappingNode,
     member: tuple[yaml.Node, yaml.Node],
@@ -37,7 +37,7 @@ def _replaced(
     if root.flow_style:
         return text[: value.start_mark.index] + _list(budgets) + text[value.end_mark.index :]
     start, end = key.start_mark.index, value.end_mark.index
-    kept = _ended(text[start:end]).splitlines(keepends=True)
+    kept = _end_line(text[start:end]).splitlines(keepends=True)
     # A list ends where the next key begins: what stands between belongs to that key.
     last = max((at for at, line in enumerate(kept) if _says_something(line)), default=0)
     rest = text[end:] if text[start:end].endswith("\n") else text[end:].removeprefix("\n")
@@ -52,14 +52,14 @@ def _says_something(line: str) -> bool:
 def _block(budgets: Sequence[GivenBudget]) -> str:
     if not budgets:
         return f"{_KEY}: []\n"
-    return "".join([f"{_KEY}:\n", *(f"  - {_written(each)}\n" for each in budgets)])
+    return "".join([f"{_KEY}:\n", *(f"  - {_to_json(each)}\n" for each in budgets)])
 
 
 def _list(budgets: Sequence[GivenBudget]) -> str:
-    return f"[{', '.join(map(_written, budgets))}]"
+    return f"[{', '.join(map(_to_json, budgets))}]"
 
 
-def _written(budget: GivenBudget) -> str:
+def _to_json(budget: GivenBudget) -> str:
     """Write a budget as JSON, which is YAML; the amount as a text keeps every digit."""
     value = {
         "name": budget.name,
@@ -70,5 +70,5 @@ def _written(budget: GivenBudget) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _ended(text: str) -> str:
+def _end_line(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"

@@ -89,10 +89,10 @@ class DashboardApi:
         return Answer(asset.body, headers)
 
     async def show_caller(self, request: ApiRequest) -> Me:
-        """Return the caller, and what they may do."""
+        """Return the caller, and their scopes."""
         parts = self._parts
         now = parts.pointsman.clock.now()
-        login = parts.logins.found(request.asked, now)
+        login = parts.logins.find(request.asked, now)
         who = self._reader(request.asked)
         known = bool(parts.keyring.keys(now).known)
         return Me(

@@ -1,4 +1,4 @@
-"""Which entries of the ledger are events, and what is told of each: by allow-list, never a text."""
+"""Which entries of the ledger are events, with the fields of each; never a message's text."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def event_of(entry: Entry) -> bytes | None:
     try:
         value = {"at": instant_text(entry.at), **told(entry)}
     except (ReplayError, msgspec.MsgspecError, ValueError):
-        # Whoever can write the database can write anything: it must not end the feed of the rest.
+        # A changed database can hold anything: it must not end the feed for all readers.
         return None
     return sse(name, msgspec.json.encode(value), entry.id)
 
@@ -122,7 +122,7 @@ def _invalid(entry: Entry) -> Told:
     return {"file": file, "using_last_known_good": found.using_last_known_good}
 
 
-def _refused(entry: Entry) -> Told:
+def _refusal(entry: Entry) -> Told:
     found = REFUSED_FORM.decode(entry.payload)
     problems = [each[:LONGEST_PROBLEM] for each in found.errors[:MOST_PROBLEMS]]
     return {"publication": found.publication, "problems": problems, "entry_id": entry.ref}
@@ -133,7 +133,7 @@ def _taint(entry: Entry) -> Told:
     return {"session_id": entry.ref, "turn_id": taint.turn_id, "rule_id": taint.rule_id}
 
 
-def _cleared(entry: Entry) -> Told:
+def _clearing(entry: Entry) -> Told:
     return {"session_id": entry.ref}
 
 
@@ -152,7 +152,7 @@ def _unavailable(entry: Entry) -> Told:
     return msgspec.structs.asdict(UNAVAILABLE_FORM.decode(entry.payload))
 
 
-def _recovered(entry: Entry) -> Told:
+def _recovery(entry: Entry) -> Told:
     return msgspec.structs.asdict(RECOVERED_FORM.decode(entry.payload))
 
 
@@ -162,11 +162,11 @@ _EVENTS: Final[Mapping[str, tuple[str, Callable[[Entry], Told]]]] = {
     DECISION + "placement": ("placement.decided", _placement),
     OUTCOME: ("call.ended", _call),
     UNAVAILABLE: ("routing.provider_unavailable", _unavailable),
-    RECOVERED: ("routing.provider_recovered", _recovered),
+    RECOVERED: ("routing.provider_recovered", _recovery),
     POLICY_INVALID: ("routing.policy_invalid", _invalid),
-    POLICY_REFUSED: ("policy.refused", _refused),
+    POLICY_REFUSED: ("policy.refused", _refusal),
     TAINTED: ("placement.tainted", _taint),
-    CLEARED: ("placement.cleared", _cleared),
+    CLEARED: ("placement.cleared", _clearing),
     PINNED: ("session.pinned", _pin),
     UNPINNED: ("session.unpinned", _pin),
     FEEDBACK: ("feedback.given", _feedback),

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.serving.http import EVENTS, NO_STORE, Receive, Send, StreamedAnswer
+from pointsman.gateway.serving.http import EVENTS, NO_STORE, AnswerWriter, Receive, Send
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.endpoints import DisconnectWatch
 
@@ -21,9 +21,9 @@ class FeedApi:
         self._parts = parts
         self._heartbeat_s = heartbeat_s
 
-    async def follow(self, _request: ApiRequest) -> StreamedAnswer:
-        """Send what is recorded, until the reader leaves or the gateway stops."""
-        return StreamedAnswer(self._stream)
+    async def follow(self, _request: ApiRequest) -> AnswerWriter:
+        """Send recorded events until the reader leaves or the gateway stops."""
+        return AnswerWriter(self._stream)
 
     async def _stream(self, receive: Receive, send: Send) -> None:
         feed = self._parts.feed

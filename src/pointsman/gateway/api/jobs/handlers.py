@@ -47,10 +47,10 @@ class JobApi:
         request = replace(read_job_request(call.body), trace_id=call.trace_id)
         result = self._jobs.run(request, Caller(call.by, call.trace_id))
         # A job leaves entries of its own with the trace, from its start to its end.
-        call.handed_on()
+        call.hand_on()
         value = _value(call, result)
         kind = _FAILURES.get(result.log.status)
-        return Told(value, result.log.log_id) if kind is None else self._failed(call, value, kind())
+        return Told(value, result.log.log_id) if kind is None else self._fail(call, value, kind())
 
     def list_jobs(self, call: Call) -> Told:
         """List the latest jobs."""
@@ -63,7 +63,7 @@ class JobApi:
         return Told(_value(call, result), result.log.log_id)
 
     def replay_job(self, call: Call) -> Told:
-        """Run a job again from its record; a verdict has no word of what was asked or answered."""
+        """Run a job again from its record; a verdict holds no word of request or answer."""
         from pointsman.jobs.replay import replay_job  # noqa: PLC0415 - loads all jobs can do
 
         found = replay_job(self._pointsman.home, call.part("id"))
@@ -82,8 +82,8 @@ class JobApi:
             found.log_id,
         )
 
-    def _failed(self, call: Call, value: dict[str, object], error: PointsmanError) -> Told:
-        """Tell that nobody took a job: the error, and the log it comes from."""
+    def _fail(self, call: Call, value: dict[str, object], error: PointsmanError) -> Told:
+        """Return the failure of a job that no agent took: the error, and its log."""
         now = instant_text(self._pointsman.clock.now())
         value = {**value, **refusal_value(error, call.trace_id, now)}
         return Told(value, status=error.http_status, code=error.code)

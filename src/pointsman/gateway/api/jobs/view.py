@@ -21,14 +21,14 @@ _FRACTIONS: Final = frozenset(
 
 
 def log_value(log: ReflectiveLog, *, is_full: bool) -> dict[str, object]:
-    """Give a log as JSON shows it."""
+    """Return a log for JSON."""
     built = _shown(msgspec.to_builtins(log), is_full=is_full)
     found = built if isinstance(built, dict) else {}
     return {**found, "created_at_seeded": instant_text(Instant(log.created_at_seeded))}
 
 
 def hidden(text: str, *, is_full: bool) -> str:
-    """Give a text, or, where something personal or secret is in it, the kinds of that."""
+    """Return a text, or the kinds of personal data and secrets in it."""
     kinds = () if is_full else sorted({each.kind for each in detect(text)})
     return f"[{', '.join(kinds)}]" if kinds else text
 

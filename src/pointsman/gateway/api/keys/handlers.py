@@ -112,7 +112,7 @@ class KeyApi:
 
     def _tell_replicas(self) -> None:
         if self._parts.sharing is not None:
-            self._parts.sharing.changed()
+            self._parts.sharing.announce_change()
 
 
 def _key_row(kept: KeptKey) -> KeyRow:

@@ -1,4 +1,4 @@
-"""Bulk work over HTTP: which jobs there are, how far each is, and what came of it."""
+"""Bulk work over HTTP: its jobs, their progress, their results."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ class BulkApi:
         return BulkAnswer(tuple(bulk_row(each) for each in found))
 
     async def show_job(self, request: ApiRequest) -> object:
-        """Tell how far a job is, and what came of it."""
+        """Return the progress of a job, and its result."""
         place, name = self._parts.pointsman.home.place(PLACE), request.part("id")
         return job_answer(await in_thread(lambda: read_job(place, name)))

@@ -37,7 +37,7 @@ class CheckpointRow(Struct, frozen=True):
 
 
 class EntryRow(Struct, frozen=True):
-    """An entry of a chain by its names; what it says is told where it belongs."""
+    """An entry of a chain by its names; other routes tell its content."""
 
     seq: int
     at: InstantText
@@ -79,7 +79,7 @@ class LedgerApi:
 
     def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
-        # A note never changes: what was verified once is not verified at every look.
+        # A note never changes: a verified one is not verified again.
         self._checkpoint = lru_cache(KEPT_CHECKPOINTS)(partial(_checkpoint, parts.pointsman.home))
 
     async def show_ledger(self, _request: ApiRequest) -> object:
@@ -131,6 +131,6 @@ def _chain(
 
 
 def _checkpoint(home: Home, chain: Chain, text: str) -> CheckpointRow:
-    """Give a checkpoint that was verified, or raise what is wrong with it."""
+    """Return a verified checkpoint, or raise its fault."""
     found = read_checkpoint(chain, text, home.keys)
     return CheckpointRow(found.size, found.root.hex(), instant_text(found.at), found.text)

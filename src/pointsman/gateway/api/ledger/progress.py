@@ -1,4 +1,4 @@
-"""Work that takes a while, told as server-sent events: how far it is, then what came of it."""
+"""Long work, told as server-sent events: its progress, then its result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pointsman.gateway.serving.feed import sse
 from pointsman.gateway.serving.http import EVENTS, NO_STORE, Asked, Send, in_thread
 
 Work = Callable[[Progress], object]
-"""Does something, telling how far it is, and gives what is shown."""
+"""Does the work, reports its progress, and returns the result."""
 
 
 def wants_events(asked: Asked) -> bool:

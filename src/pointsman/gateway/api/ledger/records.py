@@ -1,4 +1,4 @@
-"""What was recorded, over HTTP: decisions of any room, what left, backtests, the whole ledger."""
+"""Records over HTTP: decisions of any room, egress, replay, backtests, the whole ledger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pointsman.gateway.api.ledger.shapes import (
     VerifyAnswer,
 )
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.serving.http import NO_STORE, Send, StreamedAnswer, in_thread
+from pointsman.gateway.serving.http import NO_STORE, AnswerWriter, Send, in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text, read_instant
 from pointsman.kernel.record import DECISION, Room, read_recorded
@@ -36,7 +36,7 @@ _PIECE: Final = 256 * 1024
 
 
 class RecordApi:
-    """Serves what was recorded."""
+    """Serves records."""
 
     def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
@@ -73,12 +73,12 @@ class RecordApi:
             return backtest_value(made)
 
         if wants_events(request.asked):
-            return StreamedAnswer(lambda _receive, send: stream_progress(send, run))
+            return AnswerWriter(lambda _receive, send: stream_progress(send, run))
         return await in_thread(lambda: run(None))
 
     async def export_ledger(self, _request: ApiRequest) -> object:
         """Send the ledger as a bundle that another machine can verify."""
-        return StreamedAnswer(lambda _receive, send: self._stream_bundle(send))
+        return AnswerWriter(lambda _receive, send: self._stream_bundle(send))
 
     async def _stream_bundle(self, send: Send) -> None:
         with tempfile.TemporaryDirectory(prefix="pointsman-export-") as folder:
@@ -88,7 +88,7 @@ class RecordApi:
                 await _stream_file(send, file, summary, target.stat().st_size)
 
     async def replay_all(self, request: ApiRequest) -> object:
-        """Re-run what was recorded."""
+        """Re-run recorded decisions."""
         pointsman, since = self._parts.pointsman, request.instant("since", EPOCH)
         return await in_thread(lambda: pointsman.replay_all(since))
 
@@ -108,7 +108,7 @@ def _kinds(request: ApiRequest) -> list[str]:
 
 
 def _latest(database: Where, kinds: list[str], before: Instant, most: int) -> list[Stored]:
-    """Give the newest entries over several kinds; each kind is asked for by its index."""
+    """Return the newest entries of several kinds; each kind is read by its index."""
     if not database.exists():
         return []
     with told_errors(database), closing(LedgerReader(database)) as ledger:

@@ -13,7 +13,7 @@ from pointsman.kernel.verification import Fault
 
 
 class DecisionRow(Struct, frozen=True):
-    """One recorded decision of any room; `ref` is what was decided about."""
+    """One recorded decision of any room; `ref` is its subject."""
 
     decision_id: str
     room: Room
@@ -105,7 +105,7 @@ class InputCostAnswer(Struct, frozen=True):
 
 
 class BacktestAnswer(Struct, frozen=True):
-    """What changes under the other policy, and what it costs."""
+    """The changes under the other policy, and their cost."""
 
     turns: int
     changed_count: int
@@ -142,7 +142,7 @@ class EgressRow(Struct, frozen=True):
 
 
 class EgressFault(Struct, frozen=True):
-    """What is wrong with the ledger that says so."""
+    """A fault of the ledger that says so."""
 
     code: str
     message: str

@@ -20,7 +20,7 @@ from pointsman.errors import NotPermitted, PermissionDenied
 from pointsman.gateway.api.agents.call import LOCAL
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.access import caller_of, check_reader
-from pointsman.gateway.serving.http import Asked, Headers, Receive, Send, StreamedAnswer, in_thread
+from pointsman.gateway.serving.http import AnswerWriter, Asked, Headers, Receive, Send, in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.incoming import privacy_of
 from pointsman.mcp.sdk import check_sdk
@@ -37,7 +37,7 @@ Message = MutableMapping[str, Any]
 
 
 class KeyedVisitor:
-    """Whoever makes a request: their key is asked for each thing they want to do."""
+    """The caller of a request: their key is checked for each tool and resource they use."""
 
     def __init__(self, parts: GatewayServices, asked: Asked) -> None:
         self._parts = parts
@@ -58,7 +58,7 @@ class KeyedVisitor:
             raise refused
 
     def admit(self, key: RouteKey) -> Admitted:
-        """Give who it is: by the scope, and by what their role may do on the route like it."""
+        """Admit the caller by the scope and roles of the route that does the same over HTTP."""
         route = self._parts.routes[key]
         caller = self._caller(route.key_scope)
         if caller.role and route.roles.of(caller.acts_as) == "denied":
@@ -68,7 +68,7 @@ class KeyedVisitor:
         return Admitted(caller, actor, workspace or None, privacy_of(self._asked, caller))
 
     def _caller(self, scope: Scope) -> Principal:
-        """Give who it is; while there is no key, this machine may read and act, not administer."""
+        """Return the caller; while there is no key, this machine may read and act."""
         admit = check_reader if scope in {"read", "act"} else caller_of
         return admit(self._parts, self._asked, scope)
 
@@ -83,11 +83,11 @@ class McpEndpoint:
         self._held: asyncio.Task[None] | None = None
         self._house: ConversationServices | None = None
 
-    async def serve(self, request: ApiRequest) -> StreamedAnswer:
+    async def serve(self, request: ApiRequest) -> AnswerWriter:
         """Serve one request."""
         visitor = KeyedVisitor(self._parts, request.asked)
         visitor.check_known()
-        manager = await self._opened()
+        manager = await self._open()
 
         async def stream(receive: Receive, send: Send) -> None:
             asked = request.asked
@@ -96,19 +96,19 @@ class McpEndpoint:
                 _scope(asked, visitor), _receiving(asked, receive), messages
             )
 
-        return StreamedAnswer(stream)
+        return AnswerWriter(stream)
 
-    async def _opened(self) -> StreamableHTTPSessionManager:
+    async def _open(self) -> StreamableHTTPSessionManager:
         async with self._lock:
             if self._manager is None:
-                manager = await in_thread(self._made)
+                manager = await in_thread(self._make_manager)
                 ready = asyncio.get_running_loop().create_future()
                 self._held = asyncio.ensure_future(_hold(manager, ready))
                 await ready
                 self._manager = manager
             return self._manager
 
-    def _made(self) -> StreamableHTTPSessionManager:
+    def _make_manager(self) -> StreamableHTTPSessionManager:
         check_sdk()
         from mcp.server.streamable_http_manager import (  # noqa: PLC0415 - slow, and an extra
             StreamableHTTPSessionManager,
@@ -116,13 +116,13 @@ class McpEndpoint:
 
         from pointsman.mcp.server import McpServer  # noqa: PLC0415 - imports the SDK
 
-        service = Service(self._parts.pointsman, self._opened_house)
+        service = Service(self._parts.pointsman, self._open_conversations)
         made = McpServer(service, _visitor_of)
         most = self._parts.settings.server.max_body_bytes
         return StreamableHTTPSessionManager(made.server, stateless=True, max_request_body_size=most)
 
-    def _opened_house(self) -> ConversationServices:
-        """Give what calls models: the gateway's own providers, their health and the budgets."""
+    def _open_conversations(self) -> ConversationServices:
+        """Open conversations on the gateway's own providers, their health and the budgets."""
         if self._house is None:
             parts, own = self._parts, self._parts.pointsman
             retain = own.files.settings().value.retain
@@ -188,7 +188,7 @@ def _visitor_of(request: Any) -> KeyedVisitor:
 
 
 def _scope(asked: Asked, visitor: KeyedVisitor) -> dict[str, Any]:
-    """Give a request as ASGI writes it."""
+    """Return a request as an ASGI scope."""
     return {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -204,7 +204,7 @@ def _scope(asked: Asked, visitor: KeyedVisitor) -> dict[str, Any]:
 
 
 def _receiving(asked: Asked, receive: Receive) -> Callable[[], Awaitable[Message]]:
-    """Give the caller's side as ASGI has it: the body, then word that they are gone."""
+    """Return the request as ASGI messages: the body, then the disconnect."""
     left = asyncio.Event()
     receive.when_left(left.set)
     bodies = [asked.body]

@@ -1,4 +1,4 @@
-"""JSON-RPC as `/mcp` takes and gives it; what is inside is MCP's own."""
+"""JSON-RPC as `/mcp` takes and gives it; its content is MCP's own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RpcBody(Struct, frozen=True):
 
 
 class RpcError(Struct, frozen=True):
-    """What went wrong with a request."""
+    """The error of a request."""
 
     code: int
     message: str
@@ -29,7 +29,7 @@ class RpcError(Struct, frozen=True):
 
 
 class RpcAnswer(Struct, frozen=True, omit_defaults=True):
-    """What came of one request; a tool that fails says so inside of its result."""
+    """The result of one request; a tool that fails says so inside of it."""
 
     jsonrpc: Literal["2.0"]
     id: str | int | None

@@ -24,7 +24,7 @@ class PolicyFileApi:
         self._parts = parts
 
     async def show_policy(self, request: ApiRequest) -> PolicyAnswer:
-        """Return a policy file as it stands, and what is wrong with it."""
+        """Return a policy file as it stands, and its problems."""
         name = policy_name(request)
         pointsman = self._parts.pointsman
         in_force, text = pointsman.in_force(), pointsman.files.text(name)

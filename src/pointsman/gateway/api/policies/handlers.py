@@ -66,7 +66,7 @@ class PolicyApi:
         return await in_thread(lambda: self._rules(is_writable=caller.is_admin))
 
     def _rules(self, *, is_writable: bool) -> RulesAnswer:
-        index, behind = self._catalog.looked()
+        index, behind = self._catalog.look()
         hits = {each.rule: each for each in index.rule_hits()}
         in_force = self._parts.pointsman.in_force()
         policy = in_force.ready.policy
@@ -82,11 +82,11 @@ class PolicyApi:
         )
 
     async def check_policy(self, request: ApiRequest) -> CheckAnswer:
-        """List what is wrong with a policy file that is being written."""
+        """List the problems of a policy file that is being written."""
         name, text = policy_name(request), request.body_as(CheckBody).text
-        return await in_thread(lambda: self._checked(name, _bytes(text)))
+        return await in_thread(lambda: self._check(name, _bytes(text)))
 
-    def _checked(self, name: str, text: bytes) -> CheckAnswer:
+    def _check(self, name: str, text: bytes) -> CheckAnswer:
         try:
             policy = self._read(name, text)
         except DocumentError as error:
@@ -121,11 +121,11 @@ class PolicyApi:
         return policy
 
     async def try_policy(self, request: ApiRequest) -> dict[str, object]:
-        """Decide a turn under a policy that is being written; records nothing, calls nobody."""
+        """Decide a turn under a policy that is being written; records nothing, calls no model."""
         name, given = policy_name(request), request.body_as(TryBody)
-        return await in_thread(lambda: self._tried(name, given))
+        return await in_thread(lambda: self._try(name, given))
 
-    def _tried(self, name: str, given: TryBody) -> dict[str, object]:
+    def _try(self, name: str, given: TryBody) -> dict[str, object]:
         pointsman = self._parts.pointsman
         in_force = pointsman.in_force()
         text = _bytes(given.text)

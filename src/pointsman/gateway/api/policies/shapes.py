@@ -14,7 +14,7 @@ PolicyText = Annotated[str, Meta(max_length=1 << 20)]
 
 
 class RuleLine(Struct, frozen=True):
-    """A rule in the order it is tried, how often it chose, and what is wrong with it."""
+    """A rule in the order it is tried, how often it chose, and the findings about it."""
 
     name: str
     when: str
@@ -47,7 +47,7 @@ class RulesAnswer(Struct, frozen=True):
 
 
 class CheckBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """A policy file as somebody is writing it."""
+    """A policy file that is being written."""
 
     text: PolicyText
 

@@ -34,20 +34,20 @@ async def write_policy(
     given = pointsman.files.compile_with(name, text)
     if over:
         given = replace(given, over=over)
-    await in_thread(lambda: pointsman.publish(given, _named(caller)))
+    await in_thread(lambda: pointsman.publish(given, _author(caller)))
     if parts.sharing is not None:
-        parts.sharing.changed()
+        parts.sharing.announce_change()
 
 
 def follow_policy(parts: GatewayServices) -> None:
     """Have every change of a published policy told: in the log, live and, if refused, recorded."""
     files = parts.pointsman.files
     if isinstance(files, LedgerPolicies):
-        files.listener = _Telling(parts, files)
+        files.listener = _PublicationListener(parts, files)
 
 
-class _Telling:
-    """Tells what became of publications; in the thread of whoever looks for them."""
+class _PublicationListener:
+    """Reports the fate of publications; in the thread that looks for them."""
 
     def __init__(self, parts: GatewayServices, files: LedgerPolicies) -> None:
         self._parts = parts
@@ -77,5 +77,5 @@ class _Telling:
             self._parts.feed.tell(published_event(self._last))
 
 
-def _named(caller: Principal) -> str:
+def _author(caller: Principal) -> str:
     return f"key {caller.key_id}" if caller.key_id else caller.name or "admin"

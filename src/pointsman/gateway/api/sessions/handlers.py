@@ -36,7 +36,7 @@ class SessionApi:
         pins = {each.session_id: each.model for each in parts.sessions.pins()}
 
         def found() -> SessionsAnswer:
-            index, _ = self._catalog.looked()
+            index, _ = self._catalog.look()
             rows = session_rows(parts.pointsman, pins, index, most)
             return SessionsAnswer(tuple(rows), index.count())
 
@@ -45,7 +45,7 @@ class SessionApi:
     async def show_session(self, request: ApiRequest) -> SessionAnswer:
         """Tell what a session and its workers did and cost."""
         name = request.part("id")
-        return await in_thread(lambda: session_answer(*self._catalog.looked(), name))
+        return await in_thread(lambda: session_answer(*self._catalog.look(), name))
 
     async def pin_session(self, request: ApiRequest) -> PinAnswer:
         """Bind a session to a model."""

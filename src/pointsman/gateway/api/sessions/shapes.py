@@ -80,7 +80,7 @@ class ModelSpent(Struct, frozen=True):
 
 
 class SessionNode(Struct, frozen=True):
-    """A session with what it handed to workers; a worker's cost is not within its planner's."""
+    """A session with its workers; a worker's cost is not within its planner's."""
 
     session_id: str
     first_at: InstantText | None

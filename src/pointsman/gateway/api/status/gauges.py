@@ -67,7 +67,7 @@ def _provider(name: str) -> Labels:
 
 
 def provider_states(parts: GatewayServices) -> dict[str, int]:
-    """Give each provider as LiteLLM counts them: 0, 1 or 2."""
+    """Return the state of each provider as LiteLLM counts it: 0, 1 or 2."""
     states: dict[str, int] = {}
     for report in parts.health.reports(parts.pointsman.in_force().ready.models):
         state = HEALTHY

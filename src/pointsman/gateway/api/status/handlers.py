@@ -28,7 +28,7 @@ class StatusApi:
         return {"status": "ok", "version": VERSION}
 
     async def report_readiness(self, _request: ApiRequest) -> object:
-        """Say whether turns can be served, and what is wrong with any part of it.
+        """Say whether turns can be served, and the problems of any part.
 
         Ready means: the ledger takes entries, and the gateway was not told to stop.
         """

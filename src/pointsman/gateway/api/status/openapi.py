@@ -29,6 +29,7 @@ EVERYWHERE: Final = (400, 403, 408, 413, 421)
 """What any request can be refused with: its form, its origin, its time, its size, its host."""
 
 PUBLISHED_NAMES: Final[Mapping[str, str]] = {
+    "ActionWishBody": "GivenAction",
     "ResourceBudgetBody": "pointsman.agents.brainstate.written.GivenBudget",
     "pointsman.gateway.api.keys.handlers.GivenBudget": "pointsman.gateway.api.admin.GivenBudget",
 }
@@ -75,7 +76,7 @@ def openapi(routes: Iterable[Route]) -> Schema:
 
 
 def _publish_names(document: Schema) -> Schema:
-    """Give renamed classes the component names that callers know."""
+    """Publish renamed classes under the component names that callers know."""
     text = msgspec.json.encode(document)
     for name, published in PUBLISHED_NAMES.items():
         text = text.replace(

@@ -42,7 +42,7 @@ class PolicyState(Struct, frozen=True, omit_defaults=True):
 
 
 class ReadinessAnswer(Struct, frozen=True, omit_defaults=True):
-    """Whether turns can be served, and what is wrong with any part; `shared` with replicas only."""
+    """Whether turns can be served, and the problems of any part; `shared` with replicas only."""
 
     status: Literal["ok", "unavailable", "draining"]
     ledger: LedgerState

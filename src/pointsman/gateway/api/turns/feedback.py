@@ -32,9 +32,9 @@ class FeedbackApi:
         caller = request.caller
         given = request.body_as(FeedbackBody)
         score = _score(given)
-        return await in_thread(lambda: self._recorded(given, score, caller.key_id))
+        return await in_thread(lambda: self._record(given, score, caller.key_id))
 
-    def _recorded(self, given: FeedbackBody, score: Billionths, key_id: str) -> dict[str, object]:
+    def _record(self, given: FeedbackBody, score: Billionths, key_id: str) -> dict[str, object]:
         pointsman = self._parts.pointsman
         shown = pointsman.shown(given.turn_id)
         if shown.turn_id != given.turn_id:
@@ -56,10 +56,10 @@ class FeedbackApi:
             "turn_id": shown.turn_id,
             "decision_id": decision_id,
             "score": score / ONE,
-            "pattern": self._counted(names, score, given),
+            "pattern": self._count(names, score, given),
         }
 
-    def _counted(self, names: Names, score: Billionths, given: FeedbackBody) -> str:
+    def _count(self, names: Names, score: Billionths, given: FeedbackBody) -> str:
         """Tell the pattern store; a turn it does not know yet is counted from its record."""
         home = self._parts.pointsman.home
         sure = _confidence(given)
@@ -89,7 +89,7 @@ def _confidence(given: FeedbackBody) -> Billionths | None:
 
 
 def _score(given: FeedbackBody) -> Billionths:
-    """Give the verdict as a fraction: exactly one of score and thumbs says it."""
+    """Return the verdict as a fraction, from either `score` or `thumbs`."""
     if (given.score is None) == (given.thumbs is None):
         raise InputError("a verdict is either a `score` or `thumbs`")
     if given.score is not None:

@@ -9,7 +9,7 @@ from pointsman.audit.turn_shapes import turn_answer
 from pointsman.audit.turn_story import recent_stories
 from pointsman.errors import InputError
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.api.turns.record import record_of, replayed
+from pointsman.gateway.api.turns.record import record_of, replay_turn
 from pointsman.gateway.api.turns.shapes import (
     FilterRow,
     FiltersAnswer,
@@ -40,13 +40,13 @@ class TurnApi:
     async def list_turns(self, request: ApiRequest) -> TurnsAnswer:
         """List the latest turns."""
         pointsman = self._parts.pointsman
-        most, wanted = request.limit(), _wanted(request, pointsman)
-        return await in_thread(lambda: self._listed(wanted, most))
+        most, wanted = request.limit(), _read_filters(request, pointsman)
+        return await in_thread(lambda: self._list(wanted, most))
 
-    def _listed(self, wanted: Wanted, most: int) -> TurnsAnswer:
-        index, behind = self._catalog.looked()
+    def _list(self, wanted: Wanted, most: int) -> TurnsAnswer:
+        index, behind = self._catalog.look()
         if behind and wanted == Wanted():
-            # The rows are still being made: what is newest is read from the ledger itself.
+            # The rows are still being made: the newest are read from the ledger itself.
             found = recent_stories(self._parts.pointsman.home, most)
             return TurnsAnswer(tuple(map(_story_row, found)), None, behind)
         rows = index.turns(wanted, most + 1)
@@ -58,7 +58,7 @@ class TurnApi:
         """Tell which values turns have."""
 
         def found() -> FiltersAnswer:
-            values = self._catalog.looked()[0].values()
+            values = self._catalog.look()[0].values()
             rows = [FilterRow(each.what, each.value, each.turns) for each in values]  # type: ignore[arg-type] # as the query names them
             return FiltersAnswer(tuple(rows))
 
@@ -79,10 +79,10 @@ class TurnApi:
     async def replay_turn(self, request: ApiRequest) -> ReplayedAnswer:
         """Re-run the decisions of a turn, and compare their bytes."""
         name, home = request.part("id"), self._parts.pointsman.home
-        return await in_thread(lambda: replayed(home, name))
+        return await in_thread(lambda: replay_turn(home, name))
 
 
-def _wanted(request: ApiRequest, pointsman: Pointsman) -> Wanted:
+def _read_filters(request: ApiRequest, pointsman: Pointsman) -> Wanted:
     given = {name: request.parameter(name) or None for name in _FILTERS}
     digest, text = request.parameter("digest"), request.parameter("text")
     if text:
@@ -107,7 +107,7 @@ def _least(request: ApiRequest) -> int | None:
 
 
 def _cursor(request: ApiRequest) -> tuple[Instant, str]:
-    """Give where the last page ended; `before` alone is an instant."""
+    """Return where the last page ended; `before` alone is an instant."""
     cursor = request.parameter("cursor")
     if not cursor:
         return request.instant("before", LATEST), ""

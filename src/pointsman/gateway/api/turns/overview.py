@@ -27,7 +27,7 @@ class OverviewApi:
 
     def _overview(self) -> OverviewAnswer:
         pointsman = self._parts.pointsman
-        index, behind = self._catalog.looked()
+        index, behind = self._catalog.look()
         now = pointsman.clock.now()
         since, midnight = Instant(now - DAY), Instant(now - now % DAY)
         buckets = index.buckets(since)

@@ -1,4 +1,4 @@
-"""One turn with all its record: facts, policy, what was linked to it, and its replay."""
+"""One turn with all its record: facts, policy, linked entries, and its replay."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NOT_SHOWN = frozenset({"snapshot"})
 
 
 def record_of(pointsman: Pointsman, name: str, *, is_open: bool) -> RecordAnswer:
-    """Give all that is recorded about a turn; its text only where the caller may read it."""
+    """Return the whole record of a turn; its text only where the caller may read it."""
     home = pointsman.home
     _check_begun(home)
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
@@ -62,11 +62,11 @@ def record_of(pointsman: Pointsman, name: str, *, is_open: bool) -> RecordAnswer
             facts=None if facts is None else Raw(facts),
             policy=policy,
             policy_told=told,
-            linked=tuple(_linked(ledger, stored, chains)),
+            linked=tuple(_linked_entries(ledger, stored, chains)),
         )
 
 
-def replayed(home: Home, name: str) -> ReplayedAnswer:
+def replay_turn(home: Home, name: str) -> ReplayedAnswer:
     """Re-run every decision about a turn."""
     from pointsman.audit.replay import HomeReplayer  # noqa: PLC0415 - it loads every room
 
@@ -124,8 +124,10 @@ def _message(home: Home, facts: bytes | None, *, is_open: bool) -> MessageShown:
             return MessageShown(seal.digest, seal.chars, None, error.message)
 
 
-def _linked(ledger: LedgerReader, turn: Stored, chains: Mapping[int, str]) -> Iterator[LinkedEntry]:
-    """Give what was recorded about a turn and about each decision on it, in order."""
+def _linked_entries(
+    ledger: LedgerReader, turn: Stored, chains: Mapping[int, str]
+) -> Iterator[LinkedEntry]:
+    """Return the entries about a turn and about each decision on it, in order."""
     about = [each for each in ledger.with_ref(turn.entry.ref) if each != turn]
     decisions = [turn, *(each for each in about if each.entry.kind.startswith(f"{TURN}."))]
     acted = [each for decision in decisions for each in ledger.with_ref(decision.entry.id)]

@@ -71,7 +71,7 @@ class FiltersAnswer(Struct, frozen=True):
 
 
 class BucketRow(Struct, frozen=True):
-    """The turns of five minutes that one model was chosen for, and what they cost."""
+    """The turns of five minutes that one model was chosen for, and their cost."""
 
     at: InstantText
     model: str
@@ -97,7 +97,7 @@ class OverviewAnswer(Struct, frozen=True):
 
 
 class MessageShown(Struct, frozen=True):
-    """What may be shown of a message: its text goes to admins, and only while it is kept."""
+    """A message as far as it may be shown: its text goes to admins, and only while it is kept."""
 
     digest: str
     characters: int
@@ -118,7 +118,7 @@ class LinkedEntry(Struct, frozen=True):
 
 
 class RecordAnswer(Struct, frozen=True):
-    """All that is recorded about a turn: what was looked at, by which policy, and what followed."""
+    """The whole record of a turn: its facts, its policy, and the entries that followed."""
 
     turn_id: str
     decision_id: str
@@ -176,7 +176,7 @@ class PlacementAnswer(Struct, frozen=True, omit_defaults=True):
 
 
 class FeedbackBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """What somebody thinks of a turn: a score from 0 to 1, or a thumb.
+    """A verdict on a turn: a score from 0 to 1, or a thumb.
 
     An evaluation gives itself an `eval_id`: sent again, it counts once. One that is less sure than
     a half, by its `confidence`, is recorded and counts for nothing. `decision_id` names the shadow
@@ -193,7 +193,7 @@ class FeedbackBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FeedbackAnswer(Struct, frozen=True):
-    """What was recorded, and whether the pattern store counted it."""
+    """The recorded verdict, and whether the pattern store counted it."""
 
     feedback_id: str
     turn_id: str

@@ -70,7 +70,7 @@ class EvaluationApi:
 
 
 def _context(found: Document) -> dict[str, Any]:
-    """Give the context as it was read: its numbers are exact there."""
+    """Return the context as it was read: its numbers are exact there."""
     value = found.value
     if not isinstance(value, dict) or not isinstance(value["input"], dict):
         raise InputError("a context is a mapping of names to values")

@@ -1,4 +1,4 @@
-"""Workflow decisions over HTTP: definitions, what they decided, where that came from, the cache."""
+"""Workflow decisions over HTTP: definitions, evaluations, their lineage, the cache."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pointsman.workflows.lineage import lineage_graph, matching_nodes
 
 MOST_LOGGED: Final = 100
 MOST_DRAWN: Final = 10
-"""Evaluations in one picture: more than these nobody can read."""
+"""Evaluations in one picture: more than these cannot be read."""
 
 
 class DryRunBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +39,7 @@ class DryRunBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CacheRow(Struct, frozen=True):
-    """What is kept of a decision's answers."""
+    """The cached answers of a decision."""
 
     enabled: bool
     ttl: str
@@ -56,7 +56,7 @@ class DefinitionsAnswer(Struct, frozen=True):
 
 
 class DefinitionAnswer(Struct, frozen=True):
-    """One decision: how it is written, what it decided, and what is kept of that."""
+    """One decision: its definition, its evaluations, and its cached answers."""
 
     definition: dict[str, Any]
     distribution: dict[str, int]
@@ -112,7 +112,7 @@ class WorkflowApi:
             {
                 **_definition(in_force, each),
                 "evaluations": sum(e.outcome.decision_id == each.id for e in entries),
-                "kept": self._kept(each),
+                "kept": self._cache_row(each),
                 "warnings": sum(f.decision_id == each.id for f in review(in_force.policy)),
             }
             for each in in_force.policy.decisions
@@ -121,7 +121,7 @@ class WorkflowApi:
         return {"decisions": rows, "problems": problems, "most_answers": MOST_ANSWERS}
 
     async def show_decision(self, request: ApiRequest) -> object:
-        """Tell how a decision is written, and what it decided so far."""
+        """Return a decision's definition, and its evaluations so far."""
         name = request.part("id")
         return await in_thread(lambda: self._definition(name))
 
@@ -144,7 +144,7 @@ class WorkflowApi:
             "findings": [
                 _finding(each) for each in review(in_force.policy) if each.decision_id == name
             ],
-            "cache": self._kept(decision),
+            "cache": self._cache_row(decision),
         }
 
     async def show_lineage(self, request: ApiRequest) -> object:
@@ -195,7 +195,7 @@ class WorkflowApi:
         with told_errors(path), closing(LedgerReader(path)) as ledger:
             yield BranchLog(ledger)
 
-    def _kept(self, decision: Decision) -> CacheRow:
+    def _cache_row(self, decision: Decision) -> CacheRow:
         pointsman = self._parts.pointsman
         counts = cache_counts(pointsman.home.path / CACHE_FILE, pointsman.clock.now())
         found = next((each for each in counts if each.decision_id == decision.id), None)
@@ -205,7 +205,7 @@ class WorkflowApi:
 
 
 def expected_shares(decision: Decision) -> dict[str, float]:
-    """Give the share that weights would give each label; nothing where there are no weights."""
+    """Return the share of each label by its weight; nothing where there are no weights."""
     weights = [(each.label, Decimal(each.weight)) for each in decision.cases if each.weight]
     total = sum(weight for _, weight in weights)
     shares: dict[str, float] = {}
@@ -226,7 +226,7 @@ def _finding(finding: BranchFinding) -> dict[str, object]:
 
 
 def _context(value: object) -> dict[str, Any]:
-    """Give the context as it was read: its numbers are exact there."""
+    """Return the context as it was read: its numbers are exact there."""
     if not isinstance(value, dict) or not isinstance(value["input"], dict):
         raise InputError("a context is a mapping of names to values")
     return value["input"]

@@ -33,7 +33,7 @@ class HookTaken(Struct, frozen=True):
 
 
 class HookApi:
-    """Takes hooks, and sees to it that what is due of them is done."""
+    """Takes hooks, and runs their targets when due."""
 
     def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
@@ -43,7 +43,7 @@ class HookApi:
 
     async def take_hook(self, request: ApiRequest) -> object:
         """Take one hook: its event is on disk when it is answered, its targets run after that."""
-        # Imported here, as below: a home without sensors does not load what they need.
+        # Imported here, as below: a home without sensors does not load their modules.
         from pointsman.sensors.webhooks import receive_hook  # noqa: PLC0415
 
         name = request.part("name")
@@ -61,7 +61,7 @@ class HookApi:
         return found.value
 
     def work(self) -> None:
-        """Do what is due, and what becomes due, in the background."""
+        """Run due targets, and those that become due, in the background."""
         if not (self._parts.pointsman.home.path / SENSORS).exists():
             return
         self._has_more = True

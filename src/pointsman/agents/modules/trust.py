@@ -1,6 +1,6 @@
-"""APT, the trust in an agent's performance: a fold over ordered events, in billionths.
+"""APT, the trust in an agent's performance, and the status that follows from it, in billionths.
 
-Companion §4.2. The effect of an event on a module's status is in `status`.
+Companion §4.1 and §4.2: a low trust OR a failure degrades. Quarantine is never automatic.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pointsman.agents.modules.module import Status
+from pointsman.agents.modules.module import Metrics, Status
+from pointsman.errors import PermissionDenied
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.instant import Instant
-from pointsman.kernel.number import SCALE, Billionths, clamp, divide
+from pointsman.kernel.number import SCALE, Billionths, billionths_text, clamp, divide
 
 EventType = Literal[
     "COUNCIL_APPROVAL",
@@ -100,3 +101,43 @@ def _move(apt: Billionths, by: Billionths, constants: TrustConstants) -> Billion
     # DETERMINISM: rounded once, after the exact sum.
     exact = apt * (SCALE - constants.decay) + by * SCALE
     return clamp(Billionths(divide(exact, SCALE)))
+
+
+GOVERNORS: Final = ("admin", "council")
+"""The roles that may set a status by hand."""
+
+
+def status_after(
+    status: Status, apt: Billionths, metrics: Metrics, constants: TrustConstants
+) -> tuple[Status, str]:
+    """Return the status that a record calls for, and why; empty for a healthy one.
+
+    An offline or quarantined module stays so until it is set healthy by hand.
+    """
+    failures = metrics.consecutive_failures
+    if status in {"offline", "quarantined"}:
+        return status, ""
+    if failures >= constants.failures_offline:
+        return "offline", f"{failures} failures in a row"
+    reasons = [*_degradation_reasons(apt, metrics, constants)]
+    return ("degraded", "; ".join(reasons)) if reasons else ("healthy", "")
+
+
+def _degradation_reasons(apt: Billionths, metrics: Metrics, constants: TrustConstants) -> list[str]:
+    found = []
+    if metrics.consecutive_failures:
+        found.append("failed the last time")
+    if apt < constants.apt_block:
+        found.append(f"apt {billionths_text(apt)} is low enough to propose a quarantine")
+    elif apt < constants.apt_degraded:
+        limit = billionths_text(constants.apt_degraded)
+        found.append(f"apt {billionths_text(apt)} is below {limit}")
+    if metrics.total_calls < constants.min_events_for_trust:
+        found.append(f"judged {metrics.total_calls} of {constants.min_events_for_trust} times")
+    return found
+
+
+def check_set_by_hand(role: str, after: Status) -> None:
+    """Raise unless this role may set a status by hand."""
+    if role not in GOVERNORS:
+        raise PermissionDenied(f"the role `{role}` may not set a module {after}")

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pointsman.brainstate.creation import StartingAttention, create_state
 from pointsman.brainstate.events import NOTHING, Insertion, NewGoal
 from pointsman.brainstate.read_state import read_state
+from pointsman.brainstate.reading import StartingAttention, create_state
 from pointsman.brainstate.seeded import seeded_instant
 from pointsman.brainstate.state import BrainState, ResourceBudget
 from pointsman.brainstate.tick import insert_items, tick_state
