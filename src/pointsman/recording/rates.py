@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from pointsman.access.rates import Bucket, free_at, full, left, taken
 from pointsman.kernel.instant import SECOND, Clock, Instant
-from pointsman.turns.facts import Health
 from pointsman.turns.registry.models import ModelsFile
+from pointsman.turns.registry.provider_state import Health
 
 
 class _Limits(NamedTuple):
