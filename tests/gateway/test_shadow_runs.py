@@ -26,7 +26,7 @@ from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.patterns.writing import ImportRow
 from pointsman.testing import does, fails, says
 from pointsman.testing.upstream_replies import Close, Pause
-from pointsman.turns.learning.exploring import shadow_model
+from pointsman.turns.chain.exploring import shadow_model
 from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of
 from pointsman.turns.trace import OUTCOME_FORM
 

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from pointsman.access.rates import Bucket, count_left, free_at, full, take
 from pointsman.kernel.instant import SECOND, Clock, Instant
-from pointsman.turns.facts import Health
 from pointsman.turns.registry.models import ModelsFile
+from pointsman.turns.registry.provider_state import Health
 
 
 class _Limits(NamedTuple):
