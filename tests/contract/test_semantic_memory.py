@@ -48,7 +48,7 @@ def test_a_namespace_lists_what_it_holds_now(tmp_path: Path) -> None:
         write_version(path, "n", key, value, by(f"r{n}"))
     write_version(path, "other", "z", b"9", by("rz"))
     with closing(SemanticMemory(path)) as memory:
-        assert [each.key for each in memory.listed("n")] == ["a", "c"]
+        assert [each.key for each in memory.list_namespace("n")] == ["a", "c"]
         with pytest.raises(SemNotFound):
             memory.get("n", "b")
         with pytest.raises(SemNotFound):
@@ -69,7 +69,7 @@ def test_the_snapshot_of_a_namespace_changes_with_what_it_holds(tmp_path: Path) 
 
 def test_reading_makes_no_database(tmp_path: Path) -> None:
     with closing(SemanticMemory(tmp_path / "s.db")) as memory:
-        assert memory.listed("n") == []
+        assert memory.list_namespace("n") == []
     assert not (tmp_path / "s.db").exists()
 
 
@@ -77,9 +77,9 @@ def test_a_database_whose_making_was_cut_short_holds_nothing(tmp_path: Path) -> 
     path = tmp_path / "s.db"
     path.touch(mode=0o600)
     with closing(SemanticMemory(path)) as memory:
-        assert memory.listed("n") == []
+        assert memory.list_namespace("n") == []
         write_version(path, "n", "k", b"1", by("r1"))
-        assert [each.key for each in memory.listed("n")] == ["k"]
+        assert [each.key for each in memory.list_namespace("n")] == ["k"]
 
 
 def test_a_writer_waits_for_whoever_looks(tmp_path: Path) -> None:

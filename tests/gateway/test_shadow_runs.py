@@ -52,7 +52,7 @@ def test_a_turn_is_run_again_in_the_background_and_both_runs_are_counted(
             "claude:opus": 1,
         }
         assert store.origins() == {"shadow": 1}
-        assert len(store.listed()) == 1
+        assert len(store.summaries()) == 1
     (again,) = live.entries(SHADOW)
     assert again.ref == told.headers["x-pointsman-turn"]
     (entry,) = live.entries("event.turn.shadowed")

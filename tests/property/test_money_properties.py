@@ -128,7 +128,7 @@ def run(budgets: Budgets, model: Model, step: object, made: list[Reservation]) -
             assert budgets.release(made[which]) == is_open
         case Wait(time):
             model.now = Instant(max(model.now, model.now + time))
-            budgets.left(Owners(), (), model.now)
+            budgets.remaining(Owners(), (), model.now)
             model.open = {
                 number: each for number, each in model.open.items() if model.now - each.at < DAY
             }
@@ -143,7 +143,7 @@ def test_the_machine_admits_exactly_what_fits(steps: list[object]) -> None:
         run(budgets, model, step, made)
         for owners in OWNERS:
             lefts = [left for cap in CAPS if (left := model.left(cap, owners)) is not None]
-            found = [each.left_microusd for each in budgets.left(owners, CAPS, model.now)]
+            found = [each.left_microusd for each in budgets.remaining(owners, CAPS, model.now)]
             assert found == lefts
 
 
@@ -161,7 +161,9 @@ def test_a_budget_that_always_applies_is_never_overspent(steps: list[object]) ->
                 continue
         run(budgets, model, always, made)
         for owners in OWNERS:
-            assert all(each.left_microusd >= 0 for each in budgets.left(owners, CAPS, model.now))
+            assert all(
+                each.left_microusd >= 0 for each in budgets.remaining(owners, CAPS, model.now)
+            )
     for spent in model.spent:
         assert type(spent.cost_microusd) is int
         assert SPENT_FORM.decode(SPENT_FORM.encode(spent)) == spent

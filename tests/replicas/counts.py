@@ -73,10 +73,10 @@ class Counts(NamedTuple):
         said = None if cost is None else spent(cost)
         self.folding.fold(chain, known, [OutcomeEntry(seq, name, said)])
         self.folding.count()
-        self.budgets.counted((name,))
+        self.budgets.mark_counted((name,))
 
     def left(self, cap: Cap = EVERYBODY) -> int:
-        return self.budgets.left(OWNERS, (cap,), NOW)[0].left_microusd
+        return self.budgets.remaining(OWNERS, (cap,), NOW)[0].left_microusd
 
 
 @contextmanager

@@ -146,7 +146,7 @@ def test_what_nobody_settles_lapses(one: Counts) -> None:
 
 def test_a_hold_that_its_process_does_not_know_is_found_and_freed(one: Counts) -> None:
     reservation = held(one, 600)
-    one.budgets.counted((reservation.id,))  # forgotten, as after an answer that never came
+    one.budgets.mark_counted((reservation.id,))  # forgotten, as after an answer that never came
     assert one.budgets.audit() == 1
     assert one.left() == 1000
 
@@ -156,7 +156,7 @@ def test_sums_go_on_from_where_a_dead_process_stopped(one: Counts, two: Counts) 
     one.end(3, first.id, 100)
     mark = two.durable.marks()["serve"]
     assert mark == 4
-    assert two.durable.spent(account_row(("all", "", "", NOW // DAY, NOW // DAY + 1))) == 100
+    assert two.durable.amount_spent(account_row(("all", "", "", NOW // DAY, NOW // DAY + 1))) == 100
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -249,7 +249,7 @@ def test_what_ends_while_redis_is_built_anew_is_neither_held_nor_counted_twice(
         one.tend()
         with pytest.raises(BudgetUnavailable):
             one.end(0, reservation.id, 100)
-        one.budgets.counted((reservation.id,))
+        one.budgets.mark_counted((reservation.id,))
         two.tend()
         one.tend()
         assert one.left() == two.left() == 900

@@ -310,6 +310,6 @@ def test_what_is_recorded_in_another_chain_is_counted_at_once(stage: Stage) -> N
     stage.replica._mark = 10_000
     stage.replica._fold()
     assert stage.one.durable.behind() == []
-    assert stage.one.budgets.held == ()
+    assert stage.one.budgets.open_holds == ()
     assert {each.kind for each in told} == {OUTCOME}
     assert stage.replica._mark == told[1].seq + 1

@@ -118,11 +118,13 @@ class BudgetPort(Protocol):
         """Return how the budgets stand that apply to a caller."""
         ...
 
-    def left(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[BudgetLeft, ...]:
+    def remaining(
+        self, owners: Owners, caps: Iterable[Cap], now: Instant
+    ) -> tuple[BudgetLeft, ...]:
         """Return the remaining budgets as facts for the router."""
         ...
 
-    def spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
+    def amount_spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
         """Return the amount spent so far, without what is reserved."""
         ...
 
@@ -219,7 +221,9 @@ class Budgets:
                 )
             )
 
-    def left(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[BudgetLeft, ...]:
+    def remaining(
+        self, owners: Owners, caps: Iterable[Cap], now: Instant
+    ) -> tuple[BudgetLeft, ...]:
         """Return the remaining budgets as facts for the router."""
         with self._lock:
             return tuple(
@@ -227,7 +231,7 @@ class Budgets:
                 for cap, _, counter in self._counters_of(owners, caps, self._advance_clock(now))
             )
 
-    def spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
+    def amount_spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
         """Return the amount spent so far, without reservations: for `cost_today`, all and day."""
         cap = Cap("", MicroUsd(0), per, each)
         with self._lock:
@@ -239,7 +243,7 @@ class Budgets:
         day = max(self._now, now) // DAY
         found = self._accounts.get(("all", "", "", day, day + 1))
         if found is None:
-            return self.spent(Owners(), "all", "day", now)
+            return self.amount_spent(Owners(), "all", "day", now)
         return MicroUsd(found.settled)
 
     def _advance_clock(self, now: Instant) -> Instant:

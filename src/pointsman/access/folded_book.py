@@ -26,7 +26,7 @@ class FoldedBook:
     def cost(self, account: Account) -> int:
         """Return the amount an account has spent, as far as it is recorded. Blocks."""
         self._folding.catch_up_all()
-        return self._durable.spent(account_row(account))
+        return self._durable.amount_spent(account_row(account))
 
     def add(self, spent: Spent) -> None:
         """Take no notice: the entry about the call's end says the same, and is what counts."""

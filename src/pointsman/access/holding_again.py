@@ -17,11 +17,11 @@ def hold_again(
     whose end is in the ledger is counted as spent: to hold its money, too, would refuse callers who
     have it. One that ends after this look frees what is held by being counted.
     """
-    held = budgets.held
-    for each in held:
+    open_holds = budgets.open_holds
+    for each in open_holds:
         counts.reserve(each, ())
-    ended = [each.id for each in held if durable.is_recorded(each.id)]
+    ended = [each.id for each in open_holds if durable.is_recorded(each.id)]
     if ended:
         folding.catch_up_all()
-        budgets.counted(ended)
+        budgets.mark_counted(ended)
         counts.give_back(ended)

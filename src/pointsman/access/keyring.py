@@ -102,7 +102,7 @@ class Keyring:
 
     def find(self, name: str) -> KeptKey:
         """Return the key whose id is or begins like this."""
-        found = [each for each in self.listed() if name and each.key.id.startswith(name)]
+        found = [each for each in self.list_keys() if name and each.key.id.startswith(name)]
         if not found:
             hint = "`pointsman keys list` shows the ids"
             raise NotFound(f"no key has the id `{name[:100]}`", hint=hint)
@@ -110,7 +110,7 @@ class Keyring:
             raise InputError(f"{len(found)} keys begin with `{name}`", hint="give more of the id")
         return found[0]
 
-    def listed(self) -> list[KeptKey]:
+    def list_keys(self) -> list[KeptKey]:
         """Return every key, in the order they were made."""
         return [
             KeptKey(read_key(row.body), row.revoked_at, row.last_used_at)

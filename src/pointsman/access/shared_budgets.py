@@ -79,7 +79,7 @@ class SharedBudgets:
         applied = _accounts_of(owners, caps, at)
         amount = quote.amount_microusd
         if amount is None and applied:
-            left = self._left(applied)
+            left = self._remaining(applied)
             return Refused(applied[0][0].name, left[0], None, resets_at(applied[0][1]))
         if amount and applied:
             hold = Hold(name, self._process, amount, names_of(owners, at))
@@ -110,21 +110,23 @@ class SharedBudgets:
         applied = _accounts_of(owners, caps, self._advance_clock(now))
         return tuple(
             Standing(cap.name, cap.limit_microusd, left, resets_at(account))
-            for (cap, account), left in zip(applied, self._left(applied), strict=True)
+            for (cap, account), left in zip(applied, self._remaining(applied), strict=True)
         )
 
-    def left(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[BudgetLeft, ...]:
+    def remaining(
+        self, owners: Owners, caps: Iterable[Cap], now: Instant
+    ) -> tuple[BudgetLeft, ...]:
         """Return the remaining budgets as facts for the router. Blocks."""
         applied = _accounts_of(owners, caps, self._advance_clock(now))
         return tuple(
             BudgetLeft(cap.name, left)
-            for (cap, _), left in zip(applied, self._left(applied), strict=True)
+            for (cap, _), left in zip(applied, self._remaining(applied), strict=True)
         )
 
-    def spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
+    def amount_spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
         """Return the amount spent so far, as far as it is counted. Blocks."""
         applied = _accounts_of(owners, (Cap("", MicroUsd(0), per, each),), self._advance_clock(now))
-        found = (self._durable.spent(account_row(account)) for _, account in applied)
+        found = (self._durable.amount_spent(account_row(account)) for _, account in applied)
         return MicroUsd(sum(found))
 
     def spent_today(self, now: Instant) -> MicroUsd:
@@ -134,10 +136,10 @@ class SharedBudgets:
 
     def look(self, now: Instant) -> None:
         """Look at what everybody spent today. Blocks."""
-        self._today = now // DAY, self.spent(Owners(), "all", "day", now)
+        self._today = now // DAY, self.amount_spent(Owners(), "all", "day", now)
 
     @property
-    def held(self) -> tuple[Hold, ...]:
+    def open_holds(self) -> tuple[Hold, ...]:
         """What is set aside for calls that were admitted and are not counted as spent yet."""
         with self._lock:
             holds = [hold for hold, _ in self._open.values()]
@@ -150,9 +152,9 @@ class SharedBudgets:
         with self._lock:
             doubtful = {**self._asking, **self._unsure}
         # A hold that is admitted meanwhile is in both.
-        return tuple({**doubtful, **{each.id: each for each in self.held}}.values())
+        return tuple({**doubtful, **{each.id: each for each in self.open_holds}}.values())
 
-    def counted(self, ids: Iterable[str]) -> None:
+    def mark_counted(self, ids: Iterable[str]) -> None:
         """Take note that the ledger's entries about these calls are counted."""
         with self._lock:
             for name in ids:
@@ -264,13 +266,15 @@ class SharedBudgets:
             self._seed(applied, found.accounts)
         raise BudgetUnavailable
 
-    def _left(self, applied: Sequence[tuple[Cap, Account]]) -> list[MicroUsd]:
+    def _remaining(self, applied: Sequence[tuple[Cap, Account]]) -> list[MicroUsd]:
         names = [account_row(account).name for _, account in applied]
         for _ in range(MOST_TRIES if names else 0):
             found = self._counts.read_counts(names)
             lacking = [name for name, each in zip(names, found, strict=True) if each is None]
             if not lacking:
-                return [_left(cap, each) for (cap, _), each in zip(applied, found, strict=True)]
+                return [
+                    _remaining(cap, each) for (cap, _), each in zip(applied, found, strict=True)
+                ]
             self._seed(applied, lacking)
         if names:
             raise BudgetUnavailable
@@ -299,7 +303,7 @@ def _accounts_of(owners: Owners, caps: Iterable[Cap], at: Instant) -> list[tuple
     return [(cap, account) for cap, account in found if account is not None]
 
 
-def _left(cap: Cap, counted: Counted | None) -> MicroUsd:
+def _remaining(cap: Cap, counted: Counted | None) -> MicroUsd:
     if counted is None:
         raise BudgetUnavailable
     spent = counted.settled_microusd + counted.reserved_microusd

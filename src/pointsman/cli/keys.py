@@ -89,7 +89,7 @@ def create(  # noqa: PLR0913 - each is an option of its own
         if expires_at is not None and expires_at <= now:
             raise InputError(f"`{expires}` is past: the key could never be used")
         allowed = _read_models(session, allow, pointsman.in_force().ready.aliases)
-        is_first = not ring.listed()
+        is_first = not ring.list_keys()
         key_id, token = key_token(secrets.token_bytes(ENTROPY_BYTES))
         key = Key(
             key_id,
@@ -115,7 +115,7 @@ def create(  # noqa: PLR0913 - each is an option of its own
 def list_(session: Session) -> None:
     """List every key, also those that ended; secrets are not stored and not shown."""
     with _ring(session) as (pointsman, ring):
-        found, now = ring.listed(), pointsman.clock.now()
+        found, now = ring.list_keys(), pointsman.clock.now()
     lines = [_line(each, now) for each in found] or [NO_KEY]
     session.show("\n".join(lines), [_value(each, now) for each in found])
 

@@ -73,7 +73,7 @@ def patterns() -> None:
 def list_(session: Session, limit: int) -> None:
     """List fingerprints, the most lately seen first."""
     with _store(session) as store:
-        found = store.listed(limit)
+        found = store.summaries(limit)
     lines = [_summary_line(each) for each in found] or ["no pattern is recorded yet"]
     session.show("\n".join(lines), [_summary_value(each) for each in found])
 

@@ -169,11 +169,11 @@ class TurnPreparer:
             has_tools=bool(request.tools),
             has_system_prompt=bool(request.system),
             requires_structured_output=turn_input.output is not None,
-            cost_today_microusd=services.budgets.spent(owners, "all", "day", now),
+            cost_today_microusd=services.budgets.amount_spent(owners, "all", "day", now),
             privacy_level=state.privacy,
             availability=services.health.now(),
             allowed_models=services.key_limits.allowed_models,
-            budgets=services.budgets.left(owners, caps, now) if caps else (),
+            budgets=services.budgets.remaining(owners, caps, now) if caps else (),
             is_worker=scope.is_worker,
             delegate_tier=turn_input.tier,
             skills_matching_message=self._kit.skills.matching(

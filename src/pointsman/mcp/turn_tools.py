@@ -128,7 +128,7 @@ class TurnTools:
             privacy_level=by.privacy,
             availability=house.health.peek(),
             allowed_models=by.caller.allowed_models,
-            budgets=house.budgets.left(owners, caps, now) if caps else (),
+            budgets=house.budgets.remaining(owners, caps, now) if caps else (),
         )
         return pointsman.gathering.facts_of_call(in_force, message, around, now, "strict")
 

@@ -247,7 +247,7 @@ class Gathering:
         message = facts.message if isinstance(facts.message, str) else ""
         look = turn_fingerprint(facts, touched)
         if settings.method is UNSET:
-            rows = self._patterns.found(look, hashed_letters(message), settings.k)
+            rows = self._patterns.find_rows(look, hashed_letters(message), settings.k)
             self._warn(rows.reason)
             return replace(facts, pattern_rows=rows.rows)
         target = None if settings.target is UNSET else settings.target

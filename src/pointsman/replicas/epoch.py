@@ -66,13 +66,13 @@ class EpochKeeper:
         self._restored = ("", frozenset())
         self._quick.join(epoch)
         try:
-            held = self._budgets.held
+            open_holds = self._budgets.open_holds
             if named == epoch:
                 # Calls that ended while the epoch was built are in its seeds already.
-                self._quick.give_back(sorted(restored - {each.id for each in held}))
+                self._quick.give_back(sorted(restored - {each.id for each in open_holds}))
                 return
             # The epoch was opened without this replica, which was thought dead: restore its holds.
-            for each in held:
+            for each in open_holds:
                 self._quick.reserve(each, ())
         except PointsmanError:
             self._quick.join("")
@@ -86,11 +86,11 @@ class EpochKeeper:
         found = self._quick.begin_epoch(f"{self._ids.new_id()}@{since}")
         if found.is_open:
             return
-        held = self._budgets.held
-        if not self._quick.restore(found.name, held):
+        open_holds = self._budgets.open_holds
+        if not self._quick.restore(found.name, open_holds):
             return
         before = self._restored[1] if self._restored[0] == found.name else frozenset()
-        self._restored = (found.name, before | {each.id for each in held})
+        self._restored = (found.name, before | {each.id for each in open_holds})
         beat()
         if is_complete(found.name, self._state.peers()):
             opened = self._quick.open(found.name, self._durable.marks())

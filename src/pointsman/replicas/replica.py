@@ -221,7 +221,7 @@ class Replica:
         for _ in taken:
             self._outcomes.popleft()
         # The sums are part of every new seed; the counts that exist already follow.
-        self._budgets.counted(name for _, name, _ in taken)
+        self._budgets.mark_counted(name for _, name, _ in taken)
 
     def _publish_events(self) -> None:
         """Publish how calls ended; while the stream is down, this replica believes itself."""
@@ -333,7 +333,7 @@ class Replica:
                 continue
             if self._shared.durable.is_recorded(name):
                 # Another replica counted it, thinking this one dead.
-                self._budgets.counted((name,))
+                self._budgets.mark_counted((name,))
                 continue
             if not self._recorder.health.is_writable:
                 raise LedgerError("the ledger takes nothing now")

@@ -128,4 +128,4 @@ def test_a_keyring_sees_what_another_revoked(place: Place) -> None:
         token = opened_admin_token(place, "", bytes(range(32)))
         assert token.shown_once
         assert opened_admin_token(place, "", bytes(32)).shown_once == ""
-        assert one.listed() == other.listed() == []
+        assert one.list_keys() == other.list_keys() == []

@@ -65,7 +65,7 @@ def test_every_open_store_outlives_its_server(server: PostgresServer, tmp_path: 
             assert [each.id for each in keys.every_key()] == [f"n{n}" for n in range(number + 1)]
             assert len(sessions.pins()) == len(talks.sessions()) == number + 1
             assert len(patterns.nearest(Fingerprint(), b"", 9)) == number + 1
-            assert len(memory.listed("n")) == number + 1
+            assert len(memory.list_namespace("n")) == number + 1
             assert book.cost(("all", "", "", 0, 2**40)) == 25 * (number + 1)
 
         use(0)

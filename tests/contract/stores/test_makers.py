@@ -102,7 +102,7 @@ def test_a_look_recorded_again_has_the_tokens_of_the_maker_in_force(
     # Who wrote it compares it at once, and who reads along sees that it lost its own.
     assert likeness(minilm, by_model(asked)) > before
     assert likeness(static, by_table(asked)) == before
-    assert len(minilm.listed()) == 1
+    assert len(minilm.summaries()) == 1
 
 
 def test_a_look_recorded_again_by_the_same_maker_keeps_its_tokens(minilm: PatternStore) -> None:

@@ -79,7 +79,7 @@ def some_look(source: random.Random) -> tuple[Fingerprint, bytes]:
 
 def test_nothing_is_found_before_anything_is_recorded(patterns: PatternStore) -> None:
     assert patterns.nearest(PLAIN, b"", 5) == ()
-    assert patterns.listed() == []
+    assert patterns.summaries() == []
     assert patterns.report() == []
     assert patterns.origins() == {}
 
@@ -106,7 +106,7 @@ def test_what_is_too_old_or_too_many_goes(place: Place) -> None:
         assert len(store.nearest(PLAIN, b"", 9)) == 3
         done = turn(store, "late", looks[4], at=Instant(AT + 200 * DAY))
         assert [(each.trigger, each.entries_evicted) for each in done.evicted] == [("age_trim", 3)]
-        assert [each.fingerprint for each in store.listed()] == [looks[4]]
+        assert [each.fingerprint for each in store.summaries()] == [looks[4]]
 
 
 def test_listing_showing_and_reporting_tell_the_same(patterns: PatternStore) -> None:
@@ -114,8 +114,8 @@ def test_listing_showing_and_reporting_tell_the_same(patterns: PatternStore) -> 
     turn(patterns, "t1", model="p:b")
     turn(patterns, "t2", model="p:B")
     turn(patterns, "t3", other, hashed_vector("words"), at=Instant(AT + 1))
-    assert [each.has_vector for each in patterns.listed()] == [True, False]
-    assert patterns.listed()[1].models == ("p:B", "p:b")
+    assert [each.has_vector for each in patterns.summaries()] == [True, False]
+    assert patterns.summaries()[1].models == ("p:B", "p:b")
     shown = patterns.show(PLAIN.structural_sig)
     assert [each.model for each in shown.outcomes] == ["p:B", "p:b"]
     assert [(each.model, each.samples) for each in patterns.report()] == [
@@ -124,7 +124,7 @@ def test_listing_showing_and_reporting_tell_the_same(patterns: PatternStore) -> 
         ("p:m", 1),
     ]
     assert patterns.delete(PLAIN.structural_sig) == PLAIN.structural_sig
-    assert len(patterns.listed()) == 1
+    assert len(patterns.summaries()) == 1
 
 
 def test_an_import_counts_once(patterns: PatternStore) -> None:
@@ -195,7 +195,7 @@ def test_postgres_finds_the_same_neighbours_in_the_same_order(
                 turn(store, f"t{number}", look, vector, model=model, at=Instant(AT + number))
                 if number % 2:
                     store.update_score(f"t{number}", score, ONE, f"e{number}")
-        gone = source.choice(here.listed()).fingerprint_id
+        gone = source.choice(here.summaries()).fingerprint_id
         assert here.delete(gone) == there.delete(gone)
         assert there._search is not None, "the server has pgvector"
         if not has_vectors:
@@ -206,5 +206,5 @@ def test_postgres_finds_the_same_neighbours_in_the_same_order(
             letters = vector[:DIMENSIONS]
             assert there.nearest(look, letters, k) == here.nearest(look, letters, k)
             assert there.evidence(look, vector, k) == here.evidence(look, vector, k)
-        assert there.listed() == here.listed()
+        assert there.summaries() == here.summaries()
         assert there.report() == here.report()

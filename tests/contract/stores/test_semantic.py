@@ -51,8 +51,8 @@ def test_a_namespace_lists_what_it_holds_now_by_the_bytes_of_its_keys(place: Pla
     for number, (key, value) in enumerate(told):
         write_version(place, "n", key, value, by(f"r{number}"))
     with closing(SemanticMemory(place)) as memory:
-        assert [each.key for each in memory.listed("n")] == ["B", "a", "é"]
-        assert memory.listed("other") == []
+        assert [each.key for each in memory.list_namespace("n")] == ["B", "a", "é"]
+        assert memory.list_namespace("other") == []
         with pytest.raises(SemNotFound):
             memory.get("n", "b")
 
@@ -66,7 +66,7 @@ def test_a_namespace_has_the_same_name_wherever_it_is_kept(place: Place) -> None
 
 def test_nothing_is_found_before_anything_is_written(place: Place) -> None:
     with closing(SemanticMemory(place)) as memory:
-        assert memory.listed("n") == []
+        assert memory.list_namespace("n") == []
         assert memory.history("n", "k") == []
 
 

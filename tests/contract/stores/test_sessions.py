@@ -26,16 +26,16 @@ def sessions(place: Place) -> Iterator[SessionStore]:
 
 
 def test_a_session_that_nobody_kept_has_nothing(sessions: SessionStore) -> None:
-    assert sessions.found("s") == KeptSession()
+    assert sessions.find("s") == KeptSession()
     assert sessions.pins() == []
 
 
 def test_a_pin_and_a_lock_do_not_undo_each_other(sessions: SessionStore) -> None:
     sessions.pin("s", "p:m", Instant(1)).result()
     sessions.lock("s", "t", "d", "p:n", Instant(2)).result()
-    assert sessions.found("s") == KeptSession("p:m", "t", "d", "p:n")
+    assert sessions.find("s") == KeptSession("p:m", "t", "d", "p:n")
     sessions.pin("s", None, Instant(3)).result()
-    assert sessions.found("s") == KeptSession("", "t", "d", "p:n")
+    assert sessions.find("s") == KeptSession("", "t", "d", "p:n")
 
 
 def test_pins_are_listed_by_the_bytes_of_their_sessions(sessions: SessionStore) -> None:
@@ -50,11 +50,11 @@ def test_another_process_sees_a_pin_and_its_end(
 ) -> None:
     monkeypatch.setattr(module, "LOOK_S", -1.0)
     with closing(SessionStore(place)) as other:
-        assert other.pinned("s") == ""
+        assert other.pinned_model("s") == ""
         sessions.pin("s", "p:m", Instant(1)).result()
-        assert other.pinned("s") == "p:m"
+        assert other.pinned_model("s") == "p:m"
         sessions.pin("s", None, Instant(2)).result()
-        assert other.pinned("s") == ""
+        assert other.pinned_model("s") == ""
 
 
 def test_the_last_of_many_writes_stands(place: Place, sessions: SessionStore) -> None:
@@ -67,7 +67,7 @@ def test_the_last_of_many_writes_stands(place: Place, sessions: SessionStore) ->
             waits += [other.lock(n, "t", "d", f"q:{number}", Instant(number)) for n in names[::-1]]
         for each in waits:
             each.result(30)
-        assert [sessions.found(name) for name in names] == [
+        assert [sessions.find(name) for name in names] == [
             KeptSession("p:49", "t", "d", "q:49")
         ] * 8
 
@@ -76,4 +76,4 @@ def test_what_is_kept_outlives_who_kept_it(place: Place, sessions: SessionStore)
     sessions.pin("s", "p:m", Instant(1))
     sessions.close()
     with closing(SessionStore(place)) as later:
-        assert later.found("s").pinned_model == "p:m"
+        assert later.find("s").pinned_model == "p:m"

@@ -65,13 +65,13 @@ def refused(
 
 
 def left(budgets: Budgets, *caps: Cap, owners: Owners = OWNERS, now: int = NOW) -> list[int]:
-    return [each.left_microusd for each in budgets.left(owners, caps, Instant(now))]
+    return [each.left_microusd for each in budgets.remaining(owners, caps, Instant(now))]
 
 
 def test_what_is_reserved_is_not_left() -> None:
     budgets = Budgets(Pages())
     held = reserved(budgets, 30, cap(100))
-    assert budgets.left(OWNERS, [cap(100)], NOW) == (BudgetLeft("all day", MicroUsd(70)),)
+    assert budgets.remaining(OWNERS, [cap(100)], NOW) == (BudgetLeft("all day", MicroUsd(70)),)
     budgets.settle(held, Usage(20, 0))
     assert left(budgets, cap(100)) == [80]
     assert budgets.release(reserved(budgets, 80, cap(100)))
@@ -228,7 +228,7 @@ def test_what_was_spent_before_counts() -> None:
     budgets = Budgets(Pages(before))
     caps = (cap(100), cap(100, each="key"), cap(100, each="session"), cap(100, each="workspace"))
     assert left(budgets, *caps) == [75] * 4
-    assert budgets.spent(OWNERS, "all", "day", NOW) == 25
+    assert budgets.amount_spent(OWNERS, "all", "day", NOW) == 25
 
 
 def test_a_budget_set_while_calls_run_counts_them() -> None:

@@ -48,7 +48,7 @@ def asked(ring: Keyring, token: str | None, now: int = NOW) -> Principal:
 
 def test_looking_makes_no_database(ring: Keyring, tmp_path: Path) -> None:
     assert asked(ring, "sk-x").is_anonymous
-    assert ring.listed() == []
+    assert ring.list_keys() == []
     assert not (tmp_path / "access.db").exists()
 
 
@@ -166,7 +166,7 @@ def test_the_admin_token_opens_admin_routes_without_being_a_key(tmp_path: Path) 
     token = opened_admin_token(tmp_path, "", bytes(range(32)))
     ring = Keyring(tmp_path, token.digest)
     caller = ring.principal(token.shown_once, scope="admin", is_loopback=False, now=NOW)
-    assert (caller.is_admin, caller.key_id, ring.listed()) == (True, "", [])
+    assert (caller.is_admin, caller.key_id, ring.list_keys()) == (True, "", [])
     assert asked(ring, "sk-x").is_anonymous
     ring.close()
 

@@ -352,7 +352,7 @@ def test_budgets_hold_across_a_restart(home: Home) -> None:
     for left in ((100, 60), (70, 30)):
         with closing(HomeBook(home, "serve")) as book:
             budgets = Budgets(book)
-            found = [each.left_microusd for each in budgets.left(OWNERS, caps, NOW)]
+            found = [each.left_microusd for each in budgets.remaining(OWNERS, caps, NOW)]
             assert tuple(found) == left
             held = budgets.reserve(OWNERS, quote_call("p:m", price, "v1", 30, 0), caps, NOW)
             assert isinstance(held, Reservation)

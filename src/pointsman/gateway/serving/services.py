@@ -139,7 +139,7 @@ def check_own_files(parts: GatewayServices) -> None:
 
 def stored_lock(sessions: SessionStore, session_id: str) -> TurnLock | None:
     """Return a session's lock from before this process began, if its turn waited for a tool."""
-    kept = sessions.found(session_id)
+    kept = sessions.find(session_id)
     if not kept.locked_model:
         return None
     return TurnLock(kept.turn_id, kept.decision_id, kept.locked_model)

@@ -117,7 +117,7 @@ class Sharing:
         if lock is not None and not is_new:
             return Ahead(lock=lock)
         self._pointsman.look_at_taints()
-        budgets = self.budgets.left(owners, caps, now) if caps else ()
+        budgets = self.budgets.remaining(owners, caps, now) if caps else ()
         claims, denied = self._claim()
         return Ahead(known.pinned_model, lock, budgets, denied, claims)
 

@@ -54,8 +54,8 @@ def _facts_around(live: LiveTurn) -> CallSurroundings:
         pinned, budgets = ahead.pinned_model, ahead.budgets
         availability = {**parts.health.now(), **ahead.denied}
     else:
-        pinned = "" if request.meant.model else parts.sessions.pinned(live.session_id)
-        budgets = parts.budgets.left(live.owners, live.caps, now) if live.caps else ()
+        pinned_model = "" if request.meant.model else parts.sessions.pinned_model(live.session_id)
+        budgets = parts.budgets.remaining(live.owners, live.caps, now) if live.caps else ()
         availability = parts.health.now()
     named = request.meant.model
     # With fallback for named models, a name is a wish like a pin: another model may take the turn.

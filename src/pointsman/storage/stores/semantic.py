@@ -100,7 +100,7 @@ class SemanticMemory:
         """Return every version of a key, the oldest first; a removal is a version too."""
         return self._entries("history", (namespace, key))
 
-    def listed(self, namespace: str) -> list[SemEntry]:
+    def list_namespace(self, namespace: str) -> list[SemEntry]:
         """Return the entries of a namespace, by key."""
         return self._entries("listed", (namespace,))
 
@@ -112,7 +112,7 @@ class SemanticMemory:
         """Name what a namespace holds now by its content."""
         held = tuple(
             _Held(each.namespace, each.key, each.version, content_id(each.value or b""))
-            for each in self.listed(namespace)
+            for each in self.list_namespace(namespace)
         )
         return _HOLDING_FORM.id(_Holding(held))
 

@@ -55,12 +55,12 @@ class SessionStore:
             "sessions", self._commit
         )
 
-    def found(self, session_id: str) -> KeptSession:
+    def find(self, session_id: str) -> KeptSession:
         """Return the kept part of a session."""
         row = self._reading.execute(_SQL["find"], (session_id,)).fetchone()
         return KeptSession() if row is None else KeptSession(*(str(part or "") for part in row))
 
-    def pinned(self, session_id: str) -> str:
+    def pinned_model(self, session_id: str) -> str:
         """Return the model a session is bound to; what another process pins counts in a second."""
         now, commits = time.monotonic(), self._commits
         # A look that began before a pin was committed must not stand after its caller was answered.

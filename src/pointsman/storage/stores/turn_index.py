@@ -263,7 +263,7 @@ class TurnIndex:
                     self._run("note_refusal", (row.turn_id,))
                 case WorkerMade():
                     self._run("add_worker", (row.parent, row.worker))
-        for name, bound in sums.written():
+        for name, bound in sums.statements():
             self._run(name, bound)
         self._run("write_progress", (chain, mark.next, mark.hash))
 

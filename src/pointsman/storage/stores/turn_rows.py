@@ -142,7 +142,7 @@ class TurnSums:
             session.calls += 1
             session.cost += row.cost_microusd
 
-    def written(self) -> Iterator[tuple[str, Bound]]:
+    def statements(self) -> Iterator[tuple[str, Bound]]:
         """Return the rows to write: the name of a statement, and its values."""
         for (bucket, model), sums in self._buckets.items():
             yield "add_bucket", (bucket, model, *sums)

@@ -82,7 +82,7 @@ class ActionApi:
         """List what a namespace of semantic memory holds."""
         name = _printable_part(call, "namespace")
         with closing(self._memory()) as memory:
-            found, snapshot_id = memory.listed(name), memory.snapshot_id(name)
+            found, snapshot_id = memory.list_namespace(name), memory.snapshot_id(name)
         value = {
             "namespace": name,
             "sem_snapshot_hash": snapshot_id,

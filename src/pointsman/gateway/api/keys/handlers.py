@@ -77,7 +77,7 @@ class KeyApi:
 
     async def list_keys(self, _request: ApiRequest) -> KeysAnswer:
         """List the keys, without their secrets."""
-        found = await in_thread(self._parts.keyring.listed)
+        found = await in_thread(self._parts.keyring.list_keys)
         return KeysAnswer(tuple(_key_row(kept) for kept in found))
 
     async def create_key(self, request: ApiRequest) -> KeyMade:

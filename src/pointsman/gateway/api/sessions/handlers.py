@@ -64,7 +64,7 @@ class SessionApi:
         """Unbind a session from its model."""
         caller = request.caller
         name = _whole_name(caller, request.part("id"))
-        if not self._parts.sessions.found(name).pinned_model:
+        if not self._parts.sessions.find(name).pinned_model:
             raise NotFound(f"the session `{name}` is bound to no model")
         await self._bind(name, None, caller)
         return PinAnswer(name, None)

@@ -105,7 +105,7 @@ class PostgresReserves:
             marks = dict(raw.execute(_MARKS).fetchall())
         return Seed(account.name, 0 if row is None else row[0], marks, expires_at_s)
 
-    def spent(self, account: AccountRow) -> int:
+    def amount_spent(self, account: AccountRow) -> int:
         """Return the amount an account spent, as far as chains are folded."""
         with self._pool.lent() as raw:
             asked = (*account.owner, account.first_day, account.end_day)

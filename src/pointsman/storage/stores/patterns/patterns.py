@@ -174,9 +174,9 @@ class PatternStore:
 
     def nearest(self, fingerprint: Fingerprint, vector: bytes, k: int) -> tuple[PatternRow, ...]:
         """Return the k nearest rows of outcomes in their order; none where they cannot be read."""
-        return self.found(fingerprint, vector, k).rows
+        return self.find_rows(fingerprint, vector, k).rows
 
-    def found(self, fingerprint: Fingerprint, vector: bytes, k: int) -> Found:
+    def find_rows(self, fingerprint: Fingerprint, vector: bytes, k: int) -> Found:
         """Return the k nearest rows, or why there are none. Never raises: a turn must not fail."""
         try:
             with self._reading() as connection:
@@ -219,7 +219,7 @@ class PatternStore:
                 return {}
             return {str(name): int(n) for name, n in connection.execute(SQL["count_origins"])}
 
-    def listed(self, limit: int = 100) -> list[Summary]:
+    def summaries(self, limit: int = 100) -> list[Summary]:
         """Return fingerprints, the most lately seen first."""
         with self._reading() as connection:
             if connection is None:
@@ -307,7 +307,7 @@ class PatternStore:
                 writing.follow(index)
                 self._index = index
             if known is not None:
-                known.refresh(connection, writing.changed)
+                known.refresh(connection, writing.changes)
                 self._experience = known
         return done[0]
 

@@ -113,7 +113,7 @@ class Writing:
         self._scored: list[str] = []
 
     @property
-    def changed(self) -> Changed | None:
+    def changes(self) -> Changed | None:
         """What was counted on; None where some were forgotten."""
         if self._deleted:
             return None
