@@ -27,7 +27,7 @@ from pointsman.agents.file.agents_file import (
     GivenModule,
     GivenModulePolicy,
 )
-from pointsman.agents.file.make_selfrep import selfrep_of
+from pointsman.agents.file.make_selfrep import make_selfrep
 from pointsman.agents.modules.selfrep import selfrep_id
 from pointsman.agents.policy import POLICY_FORM, agents_policy
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
@@ -72,7 +72,7 @@ def house(count: int) -> CompiledAgents:
     )
     file = AgentsFile(modules=modules, intents=intents)
     policy = agents_policy(file)
-    return CompiledAgents(compile_policy(policy), selfrep_of(file, POLICY_FORM.id(policy)))
+    return CompiledAgents(compile_policy(policy), make_selfrep(file, POLICY_FORM.id(policy)))
 
 
 def timed(call: Callable[[], object], seconds: float = 1.5) -> dict[str, float]:

@@ -23,7 +23,7 @@ from pointsman.branches.compiled import CompiledDecisions, compile_policy
 from pointsman.branches.decide import decide
 from pointsman.branches.facts import read_facts
 from pointsman.branches.policy import branch_policy, read_document
-from pointsman.branches.rules.table import Table
+from pointsman.branches.rules.table import Table, _compile
 from pointsman.expressions.evaluate import EvaluationScope
 from pointsman.expressions.expression import condition, value
 from pointsman.kernel.document import Document
@@ -137,13 +137,13 @@ def table() -> dict[str, float]:
     assert theirs({})["result"] == {"target": "t99"}
     scope = EvaluationScope(CONTEXT, CONTEXT)
     texts = conditions(is_indexable=True)
-    indexed = Table([condition(text) for text in texts])
-    linear = Table([condition(text) for text in texts])
-    linear._index = None
-    mixed = Table([condition(text) for text in conditions(is_indexable=False)])
+    indexed = Table([condition(text) for text in texts], first=True)
+    linear = Table([condition(text) for text in texts], first=True)
+    linear._run = _compile(linear._conditions, is_first=True)
+    mixed = Table([condition(text) for text in conditions(is_indexable=False)], first=True)
     assert indexed.is_indexed
     assert not mixed.is_indexed
-    assert indexed.first(scope).hits == linear.first(scope).hits == mixed.first(scope).hits == (99,)
+    assert indexed.hits(scope).hits == linear.hits(scope).hits == mixed.hits(scope).hits == (99,)
     ready, facts = decision_of(texts)
     outcome, trace = decide(ready, facts)
     assert outcome.selected_targets == ("t99",)
@@ -153,9 +153,9 @@ def table() -> dict[str, float]:
     plain = dict(CONTEXT)
     found = least(
         {
-            "one_code_object_ns": lambda: linear.first(scope),
-            "one_code_object_mixed_ns": lambda: mixed.first(scope),
-            "indexed_ns": lambda: indexed.first(scope),
+            "one_code_object_ns": lambda: linear.hits(scope),
+            "one_code_object_mixed_ns": lambda: mixed.hits(scope),
+            "indexed_ns": lambda: indexed.hits(scope),
             "decide_full_trace_ns": lambda: decide(ready, facts),
             "decide_full_trace_no_index_ns": lambda: decide(ready_linear, facts),
             "facts_and_decide_ns": lambda: decide(ready, read_facts("d", plain)),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.gateway.conftest import Town
-from tests.gateway.house import Running, eventually, running, write_home
+from tests.gateway.house import Running, eventually, facts_of, running, write_home
 
 from pointsman.testing import fails, says
 
@@ -33,8 +33,8 @@ def test_a_named_model_that_is_out_is_refused_and_never_swapped(town: Town, path
         assert refused.status_code == 503
         assert int(refused.headers["retry-after"]) > 1
         assert "5 failures in a row" in refused.text
-        assert "other configured providers" in refused.text
-        assert "house" in refused.text
+        assert "other configured providers: claude, embedded, house" in refused.text
+        assert "house, open" not in refused.text, "it was tried"
     assert not town.local.requests
 
 
@@ -113,6 +113,94 @@ def test_a_pinned_model_that_is_rejected_falls_through_and_the_caller_is_told(
     told = live.post(PATHS[0], body(PATHS[0], "auto"), **headers)
     assert told.headers["x-pointsman-notice"] == "turns.choice_rejected"
     assert told.headers["x-pointsman-fallback-from"].startswith("claude:opus")
+
+
+@pytest.mark.parametrize("is_wish", [False, True])
+def test_a_named_model_beats_the_pin_of_its_session(town: Town, *, is_wish: bool) -> None:
+    write_home(town.home, pointsman={"fallback": {"for_named_models": is_wish}})
+    with running(town.home) as live:
+        assert live.post("/api/sessions/s/pin", {"model": "claude:opus"}).status_code == 200
+        pinned = live.post(PATHS[0], body(PATHS[0], "auto"), x_session_id="s")
+        named = live.post(PATHS[0], body(PATHS[0], "open:small"), x_session_id="s")
+    assert pinned.headers["x-pointsman-model"] == "claude:opus"
+    assert named.headers["x-pointsman-model"] == "open:small"
+
+
+def test_the_cost_of_the_day_reaches_the_rules(town: Town) -> None:
+    rule = {"name": "cap", "when": {"cost_today_exceeds_usd": "0.000001"}, "use": "open:small"}
+    write_home(
+        town.home,
+        routing={"schema_version": 1, "global_default": "open:big", "rules": [rule]},
+    )
+    with running(town.home) as live:
+        first = live.post(PATHS[0], body(PATHS[0], "auto", "one"))
+        (end,) = live.outcomes(1)
+        second = live.post(PATHS[0], body(PATHS[0], "auto", "two"))
+        facts = facts_of(live.home, second.headers["x-pointsman-decision"])
+    assert first.headers["x-pointsman-model"] == "open:big"
+    assert second.headers["x-pointsman-model"] == "open:small"
+    assert facts.cost_today_microusd == end["spent"]["cost_microusd"] > 0
+
+
+SCHEMA = {"name": "answer", "schema": {"type": "object"}}
+USED = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+EARLIER = [
+    {"role": "user", "content": "look"},
+    {"role": "assistant", "content": None, "tool_calls": [USED]},
+    {"role": "tool", "tool_call_id": "c1", "content": "seen"},
+    {"role": "assistant", "content": "I saw it."},
+    {"role": "user", "content": "and now?"},
+]
+
+
+@pytest.mark.parametrize(
+    ("more", "name", "lacks"),
+    [
+        (
+            {"tools": [{"type": "function", "function": TOOL}]},
+            "has_tool_definitions",
+            "supports_tools",
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": SCHEMA}},
+            "requires_structured_output",
+            "supports_structured_output",
+        ),
+    ],
+)
+def test_what_a_request_needs_is_gathered_and_gates_the_models(
+    town: Town, more: dict[str, Any], name: str, lacks: str
+) -> None:
+    models = {**town.models["models"]}
+    models["open:small"] = {**models["open:small"], "capabilities": {lacks: False}}
+    rule = {"name": "first", "when": {"message_matches": "."}, "use": "open:small"}
+    write_home(
+        town.home,
+        models={**town.models, "models": models},
+        routing={"schema_version": 1, "global_default": "open:big", "rules": [rule]},
+    )
+    with running(town.home) as live:
+        plain = live.post(PATHS[0], body(PATHS[0], "auto"))
+        asked = live.post(PATHS[0], {**body(PATHS[0], "auto"), **more})
+        facts = [
+            facts_of(live.home, each.headers["x-pointsman-decision"]) for each in (plain, asked)
+        ]
+    assert [getattr(each, name) for each in facts] == [False, True]
+    assert plain.headers["x-pointsman-model"] == "open:small"
+    assert asked.headers["x-pointsman-model"] == "open:big"
+
+
+def test_tool_calls_of_the_history_reach_the_rules(town: Town) -> None:
+    rule = {"name": "tools", "when": {"has_tool_calls_in_history": True}, "use": "open:big"}
+    write_home(
+        town.home,
+        routing={"schema_version": 1, "global_default": "open:small", "rules": [rule]},
+    )
+    with running(town.home) as live:
+        plain = live.post(PATHS[0], body(PATHS[0], "auto"))
+        asked = live.post(PATHS[0], {"model": "auto", "messages": EARLIER})
+    assert plain.headers["x-pointsman-model"] == "open:small"
+    assert asked.headers["x-pointsman-model"] == "open:big"
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -6,7 +6,7 @@ from typing import Any
 from pointsman.agents.compiled import CompiledAgents, compile_policy
 from pointsman.agents.decide import AgentOutcome, RouteTrace, decide
 from pointsman.agents.facts import GoalView, JobFacts, MindView, PrivacyVerdict, job_facts
-from pointsman.agents.file.make_selfrep import selfrep_of
+from pointsman.agents.file.make_selfrep import make_selfrep
 from pointsman.agents.policy import POLICY_FORM, agents_policy
 from pointsman.kernel.number import ONE, Billionths, billionths
 from pointsman.storage.policies.agents_file import read_agents
@@ -32,7 +32,7 @@ def a_router(plain: Plain) -> CompiledAgents:
     """Give what rules a job."""
     file = read_agents(agents_text(plain), "agents.yaml")
     policy = agents_policy(file)
-    return CompiledAgents(compile_policy(policy), selfrep_of(file, POLICY_FORM.id(policy)))
+    return CompiledAgents(compile_policy(policy), make_selfrep(file, POLICY_FORM.id(policy)))
 
 
 def a_mind(given: Plain | None = None) -> MindView:
@@ -55,7 +55,7 @@ def a_mind(given: Plain | None = None) -> MindView:
         ),
         prefer_high_apt=attention >= 6 * ONE // 10,
         allow_explore=explore >= 2 * ONE // 10,
-        quick_answer_below=billionths("0.2"),
+        quick_answer_below=_exact(plain.get("quick_answer_below", "0.2")),
         min_token_threshold=plain.get("min_token_threshold", 128),
     )
 

@@ -14,7 +14,7 @@ from pointsman.agents.facts import FACTS_FORM as JOB_FACTS_FORM
 from pointsman.agents.facts import GoalView, JobFacts, MindView, PrivacyVerdict
 from pointsman.agents.facts import with_seal as with_query_seal
 from pointsman.agents.file.agents_file import AgentsFile
-from pointsman.agents.file.make_selfrep import selfrep_of
+from pointsman.agents.file.make_selfrep import make_selfrep
 from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.selfrep import SELFREP_FORM, selfrep_id
 from pointsman.agents.modules.trust import TrustEvent, event_id
@@ -237,7 +237,10 @@ def houses():
     policy = agents_policy(file)
     for changes, count in product(CONFIGS, (0, 2, 5)):
         changed = replace(policy, router_config=replace(policy.router_config, **changes))
-        yield changed, fold_events(selfrep_of(file, AGENTS_POLICY_FORM.id(changed)), EVENTS[:count])
+        yield (
+            changed,
+            fold_events(make_selfrep(file, AGENTS_POLICY_FORM.id(changed)), EVENTS[:count]),
+        )
 
 
 def jobs(modules):

@@ -25,7 +25,7 @@ from pointsman.agents.facts import FACTS_FORM, JobFacts, with_text
 from pointsman.agents.modules.module import action_key
 from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.scoring.checks import Gate
+from pointsman.agents.scoring.checks import JobChecks
 from pointsman.agents.scoring.score import (
     ScoredCandidate,
     Scoring,
@@ -33,10 +33,10 @@ from pointsman.agents.scoring.score import (
     depth_of,
     median,
     score_traces,
-    shallow,
     to_ranked,
     tokens_of,
     with_fallback,
+    without_depth,
     without_tokens,
 )
 from pointsman.agents.trace import (
@@ -135,13 +135,13 @@ class _Job:
         if facts.attempt > self.config.max_attempts:
             self.checks = (_OPEN, Check("attempts", 0, 1))
             return self._end("ROUTER_NO_MATCH", Cause.ATTEMPTS_EXHAUSTED)
-        gate = Gate(self.policy, facts, wanted.intent, wanted.action)
+        checks = JobChecks(self.policy, facts, wanted.intent, wanted.action)
         scoring = Scoring(self.config, facts.mind)
-        self.scored = candidates(self._check_candidates(gate), scoring)
+        self.scored = candidates(self._check_candidates(checks), scoring)
         best = self.scored[0] if self.scored else None
         if best is not None and best.final >= self.config.min_score:
             return self._make_decision(best)
-        return self._fall_back(gate, scoring)
+        return self._fall_back(checks, scoring)
 
     def _find_intent(self) -> JobIntent:
         """Find the intent and its action, where the caller does not name them."""
@@ -158,16 +158,16 @@ class _Job:
         is_high_risk = bool(action) and action_key(action) in policy.high_risk
         return JobIntent(intent, source, action, is_high_risk=is_high_risk)
 
-    def _check_candidates(self, gate: Gate) -> Sequence[RosterRow]:
+    def _check_candidates(self, checks: JobChecks) -> Sequence[RosterRow]:
         """Return the candidates that pass the checks, by trust; note the others."""
         pool = self._candidates()
         if isinstance(pool, Roster):
-            if gate.is_silent(pool):
+            if checks.excludes_none_of(pool):
                 self.roster = pool
                 self.checks = (_OPEN, _LEFT, *pool.screening.checks)
                 return pool.first
             pool = pool.rows
-        found = gate.passing_rows(pool, self.config.top_n, self.misses)
+        found = checks.passing_rows(pool, self.config.top_n, self.misses)
         self.checks = (_OPEN, _LEFT, *self.misses.checks(self.considered))
         return found
 
@@ -202,13 +202,13 @@ class _Job:
         self.considered = len(found) + len(unknown) + len(misses.kept)
         return sorted_rows(found)
 
-    def _fall_back(self, gate: Gate, scoring: Scoring) -> Decision:
+    def _fall_back(self, checks: JobChecks, scoring: Scoring) -> Decision:
         """Let the first fallback that is allowed take the job (D-000-13)."""
         if self.roster is not None:
             self.misses, self.roster = self.roster.misses(), None
         self.misses.kept = []
         for row in self.router.fallbacks:
-            miss = gate.miss(row)
+            miss = checks.miss(row)
             if miss is None:
                 self.scored = with_fallback(self.scored, row, scoring)
                 return self._make_decision(next(each for each in self.scored if each.row is row))
@@ -229,9 +229,9 @@ class _Job:
         intent, action = self._cap(wanted.intent), self._cap(wanted.action)
         depth, tokens = depth_of(config, mind), tokens_of(config, mind)
         if chosen is None:
-            depth, tokens = shallow(depth, DepthReason.NO_AGENT), without_tokens(tokens)
+            depth, tokens = without_depth(depth, DepthReason.NO_AGENT), without_tokens(tokens)
         elif chosen.tag is ReasonTag.FALLBACK_GENERIC:
-            depth = shallow(depth, DepthReason.FALLBACK)
+            depth = without_depth(depth, DepthReason.FALLBACK)
         outcome = AgentOutcome(
             None if chosen is None else chosen.row.node_id,
             None if chosen is None else chosen.tag,

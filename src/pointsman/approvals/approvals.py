@@ -147,7 +147,7 @@ class Approvals:
                 choice, note=self._builder.note(record, note), action_hash=action_hash
             )
             record = self._advance(self._step(record, "voted", by, said))
-            if record.state.status == "approved" and _is_done_here(record.state):
+            if record.state.status == "approved" and _is_executed_here(record.state):
                 record = self._execute(record, by)
             return record.state
 
@@ -155,7 +155,7 @@ class Approvals:
         """Execute an approved request: once, however often it is called."""
         with self._locked_ledger() as ledger:
             record = self._advance(read_action(ledger, request_id))
-            if not _is_done_here(record.state):
+            if not _is_executed_here(record.state):
                 raise _refusal_error(ActionRefusal.NOT_HERE)
             return self._execute(record, by).state
 
@@ -170,7 +170,7 @@ class Approvals:
             if record.state.status != "executing":
                 raise _refusal_error(ActionRefusal.NOT_CLAIMED)
             claim = record.state.claim
-            if how == "again" and _is_done_here(record.state):
+            if how == "again" and _is_executed_here(record.state):
                 done = self._effects.carry_out(request_id, claim)
                 return self._step(
                     record, "executed", by, _StepDetails(claim=claim, note=done.note)
@@ -209,7 +209,7 @@ class Approvals:
         with self._locked_ledger() as ledger:
             for record in actions_since(ledger, since):
                 now = self._advance(record)
-                if now.state.status == "approved" and _is_done_here(now.state):
+                if now.state.status == "approved" and _is_executed_here(now.state):
                     now = self._execute(now, SYSTEM)
                 if now.state != record.state:
                     done.append(now.state)
@@ -365,7 +365,7 @@ def _check_same(known: ActionState, request: ActionRequest) -> ActionState:
     return known
 
 
-def _is_done_here(state: ActionState) -> bool:
+def _is_executed_here(state: ActionState) -> bool:
     return state.request.action_type not in NOT_HERE
 
 

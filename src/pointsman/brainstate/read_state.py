@@ -88,9 +88,13 @@ def state_problems(shown: ShownState, document: Document) -> Iterator[Problem]:
     for index, item in enumerate(shown.wm):
         yield from _wm_problems(item, shown, document, ("WM", index))
     yield from _cwm_problems(shown.cwm, shown, document)
-    yield from _twins([each.goal_id for each in shown.goals], document, ("goals",), "goal_id")
+    yield from _duplicate_problems(
+        [each.goal_id for each in shown.goals], document, ("goals",), "goal_id"
+    )
     consolidated = {each.wm_id for each in shown.cwm.items}
-    yield from _twins([each.wm_id for each in shown.wm], document, ("WM",), "wm_id", consolidated)
+    yield from _duplicate_problems(
+        [each.wm_id for each in shown.wm], document, ("WM",), "wm_id", consolidated
+    )
 
 
 def _goal_problems(goal: ShownGoal, document: Document, path: Path) -> Iterator[Problem]:
@@ -107,7 +111,7 @@ def _wm_problems(
     item: ShownWmItem, shown: ShownState, document: Document, path: Path
 ) -> Iterator[Problem]:
     yield from value_problems(item.value, document, (*path, "value"))
-    yield from _made_problems(item, shown, document, path)
+    yield from _creation_problems(item, shown, document, path)
     ticks = item.reference_ticks
     if not ticks or list(ticks) != sorted(ticks) or ticks[-1] > shown.tick:
         message = f"reference ticks ascend to `{shown.tick}` at most, and there is one at least"
@@ -132,10 +136,12 @@ def _cwm_problems(cwm: ShownCwm, shown: ShownState, document: Document) -> Itera
     if cwm.tokens_used > most:
         message = f"must be at most {most}, got `{cwm.tokens_used}`"
         yield document.problem(("CWM", "tokens_used"), Code.OUT_OF_RANGE, message)
-    yield from _twins([x.wm_id for x in cwm.items], document, ("CWM", "items"), "wm_id")
+    yield from _duplicate_problems(
+        [x.wm_id for x in cwm.items], document, ("CWM", "items"), "wm_id"
+    )
 
 
-def _made_problems(
+def _creation_problems(
     made: ShownWmItem, shown: ShownState, document: Document, path: Path
 ) -> Iterator[Problem]:
     found = list(instant_problems(made.created_at, document, (*path, "created_at")))
@@ -149,7 +155,7 @@ def _made_problems(
         yield document.problem((*path, "created_at_tick"), Code.OUT_OF_RANGE, message)
 
 
-def _twins(
+def _duplicate_problems(
     names: list[str], document: Document, path: Path, key: str, taken: Iterable[str] = ()
 ) -> Iterator[Problem]:
     seen = set(taken)

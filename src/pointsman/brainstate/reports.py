@@ -23,7 +23,7 @@ from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.number import billionths_text
 
 
-class Reports:
+class TickEvents:
     """The state besides memory while a tick runs; lives for one tick and is never shared."""
 
     __slots__ = ("_budget", "_journal", "failures", "goals", "tokens_consumed", "wishes")
@@ -41,7 +41,7 @@ class Reports:
         """Whether no token of the budget is left."""
         return self.tokens_consumed >= self._budget
 
-    def take(self, events: Iterable[Event]) -> None:
+    def apply(self, events: Iterable[Event]) -> None:
         """Apply the events in their order; references belong to memory and are skipped."""
         for event in events:
             # The most frequent ones first.

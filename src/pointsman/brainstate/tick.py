@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from pointsman.brainstate.constants import Constants
 from pointsman.brainstate.events import Insertion, Referenced, TickInputs
 from pointsman.brainstate.journal import Journal
@@ -19,7 +21,7 @@ from pointsman.brainstate.memory import (
     split_promoted,
     with_items,
 )
-from pointsman.brainstate.reports import Reports, justify_wishes
+from pointsman.brainstate.reports import TickEvents, justify_wishes
 from pointsman.brainstate.seeded import seeded_instant
 from pointsman.brainstate.state import Attention, BrainState, Cwm, CwmItem
 from pointsman.brainstate.trace import ModulatorChange, Reward, TickTrace, Why
@@ -39,8 +41,8 @@ def tick_state(state: BrainState, inputs: TickInputs) -> tuple[BrainState, TickT
     held = drop_expired(memory.cwm, tick, journal)
     reward = weigh_reward(limits, council=inputs.council_approval, user=inputs.user_upvote)
     attention = update_attention(state.attention, reward.value, limits)
-    reports = Reports(state, journal)
-    reports.take(inputs.events)
+    reports = TickEvents(state, journal)
+    reports.apply(inputs.events)
     goals = reports.goals.settle(is_exhausted=reports.is_exhausted)
     cwm = _consolidate(state, held, leaving, journal, has_new_goal=reports.goals.has_new)
     wishes = justify_wishes(reports.wishes, goals, attention, tick, journal)
@@ -80,23 +82,8 @@ def insert_items(state: BrainState, items: Iterable[Insertion]) -> BrainState:
     memory = TickMemory(state, journal)
     for item in items:
         memory.insert(item)
-    return BrainState(
-        state.brainstate_id,
-        state.job_seed,
-        state.timestamp,
-        state.tick,
-        journal.sequence,
-        state.goals,
-        tuple(memory.wm),
-        with_items(state.cwm, memory.cwm),
-        state.attention,
-        state.resource_budget,
-        state.tokens_consumed,
-        state.recent_failures,
-        state.constants,
-        state.warnings,
-        state.last_updated,
-    )
+    cwm = with_items(state.cwm, memory.cwm)
+    return replace(state, sequence=journal.sequence, wm=tuple(memory.wm), cwm=cwm)
 
 
 def _update_memory(state: BrainState, inputs: TickInputs, journal: Journal) -> TickMemory:

@@ -22,6 +22,8 @@ from pointsman.kernel.canonical import canonical_json, untag
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.wb1 import Salted, ends, whole_weights
 
+_SINGLE_TABLES = frozenset({"binary", "switch"})
+
 
 class CompiledDecisions:
     """A policy of branches with every decision compiled."""
@@ -55,7 +57,7 @@ class CompiledDecision:
         self.no = tuple(replace(each, result=False) for each in fixed)
         self.skipped = tuple(replace(each, evaluated=False) for each in fixed)
         variables = _variables(decision)
-        self.input: Expression = value(decision.input, variables)
+        self.input: Expression = value(decision.input, variables).compile()
         self.declared = _declare_input(variables, self.input)
         """The variables, and what the input is to the conditions."""
         self.conditions: tuple[Expression, ...] = ()
@@ -66,7 +68,8 @@ class CompiledDecision:
             self.conditions = tuple(
                 condition(each.condition, self.declared) for each in decision.cases
             )
-        self.table = Table(self.conditions)
+        self.hit_policy = "first" if decision.type in _SINGLE_TABLES else decision.hit_policy
+        self.table = Table(self.conditions, first=self.hit_policy == "first")
         found = {path.keys: path for each in self.conditions for path in each.reads}
         self.reads: tuple[Path, ...] = tuple(found.values())
         """The values that the conditions look at, each once."""

@@ -48,7 +48,6 @@ DEFAULT_LABEL = "default"
 
 _NULL = Raw(b"null")
 _NAMES = RootNames()
-_SINGLE_TABLES = frozenset({"binary", "switch"})
 
 
 class _Choice(NamedTuple):
@@ -111,9 +110,7 @@ def _input(found: CompiledDecision, facts: BranchFacts) -> tuple[EvaluationResul
 
 
 def _choose_by_table(found: CompiledDecision, scope: EvaluationScope) -> _Choice:
-    decision = found.decision
-    policy = "first" if decision.type in _SINGLE_TABLES else decision.hit_policy
-    hits = found.table.first(scope) if policy == "first" else found.table.every(scope)
+    policy, hits = found.hit_policy, found.table.hits(scope)
     results = _results(found, hits)
     if not hits.hits:
         return _Choice((), Reason.NO_CASE_MATCHED, results)

@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct
 
 from pointsman.access.budgets import BudgetPort, Refused, Reservation
 from pointsman.access.caps import Cap, Owners
-from pointsman.access.charges import Quote, is_absurd, quoted
+from pointsman.access.charges import Quote, is_absurd, quote_call
 from pointsman.access.spent import Spent
 from pointsman.calls.answering import complete_usage
 from pointsman.calls.services import (
@@ -220,7 +220,7 @@ class ModelCall:
         order = self.order
         known = order.in_force.ready.models.get(order.model)
         most = None if known is None else known.capabilities.max_output_tokens
-        return quoted(
+        return quote_call(
             order.model,
             None if known is None else known.price,
             self.services.price_table_id,
@@ -272,14 +272,11 @@ class ModelCall:
         status = 200 if error is None else error.status
         failed = "" if result == "success" else result
         end = self._note(failed, status, stop_reason, attempts, spent, name)
-        if reservation is not None and self._is_absurd(reservation.quote, spent):
-            self._raise_alarm(reservation.quote, end)
+        if reservation is not None and spent is not None and self.progress is not None:
+            usage, quote = self.progress.usage, reservation.quote
+            if is_absurd(quote, usage, spent.cost_microusd):
+                self._raise_alarm(quote, end)
         return end
-
-    def _is_absurd(self, quote: Quote, spent: Spent | None) -> bool:
-        if spent is None or self.progress is None:
-            return False
-        return is_absurd(quote, self.progress.usage, spent.cost_microusd)
 
     def _settle(self, reservation: Reservation, result: Result) -> Spent | None:
         """Charge the usage; a call that failed before its first word costs nothing."""

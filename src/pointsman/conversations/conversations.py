@@ -245,7 +245,7 @@ def open_conversations(
     recorder = opened.desk.recorder()
     store = ConversationStore(opened.home.place(CONVERSATIONS), retain)
     if calls is not None:
-        # One process spends from one purse and knows one health.
+        # One process has one set of budgets and one view of health.
         return Conversations(ConversationServices(opened, calls, store), None, equip)
     book = opened_book(opened.home, f"chat-{recorder.chain}")
     calls = _open_calls(opened, Budgets(book), surroundings, health or LiveHealth(opened.clock))

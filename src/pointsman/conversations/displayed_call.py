@@ -150,7 +150,7 @@ class DisplayedCall:
             raise unreadable(self._who, error) from error
 
     async def _take_event(self, event: Event) -> None:
-        """Take one event in, and show it once the decision is durable."""
+        """Add an event, and show it once the decision is durable."""
         if isinstance(event, AnswerBroken):
             raise UpstreamError(
                 f"`{self._who}` broke off: {event.code}", error_class="server_error"

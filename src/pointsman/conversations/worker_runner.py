@@ -96,8 +96,8 @@ class WorkerRunner:
         late = asyncio.get_running_loop().call_later(self._kit.worker_s, driver.cancel, "timeout")
         try:
             preparer = TurnPreparer(self._services, self._kit, planner.in_force)
-            hire = _hire_worker(preparer, scope, planner.state, work, planner.in_force.policy_id)
-            result = await driver.run(run_worker(hire))
+            order = _worker_order(preparer, scope, planner.state, work, planner.in_force.policy_id)
+            result = await driver.run(run_worker(order))
         except Exception as error:  # noqa: BLE001 - whatever a worker raises is its planner's to know
             result = _report_crash(driver, scope, work, error)
         finally:
@@ -184,10 +184,10 @@ def _report_crash(
     )
 
 
-def _hire_worker(
+def _worker_order(
     preparer: TurnPreparer, scope: TurnScope, state: SessionState, work: Delegation, policy_id: str
 ) -> WorkerOrder:
-    """Return the worker of a delegation (002 §6.2); it gets no history of its planner's."""
+    """Return the order for a delegation's worker (002 §6.2); it gets no history."""
     given = work.given
     offered, dropped = worker_tools(work.tools, given.allowed_tools)
     tools = (*offered, CONTEXT_TOOL)

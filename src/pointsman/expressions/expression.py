@@ -21,8 +21,8 @@ _IN_INPUT = RootNames(has_input=False)
 class Expression:
     """One expression; `reads` are the values of the context that it looks at.
 
-    `fast` takes the parts of a scope and a meter. It gives what the expression means, or raises
-    one of `LACKS`; that of a condition gives true or false and nothing else.
+    `fast` takes the parts of a scope and a meter. It returns the value, or raises one of `LACKS`;
+    that of a condition returns true or false and nothing else.
     """
 
     def __init__(
@@ -37,19 +37,24 @@ class Expression:
 
     @cached_property
     def fast(self) -> Callable[..., Value | Missing]:
-        """The compiled code, made when it is first needed."""
-        return self._made[0]
+        """The generated code."""
+        return self._code[0]
 
     @cached_property
     def is_metered(self) -> bool:
-        """Whether the compiled code counts steps."""
-        return self._made[1]
+        """Whether the generated code counts steps."""
+        return self._code[1]
 
     @cached_property
-    def _made(self) -> tuple[Callable[..., Value | Missing], bool]:
+    def _code(self) -> tuple[Callable[..., Value | Missing], bool]:
         code = CodeBuilder(has_input=self._names.has_input)
         found = code.truth(self.tree) if self._is_condition else code.value(self.tree)
         return function([ast.Return(found)], code.bound, ARGUMENTS), code.is_metered
+
+    def compile(self) -> Expression:
+        """Generate the code now: evaluating changes nothing from here on."""
+        self.fast, self.is_metered  # noqa: B018 - cached properties
+        return self
 
     def answer(self, scope: EvaluationScope) -> EvaluationResult:
         """Return the value, or say why there is none. Never raises."""

@@ -21,7 +21,7 @@ from pointsman.agents.decide import DECISION_VERSION, decide
 from pointsman.agents.explain import ShownRoute
 from pointsman.agents.facts import FACTS_FORM, GivenJob, JobFacts, facts_of, mind_view, with_seal
 from pointsman.agents.file.agents_file import GivenSelfRep
-from pointsman.agents.file.make_selfrep import selfrep_of
+from pointsman.agents.file.make_selfrep import make_selfrep
 from pointsman.agents.modules.selfrep import SELFREP_FORM, SelfRep
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.agents.trace import OUTCOME_FORM, TRACE_FORM
@@ -49,7 +49,7 @@ from pointsman.jobs.entries import (
     snapshot_subject,
     tick_draft,
 )
-from pointsman.jobs.live_agents import LiveAgents
+from pointsman.jobs.live_agents import LiveAgents, ledger_place
 from pointsman.jobs.log import STARTED
 from pointsman.jobs.privacy import privacy_verdict
 from pointsman.jobs.snapshots import AgentSnapshots
@@ -143,7 +143,7 @@ class Agency:
         with self._recording_call("selfrep.create_snapshot", caller) as about:
             in_force = self.in_force()
             at, policy_id = self._clock.now(), in_force.policy_id
-            selfrep = in_force.selfrep if given is None else selfrep_of(given, policy_id)
+            selfrep = in_force.selfrep if given is None else make_selfrep(given, policy_id)
             # The modules name the router's constants they were made under: record those too.
             self.snapshots.record(POLICY_FORM, in_force.policy, at)
             about.subject = name = self.snapshots.record(SELFREP_FORM, selfrep, at)
@@ -290,7 +290,7 @@ class Agency:
             )
         with told_errors(path), closing(LedgerReader(path)) as ledger:
             if name == "last":
-                found = sorted(ledger.of_kind(AGENT), key=_ledger_order)[-1:]
+                found = sorted(ledger.of_kind(AGENT), key=ledger_place)[-1:]
             else:
                 named = [*ledger.with_id(name), *ledger.with_ref(job_ref(name))]
                 # The choices of a job that was run belong to its log.
@@ -383,10 +383,6 @@ def _check_role(claimed: str, actor: Actor) -> str:
     if claimed in ROLES and actor.role not in {claimed, "admin"}:
         raise PermissionDenied(f"the role `{claimed}` is not yours to ask in")
     return claimed or actor.role
-
-
-def _ledger_order(stored: Stored) -> tuple[int, int, int]:
-    return (stored.entry.at, stored.chain, stored.entry.seq)
 
 
 def _route_of_entry(stored: Stored, facts: JobFacts) -> ShownRoute:

@@ -39,8 +39,8 @@ from pointsman.jobs.log import (
     ReflectiveLog,
     RouterOutput,
     VoteCast,
-    cast_vote,
     iteration_name,
+    short_vote,
 )
 from pointsman.jobs.reply import AgentReply
 from pointsman.kernel.number import ZERO, Billionths
@@ -233,7 +233,7 @@ class _JobRun:
             "done",
             answered=answered,
             approval=approval,
-            votes=tuple(cast_vote(*each) for each in judged.votes),
+            votes=tuple(short_vote(*each) for each in judged.votes),
             before=before,
             trust=trust,
             requests=thought.action_requests,

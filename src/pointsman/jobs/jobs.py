@@ -234,7 +234,7 @@ class Jobs:
         router = snapshots.router(names["router"], names["selfrep"])
         caller = Caller(started.by, started.trace_id, facts.permitted)
         steps = LiveSteps(services, lease, plan, record, router, caller)
-        steps.equip(read_council(record.council), payload)
+        steps.set_council(read_council(record.council), payload)
         log = run_job(plan, steps)
         name, body = finished_name(started.log_id), LOG_FORM.encode(log)
         self._append(lease, FINISHED, name, started.log_id, body)

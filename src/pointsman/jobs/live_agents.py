@@ -99,20 +99,20 @@ class _Fold:
             self._live = Live(in_force, selfrep, tuple(self._unfolded))
         return self._live
 
-    def take(self, stored: Stored) -> None:
+    def fold(self, stored: Stored) -> None:
         """Fold one entry; one that cannot be folded is reported, and changes nothing."""
-        self.last = _place(stored)
+        self.last = ledger_place(stored)
         entry = stored.entry
         try:
             if entry.kind.startswith(TRUST):
-                self._judge(EVENT_FORM.decode(entry.payload))
+                self._fold_trust(EVENT_FORM.decode(entry.payload))
             else:
-                self._govern(entry)
+                self._fold_governed(entry)
         except PointsmanError as error:
             self._unfolded.append(f"{entry.kind} {entry.id}: {error.message}")
         self._live = None
 
-    def _judge(self, event: TrustEvent) -> None:
+    def _fold_trust(self, event: TrustEvent) -> None:
         policy, selfrep = self._house
         # An event's id names it: recorded again by a resumed job, it counts once.
         if event.event_id in self._events or selfrep.module(event.node_id) is None:
@@ -122,7 +122,7 @@ class _Fold:
         onwards = replace(selfrep, tail=Tail(selfrep.tail.events, "", -1))
         self._house = (policy, fold_events(onwards, [event]))
 
-    def _govern(self, entry: Entry) -> None:
+    def _fold_governed(self, entry: Entry) -> None:
         event = read_selfrep(entry.kind, entry.payload)
         if event is None:
             raise InputError("an event of a kind that is not known here")
@@ -136,12 +136,12 @@ def _fold_new_entries(fold: _Fold, ledger: LedgerReader) -> _Fold:
     sizes = {number: ledger.size(number) for number in ledger.chains().values()}
     if sizes == fold.sizes:
         return fold
-    fresh = sorted(_new_entries(fold, ledger, sizes), key=_place)
-    if fresh and _place(fresh[0]) < fold.last:
+    fresh = sorted(_new_entries(fold, ledger, sizes), key=ledger_place)
+    if fresh and ledger_place(fresh[0]) < fold.last:
         fold = _Fold(fold.base)
-        fresh = sorted(_new_entries(fold, ledger, sizes), key=_place)
+        fresh = sorted(_new_entries(fold, ledger, sizes), key=ledger_place)
     for stored in fresh:
-        fold.take(stored)
+        fold.fold(stored)
     fold.heads, fold.sizes = _heads(ledger, sizes), sizes
     return fold
 
@@ -169,5 +169,6 @@ def _heads(ledger: LedgerReader, sizes: dict[int, int]) -> dict[int, Instant]:
     return found
 
 
-def _place(stored: Stored) -> _Place:
+def ledger_place(stored: Stored) -> _Place:
+    """Return the place of an entry in the order of the ledger."""
     return (stored.entry.at, stored.chain, stored.entry.seq)

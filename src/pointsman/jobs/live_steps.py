@@ -54,7 +54,7 @@ from pointsman.jobs.log import (
     output_name,
     vote_name,
 )
-from pointsman.jobs.privacy import found_kinds, redact_findings
+from pointsman.jobs.privacy import find_kinds, redact_findings
 from pointsman.jobs.record import JobRecord
 from pointsman.jobs.reply import (
     AgentReply,
@@ -115,7 +115,7 @@ class LiveSteps:
         self._council = GivenCouncil()
         self.text: str | None = None
 
-    def equip(self, council: GivenCouncil, payload: Json) -> None:
+    def set_council(self, council: GivenCouncil, payload: Json) -> None:
         """Set the council, and the payload of the job's action."""
         self._council, self._payload = council, payload
 
@@ -168,7 +168,7 @@ class LiveSteps:
         kinds: tuple[str, ...] = ()
         if reply is not None:
             seal = recorder.hand_in_text(reply_text(called.value), waits)
-            kinds = tuple(sorted({each.rpartition(".")[2] for each in found_kinds(reply.text)}))
+            kinds = tuple(sorted({each.rpartition(".")[2] for each in find_kinds(reply.text)}))
         waits.wait()
         # A reason is foreign text: personal data in it is not recorded.
         reason = redact_findings(called.reason[:LONGEST_REASON])

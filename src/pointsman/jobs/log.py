@@ -226,7 +226,7 @@ def abandoned_name(log_id: str) -> str:
     return f"{log_id}.abandoned"
 
 
-def cast_vote(voter: str, vote: CouncilVote) -> VoteCast:
+def short_vote(voter: str, vote: CouncilVote) -> VoteCast:
     """Return a vote in the short form of the log."""
     scores = (vote.correctness, vote.relevance, vote.safety, vote.coherence)
     return VoteCast(vote.vote_id, voter, vote.agent_id, *scores, vote.approve)

@@ -8,7 +8,7 @@ from pointsman.agents.facts import OPEN, PrivacyVerdict, normalise_query
 from pointsman.signals.detectors import detect
 from pointsman.signals.hit import Hit
 from pointsman.signals.kinds import KINDS
-from pointsman.signals.redaction import redacted
+from pointsman.signals.redaction import redact
 
 Find = Callable[[str], Sequence[Hit]]
 
@@ -23,7 +23,7 @@ def privacy_verdict(
     """Say whether a query is blocked; the reason names kinds and never quotes."""
     found = [
         each
-        for each in found_kinds(query, find)
+        for each in find_kinds(query, find)
         if not _is_let_through(each, frozenset(let_through))
     ]
     if not found:
@@ -31,7 +31,7 @@ def privacy_verdict(
     return PrivacyVerdict(is_blocked=True, reason=f"the query holds {', '.join(found)}")
 
 
-def found_kinds(text: str, find: Find = detect) -> tuple[str, ...]:
+def find_kinds(text: str, find: Find = detect) -> tuple[str, ...]:
     """List the kinds found in a text, as written and normalised; a failing detector is one."""
     try:
         hits = [*find(text), *find(normalise_query(text))]
@@ -42,7 +42,7 @@ def found_kinds(text: str, find: Find = detect) -> tuple[str, ...]:
 
 def redact_findings(text: str) -> str:
     """Return foreign text fit for the ledger: redacted where a detector finds something in it."""
-    return redacted(text) if found_kinds(text) else text
+    return redact(text) if find_kinds(text) else text
 
 
 def _is_let_through(found: str, let_through: frozenset[str]) -> bool:

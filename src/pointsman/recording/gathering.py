@@ -11,7 +11,7 @@ from contextlib import closing
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.access.book import SPEND
@@ -26,19 +26,18 @@ from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.storage.policies.secrets import is_resolved
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.spend_reading import Asked, SpendReader
+from pointsman.turns.chain.exploring import explore_draw
 from pointsman.turns.chain.override import Mode, split_override
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import (
     ANY_MODEL,
     BudgetLeft,
     GivenFacts,
-    Health,
     Network,
     Privacy,
     TurnFacts,
     turn_facts,
 )
-from pointsman.turns.learning.exploring import explore_draw
 from pointsman.turns.learning.fingerprint import Fingerprint, Surroundings, fingerprint_of
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.registry.models import (
@@ -48,6 +47,7 @@ from pointsman.turns.registry.models import (
     Tier,
     provider_of,
 )
+from pointsman.turns.registry.provider_state import Health
 
 NOTHING_TOUCHED = Surroundings()
 LOOK_S = 1.0
@@ -169,6 +169,7 @@ class Gathering:
     ) -> TurnFacts:
         """Gather the facts of a decision about one model call."""
         override, text = split_override(message, in_force.ready.aliases, mode)
+        most = around.max_output_tokens
         facts = TurnFacts(
             message=text,
             override=override,
@@ -195,7 +196,7 @@ class Gathering:
             price_table_id=self._files.prices.id,
             tokenizer=TOKENIZER,
             named_model=around.named_model or UNSET,
-            max_output_tokens=_output_bound(around.max_output_tokens),
+            max_output_tokens=UNSET if most is None or not 0 < most <= MAX_INT else most,
         )
         if around.is_worker or not self._has_patterns():
             return facts
@@ -262,11 +263,6 @@ class Gathering:
         """Let go of the pattern store."""
         if "_patterns" in self.__dict__:
             self._patterns.close()
-
-
-def _output_bound(asked: int | None) -> int | UnsetType:
-    """Return the output limit of the request; unset where it is no valid length."""
-    return UNSET if asked is None or not 0 < asked <= MAX_INT else asked
 
 
 def exact_facts(given: GivenFacts, ready: CompiledTurnPolicy, price_table_id: str) -> TurnFacts:

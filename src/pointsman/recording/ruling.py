@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, UnsetType
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import ContentId, content_id
@@ -56,11 +56,6 @@ class PlacementRuling(Struct, frozen=True):
         is_asked = inputs.policy_action != "none" or facts.failed is not None
         return self.outcome.gate == "open" and not looked and not is_asked
 
-    def as_fact(self, policy_id: ContentId, local_model: str | UnsetType) -> Placed:
-        """Return this placement as a fact of the choice of a model."""
-        outcome = self.outcome
-        return Placed(policy_id, outcome.rule_id, outcome.gate, outcome.reason, local_model)
-
 
 class Ruling(Struct, frozen=True):
     """Both decisions about a turn. `is_placed_anew` is false where an earlier placement stands."""
@@ -89,8 +84,9 @@ def decide_turn(policies: Policies, asked: PlacementFacts, facts: TurnFacts) -> 
 
 def decide_model(policies: Policies, placing: PlacementRuling, facts: TurnFacts) -> Ruling:
     """Decide which model takes a turn whose placement is decided."""
-    own = policies.placement.policy.local_model
-    facts = with_placement(facts, placing.as_fact(policies.placement_id, own))
+    own, placed = policies.placement.policy.local_model, placing.outcome
+    fact = Placed(policies.placement_id, placed.rule_id, placed.gate, placed.reason, own)
+    facts = with_placement(facts, fact)
     return Ruling(placing, facts, *decide(policies.turns, facts))
 
 

@@ -45,7 +45,7 @@ from pointsman.sensors.event import (
     is_duplicate,
     passes,
 )
-from pointsman.sensors.sources import next_look, read_source
+from pointsman.sensors.sources import next_poll, read_source
 from pointsman.sensors.state import Pending, SensorState, SensorStates, TargetWork, to_stored
 from pointsman.storage.home import Home
 from pointsman.storage.policies.decision_files import SENSORS, WORKFLOWS
@@ -165,7 +165,7 @@ class SensorService:
         with self._lock:
             state = self.states.load(sensor.id)
             self._read_source(sensor, state)
-            return next_look(sensor, state.cursor_value())
+            return next_poll(sensor, state.cursor_value())
 
     def _read_source(self, sensor: Sensor, state: SensorState) -> None:
         now = self._clock.now()

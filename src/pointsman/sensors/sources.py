@@ -58,7 +58,7 @@ def read_source(
     return SourceReading((), cursor)
 
 
-def next_look(sensor: Sensor, cursor: Value) -> Instant | None:
+def next_poll(sensor: Sensor, cursor: Value) -> Instant | None:
     """Return when a schedule fires next; None for sources that must be polled."""
     if sensor.type != "schedule" or not isinstance(cursor, str):
         return None

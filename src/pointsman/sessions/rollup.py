@@ -71,17 +71,17 @@ def rollup_text(found: Rollup) -> str:
     """Draw the tree."""
     turns = sum(each.turns for each in found.planner)
     models = ", ".join(each.model for each in found.planner) or "no model yet"
-    branch, cost = "├" if found.workers else "└", _usd(found.planner_microusd)
+    branch, cost = "├" if found.workers else "└", dollars_text(found.planner_microusd)
     lines = [
-        f"Session {found.session_id} — total ${_usd(found.total_microusd)}",
+        f"Session {found.session_id} — total ${dollars_text(found.total_microusd)}",
         f"{branch}─ planner ({models}): ${cost}, {_count(turns, 'turn')}",
     ]
     if found.workers:
         count = _count(len(found.workers), "delegation")
-        lines.append(f"└─ workers: ${_usd(found.workers_microusd)}, {count}")
+        lines.append(f"└─ workers: ${dollars_text(found.workers_microusd)}, {count}")
     for index, each in enumerate(found.workers):
         branch = "└" if index == len(found.workers) - 1 else "├"
-        cost, turns_of = _usd(each.cost_microusd), _count(each.turns, "turn")
+        cost, turns_of = dollars_text(each.cost_microusd), _count(each.turns, "turn")
         name = each.model or "no model"
         lines.append(f"   {branch}─ {each.tool_use_id} → {name}: ${cost}, {turns_of}")
     return "\n".join(lines)
@@ -121,8 +121,8 @@ def worker_share(found: WorkerMessages) -> WorkerShare:
     return WorkerShare(found.tool_use_id, found.session_id, model, cost, turns)
 
 
-def _usd(amount: MicroUsd) -> str:
-    """Write an amount with at least two decimals."""
+def dollars_text(amount: MicroUsd) -> str:
+    """Return an amount in dollars with at least two decimals."""
     whole, _, part = microusd_text(amount).partition(".")
     return f"{whole}.{part.ljust(2, '0')}"
 

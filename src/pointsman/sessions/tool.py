@@ -140,7 +140,7 @@ class Skills(Protocol):
         ...
 
     def matching(self, message: str, extensions: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Name the skills that a message and the files in context call for, in a fixed order."""
+        """Return the skills that a message and the files in context call for, in a fixed order."""
         ...
 
 
@@ -164,7 +164,7 @@ class NoTools:
         return None
 
     async def run(self, use: ToolUse, context: ToolContext) -> ToolOutcome:  # noqa: ARG002 - the port's
-        """Say that there is no such tool."""
+        """Return the failure that there is no such tool."""
         message = f"there is no tool `{use.name}`"
         return ToolOutcome((Text(message),), "not_found", message)
 
@@ -176,7 +176,7 @@ class NoPrompt:
     """No skills, or no memory."""
 
     def prompt(self) -> PromptPart:
-        """Say nothing."""
+        """Return an empty prompt."""
         return PromptPart()
 
     def matching(self, message: str, extensions: tuple[str, ...] = ()) -> tuple[str, ...]:  # noqa: ARG002 - the port's

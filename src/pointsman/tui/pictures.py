@@ -40,7 +40,7 @@ def _kind(data: bytes) -> str | None:
 
 
 def near_files(folder: Path, begun: str, most: int = 50) -> tuple[str, ...]:
-    """Name the files that a begun path can become."""
+    """Return the files that complete a begun path."""
     parent = begun.rpartition("/")[0]
     place = Path(parent + "/").expanduser() if begun.startswith(("/", "~")) else folder / parent
     try:

@@ -7,7 +7,8 @@ from typing import Final
 
 from pointsman.errors import DocumentError, PointsmanError
 from pointsman.kernel.document import printable
-from pointsman.kernel.number import MicroUsd, microusd, microusd_text
+from pointsman.kernel.number import MicroUsd, microusd
+from pointsman.sessions.rollup import dollars_text
 
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -40,8 +41,7 @@ def problem_line(error: Exception) -> str:
 def usd_text(amount: str | MicroUsd) -> str:
     """Write dollars with at least two decimals."""
     exact = microusd(amount) if isinstance(amount, str) else amount
-    whole, _, part = microusd_text(exact).partition(".")
-    return f"${whole}.{part.ljust(2, '0')}"
+    return f"${dollars_text(exact)}"
 
 
 def span_text(microseconds: int) -> str:

@@ -35,10 +35,11 @@ class BranchApprovals:
             self._find_or_request(decision_id, each, inputs, by, run_id) for each in targets
         )
 
-    def has_news(self, waited: Sequence[Approval]) -> bool:
+    def has_changed(self, waited: Sequence[Approval]) -> bool:
         """Tell whether the status of a request has changed."""
         return any(
-            self._standing(self._approvals.state(each.request_id)) != each.status for each in waited
+            self._current_status(self._approvals.state(each.request_id)) != each.status
+            for each in waited
         )
 
     def claim(self, used: Sequence[Approval], by: Actor, evaluation_id: str) -> bool:
@@ -56,7 +57,7 @@ class BranchApprovals:
         wanted = _proposal(decision_id, target, inputs, run_id)
         subject = self._approvals.subject(wanted)
         known = self._approvals.about(subject)
-        standing = [(status, each) for each in known if (status := self._standing(each))]
+        standing = [(status, each) for each in known if (status := self._current_status(each))]
         if standing:
             status, state = min(standing, key=lambda each: _ORDER.index(each[0]))
             return Approval(target, state.request.request_id, status)
@@ -65,7 +66,7 @@ class BranchApprovals:
         made = self._approvals.request(replace(wanted, request_id=name), by)
         return Approval(target, made.request.request_id, "pending")
 
-    def _standing(self, state: ActionState) -> ApprovalStatus | None:
+    def _current_status(self, state: ActionState) -> ApprovalStatus | None:
         """Return the status of a request, or None where it is over and another may be made."""
         match state.status:
             case "pending" | "approved":

@@ -181,7 +181,7 @@ class Branching:
             self._write_cache(key, evaluation)
         return evaluation
 
-    def has_news(self, evaluation_id: str) -> bool:
+    def has_changed(self, evaluation_id: str) -> bool:
         """Tell whether the status of a request that an evaluation waited for has changed."""
         if self.approvals is None:
             return False
@@ -192,7 +192,7 @@ class Branching:
                 for facts in ledger.attachments(each)[:1]
             ]
         waited = [each for facts in found for each in FACTS_FORM.decode(facts).approvals]
-        return self.approvals.has_news(waited)
+        return self.approvals.has_changed(waited)
 
     def _decide_with_approvals(
         self,

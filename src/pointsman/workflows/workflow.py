@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from pointsman.branches.facts import read_facts
 from pointsman.branches.trace import BranchOutcome
@@ -152,7 +153,7 @@ class WorkflowRunner:
             log = RunLog(self._desk, lease, name, self._clock, self._ids)
             self._begin(log, record, given, workflow, inputs)
             acting = ActionRunner(settings, given.folder, {})
-            return _Run(self, log, workflow, record, acting, approved).go()
+            return _Run(self, log, workflow, record, acting, approved).run()
         finally:
             lease.release()
 
@@ -172,10 +173,10 @@ class WorkflowRunner:
         made = self._branching.evaluate(decision_id, context, request)
         return made.evaluation_id, made.outcome
 
-    def has_news(self, decided: StageDecision, approved: Sequence[str]) -> bool:
+    def has_changed(self, decided: StageDecision, approved: Sequence[str]) -> bool:
         """Tell whether a decision that waits for approval may have it by now."""
         waits_for = set(decided.outcome.approval_required)
-        return waits_for <= set(approved) or self._branching.has_news(decided.evaluation_id)
+        return waits_for <= set(approved) or self._branching.has_changed(decided.evaluation_id)
 
     def _record(self, run_id: str) -> RunRecord:
         if not self._home.database.exists():
@@ -237,7 +238,7 @@ class _Run:
         own: dict[str, Value] = {"inputs": self._record.inputs, "stages": self._stages}
         return {**self._record.inputs, **self._set, **own, "run": about}
 
-    def go(self) -> RunReport:
+    def run(self) -> RunReport:
         """Take step after step until all paths end, or one must stop."""
         waiting: deque[tuple[str, str]] = deque([(self._workflow.first, "")])
         is_blocked = False
@@ -353,7 +354,7 @@ class _Run:
             return None
         decided = self._record.decided.get(number)
         if decided is not None and not (
-            decided.outcome.approval_required and self._runner.has_news(decided, self._approved)
+            decided.outcome.approval_required and self._runner.has_changed(decided, self._approved)
         ):
             name, outcome = decided.evaluation_id, decided.outcome
         else:
@@ -361,19 +362,9 @@ class _Run:
             self._log.lease.fence()
             request = EvaluationRequest(self._id, stage.id, number, self._approved)
             name, outcome = self._runner.decide(stage.decision, self.context, request)
-        last = self._steps.pop()
-        self._steps.append(
-            RunStep(
-                last.number,
-                last.stage_id,
-                last.status,
-                last.message,
-                last.is_recalled,
-                name,
-                outcome.selected_labels,
-                outcome.selected_targets,
-            )
-        )
+        labels, targets = outcome.selected_labels, outcome.selected_targets
+        step = replace(self._steps[-1], evaluation_id=name, labels=labels, targets=targets)
+        self._steps[-1] = step
         return outcome
 
     def _end(self, status: RunStatus, message: str = "") -> RunReport:

@@ -20,7 +20,7 @@ from pointsman.errors import (
     RouterNoSnapshot,
 )
 from pointsman.governance.action import Actor
-from pointsman.jobs.privacy import found_kinds, privacy_verdict
+from pointsman.jobs.privacy import find_kinds, privacy_verdict
 from pointsman.storage.stores.entries import ContentReader, LedgerReader
 
 NOWHERE = "sha256:" + "0" * 64
@@ -172,7 +172,7 @@ def test_a_detector_that_fails_blocks() -> None:
 
     verdict = privacy_verdict("hello", ("pii", "secret", "detector_failed"), broken)
     assert (verdict.is_blocked, verdict.reason) == (True, "the query holds detector_failed")
-    assert found_kinds("nothing in it") == ()
+    assert find_kinds("nothing in it") == ()
 
 
 @pytest.mark.req(45, 46)

@@ -20,7 +20,7 @@ from pointsman.agents.modules.event import (
     RouterConfigSet,
     SelfRepEvent,
 )
-from pointsman.agents.modules.module import Metrics, ModulePolicy, edge
+from pointsman.agents.modules.module import Metrics, ModulePolicy, make_edge
 from pointsman.agents.policy import POLICY_FORM
 from pointsman.errors import InputError, NotFound
 from pointsman.kernel.instant import Instant
@@ -73,7 +73,7 @@ def test_a_registered_module_is_in_the_next_snapshot_and_can_be_chosen() -> None
     assert module.registration.registered_by == "key-7"
     assert (module.registration.registered_at, module.last_updated) == (AT, AT)
     assert (module.capabilities, module.dependencies) == (("answer", "plan"), ("service:db",))
-    assert selfrep.edges == (edge("agent:n", "service:db", required=True),)
+    assert selfrep.edges == (make_edge("agent:n", "service:db", required=True),)
     assert (module.status, module.status_reason) == ("degraded", "judged 0 of 2 times")
     others = tuple(each for each in selfrep.modules if each.node_id != "agent:a")
     for modules, chosen in ((selfrep.modules, "agent:a"), (others, "agent:n")):

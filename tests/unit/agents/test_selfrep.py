@@ -8,8 +8,8 @@ from tests.models.agents_jobs import a_router, agents_text
 
 from pointsman.agents.file.agents_file import NO_AGENTS, read_selfrep_document
 from pointsman.agents.file.config import DEFAULT_CONFIG, GivenConfig, RouterConfig
-from pointsman.agents.file.make_selfrep import selfrep_of
-from pointsman.agents.modules.module import edge
+from pointsman.agents.file.make_selfrep import make_selfrep
+from pointsman.agents.modules.module import make_edge
 from pointsman.agents.modules.selfrep import SELFREP_FORM, selfrep_id
 from pointsman.agents.modules.trust import DEFAULT_TRUST
 from pointsman.agents.policy import POLICY_FORM, agents_policy
@@ -101,9 +101,9 @@ def test_a_dependency_is_a_required_edge_unless_an_edge_says_otherwise() -> None
     edges = [{"from": "a", "to": "c", "required": False}, {"from": "b", "to": "c"}]
     selfrep = a_router({"modules": modules, "edges": edges}).selfrep
     assert selfrep.edges == (
-        edge("a", "b", required=True),
-        edge("a", "c", required=False),
-        edge("b", "c", required=True),
+        make_edge("a", "b", required=True),
+        make_edge("a", "c", required=False),
+        make_edge("b", "c", required=True),
     )
     assert [each.edge_id for each in selfrep.edges] == ["a->b", "a->c", "b->c"]
     assert [each.dependencies for each in selfrep.modules] == [("b", "c"), ("c",), ()]
@@ -170,7 +170,7 @@ def test_a_snapshot_is_signed_and_read_back_whole() -> None:
 
 def test_a_posted_snapshot_is_read_as_the_file_is() -> None:
     given = read_selfrep_document(read_json(json.dumps(FULL).encode(), "body"))
-    assert selfrep_of(given, "x") == selfrep_of(read_agents(agents_text(FULL), "f"), "x")
+    assert make_selfrep(given, "x") == make_selfrep(read_agents(agents_text(FULL), "f"), "x")
 
 
 @pytest.mark.req(5)

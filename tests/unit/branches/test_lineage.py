@@ -74,6 +74,22 @@ def test_each_evaluation_is_linked_to_its_inputs_and_the_branch_it_chose(graph: 
     assert decisions[1].metadata["cached"] is True
 
 
+def test_the_first_decision_of_a_run_is_linked_to_the_sensor_that_began_it(tmp_path: Path) -> None:
+    (tmp_path / "decisions").mkdir()
+    (tmp_path / "decisions" / "d.yaml").write_text(DECISIONS)
+    with Pointsman(tmp_path, clock=FrozenClock(), ids=CountedIds()) as pointsman:
+        ask = pointsman.branching.evaluate
+        by_sensor = ask("many", {"n": 1}, EvaluationRequest("s-1", "s"))
+        in_run = ask("gate", {"artifact": {"score": 1}}, EvaluationRequest("s-1.a", "check"))
+        elsewhere = ask("gate", {"artifact": {"score": 1}}, EvaluationRequest("s-2.a", "check"))
+    with closing(LedgerReader(tmp_path / "ledger.db")) as ledger:
+        graph = lineage_graph(BranchLog(ledger).every())
+    assert by_sensor.outcome.selected_targets == ("a",)
+    first, other = (f"decision:gate:{each.evaluation_id}" for each in (in_run, elsewhere))
+    assert GraphEdge("target:s-1/a", first, "derived") in graph.edges
+    assert not [each for each in graph.edges if each.target == other and "s-1" in each.source]
+
+
 def test_several_targets_and_a_target_that_a_guardrail_moved_are_all_there(graph: Graph) -> None:
     labels = {(each.target, each.label) for each in graph.edges if each.type == "generated"}
     assert {("target:a", "A"), ("target:b", "B"), ("target:human", "block")} <= labels

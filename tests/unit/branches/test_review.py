@@ -12,6 +12,7 @@ from pointsman.branches.facts import read_facts
 from pointsman.branches.policy import BranchPolicy, branch_policy, read_document
 from pointsman.branches.rules import cells
 from pointsman.branches.rules.review import BranchConcern, BranchFinding, review
+from pointsman.branches.rules.table import Table
 from pointsman.kernel.document import Document
 
 SHOWN = {BranchConcern.SHADOWED, BranchConcern.OVERLAP, BranchConcern.CONFLICT, BranchConcern.GAP}
@@ -44,7 +45,7 @@ def check_example(policy: BranchPolicy, finding: BranchFinding) -> None:
     facts = read_facts("d", finding.example)
     outcome, _ = decide(ready, facts)
     scope = cells.Cell(finding.example, is_open=False).scope(ready.decision("d"))
-    true = ready.decision("d").table.every(scope).hits
+    true = Table(ready.decision("d").conditions, first=False).hits(scope).hits
     if finding.code is BranchConcern.GAP:
         assert outcome.is_default
         return

@@ -8,6 +8,8 @@ import pytest
 from tests.unit.branches.watched_home import House
 
 from pointsman.errors import DocumentError, InputError
+from pointsman.kernel.instant import Instant
+from pointsman.sensors.event import SensorEvent, forget_old, is_duplicate
 from pointsman.storage.policies.sensor_file import read_sensors
 
 FILES = """
@@ -248,3 +250,16 @@ def test_every_branch_of_a_sensors_decision_needs_something_to_run(house: House)
     house.sensor(FILES.replace("decision: by-type", "decision: by-tpye"))
     with pytest.raises(InputError, match="did you mean `by-type`"):
         house.service.check()
+
+
+@pytest.mark.parametrize(("passed_us", "is_again"), [(1_999_999, True), (2_000_000, False)])
+def test_an_equal_event_is_a_duplicate_until_the_window_is_over(
+    passed_us: int, is_again: bool
+) -> None:
+    text = FILES.replace("debounce: 2s", "dedup: 2s").encode()
+    (sensor,) = read_sensors(text, "s.yaml").every
+    event = SensorEvent("s", "file_change", "e", 1, Instant(0), {"n": 1})
+    fired, now = {event.fingerprint: 5}, Instant(5 + passed_us)
+    assert is_duplicate(sensor, event, fired, now) is is_again
+    assert forget_old(sensor, fired, now) == (fired if is_again else {})
+    assert not is_duplicate(sensor, event, {}, now)

@@ -16,12 +16,12 @@ from pointsman.expressions.values import MISSING
 KINDS = [f"k{n}" for n in range(24)]
 
 
-def rows(*texts: str) -> Table:
-    return Table([condition(text) for text in texts])
+def rows(*texts: str, first: bool = True) -> Table:
+    return Table([condition(text) for text in texts], first=first)
 
 
-def table_of(draw: Draw) -> tuple[list[tuple], Table]:
-    """Draw a table; half of them ask for one value in most rows, so that they are indexed."""
+def tables_of(draw: Draw) -> tuple[list[tuple], Table, Table]:
+    """Draw a table, for its first hit and for all; half ask for one value, and are indexed."""
     trees: list[tuple] = []
     is_indexed = draw.chance(2)
     count = draw.choice([1, 5, 40])
@@ -43,7 +43,8 @@ def table_of(draw: Draw) -> tuple[list[tuple], Table]:
         except ExpressionRefused:
             continue
         trees.append(tree)
-    return trees, rows(*(draw.text(tree) for tree in trees))
+    texts = [draw.text(tree) for tree in trees]
+    return trees, rows(*texts), rows(*texts, first=False)
 
 
 @pytest.mark.slow
@@ -51,8 +52,8 @@ def test_random_tables_agree_with_the_model_row_by_row() -> None:
     indexed = 0
     for seed in range(120):
         draw = Draw(f"table {seed}")
-        trees, table = table_of(draw)
-        indexed += table.is_indexed
+        trees, until_first, all_rows = tables_of(draw)
+        indexed += all_rows.is_indexed
         for _ in range(8):
             context = draw.context()
             given: Any = {"kind": draw.choice([*KINDS, 3, True, None, ["k1"]]), "x": draw.json()}
@@ -61,10 +62,10 @@ def test_random_tables_agree_with_the_model_row_by_row() -> None:
             wanted = [expression_model.evaluate(tree, context, given) for tree in trees]
             true = tuple(row for row, each in enumerate(wanted) if each is True)
             unknown = [row for row, each in enumerate(wanted) if not isinstance(each, bool)]
-            every = table.every(EvaluationScope(context, given))
+            every = all_rows.hits(EvaluationScope(context, given))
             assert every.hits == true
             assert sorted(every.unknown) == unknown
-            first = table.first(EvaluationScope(context, given))
+            first = until_first.hits(EvaluationScope(context, given))
             seen = true[0] + 1 if true else len(trees)
             assert (first.hits, first.seen) == (true[:1], seen)
             assert sorted(first.unknown) == [row for row in unknown if row < seen]
@@ -83,26 +84,27 @@ def test_an_index_is_made_where_most_conditions_ask_for_one_value() -> None:
 def test_the_index_takes_nothing_for_something_else(kind: Any) -> None:
     table = rows(*(f"input.kind == {n}" for n in range(2, 12)))
     given = {} if kind is MISSING else {"kind": kind}
-    found = table.first(EvaluationScope({}, given))
+    found = table.hits(EvaluationScope({}, given))
     assert table.is_indexed
     assert found.hits == ((0,) if kind in ([Decimal(2)] if kind is not MISSING else []) else ())
 
 
 def test_rules_behind_a_missing_value_still_fire() -> None:
     table = rows("input.a > 1", "input.b == 2", "input.a < 5")
-    found = table.first(EvaluationScope({}, {"b": 2}))
+    found = table.hits(EvaluationScope({}, {"b": 2}))
     assert found.hits == (1,)
     assert found.unknown[0].missing == ("input.a",)
-    assert table.every(EvaluationScope({}, {"b": 2})).hits == (1,)
+    every = rows("input.a > 1", "input.b == 2", "input.a < 5", first=False)
+    assert every.hits(EvaluationScope({}, {"b": 2})).hits == (1,)
 
 
 def test_every_condition_has_a_step_budget_of_its_own() -> None:
     table = rows(*["input.t contains 'x'"] * 3, "input.t contains 'a'")
-    found = table.first(EvaluationScope({}, {"t": "a" * 300_000}))
+    found = table.hits(EvaluationScope({}, {"t": "a" * 300_000}))
     assert (found.hits, found.unknown) == ((3,), {})
 
 
 def test_a_condition_that_is_no_truth_value_is_unknown() -> None:
-    found = rows("input.a", "input.b").every(EvaluationScope({}, {"a": 3, "b": True}))
+    found = rows("input.a", "input.b", first=False).hits(EvaluationScope({}, {"a": 3, "b": True}))
     assert found.hits == (1,)
     assert found.unknown[0].reason == "it is neither true nor false"

@@ -7,7 +7,7 @@ from tests.unit.dialects.sdk import pieces
 from tests.unit.dialects.test_answers import FULL, read_stream, streamed
 from tests.unit.dialects.values import DIALECTS, responses
 
-from pointsman.providers.dialects.tap import stop_reason_of, tap, usage_of
+from pointsman.providers.dialects.tap import end_of, tap, usage_of
 from pointsman.providers.dialects.whole import fold, unfold
 from pointsman.providers.messages import Usage
 from pointsman.providers.registry.dialects import speaker
@@ -35,7 +35,7 @@ def test_the_tap_knows_what_the_reader_knows(dialect, response, size):
 def test_a_whole_answer_tells_its_usage_and_its_end(dialect, response):
     body = speaker(dialect).write_response(response, "m", 7)
     assert usage_of(dialect, body) == response.usage
-    assert stop_reason_of(dialect, body) == response.stop_reason
+    assert end_of(dialect, body)[1] == response.stop_reason
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -84,7 +84,7 @@ def test_spaces_after_colons_are_read():
 def test_what_is_no_answer_tells_nothing(dialect):
     for body in (b"", b"nope", b"[]", b'{"usage":5}', b'{"usage":null}', b"[" * 100_000):
         assert usage_of(dialect, body) == Usage()
-        assert stop_reason_of(dialect, body) is None
+        assert end_of(dialect, body)[1] is None
 
 
 def test_an_endless_line_is_not_kept():

@@ -121,6 +121,14 @@ def test_a_worker_is_routed_by_its_tier_and_told_to_its_planner() -> None:
     ]
 
 
+def test_a_worker_cannot_delegate_even_on_a_model_that_may() -> None:
+    play = Play(delegates(call(tier="deep")), answer("all"), workers={TASK: [answer("renamed")]})
+    play.turn(a_turn(a_policy(), "rename it", tools=[READ]))
+    assert [each.model for each in play.calls] == [OPUS, OPUS, OPUS]
+    offered = [{tool.name for tool in each.request.tools} for each in play.calls]
+    assert ["delegate" in names for names in offered] == [True, False, True]
+
+
 @pytest.mark.req(113)
 def test_delegation_leaves_the_planners_lock_alone() -> None:
     play = Play(

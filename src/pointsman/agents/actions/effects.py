@@ -27,7 +27,7 @@ from pointsman.agents.modules.module import (
     Module,
     ModulePolicy,
     Registration,
-    edge,
+    make_edge,
 )
 from pointsman.agents.modules.selfrep import SelfRep
 from pointsman.agents.modules.trust import status_after
@@ -104,7 +104,7 @@ def _register(selfrep: SelfRep, event: ModuleAdded, at: Instant) -> SelfRep:
         is_fallback=given.is_fallback,
     )
     edges = [each for each in selfrep.edges if each.from_ != given.node_id]
-    edges += [edge(given.node_id, to, required=required) for to, required in needs.items()]
+    edges += [make_edge(given.node_id, to, required=required) for to, required in needs.items()]
     ordered = tuple(sorted(edges, key=lambda each: (each.from_, each.to)))
     return replace(
         _replace_module(selfrep, degrade_if_unproven(module, selfrep.trust)), edges=ordered

@@ -19,7 +19,7 @@ from pointsman.agents.modules.module import (
     Module,
     ModulePolicy,
     Registration,
-    edge,
+    make_edge,
 )
 from pointsman.agents.modules.selfrep import NO_EVENTS, SCHEMA_VERSION, SelfRep
 from pointsman.agents.modules.trust import DEFAULT_TRUST, TrustConstants, status_after
@@ -27,7 +27,7 @@ from pointsman.kernel.instant import EPOCH, Instant, read_instant
 from pointsman.kernel.number import Billionths, billionths, billionths_text
 
 
-def selfrep_of(given: GivenSelfRep | AgentsFile, config_hash: str) -> SelfRep:
+def make_selfrep(given: GivenSelfRep | AgentsFile, config_hash: str) -> SelfRep:
     """Return the snapshot of checked modules, under the router's snapshot in force."""
     trust, warnings = _trust(given.trust)
     edges = _edges(given)
@@ -50,7 +50,7 @@ def _edges(given: GivenSelfRep | AgentsFile) -> tuple[Edge, ...]:
     for node_id, module in given.modules.items():
         for name in module.dependencies:
             found.setdefault((node_id, name), True)
-    return tuple(edge(*ends, required=required) for ends, required in sorted(found.items()))
+    return tuple(make_edge(*ends, required=required) for ends, required in sorted(found.items()))
 
 
 def _module(

@@ -69,7 +69,7 @@ class Edge(Struct, frozen=True, forbid_unknown_fields=True):
     required: bool = field(name="required")
 
 
-def edge(from_: str, to: str, *, required: bool) -> Edge:
+def make_edge(from_: str, to: str, *, required: bool) -> Edge:
     """Make an edge; its id is made of its ends."""
     return Edge(f"{from_}->{to}", from_, to, required)
 

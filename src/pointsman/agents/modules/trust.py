@@ -119,11 +119,11 @@ def status_after(
         return status, ""
     if failures >= constants.failures_offline:
         return "offline", f"{failures} failures in a row"
-    reasons = [*_doubts(apt, metrics, constants)]
+    reasons = [*_degradation_reasons(apt, metrics, constants)]
     return ("degraded", "; ".join(reasons)) if reasons else ("healthy", "")
 
 
-def _doubts(apt: Billionths, metrics: Metrics, constants: TrustConstants) -> list[str]:
+def _degradation_reasons(apt: Billionths, metrics: Metrics, constants: TrustConstants) -> list[str]:
     found = []
     if metrics.consecutive_failures:
         found.append("failed the last time")

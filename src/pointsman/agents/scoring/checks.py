@@ -21,7 +21,7 @@ from pointsman.agents.modules.module import action_key
 from pointsman.agents.trace import CheckName
 
 
-class Gate:
+class JobChecks:
     """The checks of one job."""
 
     __slots__ = (
@@ -75,7 +75,7 @@ class Gate:
             return row.node_id, Excluded.ACTION_NOT_ALLOWED, action
         return None
 
-    def is_silent(self, roster: Roster) -> bool:
+    def excludes_none_of(self, roster: Roster) -> bool:
         """Whether neither this job nor any policy excludes a module of the roster."""
         if self.is_narrow or self.intent in roster.forbidden:
             return False

@@ -13,6 +13,7 @@ from pointsman.branches.compiled import CompiledDecision, compile_policy
 from pointsman.branches.policy import BranchPolicy, Case
 from pointsman.branches.rules.cells import Cell, Cells, asked_by, fits_together
 from pointsman.branches.rules.guardrails import NO_APPROVALS, judge_choice
+from pointsman.branches.rules.table import Table
 from pointsman.expressions.values import Value, same
 from pointsman.kernel.meaning import Meaning
 
@@ -87,8 +88,9 @@ class _Review:
     def _masks(self, cells: Sequence[Cell]) -> dict[int, int]:
         """Give, for every rule, the cells in which it is true, as the bits of a number."""
         masks = dict.fromkeys(self._rows, 0)
+        table = Table(self._ready.conditions, first=False)
         for number, cell in enumerate(cells):
-            for row in self._ready.table.every(cell.scope(self._ready)).hits:
+            for row in table.hits(cell.scope(self._ready)).hits:
                 if row in masks:
                     masks[row] |= 1 << number
         return masks

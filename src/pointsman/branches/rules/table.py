@@ -10,7 +10,6 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property
 from typing import NamedTuple, TypeAlias, cast
 
 from pointsman.expressions.code import ARGUMENTS, CodeBuilder, function
@@ -38,49 +37,49 @@ _NONE: Mapping[int, EvaluationResult] = {}
 
 
 class Table:
-    """The conditions of one decision."""
+    """The conditions of one decision, compiled: `first` asks until one is true, else all are.
 
-    def __init__(self, conditions: Sequence[Expression]) -> None:
+    An indexed table compiles each condition, to ask single ones; any other is one code object.
+    """
+
+    def __init__(self, conditions: Sequence[Expression], *, first: bool) -> None:
         self._conditions = tuple(conditions)
+        self._is_first = first
         self._index = _Index.best(self._conditions)
-
-    @cached_property
-    def _first(self) -> Callable[..., int]:
-        return _compile(self._conditions, is_first=True)
-
-    @cached_property
-    def _every(self) -> Callable[..., int]:
-        return _compile(self._conditions, is_first=False)
+        self._run: Callable[..., int] | None = None
+        if self._index is None:
+            self._run = _compile(self._conditions, is_first=first)
+            return
+        for condition in self._conditions:
+            condition.compile()
 
     @property
     def is_indexed(self) -> bool:
         """Whether a value is looked up before conditions are asked."""
         return self._index is not None
 
-    def first(self, scope: EvaluationScope) -> Hits:
-        """Return the first condition that is true; those behind it are not looked at."""
-        if self._index is not None:
-            rows = self._index.rows(scope)
-            if rows is not None:
-                return self._first_of(rows, scope)
+    def hits(self, scope: EvaluationScope) -> Hits:
+        """Return the conditions that are true; of a `first` table at most one."""
+        if self._run is None:
+            able = None if self._index is None else self._index.rows(scope)
+            rows = range(len(self._conditions)) if able is None else able
+            return self._first_of(rows, scope) if self._is_first else self._all_of(rows, scope)
         careful = _Careful(self._conditions, scope)
-        found = self._first(scope.context, scope.whole, scope.input, careful, None)
-        return Hits((), len(self._conditions), careful.unknown) if found < 0 else Hits(
-            (found,), found + 1, careful.unknown
-        )  # fmt: skip
-
-    def every(self, scope: EvaluationScope) -> Hits:
-        """Return all conditions that are true."""
+        if self._is_first:
+            found = self._run(scope.context, scope.whole, scope.input, careful, None)
+            return Hits((), len(self._conditions), careful.unknown) if found < 0 else Hits(
+                (found,), found + 1, careful.unknown
+            )  # fmt: skip
         hits: list[int] = []
-        careful = _Careful(self._conditions, scope)
-        rows = None if self._index is None else self._index.rows(scope)
-        if rows is None:
-            self._every(scope.context, scope.whole, scope.input, careful, hits.append)
-        else:
-            hits = [row for row in rows if careful.is_true(row)]
+        self._run(scope.context, scope.whole, scope.input, careful, hits.append)
         return Hits(tuple(hits), len(self._conditions), careful.unknown)
 
-    def _first_of(self, rows: tuple[int, ...], scope: EvaluationScope) -> Hits:
+    def _all_of(self, rows: Sequence[int], scope: EvaluationScope) -> Hits:
+        careful = _Careful(self._conditions, scope)
+        hits = tuple(row for row in rows if careful.is_true(row))
+        return Hits(hits, len(self._conditions), careful.unknown)
+
+    def _first_of(self, rows: Sequence[int], scope: EvaluationScope) -> Hits:
         careful: _Careful | None = None
         for row in rows:
             condition = self._conditions[row]

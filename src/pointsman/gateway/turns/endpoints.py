@@ -118,17 +118,13 @@ class ModelEndpoint:
         """Count a request that is over, and tell of it."""
         parts = self.parts
         parts.metrics.in_flight -= 1
-        self._count(status)
-        if parts.log.is_on:
-            parts.log.request(_log_line(self._name, status, live, parts.log.now(), failed))
-
-    def _count(self, status: int) -> None:
         cell = self._counted.get(status)
         if cell is None:
             labels = (("endpoint", self._name), ("status", str(status)))
-            cell = self.parts.metrics.cell("pointsman_requests_total", labels)
-            self._counted[status] = cell
+            cell = self._counted[status] = parts.metrics.cell("pointsman_requests_total", labels)
         cell.value += 1
+        if parts.log.is_on:
+            parts.log.request(_log_line(self._name, status, live, parts.log.now(), failed))
 
     def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
         """Read a request, or raise why it cannot be served."""
@@ -156,21 +152,19 @@ class ModelEndpoint:
                 live.release_claims(sharing)
 
     def is_plain(self, live: LiveTurn) -> bool:
-        """Tell whether no shadow run follows a turn."""
-        shadow_runs = self._shadow_runs
-        return shadow_runs is None or not shadow_runs.may_follow(live)
+        """Tell whether neither a judge nor a shadow run may follow a turn, as in most homes."""
+        shadow_runs, ready = self._shadow_runs, live.in_force.ready
+        return shadow_runs is None or not (shadow_runs.has_judge or ready.learns_on_purpose)
 
     async def drive(self, live: LiveTurn, send: Send) -> None:
         """Run a turn from its beginning."""
         lock = live.lock()
         flow = new_flow(live) if lock is None else continue_flow(live, lock)
         shadow_runs = self._shadow_runs
-        heard = (
-            CopyingSend(send) if shadow_runs is not None and shadow_runs.may_follow(live) else None
-        )
-        ended, last = await _run(flow, live, heard or send)
-        if shadow_runs is not None and heard is not None:
-            shadow_runs.follow(live, heard)
+        copied = None if self.is_plain(live) else CopyingSend(send)
+        ended, last = await _run(flow, live, copied or send)
+        if shadow_runs is not None and copied is not None:
+            shadow_runs.follow(live, copied)
         _check_went_well(live, ended, last)
 
     async def _refuse(self, send: Send, error: PointsmanError, live: LiveTurn | None) -> int:

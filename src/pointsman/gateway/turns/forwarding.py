@@ -44,7 +44,7 @@ from pointsman.providers.dialects.words_before import WordsBefore, with_words_be
 from pointsman.providers.failures import failure_inside
 from pointsman.providers.http.exchange import Exchange
 from pointsman.providers.http.provider import HttpProvider
-from pointsman.providers.messages import StopReason, Usage
+from pointsman.providers.messages import Usage
 from pointsman.providers.port import Dialect, Outgoing, UpstreamAnswer, UpstreamError
 from pointsman.providers.registry.dialects import speaker
 
@@ -75,8 +75,8 @@ class Forwarding:
         self.send = send
         self._provider, self._name = live.parts.providers.of(model, live.in_force.models)
         wanted, spoken = live.request.dialect, self._provider.dialects
-        self._dialect: Dialect = wanted if wanted in spoken else spoken[0]
-        self.is_same = self._dialect == wanted
+        self.dialect: Dialect = wanted if wanted in spoken else spoken[0]
+        self.is_same = self.dialect == wanted
         """Whether caller and provider speak the same dialect."""
 
     def outgoing(self) -> Outgoing:
@@ -87,14 +87,18 @@ class Forwarding:
             own = without_foreign(request.dialect, self.live.stripped_body())
             is_given = own is request.asked.body
             body = look.with_model(self._name) if is_given else with_model(own, self._name)
-            if look.is_stream and self._dialect == "chat":
+            if look.is_stream and self.dialect == "chat":
                 body = self._asking_usage(body)
         else:
             asked = speaker(request.dialect).read_request(self.live.stripped_body())
             self._wants_usage = asked.wants_usage
-            body = write_request(self._dialect, asked, self._name)
-        passed = self._beta_headers(request.asked.headers) if self.is_same else ()
-        return Outgoing(self._dialect, self._name, body, look.is_stream, passed)
+            body = write_request(self.dialect, asked, self._name)
+        passed: tuple[tuple[str, str], ...] = ()
+        headers = request.asked.headers
+        if self.is_same and not headers.keys().isdisjoint(_PASSED_ON):
+            found = [(name, headers[name]) for name in _PASSED_ON if name in headers]
+            passed = tuple((name.decode(), value.decode("latin-1")) for name, value in found)
+        return Outgoing(self.dialect, self._name, body, look.is_stream, passed)
 
     def _asking_usage(self, body: bytes) -> bytes:
         """Ask what the stream uses, if the provider is to tell it always."""
@@ -105,13 +109,6 @@ class Forwarding:
         asking = asking_usage(body, self.live.request.look.stream_options)
         self._has_asked_usage = asking is not body
         return asking
-
-    @staticmethod
-    def _beta_headers(headers: Mapping[bytes, bytes]) -> tuple[tuple[str, str], ...]:
-        if headers.keys().isdisjoint(_PASSED_ON):
-            return ()
-        found = [(name, headers[name]) for name in _PASSED_ON if name in headers]
-        return tuple((name.decode(), value.decode("latin-1")) for name, value in found)
 
     async def run(self) -> CallResult:
         """Call the model and let its answer out; says how it went."""
@@ -135,7 +132,7 @@ class Forwarding:
         provider = self._provider
         if not isinstance(provider, HttpProvider) or not self.is_same:
             return None
-        return partial(provider.begin, provider.write(self.outgoing()), self.live.deadlines())
+        return partial(provider.begin, provider.write(self.outgoing()), self.live.parts.deadlines)
 
     async def run_to_end(self, begun: Exchange | None) -> CallResult:
         """Let the answer of a call out, also one that was sent already; says how it went."""
@@ -157,20 +154,16 @@ class Forwarding:
             await answer.close()
 
     async def _answer(self, begun: Exchange | None) -> UpstreamAnswer:
-        provider, deadlines = self._provider, self.live.deadlines()
+        provider, deadlines = self._provider, self.live.parts.deadlines
         if begun is None or not isinstance(provider, HttpProvider):
             return await provider.send(self.outgoing(), deadlines)
         return await provider.send(self.outgoing(), deadlines, begun)
-
-    def end_of(self, body: bytes) -> tuple[Usage, StopReason | None]:
-        """Return the usage and the stop reason of a whole answer."""
-        return end_of(self._dialect, body)
 
     async def _whole(self, answer: UpstreamAnswer) -> CallResult:
         live = self.live
         body = told = await answer.read()
         self.call.stop_waiting()
-        usage, reason = self.end_of(body)
+        usage, reason = end_of(self.dialect, body)
         if reason is None:
             _check_is_answer(self._provider.name, body)
         if not self.is_same:
@@ -191,13 +184,13 @@ class Forwarding:
     def _translate(self, body: bytes) -> bytes:
         asked = speaker(self.live.request.dialect)
         try:
-            told = speaker(self._dialect).read_response(body)
+            told = speaker(self.dialect).read_response(body)
             return asked.write_response(told, self.model, int(time.time()))
         except InputError as error:
             raise unreadable(self._provider.name, error) from error
 
     async def _stream(self, answer: UpstreamAnswer) -> CallResult:
-        seen, carriage = tap(self._dialect), self._carriage()
+        seen, carriage = tap(self.dialect), self._carriage()
         try:
             await self._relay(answer, seen, carriage)
         except UpstreamError as error:
@@ -279,7 +272,7 @@ class Forwarding:
     def _translating(self) -> TranslatedStream:
         target = speaker(self.live.request.dialect)
         writer = target.stream_writer(self.model, int(time.time()), wants_usage=self._wants_usage)
-        return TranslatedStream(self._provider.name, speaker(self._dialect).stream_reader(), writer)
+        return TranslatedStream(self._provider.name, speaker(self.dialect).stream_reader(), writer)
 
     async def _begin_answer(self, seen: Tap) -> Headers:
         """Wait until a byte may leave; gives the headers that go before it."""
@@ -297,7 +290,7 @@ class Forwarding:
 
     def complete(self, attempts: int, body: bytes, usage: Usage, reason: str) -> None:
         """Settle a call whose whole answer is out; `body` is the provider's own."""
-        self.call.complete(WholeAnswer(self._dialect, body, usage), reason, attempts)
+        self.call.complete(WholeAnswer(self.dialect, body, usage), reason, attempts)
 
     def _fail(self, error: UpstreamError) -> CallResult:
         self.error = error

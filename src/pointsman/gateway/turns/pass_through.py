@@ -39,7 +39,6 @@ from pointsman.providers.failures import failure_inside
 from pointsman.providers.http.provider import HttpProvider
 from pointsman.providers.port import Operation, Outgoing, UpstreamAnswer, UpstreamError
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.chain.override import Mode
 
 
 class _Body(Struct):
@@ -59,14 +58,10 @@ _BODY = msgspec.json.Decoder(_Body)
 class _NamedTurn(LiveTurn):
     """A turn for its named model only; an `@` in its text is text."""
 
-    @property
-    def inline_mode(self) -> Mode:
-        """How an `@alias` is taken."""
-        return "off"
-
-    def fallback(self) -> Fallback:
-        """Return the fallback settings: no other model may take over."""
-        return Fallback(is_on=False)
+    def __init__(self, parts: GatewayServices, request: TurnRequest, in_force: InForce) -> None:
+        super().__init__(parts, request, in_force)
+        self.inline_mode = "off"
+        self.fallback = Fallback(is_on=False)
 
 
 class PassThroughEndpoint(ModelEndpoint):
@@ -178,7 +173,7 @@ class PassThroughCall:
         body, is_stream = with_model(request.asked.body, name), request.look.is_stream
         outgoing = Outgoing(request.dialect, name, body, is_stream, operation=self._operation)
         try:
-            answer = await provider.send(outgoing, live.deadlines())
+            answer = await provider.send(outgoing, live.parts.deadlines)
         except UpstreamError as error:
             return self._fail(error)
         self._call.answer_headers = answer.headers

@@ -43,7 +43,7 @@ from pointsman.recording.ruling import Ruling, policies_in_force
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
 from pointsman.storage.writer.durability import Durability
-from pointsman.turns.learning.exploring import was_explored
+from pointsman.turns.chain.exploring import was_explored
 from pointsman.version import VERSION
 
 MOST_WAITING: Final = 64
@@ -79,6 +79,7 @@ class ShadowRuns:
         self._parts = parts
         given = parts.settings.judge
         self._judge = given.model
+        self.has_judge = bool(given.model)
         self._judged_share = billionths(f"{given.share:f}")
         self._rubric = Rubric(given.rubric) if given.rubric else Rubric()
         self._waiting: deque[_Work] = deque()
@@ -87,10 +88,6 @@ class ShadowRuns:
         """How many of them look for more: one that ends is among them for a moment longer."""
         self._patterns = PatternStore(parts.pointsman.home.patterns)
         parts.ending.append(self._patterns.close)
-
-    def may_follow(self, live: LiveTurn) -> bool:
-        """Tell whether anything might be done beside a turn; for most homes nothing ever is."""
-        return bool(self._judge) or live.in_force.ready.learns_on_purpose
 
     def follow(self, live: LiveTurn, heard: CopyingSend) -> None:
         """See to a turn whose answer is out. Does not wait."""
@@ -286,4 +283,4 @@ class SideCall:
     async def _ask(self, request: ModelRequest) -> ModelAnswer:
         parts, live = self._parts, self._live
         provider, name = parts.providers.of(self._ruling.model, live.in_force.models)
-        return await ask_whole(provider, name, request, live.deadlines())
+        return await ask_whole(provider, name, request, live.parts.deadlines)

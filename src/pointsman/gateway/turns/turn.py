@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from pointsman.access.caps import Owners, caps_of
-from pointsman.calls.flow import Fallback, Record, RecordPlacement, TurnLock
+from pointsman.calls.flow import Record, RecordPlacement, TurnLock
 from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall
 from pointsman.calls.services import CallEnd
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
@@ -26,7 +26,7 @@ from pointsman.gateway.telemetry.tracing import trace_context
 from pointsman.gateway.turns.incoming import TurnRequest
 from pointsman.kernel.record import Aside, Names
 from pointsman.providers.dialects.prefix import with_text_of_last_user
-from pointsman.providers.port import Deadlines, provider_request_id
+from pointsman.providers.port import provider_request_id
 from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.recording.taints import ITEM
 from pointsman.storage.policies.policies import InForce
@@ -72,6 +72,11 @@ class LiveTurn:
         self.durability = Durability(parts.bridge())
         self.turn_id = parts.pointsman.ids.new_id()
         self.session_id = request.conversation.id
+        self.is_derived = request.conversation.source == "derived"
+        """Whether its session is known by the opening of the conversation alone."""
+        self.inline_mode: Mode = parts.settings.inline_override
+        """How an `@alias` at the start of a message is taken."""
+        self.fallback = parts.fallback
         self.trace = trace_context(request.asked.headers)
         self.fallen_from: tuple[str, ...] = ()
         self.locked: TurnLock | None = None
@@ -163,19 +168,6 @@ class LiveTurn:
         if self.ahead is not None and self.ahead.claims:
             sharing.let_go(self.ahead.claims)
 
-    @property
-    def inline_mode(self) -> Mode:
-        """How an `@alias` at the start of a message is taken."""
-        return self.parts.settings.inline_override
-
-    def fallback(self) -> Fallback:
-        """Return the fallback settings."""
-        return self.parts.fallback
-
-    def deadlines(self) -> Deadlines:
-        """Return the provider's deadlines."""
-        return self.parts.deadlines
-
     def stripped_body(self) -> bytes:
         """Return the body without its message's leading `@alias`, or the backslash of `\\@`."""
         body = self.request.asked.body
@@ -227,11 +219,6 @@ class LiveTurn:
             taint_as=self._taint_name,
         )
 
-    @property
-    def is_derived(self) -> bool:
-        """Whether its session is known by the opening of the conversation alone."""
-        return self.request.conversation.source == "derived"
-
     def items(self) -> list[str]:
         """Name the user's earlier messages, as taints name them."""
         names = [f"{self.session_id}{ITEM}{each}" for each in self.request.look.said_before()]
@@ -276,24 +263,17 @@ class LiveTurn:
             found.append((b"x-pointsman-policy", winner.policy.encode()))
             if winner.rule_name:
                 found.append((b"x-pointsman-rule", _header(winner.rule_name)))
-        rejected = self._rejected_choices()
+        rejected: list[str] = []
+        if self.ruling is not None and self.ruling.outcome.banners and winner is not None:
+            # The models chosen by hand that did not take the turn.
+            chain = self.ruling.trace.chain[:2]
+            rejected = [each.candidate_model or "" for each in chain if each.verdict == "rejected"]
         if rejected:
             found.append((b"x-pointsman-notice", b"turns.choice_rejected"))
         if rejected or self.fallen_from:
             names = dict.fromkeys((*rejected, *self.fallen_from))
             found.append((b"x-pointsman-fallback-from", _header(", ".join(names))))
         return found
-
-    def _rejected_choices(self) -> list[str]:
-        """Name the models chosen by hand that did not take the turn."""
-        ruling = self.ruling
-        if ruling is None or not ruling.outcome.banners or self.winner is None:
-            return []
-        return [
-            each.candidate_model or ""
-            for each in ruling.trace.chain[:2]
-            if each.verdict == "rejected"
-        ]
 
     def open_call(self, model: str) -> ModelCall:
         """Make ready to call a model; its money is to be reserved first."""
@@ -359,17 +339,13 @@ def request_id_header(
 ) -> tuple[bytes, bytes]:
     """Return the request id under the name that the vendor of a dialect gives it."""
     name = b"request-id" if dialect == "messages" else b"x-request-id"
-    return name, _bytes(provider_request_id(headers) or own_id)
+    return name, (provider_request_id(headers) or own_id).encode("latin-1", "replace")
 
 
 def passed_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     """Return a provider's headers about its limits and its time."""
     return [
-        (name.encode("ascii", "replace"), _bytes(value))
+        (name.encode("ascii", "replace"), value.encode("latin-1", "replace"))
         for name, value in headers.items()
         if name in _NAMED or name.startswith(_PREFIXES)
     ]
-
-
-def _bytes(value: str) -> bytes:
-    return value.encode("latin-1", "replace")

@@ -22,6 +22,7 @@ from pointsman.gateway.serving.http import Asked, Receive, Send
 from pointsman.gateway.turns.endpoints import ModelEndpoint, finish_turn
 from pointsman.gateway.turns.forwarding import Begin, Forwarding
 from pointsman.gateway.turns.turn_flow import new_flow
+from pointsman.providers.dialects.tap import end_of
 from pointsman.providers.http.provider import unreadable_reason
 from pointsman.providers.messages import Usage
 
@@ -98,7 +99,7 @@ class BatchedTurn:
         if self.exchange is not None:
             self.exchange.discard()
         self.live.durability.then(None)
-        self.batcher.note_end(self, self.live.cancel_call)
+        self.batcher.cancel(self)
 
     def continue_in_task(self, failed: Exception | None = None) -> None:
         """Continue in a task, from here."""
@@ -141,7 +142,7 @@ class BatchStage:
     def __init__(
         self,
         steps: Callable[[list[BatchedTurn]], None],
-        alone: Callable[[], bool] = lambda: False,
+        alone: Callable[[], bool] | None = None,
     ) -> None:
         self._steps = steps
         self._is_alone = alone
@@ -150,7 +151,7 @@ class BatchStage:
     def add(self, *turns: BatchedTurn) -> None:
         """Have turns wait."""
         if turns and not self._waiting:
-            if self._is_alone():
+            if self._is_alone is not None and self._is_alone():
                 self._steps([*turns])
                 return
             asyncio.get_running_loop().call_soon(self._run)
@@ -182,7 +183,7 @@ class TurnBatcher:
         """Turns whose answers are out, and whose ends are to be taken into account."""
         self._timer: asyncio.TimerHandle | None = None
         self._hoped = 0  # how many may ask again soon
-        endpoint.parts.finishing.append(self._end_all)
+        endpoint.parts.finishing.append(self._end_some)
 
     def take(self, connection: ClientConnection, request: IncomingRequest) -> None:
         """Take a request."""
@@ -201,7 +202,7 @@ class TurnBatcher:
             return
         if self._out and any(each.is_capped for each in turns):
             # Their budgets would lack the money still reserved for turns that are out.
-            self._end_all()
+            self._end_some()
         _each(turns, self._rule, self._record)
         if len(turns) >= FEW:
             self.endpoint.parts.pointsman.desk.recorder().begin()
@@ -210,7 +211,7 @@ class TurnBatcher:
     def _answer_all(self, turns: list[BatchedTurn]) -> None:
         _each(turns, self._read_answer, self._wait)
         # The ledger is at work, and nothing else is to be done.
-        self._end_all()
+        self._end_some()
 
     def _send_all(self, turns: list[BatchedTurn]) -> None:
         _each(turns, self._let_out)
@@ -220,17 +221,16 @@ class TurnBatcher:
             self._timer.cancel()
             self._timer = None
         if len(turns) < FEW:
-            self._end_all()
+            self._end_some()
         else:
-            self._timer = asyncio.get_running_loop().call_later(ENDS_S, self._end_all)
+            self._timer = asyncio.get_running_loop().call_later(ENDS_S, self._end_some)
 
-    def _end_all(self) -> None:
-        self._end_some(len(self._out))
-
-    def _end_some(self, count: int) -> None:
-        turns, self._out = self._out[:count], self._out[count:]
-        for each in turns:
-            self._end(each)
+    def _end_some(self, count: int | None = None) -> None:
+        """Account for some turns whose answers are out, the oldest first; by default for all."""
+        turns = self._out[:count]
+        del self._out[:count]
+        for turn in turns:
+            self._end(turn)
 
     def _read_request(self, turn: BatchedTurn) -> None:
         live = turn.live = self.endpoint.read_turn(turn.request.to_asked(turn.connection.client))
@@ -242,7 +242,12 @@ class TurnBatcher:
         """Decide the turn; nothing else is done yet."""
         turn.flow = new_flow(turn.live)
         ruled = turn.flow.send(None)
-        if isinstance(ruled, Record) and _is_clear(ruled):
+        # A model takes the turn, and no human has to confirm it.
+        if (
+            isinstance(ruled, Record)
+            and ruled.ruling.model
+            and not ruled.ruling.placing.outcome.requires_confirmation
+        ):
             turn.ruled = ruled
         else:
             turn.continue_in_task()
@@ -296,7 +301,7 @@ class TurnBatcher:
         if exchange.status != 200 or unreadable_reason(exchange.headers):
             turn.continue_in_task()
             return
-        usage, reason = turn.first.end_of(body)
+        usage, reason = end_of(turn.first.dialect, body)
         if reason is None or reason == "tool_use":
             turn.continue_in_task()
             return
@@ -328,16 +333,18 @@ class TurnBatcher:
         turn.is_over = True
         exchange = turn.exchange
         attempts = 1 if exchange is None else exchange.attempts
-        self.note_end(
-            turn,
-            lambda: turn.first.complete(attempts, turn.body, turn.usage, turn.reason),
-        )
-
-    def note_end(self, turn: BatchedTurn, note: Callable[[], None]) -> None:
-        """Note how a turn ended; an error is only logged, since no caller waits."""
         failed: PointsmanError | None = None
         try:
-            note()
+            turn.first.complete(attempts, turn.body, turn.usage, turn.reason)
+        except PointsmanError as error:
+            failed = error
+        self.endpoint.finish_request(200, turn.live, failed)
+
+    def cancel(self, turn: BatchedTurn) -> None:
+        """Settle a turn whose caller hung up; an error is only logged, since no caller waits."""
+        failed: PointsmanError | None = None
+        try:
+            turn.live.cancel_call()
         except PointsmanError as error:
             failed = error
         self.endpoint.finish_request(200, turn.live, failed)
@@ -352,9 +359,3 @@ def _each(turns: list[BatchedTurn], *steps: Callable[[BatchedTurn], None]) -> No
                     step(turn)
                 except Exception as error:  # noqa: BLE001 - answered in a task, as any other
                     turn.continue_in_task(error)
-
-
-def _is_clear(ruled: Record) -> bool:
-    """Tell whether a model takes the turn, and no human has to confirm it."""
-    ruling = ruled.ruling
-    return bool(ruling.model) and not ruling.placing.outcome.requires_confirmation

@@ -21,7 +21,7 @@ def new_flow(live: LiveTurn) -> Flow:
     )
     about = PlacedTurn(live.turn_id, live.session_id, live.asked_at, _items(live))
     asked = pointsman.gather_placement(in_force, facts, about, request.look.everything)
-    return turn(policies_in_force(in_force), asked, facts, live.fallback(), live.parts.health.claim)
+    return turn(policies_in_force(in_force), asked, facts, live.fallback, live.parts.health.claim)
 
 
 def continue_flow(live: LiveTurn, lock: TurnLock) -> Flow:
@@ -59,7 +59,7 @@ def _facts_around(live: LiveTurn) -> CallSurroundings:
         availability = parts.health.now()
     named = request.meant.model
     # With fallback for named models, a name is a wish like a pin: another model may take the turn.
-    is_wish = live.fallback().for_named_models
+    is_wish = live.fallback.for_named_models
     return CallSurroundings(
         turn_id=live.turn_id,
         input_tokens=live.input_tokens,

@@ -61,7 +61,7 @@ _TOP = msgspec.json.Decoder(_Top)
 
 
 class RequestLook:
-    """A request as routing sees it. `opening`, `approx_chars` and `all_text` cost more."""
+    """A request as routing sees it. `opening` and `all_text` cost more."""
 
     __slots__ = (
         "_body", "_dialect", "_entries", "_has_system_entry", "_last", "_members", "_top",
@@ -160,12 +160,6 @@ class RequestLook:
                 told.update(msgspec.json.encode(self._own_words(at)))
                 found.append(told.hexdigest()[:16])
         return found
-
-    @property
-    def approx_chars(self) -> int:
-        """About how many characters the request has; the bytes of pictures do not count."""
-        holds_image = conversation.may_hold_image(self._body)
-        return len(self.all_text()) if holds_image else len(self._body)
 
     def everything(self) -> str:
         """Return every text that leaves with the request: unknown fields and names, too."""

@@ -347,26 +347,17 @@ def tap(dialect: Dialect) -> Tap:
 
 def usage_of(dialect: Dialect, body: bytes) -> Usage:
     """Return the usage of a whole answer; empty where it tells none."""
-    return _whole(dialect, body)[0]
-
-
-def stop_reason_of(dialect: Dialect, body: bytes) -> StopReason | None:
-    """Return the stop reason of a whole answer; None where it tells none."""
-    return _whole(dialect, body)[1]
+    return end_of(dialect, body)[0]
 
 
 def end_of(dialect: Dialect, body: bytes) -> tuple[Usage, StopReason | None]:
-    """Return the usage and the stop reason of a whole answer."""
-    usage, reason, _ = _whole(dialect, body)
-    return usage, reason
-
-
-def _whole(dialect: Dialect, body: bytes) -> _Note:
+    """Return the usage and the stop reason of a whole answer, as far as it tells them."""
     try:
         if dialect == "responses":
             response = _whole_response(body)
             stop = None if response.status is None else _response_stop(response)
-            return _response_usage(response) or _NO_USAGE, stop, False
-        return _read_note(dialect, body, _NO_USAGE)
+            return _response_usage(response) or _NO_USAGE, stop
+        usage, reason, _ = _read_note(dialect, body, _NO_USAGE)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _NO_USAGE, None, False
+        return _NO_USAGE, None
+    return usage, reason

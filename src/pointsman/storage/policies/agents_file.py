@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pointsman.agents.compiled import CompiledAgentsPolicy, compile_policy
 from pointsman.agents.file.agents_file import NO_AGENTS, AgentsFile
-from pointsman.agents.file.make_selfrep import selfrep_of
+from pointsman.agents.file.make_selfrep import make_selfrep
 from pointsman.agents.file.run_section import GivenCouncil, GivenRun, privacy_problems
 from pointsman.agents.modules.folding import degrade_unproven_agents
 from pointsman.agents.modules.selfrep import SelfRep
@@ -76,7 +76,7 @@ class AgentsFiles:
         self._lock = threading.Lock()
 
     def current(self) -> AgentsInForce:
-        """Give what is in force."""
+        """Return what is in force."""
         with self._lock:
             loaded = self._file.current()
             if self._last is None or self._last[0] is not loaded:
@@ -90,7 +90,7 @@ def _in_force(loaded: Loaded[AgentsFile]) -> AgentsInForce:
     return AgentsInForce(
         compile_policy(policy),
         policy_id,
-        degrade_unproven_agents(selfrep_of(loaded.value, policy_id)),
+        degrade_unproven_agents(make_selfrep(loaded.value, policy_id)),
         loaded.problems,
         loaded.using_last_known_good,
         loaded.value.run,
