@@ -13,8 +13,8 @@ from pointsman.errors import DocumentError, InputError
 from pointsman.expressions.values import Value
 from pointsman.jobs.entries import Caller
 from pointsman.kernel.document import Document
-from pointsman.mcp.shapes import AgentDecided, EvaluateAnswer, EvaluateInput, PlaceAnswer
-from pointsman.mcp.tool import Answer, Call, Hints, Tool
+from pointsman.mcp.shapes import AgentDecided, EvaluateInput, EvaluateOutput, PlaceAnswer
+from pointsman.mcp.tool import Hints, Tool, ToolAnswer, ToolRequest
 from pointsman.mcp.working import in_thread
 from pointsman.placement.explain import to_json as placement_value
 from pointsman.placement.explain import to_screen as placement_screen
@@ -34,17 +34,17 @@ def branch_tool(pointsman: Pointsman) -> Tool[EvaluateInput]:
     """Return the tool."""
     branching = pointsman.branching
 
-    async def evaluate(call: Call[EvaluateInput]) -> Answer:
+    async def evaluate(call: ToolRequest[EvaluateInput]) -> ToolAnswer:
         made = await in_thread(lambda: _evaluate(branching, call, pointsman))
         value = dry_run_value(made) if made.is_dry_run else evaluation_value(made)
-        return Answer(value, evaluation_screen(made))
+        return ToolAnswer(value, evaluation_screen(made))
 
     return Tool(
         "decision_evaluate",
         "Evaluate a workflow decision",
         EVALUATE_TOLD,
         EvaluateInput,
-        EvaluateAnswer,
+        EvaluateOutput,
         ("POST", "/api/decisions/{id}/evaluate"),
         Hints(is_read_only=False, is_idempotent=False),
         evaluate,
@@ -52,7 +52,7 @@ def branch_tool(pointsman: Pointsman) -> Tool[EvaluateInput]:
 
 
 def _evaluate(
-    branching: Branching, call: Call[EvaluateInput], pointsman: Pointsman
+    branching: Branching, call: ToolRequest[EvaluateInput], pointsman: Pointsman
 ) -> BranchEvaluation:
     given, context = call.given, _context(call.document)
     in_force = branching.in_force()
@@ -82,10 +82,10 @@ PLACE_TOLD: Final = (
 def place_tool(pointsman: Pointsman) -> Tool[GivenPlacement]:
     """Return the tool."""
 
-    async def place(call: Call[GivenPlacement]) -> Answer:
+    async def place(call: ToolRequest[GivenPlacement]) -> ToolAnswer:
         facts = await in_thread(lambda: pointsman.placement_facts(call.given))
         shown = await in_thread(lambda: pointsman.place(facts))
-        return Answer(placement_value(shown), placement_screen(shown))
+        return ToolAnswer(placement_value(shown), placement_screen(shown))
 
     return Tool(
         "place",
@@ -109,14 +109,14 @@ AGENT_TOLD: Final = (
 def agent_tool(pointsman: Pointsman) -> Tool[GivenJob]:
     """Return the tool."""
 
-    async def decide(call: Call[GivenJob]) -> Answer:
+    async def decide(call: ToolRequest[GivenJob]) -> ToolAnswer:
         caller = Caller(call.by.actor, call.given.trace_id or pointsman.ids.new_id())
         route = await in_thread(lambda: pointsman.agency.decide(call.given, caller))
         outcome = route.outcome
         if outcome.error_code:
             line = f"{outcome.error_code}: {outcome.cause.meaning}; decision {route.decision_id}"
-            return Answer(agent_value(route), line, is_error=True)
-        return Answer(agent_value(route), agent_screen(route))
+            return ToolAnswer(agent_value(route), line, is_error=True)
+        return ToolAnswer(agent_value(route), agent_screen(route))
 
     return Tool(
         "agents_decide",

@@ -32,11 +32,11 @@ from pointsman.mcp.resources import (
     READ_POLICY,
     TEMPLATES,
     TURN,
+    ResourceRow,
     Resources,
 )
-from pointsman.mcp.resources import Listed as ListedResource
 from pointsman.mcp.service import Service
-from pointsman.mcp.tool import Answer, Tool
+from pointsman.mcp.tool import Tool, ToolAnswer
 from pointsman.mcp.turn_tools import READ_TURNS, TurnTools
 from pointsman.mcp.visitor import Visitor
 from pointsman.mcp.working import in_thread
@@ -118,7 +118,7 @@ class McpServer:
     async def _list_resources(self, context: Context, _page: Page) -> types.ListResourcesResult:
         """List what the caller may read."""
         visitor, resources = self._visitor(context.request), self._resources
-        parts: list[ListedResource] = []
+        parts: list[ResourceRow] = []
         for route, listed in (
             (READ_POLICY, resources.policies),
             (READ_MODELS, resources.models),
@@ -217,7 +217,7 @@ def _reporting(context: Context) -> Callable[[int, int], Awaitable[None]]:
     return report
 
 
-def _result(answer: Answer) -> types.CallToolResult:
+def _result(answer: ToolAnswer) -> types.CallToolResult:
     value = msgspec.json.decode(_ENCODER.encode(answer.value))
     text = types.TextContent(type="text", text=answer.text)
     return types.CallToolResult(content=[text], structured_content=value, is_error=answer.is_error)
@@ -245,7 +245,7 @@ def _to_protocol(tool: Tool[Any]) -> types.Tool:
     )
 
 
-def _resource(each: ListedResource) -> types.Resource:
+def _resource(each: ResourceRow) -> types.Resource:
     return types.Resource(uri=each.uri, name=each.name, description=each.told, mime_type=each.media)
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pointsman.agents.trace import Ranked
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import JobPrivacyBlocked, PointsmanError, RouterNoMatch
-from pointsman.gateway.api.agents.call import Call, Told, refusal_value
+from pointsman.gateway.api.agents.call import AgentCall, CallAnswer, refusal_value
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.jobs.entries import Caller
 from pointsman.jobs.log import FinalOutput, JobStatus, ReflectiveLog, ReplayStep, VoteCast
@@ -102,7 +102,7 @@ class JobApi:
     def _jobs(self) -> Jobs:
         return self._pointsman.jobs
 
-    def run_job(self, call: Call) -> Told:
+    def run_job(self, call: AgentCall) -> CallAnswer:
         """Run a job; one that was cut short on the same facts is gone on with."""
         request = replace(read_job_request(call.body), trace_id=call.trace_id)
         result = self._jobs.run(request, Caller(call.by, call.trace_id))
@@ -110,24 +110,28 @@ class JobApi:
         call.hand_on()
         value = _value(call, result)
         kind = _FAILURES.get(result.log.status)
-        return Told(value, result.log.log_id) if kind is None else self._fail(call, value, kind())
+        return (
+            CallAnswer(value, result.log.log_id)
+            if kind is None
+            else self._fail(call, value, kind())
+        )
 
-    def list_jobs(self, call: Call) -> Told:
+    def list_jobs(self, call: AgentCall) -> CallAnswer:
         """List the latest jobs."""
         found = self._jobs.list_latest(call.request.limit())
-        return Told(JobsAnswer(tuple(_row(call, each) for each in found), call.trace_id))
+        return CallAnswer(JobsAnswer(tuple(_row(call, each) for each in found), call.trace_id))
 
-    def show_job(self, call: Call) -> Told:
+    def show_job(self, call: AgentCall) -> CallAnswer:
         """Tell how a job ended, and by which way."""
         result = self._jobs.find_result(call.part("id"))
-        return Told(_value(call, result), result.log.log_id)
+        return CallAnswer(_value(call, result), result.log.log_id)
 
-    def replay_job(self, call: Call) -> Told:
+    def replay_job(self, call: AgentCall) -> CallAnswer:
         """Run a job again from its record; a verdict holds no word of request or answer."""
         from pointsman.jobs.replay import replay_job  # noqa: PLC0415 - loads all jobs can do
 
         found = replay_job(self._pointsman.home, call.part("id"))
-        return Told(
+        return CallAnswer(
             ReplayedJob(
                 log_id=found.log_id,
                 job_id=hide(found.job_id, is_full=call.is_full),
@@ -142,14 +146,14 @@ class JobApi:
             found.log_id,
         )
 
-    def _fail(self, call: Call, value: dict[str, object], error: PointsmanError) -> Told:
+    def _fail(self, call: AgentCall, value: dict[str, object], error: PointsmanError) -> CallAnswer:
         """Return the failure of a job that no agent took: the error, and its log."""
         now = instant_text(self._pointsman.clock.now())
         value = {**value, **refusal_value(error, call.trace_id, now)}
-        return Told(value, status=error.http_status, code=error.code)
+        return CallAnswer(value, status=error.http_status, code=error.code)
 
 
-def _value(call: Call, result: JobResult) -> dict[str, object]:
+def _value(call: AgentCall, result: JobResult) -> dict[str, object]:
     log, output = result.log, result.log.final_output
     return {
         "log_id": log.log_id,
@@ -166,7 +170,7 @@ def _value(call: Call, result: JobResult) -> dict[str, object]:
     }
 
 
-def _row(call: Call, job: JobSummary) -> JobRow:
+def _row(call: AgentCall, job: JobSummary) -> JobRow:
     name = hide(job.job_id, is_full=call.is_full)
     return JobRow(job.log_id, name, instant_text(job.at), job.status)
 
